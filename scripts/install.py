@@ -1,0 +1,118 @@
+"""Makes a virtual environment and installs Dragoman and its tools into it: what `make setup` runs.
+
+PyTorch comes first, for its usual wheel on Linux brings gigabytes of CUDA libraries. Where there is no NVIDIA GPU,
+PyTorch's own index of CPU wheels is asked, and given up within seconds where it can't be reached; then, and with a GPU,
+pip decides. `TORCH_INDEX=URL` names another index, `TORCH_INDEX=` (empty) leaves it to pip at once.
+Needs the standard library alone, for it runs before anything is installed.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+import venv
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
+PATIENCE_SECONDS = 3
+CONSTRAINTS = ["-c", str(ROOT / "constraints.txt")]
+
+
+def main() -> None:
+    environment = Path(sys.argv[1]).absolute()
+    python = create(environment)
+    install_torch(python)
+    say("installing Dragoman, its extras and its tools")
+    if not pip(python, *CONSTRAINTS, "-e", f"{ROOT}[all,dev]"):
+        sys.exit("pip could not install Dragoman: its own message stands above")
+    say("done")
+
+
+def create(environment: Path) -> Path:
+    """The Python of a virtual environment, which is made, or made again where pip is missing from it."""
+    python = environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if not python.exists() or subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode:
+        say(f"making {environment} with Python {sys.version.split()[0]}")
+        try:
+            venv.create(environment, clear=True, with_pip=True, symlinks=os.name != "nt")
+        except (subprocess.CalledProcessError, ImportError):
+            # Debian and Ubuntu ship Python without it.
+            sys.exit(f"{sys.executable} can't make virtual environments: install its venv package (python3-venv)")
+    return python
+
+
+def install_torch(python: Path) -> None:
+    """PyTorch from the index that fits the machine, else from wherever pip finds it."""
+    index = torch_index()
+    if index:
+        say(f"installing PyTorch from {index}")
+        # Alone: an index of PyTorch holds few versions of what PyTorch needs. The rest comes with Dragoman.
+        if pip(python, *CONSTRAINTS, "--no-deps", "--index-url", index, "torch"):
+            return
+        say(f"{index} did not serve it")
+    say("installing PyTorch from where pip finds it")
+    if not pip(python, *CONSTRAINTS, "torch"):
+        sys.exit("pip could not install PyTorch: its own message stands above")
+
+
+def torch_index() -> str | None:
+    """The index to ask for PyTorch; None leaves it to pip."""
+    if (chosen := os.environ.get("TORCH_INDEX")) is not None:
+        return chosen or None
+    if has_nvidia_gpu():
+        say("found an NVIDIA GPU")
+        return None
+    if not answers(CPU_WHEELS):
+        say(f"no NVIDIA GPU, and {CPU_WHEELS} can't be reached from here")
+        return None
+    return CPU_WHEELS
+
+
+def has_nvidia_gpu() -> bool:
+    if not (tool := shutil.which("nvidia-smi")):
+        return False
+    try:
+        found = subprocess.run([tool, "-L"], capture_output=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return found.returncode == 0 and b"GPU" in found.stdout
+
+
+def answers(url: str) -> bool:
+    """Whether a server answers within `PATIENCE_SECONDS`, however long its name takes to look up."""
+    return in_time(lambda: reached(url), PATIENCE_SECONDS)
+
+
+def reached(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/torch/", timeout=PATIENCE_SECONDS):
+            return True
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def in_time(question: Callable[[], bool], seconds: float) -> bool:
+    """The answer, or False when it takes longer; the question is left to itself then."""
+    results: list[bool] = []
+    thread = threading.Thread(target=lambda: results.append(question()), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return any(results)
+
+
+def pip(python: Path, *arguments: str) -> bool:
+    command = [python, "-m", "pip", "install", "--disable-pip-version-check", *arguments]
+    return subprocess.run(command).returncode == 0
+
+
+def say(what: str) -> None:
+    print(f"setup: {what}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

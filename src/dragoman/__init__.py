@@ -1,0 +1,51 @@
+"""Dragoman: train, run, judge and understand your own translation model.
+
+The public functions are the commands: `dragoman.train("phrasebook")` gives the same run as `dragoman train phrasebook`.
+Importing this package loads none of its rooms; a name is looked up where it lives when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dragoman.data.prepare import prepare_data as prepare_data
+    from dragoman.data.tokenizer_training import train_tokenizer as train_tokenizer
+    from dragoman.decoding.options import SearchOptions as SearchOptions
+    from dragoman.decoding.translator import Translator as Translator
+    from dragoman.decoding.translator import translate as translate
+    from dragoman.errors import Error as Error
+    from dragoman.evaluating.evaluate import evaluate as evaluate
+    from dragoman.evaluating.speed import benchmark as benchmark
+    from dragoman.recipe.doctor import doctor as doctor
+    from dragoman.recipe.recipe import Recipe as Recipe
+    from dragoman.recipe.run import train as train
+    from dragoman.store import load_model as load_model
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Error": "errors",
+    "Recipe": "recipe.recipe",
+    "SearchOptions": "decoding.options",
+    "Translator": "decoding.translator",
+    "benchmark": "evaluating.speed",
+    "doctor": "recipe.doctor",
+    "evaluate": "evaluating.evaluate",
+    "load_model": "store",
+    "prepare_data": "data.prepare",
+    "train": "recipe.run",
+    "train_tokenizer": "data.tokenizer_training",
+    "translate": "decoding.translator",
+}
+
+__all__ = ["__version__", *_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
+    return getattr(import_module(f"dragoman.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

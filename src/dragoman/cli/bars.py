@@ -1,0 +1,158 @@
+"""Two ways to show progress: bars on a terminal, and where there is none a plain line now and then."""
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
+from rich.progress import Progress as Drawing
+from rich.text import Text
+
+from dragoman.progress import Advance
+
+SECONDS_BETWEEN_LINES = 30.0
+SECONDS_OF_RATE = 60.0
+
+
+class Bars:
+    """One bar for each piece of work under way; the outermost stays on the screen when it is done."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._drawing: Drawing | None = None
+
+    @contextmanager
+    def track(self, label: str, total: int | None = None, unit: str = "") -> Iterator[Advance]:
+        """See `dragoman.progress.Progress`."""
+        inner = self._drawing is not None
+        with self._drawn() as drawing:
+            count = Count(total, unit)
+            bar = drawing.add_task(label, total=total, count=count)
+
+            def advance(units: int = 1, **facts: str) -> None:
+                count.add(units, facts)
+                drawing.update(bar, advance=units)
+
+            yield advance
+            count.stop()
+            if inner:
+                drawing.remove_task(bar)
+
+    @contextmanager
+    def _drawn(self) -> Iterator[Drawing]:
+        """The drawing under way, or a new one for the time of the outermost piece of work."""
+        if self._drawing is not None:
+            yield self._drawing
+            return
+        # Standard output is not redirected: a result that goes to a file must not end up on the screen.
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=16), Told())
+        try:
+            with Drawing(*columns, console=self._console, redirect_stdout=False) as self._drawing:
+                yield self._drawing
+        finally:
+            self._drawing = None
+
+
+class Lines:
+    """A plain line every `SECONDS_BETWEEN_LINES`, and one when the outermost piece of work is done."""
+
+    def __init__(self, console: Console, seconds_between: float = SECONDS_BETWEEN_LINES) -> None:
+        self._console = console
+        self._seconds_between = seconds_between
+        self._depth = 0
+
+    @contextmanager
+    def track(self, label: str, total: int | None = None, unit: str = "") -> Iterator[Advance]:
+        """See `dragoman.progress.Progress`."""
+        count = Count(total, unit)
+        last = time.monotonic()
+
+        def advance(units: int = 1, **facts: str) -> None:
+            nonlocal last
+            count.add(units, facts)
+            if time.monotonic() - last >= self._seconds_between:
+                last = time.monotonic()
+                self._say(label, count)
+
+        self._depth += 1
+        try:
+            yield advance
+        finally:
+            self._depth -= 1
+        count.stop()
+        if self._depth == 0:
+            self._say(label, count)
+
+    def _say(self, label: str, count: "Count") -> None:
+        self._console.print(f"{label}: {count}", markup=False, highlight=False, soft_wrap=True)
+
+
+class Count:
+    """How far a piece of work is, in words."""
+
+    def __init__(self, total: int | None, unit: str) -> None:
+        self._total = total
+        self._unit = unit
+        self._done = 0
+        self._facts: dict[str, str] = {}
+        self._started = time.monotonic()
+        self._stopped: float | None = None
+        self._lately: deque[tuple[float, int]] = deque()
+
+    def add(self, units: int, facts: dict[str, str]) -> None:
+        self._done += units
+        self._facts.update(facts)
+        now = time.monotonic()
+        if not self._lately or now - self._lately[-1][0] >= 1:
+            self._lately.append((now, self._done))
+        while now - self._lately[0][0] > SECONDS_OF_RATE:
+            self._lately.popleft()
+
+    def stop(self) -> None:
+        self._stopped = time.monotonic()
+
+    def __str__(self) -> str:
+        facts = [f"{name.replace('_', ' ')} {value}" for name, value in self._facts.items()]
+        return ", ".join([self._so_far(), *self._pace(), *facts])
+
+    def _so_far(self) -> str:
+        of = f" of {self._total:,}" if self._total is not None else ""
+        return f"{self._done:,}{of} {self._unit}".rstrip()
+
+    def _pace(self) -> list[str]:
+        now = self._stopped or time.monotonic()
+        rate = self._rate(now)
+        told = [f"{_rounded(rate)} {self._unit or 'units'}/s"] if rate else []
+        if rate and self._total is not None and self._done < self._total and not self._stopped:
+            return [f"{duration((self._total - self._done) / rate)} left", *told]
+        return [duration(now - self._started), *told]
+
+    def _rate(self, now: float) -> float | None:
+        """Units a second lately. What the first call adds does not count: a resumed piece of work begins with it."""
+        if not self._lately or now - self._lately[0][0] < 1:
+            return None
+        since, before = self._lately[0]
+        return (self._done - before) / (now - since)
+
+
+class Told(ProgressColumn):
+    """The words beside a bar."""
+
+    def render(self, task: Task) -> Text:
+        return Text(str(task.fields.get("count", "")), overflow="ellipsis", no_wrap=True)
+
+
+def duration(seconds: float) -> str:
+    """Hours, minutes and seconds.
+
+    >>> duration(3725.4)
+    '1:02:05'
+    """
+    minutes, seconds = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+
+
+def _rounded(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"

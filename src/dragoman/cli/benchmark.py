@@ -1,0 +1,107 @@
+"""`dragoman benchmark`: how fast models translate on this machine."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import dragoman
+from dragoman.cli import console
+from dragoman.cli.options import Device, Format, Precision, Quiet, Threads, test_pairs
+
+if TYPE_CHECKING:
+    from dragoman.evaluating.speed import Benchmark, Spread
+
+
+def benchmark(
+    models: Annotated[
+        list[Path], typer.Argument(help="One model or run, or several side by side.", show_default=False)
+    ],
+    texts: Annotated[
+        Path | None,
+        typer.Option(
+            "--input", help="Sentences to translate, one a line.", show_default="the test set of the first run"
+        ),
+    ] = None,
+    sentences: Annotated[int, typer.Option(min=1, help="How many of them at most.")] = 500,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds in which the models take turns.")] = 3,
+    output: Annotated[Path | None, typer.Option(help="Write everything that was measured to this JSON file.")] = None,
+    output_format: Format = "text",
+    device: Device = "auto",
+    precision: Precision = "auto",
+    threads: Threads = None,
+    quiet: Quiet = False,
+) -> None:
+    """Measure tokens a second, latency, memory and start-up, greedy and with a beam."""
+    from itertools import islice
+
+    from dragoman.data.lines import read_lines
+    from dragoman.files import write_json
+    from dragoman.machine import choose_device, choose_precision
+
+    screen = console.Screen(quiet)
+    place, _ = choose_device(device)
+    measured = dragoman.benchmark(
+        models,
+        list(islice(read_lines(texts) if texts else (source for source, _ in test_pairs(models[0])), sentences)),
+        rounds=rounds,
+        device=place,
+        precision=choose_precision(precision, place)[0],
+        threads=threads,
+        progress=screen.progress,
+    )
+    if output:
+        write_json(output, measured.facts())
+    if output_format == "json":
+        console.write_json(measured.facts())
+    else:
+        show(screen, measured)
+
+
+def show(screen: console.Screen, measured: "Benchmark") -> None:
+    columns = ["model", "search", "batch", "tokens/s", "sentences/s", "p50 ms", "p95 ms", "p99 ms"]
+    rows = [
+        (
+            speed.model,
+            speed.search,
+            speed.batch,
+            spread(speed.tokens_per_second),
+            spread(speed.sentences_per_second),
+            *(f"{each:.1f}" for each in speed.latency_ms or ()),
+            *([""] * (0 if speed.latency_ms else 3)),
+        )
+        for speed in measured.speeds
+    ]
+    screen.show(console.table(columns, rows))
+    for ratio in measured.ratios:
+        console.write(
+            f"{ratio.model} makes {ratio.ratio.median:.2f} ({ratio.ratio.low:.2f} to {ratio.ratio.high:.2f}) times the "
+            f"sentences a second of {ratio.against}: {ratio.search}, {ratio.batch}"
+        )
+    starts = [
+        (
+            name,
+            f"{start.total_seconds:.2f}",
+            f"{start.import_seconds:.2f}",
+            f"{start.load_seconds:.2f}",
+            f"{start.first_seconds:.2f}",
+            mebibytes(start.first_peak_bytes),
+            mebibytes(start.peak_bytes),
+        )
+        for name, start in measured.starts.items()
+    ]
+    columns = ["model", "start-up s", "import s", "load s", "first text s", "MiB then", "MiB after all"]
+    console.write()
+    screen.show(console.table(columns, starts))
+    console.write(
+        f"{measured.where}; {measured.device}, {measured.precision}; {measured.gemm_gflops:,.0f} GFLOP/s in matrix "
+        f"products; {measured.texts:,} texts, medians and ranges of {measured.rounds} rounds"
+    )
+
+
+def spread(figure: "Spread") -> str:
+    return f"{figure.median:,.0f} ({figure.low:,.0f}-{figure.high:,.0f})"
+
+
+def mebibytes(count: int | None) -> str:
+    return "" if count is None else f"{count / 2**20:,.0f}"

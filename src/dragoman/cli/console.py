@@ -1,0 +1,136 @@
+"""What a person at the terminal sees: results on standard output; bars, notes and complaints on standard error.
+
+There are no bars without a terminal; NO_COLOR is respected; a quiet screen leaves results, warnings and errors.
+"""
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dragoman.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+# Nothing is folded where no one looks at it: a log or a pipe gets whole lines.
+UNFOLDED = 10_000
+
+
+class Screen:
+    """The terminal of one command. Its `progress` is what the public functions report to."""
+
+    progress: Progress
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self._notes = error_console()
+        self.progress = silent if quiet else self._bars()
+        self._listen()
+
+    def note(self, what: "RenderableType") -> None:
+        """Tells something beside the result, on standard error."""
+        if not self.quiet:
+            self._notes.print(what, markup=False, highlight=False, soft_wrap=isinstance(what, str))
+
+    def show(self, table: "Table") -> None:
+        """Draws a result, on standard output."""
+        from rich.console import Console
+
+        output = Console(width=None if sys.stdout.isatty() else UNFOLDED)
+        with output.capture() as drawn:
+            output.print(table)
+        write("\n".join(line.rstrip(" ") for line in drawn.get().split("\n")).strip("\n"))
+
+    def _bars(self) -> Progress:
+        from dragoman.cli.bars import Bars, Lines
+
+        return Bars(self._notes) if self._notes.is_terminal else Lines(self._notes)
+
+    def _listen(self) -> None:
+        """Shows what the rooms log: plain where it informs, named where it warns."""
+        log = logging.getLogger("dragoman")
+        for earlier in [each for each in log.handlers if isinstance(each, NoteHandler)]:
+            log.removeHandler(earlier)
+        log.addHandler(NoteHandler(self._notes))
+        log.setLevel(logging.WARNING if self.quiet else logging.INFO)
+
+
+class NoteHandler(logging.Handler):
+    """Prints log records above the bars."""
+
+    def __init__(self, console: "Console") -> None:
+        super().__init__()
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        serious = record.levelno >= logging.WARNING
+        text = f"{record.levelname.lower()}: {record.getMessage()}" if serious else record.getMessage()
+        style = "yellow" if serious else None
+        self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def error_console() -> "Console":
+    from rich.console import Console
+
+    return Console(stderr=True, width=None if sys.stderr.isatty() else UNFOLDED)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> "Table":
+    """A table whose numbers stand right and whose words stand left; a cell is text, never markup."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = [list(row) for row in rows]
+    drawn = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for number, name in enumerate(columns):
+        numeric = bool(rows) and all(_is_number(row[number]) for row in rows)
+        drawn.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*map(Text, row))
+    return drawn
+
+
+def _is_number(cell: str) -> bool:
+    return cell[:1].isdigit() or cell[:1] in {"", "-", "–", "+"}
+
+
+def write(text: str = "", end: str = "\n") -> None:
+    """Writes a result to standard output. Where the reader has gone away the command ends, quietly."""
+    try:
+        sys.stdout.write(text + end)
+    except BrokenPipeError:
+        _leave_closed_pipe()
+
+
+def write_json(value: Any) -> None:
+    write(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def flush() -> None:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _leave_closed_pipe()
+
+
+def _leave_closed_pipe() -> None:
+    # What is still buffered would be written once more at exit, and fail once more.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(0)
+
+
+def complain(message: str) -> None:
+    """One line on standard error, whatever the message holds."""
+    one_line = " ".join(message.split("\n"))
+    error_console().print(f"error: {one_line}", style="red", markup=False, highlight=False, soft_wrap=True)
+
+
+def prepare_streams() -> None:
+    """Text is UTF-8 with `\\n` line ends on every system, and bytes that are no text pass through."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")  # pyright: ignore[reportAttributeAccessIssue]

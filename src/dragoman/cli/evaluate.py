@@ -1,0 +1,112 @@
+"""`dragoman evaluate`: scores of a model, or of a file of translations, with signatures and intervals."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import dragoman
+from dragoman.cli import console
+from dragoman.cli.options import (
+    BeamSize,
+    Device,
+    Format,
+    LengthPenalty,
+    Precision,
+    Quiet,
+    Set,
+    Threads,
+    chosen,
+    test_set,
+)
+
+if TYPE_CHECKING:
+    from dragoman.evaluating.evaluate import Evaluation
+    from dragoman.evaluating.significance import Comparison
+
+Test = Annotated[
+    str | None,
+    typer.Argument(
+        help="Test pairs, a .multiref.tsv, prepared data, or source sentences.", show_default="the run's own test set"
+    ),
+]
+References = Annotated[
+    list[Path] | None, typer.Argument(help="References of source sentences, a file each.", show_default=False)
+]
+
+
+def evaluate(
+    system: Annotated[Path, typer.Argument(help="A model, a run, or a file of translations.", show_default=False)],
+    test: Test = None,
+    references: References = None,
+    against: Annotated[
+        Path | None, typer.Option(help="A second model or file: is the difference more than chance?")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Write the translations to this file, one a line.")] = None,
+    scores: Annotated[Path | None, typer.Option(help="Write everything about the scores to this JSON file.")] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="bleu, chrf or ter; may be repeated.", show_default="all three")
+    ] = None,
+    language: Annotated[str | None, typer.Option(help="Of the translations.", show_default="from the names")] = None,
+    samples: Annotated[int, typer.Option(min=0, help="Bootstrap samples of the intervals.")] = 1000,
+    beam_size: BeamSize = None,
+    length_penalty: LengthPenalty = None,
+    overrides: Set = None,
+    output_format: Format = "text",
+    device: Device = "auto",
+    precision: Precision = "auto",
+    threads: Threads = None,
+    quiet: Quiet = False,
+) -> None:
+    """Score translations with BLEU, chrF and TER, each with its signature and 95 % interval."""
+    from dragoman.evaluating.evaluate import compare, write_scores
+    from dragoman.evaluating.metrics import METRICS
+    from dragoman.evaluating.references import read_references
+    from dragoman.files import write_file
+
+    screen = console.Screen(quiet)
+    reference_set = read_references(test or test_set(system), references or ())
+
+    def score(each: Path) -> "Evaluation":
+        translator = dragoman.Translator.load(each, device, precision, threads) if each.is_dir() else None
+        search = {"beam_size": beam_size, "length_penalty": length_penalty}
+        return dragoman.evaluate(
+            translator or each,
+            reference_set,
+            options=chosen(dragoman.SearchOptions, overrides, translator and translator.options, **search),
+            name=str(each),
+            language=language,
+            metrics=metric or METRICS,
+            samples=samples,
+            progress=screen.progress,
+        )
+
+    evaluations = [score(each) for each in (system, against) if each is not None]
+    comparisons = list(compare(*evaluations).values()) if against else []
+    if output:
+        write_file(output, "".join(f"{line}\n" for line in evaluations[0].hypotheses))
+    if scores:
+        write_scores(scores, evaluations, comparisons)
+    if output_format == "json":
+        console.write_json([evaluation.facts() for evaluation in evaluations])
+    else:
+        show(screen, evaluations, comparisons)
+
+
+def show(screen: console.Screen, evaluations: "Sequence[Evaluation]", comparisons: "Sequence[Comparison]") -> None:
+    rows = [
+        (each.system, score.name, f"{score.value:.1f}", interval(score.low, score.high), score.signature)
+        for each in evaluations
+        for score in each.scores.values()
+    ]
+    screen.show(console.table(["system", "metric", "score", "95 % interval", "signature"], rows))
+    for each in evaluations:
+        counts = ", ".join(f"{count:,} {name}" for name, count in each.counts.items())
+        console.write(f"{each.system}: {each.test}; {each.search}; {counts}")
+    for comparison in comparisons:
+        console.write(str(comparison))
+
+
+def interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{low:.1f} to {high:.1f}"

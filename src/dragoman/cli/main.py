@@ -1,0 +1,80 @@
+"""The command `dragoman`: gathers the commands and turns what went wrong into one line and an exit code."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+import dragoman
+from dragoman.cli import console
+from dragoman.cli.benchmark import benchmark
+from dragoman.cli.demo import demo
+from dragoman.cli.doctor import doctor
+from dragoman.cli.evaluate import evaluate
+from dragoman.cli.fine_tune import fine_tune
+from dragoman.cli.prepare_data import prepare_data
+from dragoman.cli.train import train
+from dragoman.cli.train_tokenizer import train_tokenizer
+from dragoman.cli.translate import translate
+from dragoman.errors import Error
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="dragoman",
+    help="Train, run, judge and understand your own translation model.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+# In the order of a model's life, which --help keeps. A command has its function's name, with hyphens.
+for command in (demo, prepare_data, train_tokenizer, train, translate, evaluate, fine_tune, benchmark, doctor):
+    app.command()(command)
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        console.write(f"dragoman {dragoman.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def run() -> None:
+    """The entry point of the command `dragoman`."""
+    console.prepare_streams()
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: list[str]) -> int:
+    """Runs one command and returns its exit code. What is no mistake of the user keeps its traceback."""
+    try:
+        code = app(arguments or ["--help"], prog_name="dragoman", standalone_mode=False)
+        console.flush()
+    except Error as error:
+        console.complain(str(error))
+        return error.exit_code
+    except typer.TyperException as error:
+        console.complain(usage(error))
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        console.complain("interrupted")
+    return code or 0
+
+
+def usage(error: typer.TyperException) -> str:
+    """A mistake in the command line itself, with the command that explains it."""
+    context: typer.Context | None = getattr(error, "ctx", None)
+    name = context.command_path if context else "dragoman"
+    # Typer checks values with pydantic, whose prefix tells a user nothing.
+    message = " ".join(error.format_message().replace("Value error, ", "").split())
+    return f"{message} (see {name} --help)"

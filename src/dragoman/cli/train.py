@@ -1,0 +1,48 @@
+"""`dragoman train`: from a recipe or plain data to a scored model; the same command goes on with what was cut off."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import dragoman
+from dragoman.cli import console
+from dragoman.cli.evaluate import show
+from dragoman.cli.options import Anyway, Device, Fresh, Minutes, Name, Quiet, Runs, Set, Threads, with_minutes
+
+
+def train(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="A recipe (.toml, or the name of one that comes along), parallel text (one file, two aligned files, "
+            "a folder, hub:NAME:CONFIG), or a run to go on with.",
+            show_default="phrasebook",
+        ),
+    ] = None,
+    minutes: Minutes = None,
+    overrides: Set = None,
+    name: Name = None,
+    runs: Runs = Path("runs"),
+    fresh: Fresh = False,
+    anyway: Anyway = False,
+    device: Device = "auto",
+    threads: Threads = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train a model, or go on with a run that was cut off, and score it on its test sets."""
+    screen = console.Screen(quiet)
+    result = dragoman.train(
+        what or "phrasebook",
+        overrides=with_minutes(overrides, minutes),
+        name=name,
+        runs=runs,
+        fresh=fresh,
+        anyway=anyway,
+        device=device,
+        threads=threads,
+        progress=screen.progress,
+    )
+    if result.evaluations:
+        show(screen, result.evaluations, [])
+    screen.note(f'translate with it: dragoman translate {result.folder} "..."')

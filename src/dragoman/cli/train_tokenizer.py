@@ -1,0 +1,70 @@
+"""`dragoman train-tokenizer`: learns the vocabulary of both sides of parallel text."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from dragoman.cli import console
+from dragoman.cli.options import Data, Quiet, Set, chosen, one_or_two
+
+if TYPE_CHECKING:
+    from dragoman.data.readers import Address
+
+
+def train_tokenizer(
+    data: Data,
+    folder: Annotated[Path, typer.Option(help="The new folder.", show_default=False)],
+    kind: Annotated[
+        Literal["bpe", "unigram", "byte_bpe", "word", "spacy"], typer.Option(help="How text is cut into tokens.")
+    ] = "bpe",
+    vocabulary_size: Annotated[
+        int | None, typer.Option(help="Tokens at most.", show_default="8,000; words: all")
+    ] = None,
+    overrides: Set = None,
+    quiet: Quiet = False,
+) -> None:
+    """Learn a vocabulary from the training side of parallel text, and save it."""
+    from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizers
+    from dragoman.files import new_folder
+
+    screen = console.Screen(quiet)
+    settings = chosen(TokenizerSettings, overrides, kind=kind, vocabulary_size=vocabulary_size)
+    text = TrainingText(one_or_two(data))
+    tokenizers = train_tokenizers(text.pairs, settings, screen.progress, text.languages)
+    with new_folder(folder) as aside:
+        tokenizers.save(aside)
+    sides = {"both": tokenizers.source} if tokenizers.joint else tokenizers._asdict()
+    examples = dict(zip(("source", "target"), next(text.pairs()), strict=True))
+    examples["both"] = examples["source"]
+    rows = [
+        (side, f"{tokenizer.size:,}", " ".join(tokenizer.tokens(tokenizer.encode(examples[side]))))
+        for side, tokenizer in sides.items()
+    ]
+    screen.show(console.table(["side", "tokens", "the first sentence in tokens"], rows))
+    screen.note(f"the tokenizer is in {folder}")
+
+
+class TrainingText:
+    """The training pairs of prepared data, or of parallel text as it lies there."""
+
+    def __init__(self, address: "Address") -> None:
+        from dragoman.data.readers import open_pairs
+        from dragoman.data.report import REPORT, read_report
+
+        self._folder = Path(address) if isinstance(address, str) and (Path(address) / REPORT).is_file() else None
+        if self._folder:
+            report = read_report(self._folder)
+            self.languages = report.source_language, report.target_language
+        else:
+            self._reading = open_pairs(address)
+            self.languages = self._reading.languages
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """The pairs from the first, each time."""
+        from dragoman.data.prepare import read_split
+
+        if self._folder:
+            return read_split(self._folder, "train")
+        return ((pair.source, pair.target) for pair in self._reading)

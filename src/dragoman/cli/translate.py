@@ -1,0 +1,197 @@
+"""`dragoman translate`: an argument, standard input, a file, or one sentence of a run's test set."""
+
+import dataclasses
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import dragoman
+from dragoman.cli import console
+from dragoman.cli.options import (
+    BeamSize,
+    Device,
+    Format,
+    LengthPenalty,
+    Model,
+    Precision,
+    Quiet,
+    Set,
+    Threads,
+    chosen,
+    test_pairs,
+)
+from dragoman.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from dragoman.decoding.options import SearchOptions
+    from dragoman.decoding.translation import Translation
+    from dragoman.decoding.translator import Translator
+
+LINES_AT_A_TIME = 1000
+
+
+def translate(
+    model: Model,
+    text: Annotated[str | None, typer.Argument(help="One text.", show_default="standard input, a text a line")] = None,
+    input_file: Annotated[Path | None, typer.Option("--input", help="Translate every line of this file.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write the translations to this file, whole or not at all.")
+    ] = None,
+    item: Annotated[
+        int | None,
+        typer.Option(min=1, help="Sentence of the run's test set, from 1: shows source, target, prediction."),
+    ] = None,
+    beam_size: BeamSize = None,
+    length_penalty: LengthPenalty = None,
+    n_best: Annotated[
+        int | None, typer.Option(help="Translations of each text; with text output: line, rank, score, text.")
+    ] = None,
+    overrides: Set = None,
+    output_format: Format = "text",
+    device: Device = "auto",
+    precision: Precision = "auto",
+    threads: Threads = None,
+    quiet: Quiet = False,
+) -> None:
+    """Translate text: one line in, one line out."""
+    screen = console.Screen(quiet)
+    check_sources(text, input_file, item)
+    pair = None if item is None else nth(test_pairs(model), item)
+    translator = dragoman.Translator.load(model, device, precision, threads)
+    search = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": n_best}
+    options = chosen(dragoman.SearchOptions, overrides, translator.options, **search)
+    screen.note(f"{' → '.join(translator.languages)}, {translator.device}, {translator.precision}")
+    work = Work(screen, translator, options, output_format == "json")
+    if pair is not None:
+        work.compare(*pair)
+    elif output is None and text is not None:
+        work.say(text)
+    elif output is None and input_file is None and sys.stdin.isatty():
+        work.converse()
+    else:
+        work.translate_all([text] if text is not None else read(input_file) if input_file else standard_input(), output)
+
+
+def check_sources(text: str | None, input_file: Path | None, item: int | None) -> None:
+    """Refuses, before a model is loaded, what cannot be translated."""
+    given = {"TEXT": text, "--input": input_file, "--item": item}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) > 1:
+        raise ConfigError(f"{' and '.join(names)} were given; translate takes one of TEXT, --input and --item")
+    if text is not None and any("\ud800" <= character <= "\udfff" for character in text):
+        raise DataError("TEXT is not valid UTF-8; give it in UTF-8, or as a file with --input")
+    if input_file is not None:
+        read(input_file)
+
+
+class Work:
+    """One translator at work for the command line."""
+
+    def __init__(
+        self, screen: console.Screen, translator: "Translator", options: "SearchOptions", as_json: bool = False
+    ) -> None:
+        self._screen = screen
+        self._translator = translator
+        self._options = options
+        self._as_json = as_json
+        self._flags: Counter[str] = Counter()
+
+    def say(self, text: str) -> None:
+        """One text; on a terminal word by word, as it is made."""
+        if self._as_json or self._options.n_best > 1 or not sys.stdout.isatty():
+            (found,) = self._translator.translate([text], self._options)
+            console.write("\n".join(self._lines(1, found)))
+        else:
+            found = self._stream(text)
+        self._explain(found)
+
+    def converse(self) -> None:
+        """Translates what is typed, line by line, until the end of input."""
+        self._screen.note("type a text and press Enter; Ctrl-D ends")
+        for text in standard_input():
+            self.say(text)
+
+    def translate_all(self, texts: Iterable[str], output: Path | None) -> None:
+        """Every line, many at a time; what is written to a file appears there when it is complete."""
+        from dragoman.files import write_file
+
+        lines: list[str] = []
+        texts, number = iter(texts), 0
+        with self._screen.progress.track("translate", unit="lines") as advance:
+            while batch := list(islice(texts, LINES_AT_A_TIME)):
+                for found in self._translator.translate(batch, self._options):
+                    number += 1
+                    self._flags.update(found.flags)
+                    lines += self._lines(number, found)
+                advance(len(batch))
+                if output is None:
+                    console.write("\n".join(lines))
+                    console.flush()
+                    lines.clear()
+        if output is not None:
+            write_file(output, "".join(f"{line}\n" for line in lines))
+        for flag, count in self._flags.items():
+            self._screen.note(f"{count:,} of {number:,} translations are flagged: {flag}")
+
+    def compare(self, source: str, target: str) -> None:
+        """One sentence of a test set beside what the model makes of it."""
+        (found,) = self._translator.translate([source], self._options)
+        if self._as_json:
+            console.write(json.dumps({"target": target, **dataclasses.asdict(found)}, ensure_ascii=False))
+        else:
+            console.write(f"source:     {source}\ntarget:     {target}\nprediction: {found.text}")
+
+    def _stream(self, text: str) -> "Translation":
+        words = self._translator.stream(text, self._options)
+        while True:
+            try:
+                console.write(next(words), end="")
+                console.flush()
+            except StopIteration as end:
+                console.write()
+                return end.value
+
+    def _lines(self, number: int, found: "Translation") -> list[str]:
+        if self._as_json:
+            return [json.dumps(dataclasses.asdict(found), ensure_ascii=False)]
+        if self._options.n_best == 1:
+            return [found.text]
+        ranked = enumerate((found, *found.alternatives), 1)
+        return [f"{number}\t{rank}\t{each.score:.4f}\t{each.text}" for rank, each in ranked]
+
+    def _explain(self, found: "Translation") -> None:
+        if found.unknown_words:
+            self._screen.note(f"words that the model does not know: {', '.join(found.unknown_words)}")
+        if found.flags:
+            self._screen.note(f"flagged: {', '.join(found.flags)}")
+
+
+def nth(pairs: Sequence[tuple[str, str]], item: int) -> tuple[str, str]:
+    if item > len(pairs):
+        raise ConfigError(f"--item must be from 1 to {len(pairs):,}, the size of the test set, but is {item:,}")
+    return pairs[item - 1]
+
+
+def read(path: Path) -> Iterator[str]:
+    """The lines of a file, which is looked at now; an empty file has none."""
+    from dragoman.data.lines import open_bytes, read_lines
+
+    if path.is_file() and path.stat().st_size == 0:
+        return iter(())
+    open_bytes(path).close()
+    return read_lines(path)
+
+
+def standard_input() -> Iterator[str]:
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            raise DataError(f"line {number:,} of standard input is not valid UTF-8; convert it first") from None
+        yield text.removesuffix("\n").removesuffix("\r")

@@ -1,0 +1,54 @@
+"""The parts of one training step: sentences as ids, laid end to end without any padding."""
+
+from dataclasses import dataclass, fields
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B sentence pairs; N source tokens and M target tokens in all, special symbols included.
+
+    The decoder reads `target` (start, then y) and is to say `labels` (y, then end): at each place the next token.
+    A decoder-only model has no source.
+    """
+
+    source: Int[Tensor, "N"] | None
+    source_lengths: Int[Tensor, "B"] | None
+    target: Int[Tensor, "M"]
+    labels: Int[Tensor, "M"]
+    target_lengths: Int[Tensor, "B"]
+    pairs: Int[Tensor, "B"]
+
+    def __len__(self) -> int:
+        return self.pairs.numel()
+
+    @property
+    def source_tokens(self) -> int:
+        return 0 if self.source is None else self.source.numel()
+
+    @property
+    def target_tokens(self) -> int:
+        return self.labels.numel()
+
+    @property
+    def tokens(self) -> int:
+        """Source and target tokens together."""
+        return self.source_tokens + self.target_tokens
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What a model's `forward` takes, in its order."""
+        target = (self.target, self.target_lengths)
+        return (
+            target
+            if self.source is None or self.source_lengths is None
+            else (self.source, self.source_lengths, *target)
+        )
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same batch on `device`."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Batch(**{name: part if part is None else part.to(device) for name, part in parts.items()})

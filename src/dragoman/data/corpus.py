@@ -1,0 +1,282 @@
+"""Sentence pairs as ids on disk: written once, memory-mapped ever after, so that a million pairs open in no time.
+
+A corpus folder holds for each side all ids laid end to end (`target.ids`: uint16 where the vocabulary fits, else
+int32) and where each row begins (`target.offsets`: int64, one more than there are rows), little-endian, and
+`corpus.json` with the counts. Special symbols are not stored; `batching` puts them around what is read here.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+import pydantic
+from numpy.typing import NDArray
+
+from dragoman.config import Settings, check
+from dragoman.data.tokenizer import Tokenizer, Tokenizers
+from dragoman.errors import ConfigError, DataError
+from dragoman.files import new_folder, sha256, write_json
+from dragoman.progress import Progress, silent
+
+FORMAT = 1
+_CHUNK = 5_000
+_OFFSET = np.dtype("<i8")
+
+Ids = NDArray[np.integer]
+
+
+class Side(Settings):
+    """What `corpus.json` says of one side."""
+
+    tokens: int = pydantic.Field(ge=1)
+    """Ids in all rows together."""
+    dtype: Literal["<u2", "<i4"]
+    """How an id is stored."""
+    vocabulary_size: int
+    """Ids of the tokenizer."""
+    tokenizer: str
+    """Identity of the tokenizer."""
+    ids_sha256: str
+    """SHA-256 of the ids."""
+    offsets_sha256: str
+    """SHA-256 of the offsets."""
+
+
+class Facts(Settings):
+    """What `corpus.json` says of the whole."""
+
+    format: int
+    """Number of the folder's format."""
+    rows: int = pydantic.Field(ge=1)
+    """Number of rows on each side."""
+    windows: bool
+    """Whether a row is a window into running text rather than a sentence."""
+    source: Side | None = None
+    """The side a decoder-only model does without."""
+    target: Side
+    """The side that is predicted."""
+
+    @property
+    def identity(self) -> str:
+        """SHA-256 of the corpus: equal if and only if all ids and rows are."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+class Rows:
+    """Rows of ids of different lengths, laid end to end: row i is `ids[offsets[i] : offsets[i + 1]]`."""
+
+    def __init__(self, ids: Ids, offsets: NDArray[np.int64]) -> None:
+        self.ids = ids
+        self.offsets = offsets
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int32]:
+        lengths = np.diff(self.offsets)
+        if lengths.min() < 0:
+            raise DataError("an encoded corpus is damaged: its rows overlap; delete its folder and encode again")
+        return lengths.astype(np.int32)
+
+    def row(self, index: int) -> Ids:
+        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+
+class EncodedCorpus:
+    """An encoded corpus, read from the disk where it is touched and not before.
+
+    Attributes:
+        windows: whether a row is a window into running text (see `encode_text`) rather than a sentence.
+        identity: SHA-256 that is equal for equal ids in equal rows.
+        source: None in a corpus for a decoder-only model.
+    """
+
+    def __init__(self, folder: Path, facts: Facts) -> None:
+        self.facts = facts
+        self.windows = facts.windows
+        self.identity = facts.identity
+        self.source = _open_rows(folder, "source", facts.source, facts.rows) if facts.source else None
+        self.target = _open_rows(folder, "target", facts.target, facts.rows)
+
+    @classmethod
+    def open(cls, folder: Path | str) -> Self:
+        """Opens what `encode_corpus` or `encode_text` wrote; sizes are checked, contents are not read (see `verify`).
+
+        Raises:
+            DataError: no encoded corpus, a cut or a newer one.
+        """
+        path = Path(folder) / "corpus.json"
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise DataError(f"{folder} is no encoded corpus: {path.name} cannot be read ({error})") from None
+        found = content.get("format") if isinstance(content, dict) else None
+        if found != FORMAT:
+            raise DataError(f"{path} has format {found!r}, and this version reads {FORMAT}; encode the corpus again")
+        try:
+            return cls(Path(folder), check(content, str(path), Facts))
+        except ConfigError as error:
+            raise DataError(f"{error}; encode the corpus again") from None
+
+    def __len__(self) -> int:
+        return self.facts.rows
+
+    @property
+    def source_lengths(self) -> NDArray[np.int32]:
+        """Ids of each source sentence, without special symbols."""
+        assert self.source is not None, "a corpus for a decoder-only model has no source"
+        return self.source.lengths
+
+    @property
+    def target_lengths(self) -> NDArray[np.int32]:
+        """Ids of each target sentence, without special symbols."""
+        return self.target.lengths
+
+    def pair(self, index: int) -> tuple[Ids, Ids]:
+        """The ids of one pair."""
+        assert self.source is not None, "a corpus for a decoder-only model has no pairs"
+        return self.source.row(index), self.target.row(index)
+
+
+def encode_corpus(
+    pairs: Path | str | Iterable[tuple[str, str]],
+    tokenizers: Tokenizers,
+    folder: Path | str,
+    progress: Progress = silent,
+) -> EncodedCorpus:
+    """Writes the ids of sentence pairs into a new folder, on all cores, a few thousand pairs in memory at a time.
+
+    `pairs` is any iterable, or a file of JSON lines, each a list of source and target.
+
+    Raises:
+        DataError: there are no pairs, one side is empty throughout, a line is no pair, or the folder exists.
+        TokenizerError: a text is no Unicode.
+    """
+    total = None
+    if isinstance(pairs, Path | str):
+        pairs, total = _read_pairs(Path(pairs)), _count_lines(Path(pairs))
+    with new_folder(folder) as aside:
+        source = _Writer(aside, "source", tokenizers.source)
+        target = _Writer(aside, "target", tokenizers.target)
+        with source, target, progress.track("encode", total, "pairs") as advance:
+            for rows in _encoded(iter(pairs), tokenizers):
+                source.write(rows[0])
+                target.write(rows[1])
+                advance(len(rows[0]))
+        rows = target.rows
+        facts = {"format": FORMAT, "rows": rows, "windows": False, "source": source.facts(), "target": target.facts()}
+        write_json(aside / "corpus.json", facts)
+    return EncodedCorpus.open(folder)
+
+
+def encode_text(text: str, tokenizer: Tokenizer, folder: Path | str, length: int) -> EncodedCorpus:
+    """Writes running text, for a language model, into a new folder: windows in which `length` ids are to be predicted.
+
+    The last id of a window is the first of the next, so that every id but the very first is predicted once.
+
+    Raises:
+        DataError: the text has fewer than two ids, or the folder exists.
+    """
+    ids = tokenizer.encode(text)
+    windows = [ids[first : first + length + 1] for first in range(0, len(ids) - 1, length)]
+    with new_folder(folder) as aside:
+        with _Writer(aside, "target", tokenizer) as target:
+            target.write(windows)
+        facts = {"format": FORMAT, "rows": target.rows, "windows": True, "target": target.facts()}
+        write_json(aside / "corpus.json", facts)
+    return EncodedCorpus.open(folder)
+
+
+def _encoded(
+    pairs: Iterator[tuple[str, str]], tokenizers: Tokenizers
+) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
+    while chunk := list(islice(pairs, _CHUNK)):
+        yield (
+            tokenizers.source.encode_batch([source for source, _ in chunk]),
+            tokenizers.target.encode_batch([target for _, target in chunk]),
+        )
+
+
+class _Writer:
+    """Appends rows of ids to the two files of one side."""
+
+    def __init__(self, folder: Path, side: str, tokenizer: Tokenizer) -> None:
+        self._side = side
+        self._paths = folder / f"{side}.ids", folder / f"{side}.offsets"
+        self._ids, self._offsets = (open(path, "wb") for path in self._paths)  # noqa: SIM115 (closed by __exit__)
+        self._offsets.write(np.zeros(1, _OFFSET).tobytes())
+        self._tokenizer = tokenizer
+        self._dtype: Literal["<u2", "<i4"] = "<u2" if tokenizer.size <= 2**16 else "<i4"
+        self.tokens = self.rows = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ids.close()
+        self._offsets.close()
+
+    def write(self, rows: Sequence[Sequence[int]]) -> None:
+        ends = self.tokens + np.cumsum(np.fromiter(map(len, rows), _OFFSET, len(rows)))
+        if not len(ends):
+            return
+        count = int(ends[-1]) - self.tokens
+        self._ids.write(np.fromiter(chain.from_iterable(rows), self._dtype, count).tobytes())
+        self._offsets.write(ends.astype(_OFFSET).tobytes())
+        self.tokens += count
+        self.rows += len(rows)
+
+    def facts(self) -> dict[str, object]:
+        if not self.tokens:
+            raise DataError(f"there is nothing to encode: no {self._side} text has a single token")
+        ids, offsets = map(sha256, self._paths)
+        return {
+            "tokens": self.tokens,
+            "dtype": self._dtype,
+            "vocabulary_size": self._tokenizer.size,
+            "tokenizer": self._tokenizer.identity,
+            "ids_sha256": ids,
+            "offsets_sha256": offsets,
+        }
+
+
+def _open_rows(folder: Path, side: str, facts: Side, rows: int) -> Rows:
+    ids = _map(folder / f"{side}.ids", np.dtype(facts.dtype), facts.tokens)
+    offsets = _map(folder / f"{side}.offsets", _OFFSET, rows + 1)
+    if offsets[0] != 0 or offsets[-1] != facts.tokens:
+        raise DataError(f"{folder / side}.offsets does not belong to {side}.ids; encode the corpus again")
+    return Rows(ids, offsets)
+
+
+def _map(path: Path, dtype: np.dtype, count: int) -> NDArray:
+    try:
+        size = path.stat().st_size
+        if size != count * dtype.itemsize:
+            raise DataError(f"{path} has {size:,} bytes, but must have {count * dtype.itemsize:,}; encode it again")
+        return np.memmap(path, dtype, "r")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}); encode the corpus again") from None
+
+
+def _read_pairs(path: Path) -> Iterator[tuple[str, str]]:
+    with open(path, encoding="utf-8", newline="\n") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                source, target = json.loads(line)
+            except (ValueError, TypeError):
+                source = target = None
+            if not isinstance(source, str) or not isinstance(target, str):
+                raise DataError(f"{path}:{number} is not a JSON list of source and target; prepare the data again")
+            yield source, target
+
+
+def _count_lines(path: Path) -> int:
+    try:
+        with open(path, "rb") as file:
+            return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None

@@ -1,0 +1,155 @@
+"""Which text is prepared: the settings, the readings that they name, and the identity of both."""
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from dragoman.config import Settings, flatten
+from dragoman.data.checks import CheckSettings
+from dragoman.data.columns import UNKNOWN_LANGUAGE, Naming
+from dragoman.data.lines import EncodingErrors
+from dragoman.data.readers import Address, Format, Reading, is_prefix, open_pairs
+from dragoman.data.report import FORMAT_NUMBER, DataReport
+from dragoman.errors import DataError
+from dragoman.files import sha256
+
+PHRASEBOOK = "phrasebook"
+
+# Under which names a folder may hold each set.
+_FOLDER_NAMES = {"train": ("train",), "dev": ("dev", "valid", "val", "validation"), "test": ("test",)}
+
+
+class DataSettings(Settings):
+    """Which parallel text is read, how, and what is held out of it."""
+
+    path: Address = PHRASEBOOK
+    """The training text: a file (.tsv .csv .jsonl .parquet, also .gz); two aligned files, as in ["a.en", "a.it"], or
+    what their names begin with; a folder with train.* in it; hub:NAME:CONFIG; or phrasebook, which is built in."""
+    dev_path: Address | None = None
+    """A separate set for validation, given like path; left out, one is split off."""
+    test_path: Address | None = None
+    """A separate test set, given like path; left out, one is split off."""
+    source_language: str | None = Field(default=None, min_length=1)
+    """Language code of the source, as in en; left out, it comes from column or file names."""
+    target_language: str | None = Field(default=None, min_length=1)
+    """Language code of the target, as in it; left out, it comes from column or file names."""
+    source_column: str | None = Field(default=None, min_length=1)
+    """Column of the source: its name, its key (translation.en for a nested one) or its number from 1; left out, it is
+    guessed."""
+    target_column: str | None = Field(default=None, min_length=1)
+    """Column of the target, named likewise."""
+    format: Format | None = None
+    """Format of path: plain, tsv, csv, jsonl, parquet or hub; left out, it follows from the name."""
+    encoding_errors: EncodingErrors = "strict"
+    """Text that is not valid UTF-8: strict stops and names the place; replace puts U+FFFD, and counts."""
+    dev_size: int | None = Field(default=None, ge=0)
+    """Pairs split off for validation; left out, 5 % of the corpus, 2,000 at most."""
+    test_size: int | None = Field(default=None, ge=0)
+    """Pairs split off for the test; left out, 5 % of the corpus, 2,000 at most."""
+    seed: int = Field(default=1, ge=0)
+    """Decides which pairs are split off."""
+    checks: CheckSettings = CheckSettings()
+    """Which pairs are dropped."""
+
+    @model_validator(mode="after")
+    def _held_out_one_way(self) -> "DataSettings":
+        for name in ("dev", "test"):
+            if getattr(self, f"{name}_path") is not None and getattr(self, f"{name}_size") is not None:
+                raise ValueError(f"{name}_path gives a set and {name}_size splits one off; keep one of the two")
+        return self
+
+    @property
+    def naming(self) -> Naming:
+        return Naming(self.source_column, self.target_column, self.source_language, self.target_language)
+
+
+@contextmanager
+def open_inputs(settings: DataSettings) -> Iterator[dict[str, Reading]]:
+    """The training text, as `train`, and the sets that stand beside it, opened.
+
+    Raises:
+        DataError: one of them cannot be read.
+    """
+    with ExitStack() as stack:
+        addresses = _addresses(settings, stack)
+        train = open_pairs(addresses.pop("train"), settings.naming, settings.format, settings.encoding_errors)
+        source, target = (None if language == UNKNOWN_LANGUAGE else language for language in train.languages)
+        naming = settings.naming._replace(source_language=source, target_language=target)
+        others = {
+            name: open_pairs(address, naming, encoding_errors=settings.encoding_errors)
+            for name, address in addresses.items()
+        }
+        yield {"train": train, **others}
+
+
+def data_identity(settings: DataSettings) -> str:
+    """What `prepare_data` calls the identity of its result: of the text and the settings, wherever the files lie."""
+    with open_inputs(settings) as inputs:
+        return identity(settings, inputs)
+
+
+def identity(settings: DataSettings, inputs: Mapping[str, Reading]) -> str:
+    facts = {
+        "format_number": FORMAT_NUMBER,
+        "settings": lasting(settings),
+        "inputs": {name: list(hashes(reading).values()) for name, reading in inputs.items()},
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def lasting(settings: DataSettings) -> dict[str, Any]:
+    """The settings that shape the result: all but where the text lies."""
+    return flatten(settings.model_dump(mode="json", exclude={"path", "dev_path", "test_path"}))
+
+
+def hashes(reading: Reading) -> dict[str, str]:
+    """File name -> SHA-256. A data set of the hub is known by its address: its files are the library's business."""
+    if not reading.files:
+        return {reading.name: hashlib.sha256(f"{reading.name} {reading.reasons['format']}".encode()).hexdigest()}
+    return {file.name: sha256(file) for file in reading.files}
+
+
+def changes(report: DataReport, settings: DataSettings) -> list[str]:
+    """What differs between the data that a report tells of and what `settings` name now, in words."""
+    before, now = report.settings, lasting(settings)
+    found = [f"{key} was {before.get(key)}, is {now.get(key)}" for key in now if before.get(key) != now.get(key)]
+    with open_inputs(settings) as inputs:
+        for name in sorted(report.inputs.keys() | inputs.keys()):
+            known = list(report.inputs[name].sha256.values()) if name in report.inputs else []
+            if known != (list(hashes(inputs[name]).values()) if name in inputs else []):
+                found.append(f"the {name} text changed")
+    return found
+
+
+def _addresses(settings: DataSettings, stack: ExitStack) -> dict[str, Address]:
+    found: dict[str, Address] = {"train": settings.path}
+    if settings.path == PHRASEBOOK:
+        from dragoman.data.phrasebook import write_phrasebook  # its lexicon is read only where it is wanted
+
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-")))
+        write_phrasebook(folder)
+        found = {name: str(folder / name) for name in ("train", "dev", "test", "new_patterns")}
+    elif isinstance(settings.path, str) and Path(settings.path).is_dir():
+        found = _folder_addresses(Path(settings.path))
+    for name, address in (("dev", settings.dev_path), ("test", settings.test_path)):
+        if address is not None:
+            found[name] = address
+        elif getattr(settings, f"{name}_size") is not None:
+            found.pop(name, None)  # a size asks for a set split off, also where a folder holds one
+    return found
+
+
+def _folder_addresses(folder: Path) -> dict[str, Address]:
+    found: dict[str, Address] = {}
+    for split, names in _FOLDER_NAMES.items():
+        if prefix := next((folder / name for name in names if is_prefix(folder / name)), None):
+            found[split] = str(prefix)
+    if "train" not in found:
+        raise DataError(f"{folder} is a folder, and holds no files named train.*; name a file in it, or name them so")
+    return found

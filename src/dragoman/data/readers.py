@@ -1,0 +1,307 @@
+"""Parallel text in, as `Pair`s: two aligned files, TSV, CSV, JSON lines, Parquet, or a set of the Hugging Face hub.
+
+`open_pairs` finds out what an address is and which columns hold the pair, and says why; iterating the `Reading` that it
+returns streams the pairs in bounded memory, as often as wanted. Judging the pairs is left to `checks`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from dragoman.data.columns import Columns, Naming, choose_columns, is_header, languages, languages_in
+from dragoman.data.lines import EncodingErrors, open_bytes, read_lines, without_gz
+from dragoman.data.tables import (
+    KeyPath,
+    csv_delimiter,
+    csv_rows,
+    hub_records,
+    json_records,
+    kind_of,
+    parquet_records,
+    text_at,
+    text_paths,
+    tsv_rows,
+)
+from dragoman.errors import DataError
+
+Address = str | tuple[str, str]
+"""A file; a prefix (`train` for `train.en` and `train.it`); two aligned files; or `hub:NAME:CONFIG[@REVISION]`."""
+
+Format = Literal["plain", "tsv", "csv", "jsonl", "parquet", "hub"]
+
+LINE_BREAKS = "pairs with line breaks inside, kept"
+
+_HUB = "hub:"
+_ENDINGS: dict[str, Format] = {
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+}
+
+
+class Pair(NamedTuple):
+    """A sentence, its translation, and where they stand (`corpus.csv:17`)."""
+
+    source: str
+    target: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Pairs ready to be read, and what was chosen to read them."""
+
+    name: str
+    files: tuple[Path, ...]
+    """What is read; nothing for the hub."""
+    format: Format
+    columns: Columns
+    languages: tuple[str, str]
+    reasons: Mapping[str, str]
+    """Why this format, these columns, these languages."""
+    pairs: Callable[[Counter[str]], Iterator[Pair]]
+    repairs: Counter[str] = field(default_factory=Counter)
+    """What the latest pass over the pairs mended, by kind."""
+
+    def __iter__(self) -> Iterator[Pair]:
+        self.repairs.clear()
+        return self.pairs(self.repairs)
+
+
+class _Table(NamedTuple):
+    """A table to open: its name and files, its format and why, and its rows, which count what they mend."""
+
+    name: str
+    files: tuple[Path, ...]
+    format: Format
+    reason: str
+    rows: Callable[[Counter[str]], Iterator[tuple[int, Any]]]
+
+
+def open_pairs(
+    address: Address,
+    naming: Naming = Naming(),  # noqa: B008 (immutable)
+    format: Format | None = None,
+    encoding_errors: EncodingErrors = "strict",
+) -> Reading:
+    """Finds out how to read `address`, from its name and its first row.
+
+    Raises:
+        DataError: nothing readable is there, or nothing tells which columns are the pair.
+    """
+    if not isinstance(address, str):
+        return _open_plain((Path(address[0]), Path(address[1])), naming, "two files were given", encoding_errors)
+    if address.startswith(_HUB) or format == "hub":
+        return _open_hub(address.removeprefix(_HUB), naming)
+    path = Path(address)
+    if is_prefix(path):
+        return _open_prefix(path, naming, format, encoding_errors)
+    open_bytes(path).close()  # what cannot be read says so before anything is guessed from it
+    chosen, reason = (format, "as given") if format else _guess_format(path)
+    if chosen == "plain":
+        raise DataError(f"{path} is one side of a pair; give two files, or what their names begin with, as in train")
+    if chosen in ("jsonl", "parquet"):
+        return _open_records(_table(path, chosen, reason, encoding_errors), naming)
+    return _open_cells(_table(path, chosen, reason, encoding_errors), naming)
+
+
+def is_prefix(path: Path) -> bool:
+    """Whether `path` is no file itself, but files begin with its name and a dot."""
+    return not path.exists() and path.parent.is_dir() and any(_beginning_with(path))
+
+
+# Two aligned files
+
+
+def _beginning_with(path: Path) -> Iterator[Path]:
+    return (file for file in sorted(path.parent.iterdir()) if file.name.startswith(f"{path.name}.") and file.is_file())
+
+
+def _open_prefix(path: Path, naming: Naming, format: Format | None, encoding_errors: EncodingErrors) -> Reading:
+    """Two files named for languages, or the one table whose name begins so."""
+    files = {without_gz(file).name.removeprefix(f"{path.name}."): file for file in _beginning_with(path)}
+    tables = [file for ending, file in files.items() if f".{ending}" in _ENDINGS]
+    sides = {ending: file for ending, file in files.items() if "." not in ending and file not in tables}
+    if len(sides) >= 2:
+        columns = choose_columns(list(sides), naming, f"{path}.*")
+        pair = (sides[columns.source], sides[columns.target])
+        return _open_plain(pair, naming, f"two files are named {path.name}.*", encoding_errors)
+    if len(tables) == 1:
+        return open_pairs(str(tables[0]), naming, format, encoding_errors)
+    raise DataError(
+        f"{path} does not exist, and of the files named {path.name}.* ({', '.join(files)}) no two are a pair; "
+        "give two files, or one table"
+    )
+
+
+def _open_plain(paths: tuple[Path, Path], naming: Naming, reason: str, encoding_errors: EncodingErrors) -> Reading:
+    for path in paths:
+        open_bytes(path).close()
+    source, target = (without_gz(path).suffix.lstrip(".") for path in paths)
+    if source == target:  # en.txt and it.txt
+        source, target = (without_gz(path).stem for path in paths)
+    columns = Columns(source, target, "one file each")
+    one, other, why = languages(columns, naming, paths[0].name)
+    return Reading(
+        name=f"{paths[0]} and {paths[1].name}",
+        files=paths,
+        format="plain",
+        columns=columns,
+        languages=(one, other),
+        reasons={"format": reason, "columns": columns.reason, "languages": why},
+        pairs=partial(_plain_pairs, paths, encoding_errors),
+    )
+
+
+def _plain_pairs(paths: tuple[Path, Path], encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[Pair]:
+    sources, targets = (read_lines(path, encoding_errors, repairs) for path in paths)
+    name = paths[0].name
+    for number, (source, target) in enumerate(zip_longest(sources, targets), 1):
+        if source is None or target is None:
+            counts = [number - 1 if side is None else number for side in (source, target)]
+            counts[0] += sum(1 for _ in sources)
+            counts[1] += sum(1 for _ in targets)
+            raise DataError(
+                f"{paths[0]} has {counts[0]:,} lines but {paths[1]} {counts[1]:,}; "
+                "the files must be aligned line by line"
+            )
+        yield Pair(source, target, f"{name}:{number}")
+
+
+# Tables
+
+
+def _guess_format(path: Path) -> tuple[Format, str]:
+    if known := _ENDINGS.get(without_gz(path).suffix.lower()):
+        return known, f"from the name {path.name}"
+    first = next(read_lines(path, "replace"))
+    if "\t" in first:
+        return "tsv", "its first line holds a tab"
+    if first.startswith("{"):
+        return "jsonl", "its first line begins like JSON"
+    return "plain", "its first line holds no tab"
+
+
+def _table(path: Path, format: Format, reason: str, encoding_errors: EncodingErrors) -> _Table:
+    rows: Callable[[Counter[str]], Iterator[tuple[int, Any]]]
+    if format == "parquet":
+        rows = partial(parquet_records, path)
+    elif format == "jsonl":
+        rows = partial(json_records, path, encoding_errors)
+    elif format == "tsv":
+        rows = partial(tsv_rows, path, encoding_errors)
+    else:
+        delimiter = csv_delimiter(path, encoding_errors)
+        rows = partial(csv_rows, path, delimiter, encoding_errors)
+        reason += "" if delimiter == "," else f", with {delimiter!r} between the cells"
+    return _Table(str(path), (path,), format, reason, rows)
+
+
+def _open_hub(address: str, naming: Naming) -> Reading:
+    address, _, revision = address.partition("@")
+    name, _, config = address.partition(":")
+    note = f"revision {revision}" if revision else "no revision pinned: add @REVISION to read the same rows always"
+    table = _Table(f"{_HUB}{address}", (), "hub", note, partial(hub_records, name, config or None, revision or None))
+    return _open_records(table, naming, config)
+
+
+def _reading(
+    table: _Table, naming: Naming, columns: Columns, hint: str, pairs: Callable[[Counter[str]], Iterator[Pair]]
+) -> Reading:
+    source, target, why = languages(columns, naming, hint)
+    return Reading(
+        name=table.name,
+        files=table.files,
+        format=table.format,
+        columns=columns,
+        languages=(source, target),
+        reasons={"format": table.reason, "columns": columns.reason, "languages": why},
+        pairs=pairs,
+    )
+
+
+def _hinted(naming: Naming, hint: str) -> Naming:
+    """`naming`, its languages filled in from a file's name: they tell which column is which."""
+    if naming.source_language or naming.target_language or not (found := languages_in(hint)):
+        return naming
+    return naming._replace(source_language=found[0], target_language=found[1])
+
+
+def _open_cells(table: _Table, naming: Naming) -> Reading:
+    """A table whose rows are cells; its first row may be a header."""
+    hint = Path(table.name).name
+    first = next((cells for _, cells in table.rows(Counter()) if _filled(cells)), None)
+    if first is None:
+        raise DataError(f"{table.name} holds only blank lines")
+    by_name = any(column and not column.isdecimal() for column in (naming.source_column, naming.target_column))
+    header = by_name or is_header(first)
+    names = [cell.strip() for cell in first] if header else [str(number) for number in range(1, len(first) + 1)]
+    where = table.name if header else f"{table.name}, whose first row is no header ({' | '.join(first)[:80]}),"
+    columns = choose_columns(names, _hinted(naming, hint), where)
+    columns = columns._replace(reason=f"{columns.reason}; {'the first row is a header' if header else 'no header'}")
+    positions = (names.index(columns.source), names.index(columns.target))
+    pairs = partial(_cell_pairs, table, len(names), positions, header)
+    return _reading(table, naming, columns, hint, pairs)
+
+
+def _cell_pairs(
+    table: _Table, width: int, positions: tuple[int, int], header: bool, repairs: Counter[str]
+) -> Iterator[Pair]:
+    name = Path(table.name).name
+    source_at, target_at = positions
+    for number, cells in table.rows(repairs):
+        if len(cells) != width:
+            if _filled(cells):
+                columns = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
+                raise DataError(f"{table.name}:{number} has {columns}, but the first row has {width}")
+            cells = [""] * width
+        if header and _filled(cells):
+            header = False
+            continue
+        yield _counted(Pair(cells[source_at], cells[target_at], f"{name}:{number}"), repairs)
+
+
+def _filled(cells: list[str]) -> bool:
+    return any(cell.strip() for cell in cells)
+
+
+def _open_records(table: _Table, naming: Naming, hint: str | None = None) -> Reading:
+    """A table whose rows are JSON objects, nested ones too, or lists of two texts."""
+    hint = Path(table.name).name if hint is None else hint
+    number, first = next(((number, row) for number, row in table.rows(Counter()) if row is not None), (0, None))
+    if first is None:
+        raise DataError(f"{table.name} holds {'only blank lines' if table.format == 'jsonl' else 'no rows'}")
+    if not isinstance(first, (dict, list)):
+        raise DataError(f"{table.name}:{number} is {kind_of(first)}, not an object or a list of two texts")
+    paths = dict(text_paths(first))
+    columns = choose_columns(list(paths), _hinted(naming, hint), table.name)
+    sides = (paths[columns.source], paths[columns.target])
+    return _reading(table, naming, columns, hint, partial(_record_pairs, table, type(first), sides))
+
+
+def _record_pairs(table: _Table, kind: type, sides: tuple[KeyPath, KeyPath], repairs: Counter[str]) -> Iterator[Pair]:
+    name = Path(table.name).name
+    for number, record in table.rows(repairs):
+        origin = f"{name}:{number}"
+        if record is None:
+            yield Pair("", "", origin)
+            continue
+        if not isinstance(record, kind) or (kind is list and len(record) != 2):
+            expected = "an object" if kind is dict else "a list of two texts"
+            raise DataError(f"{table.name}:{number} is {kind_of(record)}, but the first row is {expected}")
+        source, target = (text_at(record, path, f"{table.name}:{number}") for path in sides)
+        yield _counted(Pair(source, target, origin), repairs)
+
+
+def _counted(pair: Pair, repairs: Counter[str]) -> Pair:
+    if "\n" in pair.source or "\n" in pair.target:
+        repairs[LINE_BREAKS] += 1
+    return pair

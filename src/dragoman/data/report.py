@@ -1,0 +1,143 @@
+"""The report on prepared data: what was read and how, what was dropped and why, what the splits hold.
+
+It is `data.json` in the folder of the data, and `report_rows` is the same as a table for people.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pydantic
+
+from dragoman.config import Settings
+from dragoman.errors import DataError
+
+REPORT = "data.json"
+FORMAT_NUMBER = 1
+
+
+class Tally(Settings):
+    """How often something was met, and where first."""
+
+    pairs: int
+    first: str
+
+
+class Longest(Settings):
+    """The longest sentence of one side, in words, then characters."""
+
+    words: int
+    characters: int
+    text: str
+    origin: str
+
+
+class InputReport(Settings):
+    """One input: what it is, how it was read and why so."""
+
+    name: str
+    format: str
+    columns: tuple[str, str]
+    reasons: dict[str, str]
+    """Why this format, these columns, these languages."""
+    sha256: dict[str, str]
+    """File name -> SHA-256; for a data set of the hub, of its address."""
+    rows: int
+
+
+class Leaks(Settings):
+    """Pairs of a held-out set that share a sentence with training (case, spacing and final punctuation aside)."""
+
+    sources: int
+    targets: int
+    either: int
+    first: str | None
+    """Where the first of them stands."""
+
+
+class SplitReport(Settings):
+    pairs: int
+    sha256: str
+    origin: str
+    """Given, or held out of the training text, and how."""
+    leaks: Leaks | None
+    """None for training itself."""
+
+
+class DataReport(Settings):
+    """All that is known of prepared data."""
+
+    format_number: int
+    identity: str
+    """Equal for equal inputs and settings, wherever the files lie."""
+    settings: dict[str, pydantic.JsonValue]
+    source_language: str
+    target_language: str
+    inputs: dict[str, InputReport]
+    rows: int
+    """Rows read of the training input."""
+    dropped: dict[str, Tally]
+    """Reason -> pairs dropped from the training input."""
+    kept_faults: dict[str, Tally]
+    """The same faults met in the held-out sets that were given, where nothing is dropped."""
+    repairs: dict[str, int]
+    """What was mended while reading, by kind."""
+    warnings: tuple[str, ...]
+    longest_source: Longest
+    longest_target: Longest
+    splits: dict[str, SplitReport]
+
+    @property
+    def dropped_pairs(self) -> int:
+        return sum(tally.pairs for tally in self.dropped.values())
+
+
+def read_report(folder: Path | str) -> DataReport:
+    """The report in a folder of prepared data.
+
+    Raises:
+        DataError: there is none, or it is cut, foreign or of another format.
+    """
+    path = Path(folder) / REPORT
+    try:
+        return DataReport.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise DataError(f"{folder} holds no prepared data: {REPORT} is missing") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise DataError(f"{path} is no report of this version: {place}: {first['msg']}") from None
+
+
+def report_rows(report: DataReport) -> list[tuple[str, str, str]]:
+    """The report as a table: what, how much, and why or where."""
+    return list(_rows(report))
+
+
+def _rows(report: DataReport) -> Iterator[tuple[str, str, str]]:
+    train = report.inputs["train"]
+    yield "input", train.name, f"{train.format}: {train.reasons['format']}"
+    yield "columns", " → ".join(train.columns), train.reasons["columns"]
+    yield "languages", f"{report.source_language} → {report.target_language}", train.reasons["languages"]
+    yield "rows read", f"{report.rows:,}", ""
+    for kind, count in report.repairs.items():
+        yield kind, f"{count:,}", ""
+    for reason, tally in report.dropped.items():
+        yield f"dropped: {reason}", f"{tally.pairs:,}", f"first at {tally.first}"
+    for reason, tally in report.kept_faults.items():
+        yield f"kept in given sets: {reason}", f"{tally.pairs:,}", f"first at {tally.first}"
+    for name, split in report.splits.items():
+        yield name, f"{split.pairs:,} pairs", split.origin
+        if split.leaks:
+            yield f"{name} pairs found in training", *_leak_cells(split.leaks, split.pairs)
+    for side, longest in (("source", report.longest_source), ("target", report.longest_target)):
+        yield f"longest {side}", f"{longest.words:,} words, {longest.characters:,} characters", f"at {longest.origin}"
+
+
+def _leak_cells(leaks: Leaks, pairs: int) -> tuple[str, str]:
+    if not leaks.either:
+        return "0", "no sentence on either side"
+    part = 100 * leaks.either / max(pairs, 1)
+    where = f"{leaks.sources:,} by source, {leaks.targets:,} by target; first at {leaks.first}"
+    return f"{leaks.either:,} ({part:.1f} %)", where

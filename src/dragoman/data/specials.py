@@ -1,0 +1,36 @@
+"""The four special symbols: their ids, fixed for every vocabulary, and the names they are shown under.
+
+They stand before the pieces of every vocabulary and outside the library's model, so that no text can spell one of them.
+"""
+
+from typing import Self
+
+import pydantic
+
+from dragoman.config import Settings
+
+UNKNOWN, PADDING, START, END = range(4)
+
+
+class Specials(Settings):
+    """How the special symbols are shown. Names only: text that looks like one of them stays text."""
+
+    unknown: str = "[UNK]"
+    """Stands for a word that a vocabulary of words does not hold."""
+    padding: str = "[PAD]"
+    """Fills up short sentences where a rectangle is needed."""
+    start: str = "[SOS]"
+    """Stands before every sentence."""
+    end: str = "[EOS]"
+    """Stands after every sentence."""
+
+    @property
+    def names(self) -> tuple[str, str, str, str]:
+        """The four names, in the order of their ids."""
+        return self.unknown, self.padding, self.start, self.end
+
+    @pydantic.model_validator(mode="after")
+    def _distinct(self) -> Self:
+        if not all(self.names) or len(set(self.names)) < len(self.names):
+            raise ValueError(f"special symbols need four different names, but are {', '.join(map(repr, self.names))}")
+        return self

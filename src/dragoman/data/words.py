@@ -1,0 +1,72 @@
+"""Where text is cut before a vocabulary is applied, and how a list of words becomes a line of text again.
+
+Two patterns for the library's engine, one set of joining rules, and spaCy's rules as an extra. An elided word keeps its
+apostrophe (`l'` + `uomo`), an English ending takes it along (`don` + `'t`); nothing is ever merged across these cuts.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+
+from dragoman.errors import ConfigError, missing_extra
+
+_ENDING = r"['’](?i:s|t|d|m|ll|re|ve)(?![\p{L}\p{M}])"
+_ELISION = rf"(?!{_ENDING})['’](?=[\p{{L}}\p{{N}}])"
+
+# Every character falls into exactly one match, a word together with the space before it, so that laying the pieces end
+# to end gives the text back. Digits stand alone: a number is copied digit by digit instead of being learnt by heart.
+SUBWORD_PATTERN = rf"{_ENDING}| ?[\p{{L}}\p{{M}}]+(?:{_ELISION})?| ?\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+|\s+(?!\S)|\s+"
+
+# Numbers, hyphenated words, abbreviations with dots and years as in '90 stay whole; each mark of punctuation is its own
+# word; spaces are dropped.
+WORD_PATTERN = (
+    rf"{_ENDING}|['’]\p{{N}}+s?|\p{{L}}(?:\.\p{{L}})+(?!\p{{L}})\.?"
+    rf"|[\p{{L}}\p{{M}}\p{{N}}]+(?:-[\p{{L}}\p{{M}}\p{{N}}]+|(?<=\p{{N}})[.,:/]\p{{N}}+)*(?:{_ELISION})?"
+    r"|\.{2,}|[^\s\p{L}\p{M}\p{N}\p{P}]+|\S"
+)
+
+_NO_SPACE_BEFORE = frozenset(",.;:!?…%°)]}»”’'。，、！？；：）】」』")
+_NO_SPACE_AFTER = frozenset("([{«“‘¿¡$£#@（【「『")
+_SUFFIX = re.compile(r"(?:n?['’](?:s|t|d|m|ll|re|ve)|\.{2,})", re.IGNORECASE)
+_ELIDED = re.compile(r".*\w['’]")
+
+Split = Callable[[str], list[tuple[str, int]]]
+
+
+def join_words(words: Iterable[str]) -> str:
+    """A line of text from words and punctuation, with spaces where print has them.
+
+    >>> join_words(["Ciao", ",", "l'", "uomo", "disse", ":", '"', "come", "stai", "?", '"'])
+    'Ciao, l\\'uomo disse: "come stai?"'
+    """
+    text, glued, quoted = "", True, False
+    for word in words:
+        closes = word in _NO_SPACE_BEFORE or _SUFFIX.fullmatch(word) is not None or (word == '"' and quoted)
+        if not glued and not closes:
+            text += " "
+        text += word
+        if word == '"':
+            quoted = not quoted
+        glued = word in _NO_SPACE_AFTER or _ELIDED.fullmatch(word) is not None or (word == '"' and quoted)
+    return text
+
+
+@cache
+def spacy_split(language: str) -> Split:
+    """spaCy's rules for `language`: text -> words with the place of their first character. Downloads nothing.
+
+    Raises:
+        MissingExtra: spaCy is not installed.
+        ConfigError: spaCy has no rules for the language.
+    """
+    try:
+        import spacy
+    except ImportError:
+        raise missing_extra("spacy", "spacy") from None
+    try:
+        rules = spacy.blank(language).tokenizer
+    except ImportError:
+        raise ConfigError(
+            f'spaCy has no rules for the language {language!r}; take kind = "word", whose rules fit any language'
+        ) from None
+    return lambda text: [(token.text, token.idx) for token in rules(text) if not token.is_space]

@@ -1,0 +1,54 @@
+"""What can be asked of a search, checked as a whole before any work is done."""
+
+from typing import Literal
+
+import pydantic
+
+from dragoman.config import Settings
+
+
+class SearchOptions(Settings):
+    """How translations are searched for and what is handed back; `beam_size = 1` is greedy.
+
+    The defaults are those of Vaswani et al. (2017, section 6.1), but for the longest output, which they set to the
+    source's length plus 50.
+    """
+
+    beam_size: int = pydantic.Field(default=4, ge=1, le=256)
+    """Hypotheses kept at each step, 1 to 256."""
+    n_best: int = pydantic.Field(default=1, ge=1, le=256)
+    """Translations handed back for each text, 1 to beam_size."""
+    length_penalty: float = pydantic.Field(default=0.6, ge=0.0, le=5.0)
+    """Exponent by which longer hypotheses are favoured, 0 (none) to 5; see `beam.penalty`."""
+    minimum_length: int = pydantic.Field(default=0, ge=0)
+    """Tokens that a translation has at least, before its end symbol."""
+    length_ratio: float = pydantic.Field(default=2.0, ge=0.0)
+    """Longest output in tokens: length_ratio * source tokens + length_extra."""
+    length_extra: int = pydantic.Field(default=20, ge=1)
+    """Tokens that the longest output has above length_ratio * source tokens, at least 1."""
+    no_repeat_ngram: int | None = pydantic.Field(default=None, ge=1)
+    """No run of this many tokens occurs twice in a translation; not given: any may."""
+    prefix: str = ""
+    """Text that every translation begins with."""
+    allow_unknown: bool = False
+    """Whether a translation may hold the unknown symbol."""
+    split: Literal["sentence", "long", "never"] = "sentence"
+    """What is translated at a time: each sentence of a line; a line, and its sentences where it is longer than
+    max_source_tokens; or a line, and a longer one is refused. Models trained on single sentences drop the others."""
+    max_source_tokens: int = pydantic.Field(default=200, ge=8)
+    """Longest source handed to the model, at least 8 tokens; fewer where the model's positions end before."""
+    batch_tokens: int = pydantic.Field(default=4096, ge=1)
+    """Sentences under way at a time, times beam_size, times the longest one's source tokens; one is always taken."""
+
+    @pydantic.model_validator(mode="after")
+    def _refuse_contradictions(self) -> "SearchOptions":
+        problems = []
+        if self.n_best > self.beam_size:
+            problems.append(
+                f"n_best must be at most beam_size, but is {self.n_best} with a beam_size of {self.beam_size}"
+            )
+        if self.prefix and not self.prefix.strip():
+            problems.append("prefix must hold more than spaces; leave it out for none")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self

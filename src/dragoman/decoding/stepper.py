@@ -1,0 +1,69 @@
+"""What a search needs to know of any model, and the stepper of an encoder-decoder. A search never sees a model."""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from dragoman.model import Cache, EncoderDecoder, Packing
+
+
+class Step(NamedTuple):
+    """What comes next in each row. The search may write into it."""
+
+    log_prob: Float[Tensor, "R V"]
+
+
+@runtime_checkable
+class Stepper(Protocol):
+    """R rows under way: sentences times hypotheses."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def admit(self, sources: Sequence[Sequence[int]]) -> None:
+        """One new row for each source, after the rows under way."""
+        ...
+
+    def advance(self, token: Int[Tensor, "R n"]) -> Step:
+        """Takes in each row's next tokens (first of all the start symbol); what may follow them."""
+        ...
+
+    def select(self, row: Int[Tensor, "R2"]) -> None:
+        """Keeps these rows, in this order; one may be named twice or not at all."""
+        ...
+
+
+class ModelStepper:
+    """Steps an encoder-decoder through its cache. Log-probabilities are float32 whatever the weights are."""
+
+    def __init__(self, model: EncoderDecoder) -> None:
+        self.model = model
+        self.cache: Cache | None = None
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.output.device
+
+    def admit(self, sources: Sequence[Sequence[int]]) -> None:
+        packing = Packing.of([len(source) for source in sources], self.device)
+        source = torch.tensor(list(chain.from_iterable(sources)), device=self.device)
+        fresh = self.model.start(self.model.encode(source, packing), packing)
+        if self.cache is None or not self.cache.rows:
+            self.cache = fresh
+        else:
+            self.cache.join(fresh)
+
+    def advance(self, token: Int[Tensor, "R n"]) -> Step:
+        assert self.cache is not None, "a row is admitted before it advances"
+        packing = Packing.of([token.size(1)] * token.size(0), self.device)
+        hidden = self.model.decode(token.flatten(), packing, self.cache)
+        last = hidden.unflatten(0, token.shape)[:, -1]  # (R * n, D) -> (R, D)
+        return Step(self.model.project(last).float().log_softmax(-1))
+
+    def select(self, row: Int[Tensor, "R2"]) -> None:
+        assert self.cache is not None, "a row is admitted before it is selected"
+        self.cache.reorder(row)

@@ -1,0 +1,252 @@
+"""`evaluate`: a model, or a file of its translations, on a test set; `compare`: two of those on the same one.
+
+An `Evaluation` holds all that belongs to a score: signatures, intervals, the search, the test set, and the translations
+themselves, from which everything else can be computed again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from dragoman.data.columns import UNKNOWN_LANGUAGE
+from dragoman.data.lines import read_lines
+from dragoman.decoding import SearchOptions, Translation, Translator
+from dragoman.errors import DataError
+from dragoman.evaluating.metrics import METRICS, SAMPLES, SEED, Score, score
+from dragoman.evaluating.references import ReferenceSet, read_references
+from dragoman.evaluating.significance import Comparison, compare_outputs
+from dragoman.files import write_json
+from dragoman.progress import Progress, silent
+
+FORMAT = 1
+HEADINGS = ("metric", "score", "95 % interval", "signature")
+
+
+class Translates(Protocol):
+    """What `evaluate` needs of a translator."""
+
+    @property
+    def options(self) -> SearchOptions: ...
+    @property
+    def languages(self) -> tuple[str, str]: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def precision(self) -> str: ...
+
+    def translate(self, texts: Sequence[str], options: SearchOptions, progress: Progress) -> Sequence[Translation]: ...
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One system on one test set."""
+
+    system: str
+    test: ReferenceSet
+    search: str
+    """How the translations were found, in words."""
+    hypotheses: tuple[str, ...]
+    scores: dict[str, Score]
+    """By metric: `bleu`, `chrf`, `ter`."""
+    language: str
+    tokenizer: str | None = None
+    flags: Mapping[str, int] = field(default_factory=dict)
+    """How many translations carry each flag of the translator."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Lines, and how many of them went wrong in plain sight."""
+        lines = list(zip(self.test.sources, self.test.references, self.hypotheses, strict=True))
+        return {
+            "lines": len(lines),
+            "references": sum(len(references) for _, references, _ in lines),
+            "empty": sum(not found.strip() and bool(source.strip()) for source, _, found in lines),
+            "copies of the source": sum(
+                bool(source) and found == source and source not in references for source, references, found in lines
+            ),
+            **self.flags,
+        }
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """The scores as a table, under `HEADINGS`."""
+        return [
+            (
+                found.name,
+                f"{found.value:.1f}",
+                "" if found.low is None else f"{found.low:.1f} to {found.high:.1f}",
+                found.signature,
+            )
+            for found in self.scores.values()
+        ]
+
+    def facts(self) -> dict[str, Any]:
+        """Everything but the translations, of which it has the SHA-256, as plain values for JSON."""
+        lines = "".join(line + "\n" for line in self.hypotheses)
+        return {
+            "system": self.system,
+            "search": self.search,
+            "test": {"name": self.test.name, "lines": len(self.test), "sha256": self.test.identity},
+            "language": self.language,
+            "scores": {name: dataclasses.asdict(found) for name, found in self.scores.items()},
+            "counts": self.counts,
+            "hypotheses_sha256": hashlib.sha256(lines.encode()).hexdigest(),
+        }
+
+
+def evaluate(
+    system: Translates | Path | str,
+    test: ReferenceSet | Path | str,
+    references: Sequence[Path | str] = (),
+    *,
+    options: SearchOptions | None = None,
+    name: str | None = None,
+    language: str | None = None,
+    metrics: Sequence[str] = METRICS,
+    samples: int = SAMPLES,
+    seed: int = SEED,
+    tokenizer: str | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> Evaluation:
+    """Scores `system` on `test`: a translator, a model folder, or a file with one translation a line.
+
+    `test` and `references` are what `read_references` takes, or the test set that it gave.
+    `language` is that of the translations, if neither model nor test set tells it; it chooses BLEU's tokenizer, unless
+    `tokenizer` does. `samples` is the number of bootstrap samples of the intervals, 0 for none.
+
+    Raises:
+        DataError: the test set cannot be read, or the file has another number of lines.
+        CheckpointError: the folder holds no model that can be loaded.
+        ConfigError: an unknown metric or tokenizer.
+    """
+    test = test if isinstance(test, ReferenceSet) else read_references(test, references)
+    if isinstance(system, str | Path) and not Path(system).is_dir():
+        output = _Output(read_hypotheses(Path(system), test), "translations read from a file")
+    elif isinstance(system, str | Path):
+        output = _translate(Translator.load(system, device, precision, threads), test, options, progress)
+    else:
+        output = _translate(system, test, options, progress)
+    language = language or next(filter(_known, (output.language, test.language)), UNKNOWN_LANGUAGE)
+    return Evaluation(
+        system=name or (str(system) if isinstance(system, str | Path) else type(system).__name__),
+        test=test,
+        search=output.search,
+        hypotheses=output.hypotheses,
+        scores=score(
+            output.hypotheses,
+            test.references,
+            language=language,
+            metrics=metrics,
+            samples=samples,
+            seed=seed,
+            tokenizer=tokenizer,
+        ),
+        language=language,
+        tokenizer=tokenizer,
+        flags=output.flags,
+    )
+
+
+def compare(
+    first: Evaluation,
+    second: Evaluation,
+    *,
+    test: str = "randomisation",
+    samples: int | None = None,
+    seed: int = SEED,
+) -> dict[str, Comparison]:
+    """Tests, metric by metric, whether one of two systems is better on the test set that both translated.
+
+    Raises:
+        DataError: they did not translate the same test set.
+        ConfigError: an unknown test.
+    """
+    if first.test.identity != second.test.identity:
+        raise DataError(
+            f"{first.system} was evaluated on {first.test.name} and {second.system} on {second.test.name}; "
+            "only systems on the same test set can be compared"
+        )
+    return compare_outputs(
+        first.hypotheses,
+        second.hypotheses,
+        first.test.references,
+        names=(first.system, second.system),
+        language=first.language,
+        metrics=[metric for metric in first.scores if metric in second.scores],
+        test=test,
+        samples=samples,
+        seed=seed,
+        tokenizer=first.tokenizer,
+    )
+
+
+def write_scores(path: Path | str, evaluations: Sequence[Evaluation], comparisons: Sequence[Comparison] = ()) -> None:
+    """Writes `scores.json`: all facts of the evaluations and comparisons."""
+    write_json(
+        path,
+        {
+            "format": FORMAT,
+            "evaluations": [evaluation.facts() for evaluation in evaluations],
+            "comparisons": [
+                {**dataclasses.asdict(found), "better": found.better, "sentence": str(found)} for found in comparisons
+            ],
+        },
+    )
+
+
+def read_hypotheses(path: Path, test: ReferenceSet) -> tuple[str, ...]:
+    """One translation a line, for every line of the test set.
+
+    Raises:
+        DataError: the file cannot be read, or has another number of lines.
+    """
+    lines = tuple(read_lines(path))
+    if len(lines) != len(test):
+        raise DataError(
+            f"{path} has {len(lines):,} lines but the test set {test.name} {len(test):,}; "
+            "it needs one translation for every line"
+        )
+    return lines
+
+
+def describe(options: SearchOptions) -> str:
+    """A search in words.
+
+    >>> describe(SearchOptions(beam_size=1)), describe(SearchOptions(beam_size=5, length_penalty=1.0))
+    ('greedy', 'beam 5, length penalty 1')
+    """
+    if options.beam_size == 1:
+        return "greedy"
+    return f"beam {options.beam_size}, length penalty {options.length_penalty:g}"
+
+
+class _Output(NamedTuple):
+    hypotheses: tuple[str, ...]
+    search: str
+    language: str = UNKNOWN_LANGUAGE
+    flags: Mapping[str, int] = {}
+
+
+def _translate(
+    translator: Translates, test: ReferenceSet, options: SearchOptions | None, progress: Progress
+) -> _Output:
+    options = options or translator.options
+    translations = translator.translate(test.sources, options, progress)
+    return _Output(
+        tuple(translation.text for translation in translations),
+        f"{describe(options)}, {translator.precision} on {translator.device}",
+        translator.languages[1],
+        Counter(flag for translation in translations for flag in translation.flags),
+    )
+
+
+def _known(language: str) -> bool:
+    return language != UNKNOWN_LANGUAGE

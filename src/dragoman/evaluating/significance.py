@@ -1,0 +1,171 @@
+"""Is one system better than another on the same test set, or was it luck? Paired tests, and the answer in a sentence.
+
+Both tests are those of the `sacrebleu` command (`--paired-ar`, `--paired-bs`), drawn with the same seed; the difference
+has a 95 % interval besides, from the paired bootstrap (Koehn 2004).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dragoman.errors import ConfigError
+from dragoman.evaluating.metrics import (
+    METRICS,
+    SAMPLES,
+    SEED,
+    Array,
+    References,
+    Statistics,
+    build_metric,
+    checked,
+    interval,
+    statistics,
+)
+
+LEVEL = 0.05
+"""A difference counts as shown when chance alone would make it less often than this."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two systems on one test set by one metric. `delta` is the score of the first minus that of the second."""
+
+    metric: str
+    names: tuple[str, str]
+    values: tuple[float, float]
+    delta: float
+    low: float
+    high: float
+    """The ends of the 95 % interval of `delta`."""
+    p_value: float
+    test: str
+    samples: int
+    signature: str
+
+    @property
+    def better(self) -> str | None:
+        """The name of the better system; None where no difference can be shown."""
+        if self.p_value >= LEVEL or self.delta == 0:
+            return None
+        return self.names[0] if (self.delta > 0) != (self.metric == "TER") else self.names[1]
+
+    def __str__(self) -> str:
+        evidence = f"p {_digits(self.p_value)}, {self.samples:,} {_PLURALS[self.test]}"
+        points = f"{abs(self.delta):.1f} {self.metric}"
+        if self.better is None:
+            return f"no difference between {self.names[0]} and {self.names[1]} can be shown: {points} ({evidence})"
+        other = self.names[1] if self.better == self.names[0] else self.names[0]
+        return f"{self.better} is better than {other} by {points} ({evidence})"
+
+
+def compare_outputs(
+    first: Sequence[str],
+    second: Sequence[str],
+    references: References,
+    *,
+    names: tuple[str, str] = ("the first", "the second"),
+    language: str = "und",
+    metrics: Sequence[str] = METRICS,
+    test: str = "randomisation",
+    samples: int | None = None,
+    seed: int = SEED,
+    tokenizer: str | None = None,
+) -> dict[str, Comparison]:
+    """Compares two lists of translations of the same lines, metric by metric.
+
+    `test` is "randomisation" (two-sided, 10,000 trials) or "bootstrap" (1,000 samples; as Moses does it, it counts one
+    tail only, and so finds differences more easily).
+
+    Raises:
+        DataError: the lists are not aligned with the references.
+        ConfigError: an unknown test, metric or tokenizer.
+    """
+    if test not in _TESTS:
+        raise ConfigError(f"{test!r} is no paired test; choose from {', '.join(_TESTS)}")
+    rows = checked(first, references)
+    checked(second, references)
+    results = {}
+    for name in metrics:
+        metric = build_metric(name, language, tokenizer)
+        pair = statistics(metric, first, rows), statistics(metric, second, rows)
+        results[name] = _compare(pair, names, test, samples or _DEFAULTS[test], seed)
+    return results
+
+
+def randomisation_p_value(first: Statistics, second: Statistics, trials: int, seed: int = SEED) -> float:
+    """Approximate randomisation: how often do systems that swap lines at random differ as much as these? Two-sided.
+
+    A trial that differs exactly as much counts (Edgington 1969). The `sacrebleu` command leaves it out, so that two
+    systems that differ in a single line come out as different with p = 1 / (trials + 1).
+    """
+    real = _distance(first, first.total[None], second.total[None])[0]
+    as_much = exchanged_distances(first, second, trials, seed) >= real - 1e-9
+    return (int(as_much.sum()) + 1) / (trials + 1)
+
+
+def exchanged_distances(first: Statistics, second: Statistics, trials: int, seed: int = SEED) -> Array:
+    """How far apart the two scores are, in each trial, after every line changed sides or not by a coin."""
+    both, surplus = first.total + second.total, first.lines - second.lines
+    return np.concatenate(
+        [
+            _distance(first, one := second.total + coins @ surplus, both - one)
+            for coins in _coins(trials, len(surplus), seed)
+        ]
+    )
+
+
+def bootstrap_p_value(first: Statistics, second: Statistics, samples: int, seed: int = SEED) -> float:
+    """Paired bootstrap: how often do samples exceed their mean difference by more than the real one? One-sided."""
+    real = _distance(first, first.total[None], second.total[None])[0]
+    differences = np.abs(first.resampled(samples, seed) - second.resampled(samples, seed))
+    return (int((differences - differences.mean() > real).sum()) + 1) / (samples + 1)
+
+
+def _compare(
+    pair: tuple[Statistics, Statistics], names: tuple[str, str], test: str, samples: int, seed: int
+) -> Comparison:
+    first, second = pair
+    results = [statistic.metric._compute_score_from_stats(statistic.total.tolist()) for statistic in pair]
+    low, high = interval(first.resampled(SAMPLES, seed) - second.resampled(SAMPLES, seed))
+    facts = {"bs": SAMPLES, "ar": samples} if test == "randomisation" else {"bs": samples}
+    return Comparison(
+        metric=results[0].name,
+        names=names,
+        values=(results[0].score, results[1].score),
+        delta=results[0].score - results[1].score,
+        low=low,
+        high=high,
+        p_value=_TESTS[test](first, second, samples, seed),
+        test=test,
+        samples=samples,
+        signature=first.signature(**facts, seed=seed),
+    )
+
+
+def _distance(statistic: Statistics, one: Array, other: Array) -> Array:
+    return np.abs(statistic.scores(one) - statistic.scores(other))
+
+
+def _coins(trials: int, lines: int, seed: int) -> Iterator[np.ndarray]:
+    """A coin for every line of every trial, a few trials at a time: one line of each in memory would be trials x lines.
+
+    Blocks of 32 trials draw the same coins as one large draw does: NumPy takes 32 of them from one random word.
+    """
+    random = np.random.default_rng(seed)
+    for start in range(0, trials, 32):
+        yield random.integers(2, size=(min(32, trials - start), lines), dtype=bool)
+
+
+def _digits(p_value: float) -> str:
+    return f"= {p_value:.4f}".rstrip("0").rstrip(".") if p_value >= 0.00005 else "< 0.0001"
+
+
+_TESTS: dict[str, Callable[[Statistics, Statistics, int, int], float]] = {
+    "randomisation": randomisation_p_value,
+    "bootstrap": bootstrap_p_value,
+}
+_DEFAULTS = {"randomisation": 10_000, "bootstrap": SAMPLES}
+_PLURALS = {"randomisation": "paired randomisations", "bootstrap": "paired bootstrap samples"}

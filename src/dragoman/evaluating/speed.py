@@ -1,0 +1,274 @@
+"""`benchmark`: how fast models translate, how long one sentence waits, how much memory it takes, how soon it starts.
+
+Models take turns, round by round, on the same texts, so that a busy machine slows all of them alike; each figure is a
+median with its spread. Tokens are those of the translations with their end symbols, never
+padding or what a beam dropped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from dragoman.decoding import SearchOptions, Translation, Translator
+from dragoman.errors import ConfigError, DataError
+from dragoman.evaluating.evaluate import describe
+from dragoman.evaluating.startup import Start, measure_start
+from dragoman.machine import describe as describe_machine
+from dragoman.machine import gemm_rate, machine
+from dragoman.progress import Progress, silent
+
+ONE, ALL = "one sentence", "full"
+"""The two ways to hand texts over: each in a call of its own, as somebody who waits does, or all in one."""
+
+SEARCHES = (SearchOptions(beam_size=1), SearchOptions(beam_size=4))
+ALONE = 100
+"""Texts that are translated alone, each round: over three rounds enough for a 99th percentile."""
+LIMIT = 500
+WARM_UP = 8
+HEADINGS = ("model", "search", "batch", "tokens/s", "from to", "sentences/s", "p50 ms", "p95 ms", "p99 ms")
+
+
+class Translates(Protocol):
+    """What `measure` needs of a translator."""
+
+    def translate(self, texts: Sequence[str], options: SearchOptions, progress: Progress) -> Sequence[Translation]: ...
+
+
+class Spread(NamedTuple):
+    """A figure over several rounds."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        return cls(statistics.median(values), min(values), max(values))
+
+
+class Latency(NamedTuple):
+    """Milliseconds that one sentence waits: half of them at most p50, 99 of 100 at most p99."""
+
+    p50: float
+    p95: float
+    p99: float
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> Latency:
+        """Nearest-rank percentiles.
+
+        >>> Latency.of([0.001 * n for n in range(1, 101)])
+        Latency(p50=50.0, p95=95.0, p99=99.0)
+        """
+        ordered = sorted(seconds)
+        return cls(*(round(1000 * ordered[math.ceil(len(ordered) * share / 100) - 1], 6) for share in (50, 95, 99)))
+
+
+@dataclass(frozen=True)
+class Speed:
+    """One model under one search, its texts handed over in one way."""
+
+    model: str
+    search: str
+    batch: str
+    sentences: int
+    tokens: int
+    """Of the translations, in one round."""
+    tokens_per_second: Spread
+    sentences_per_second: Spread
+    latency_ms: Latency | None
+    """Where sentences are translated one at a time."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Sentences a second of a model over those of the first, each round by itself."""
+
+    model: str
+    against: str
+    search: str
+    batch: str
+    ratio: Spread
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Speeds with everything that they depend on."""
+
+    machine: dict[str, Any]
+    """Facts for JSON; `where` says them in a line."""
+    where: str
+    gemm_gflops: float
+    precision: str
+    device: str
+    texts: int
+    rounds: int
+    speeds: tuple[Speed, ...]
+    ratios: tuple[Ratio, ...]
+    starts: dict[str, Start]
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The speeds as a table, under `HEADINGS`."""
+        return [
+            (
+                speed.model,
+                speed.search,
+                speed.batch,
+                f"{speed.tokens_per_second.median:,.0f}",
+                f"{speed.tokens_per_second.low:,.0f} to {speed.tokens_per_second.high:,.0f}",
+                f"{speed.sentences_per_second.median:,.1f}",
+                *(f"{wait:,.1f}" for wait in speed.latency_ms or ()),
+                *("" for _ in Latency._fields if speed.latency_ms is None),
+            )
+            for speed in self.speeds
+        ]
+
+    def facts(self) -> dict[str, Any]:
+        """Plain values for JSON; medians and percentiles keep their names."""
+        plain = dataclasses.asdict(self)
+        for speed in plain["speeds"]:
+            for key in ("tokens_per_second", "sentences_per_second", "latency_ms"):
+                speed[key] = speed[key] and speed[key]._asdict()
+        for ratio in plain["ratios"]:
+            ratio["ratio"] = ratio["ratio"]._asdict()
+        return plain
+
+
+def benchmark(
+    models: Sequence[Path | str],
+    texts: Sequence[str],
+    *,
+    searches: Sequence[SearchOptions] = SEARCHES,
+    rounds: int = 3,
+    limit: int = LIMIT,
+    device: str = "auto",
+    precision: str = "auto",
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> Benchmark:
+    """Measures models side by side on the same texts: greedy and beam, one sentence at a time and all together.
+
+    Of more than `limit` texts it takes as many, evenly spread; blank ones are left out.
+
+    Raises:
+        DataError: there is no text.
+        ConfigError: fewer than one round, or a model named twice.
+        CheckpointError: a folder holds no model that can be loaded.
+    """
+    texts = _spread([text for text in texts if text.strip()], limit)
+    names = _check(models, texts, rounds)
+    translators = {name: Translator.load(name, device=device, precision=precision, threads=threads) for name in names}
+    device, precision = translators[names[0]].device, translators[names[0]].precision
+    gemm = gemm_rate(precision, device=device)
+    speeds, ratios = measure(translators, texts, searches=searches, rounds=rounds, progress=progress)
+    widest = max(searches, key=lambda options: options.beam_size)
+    with progress.track("start-up", total=len(names), unit="models") as advance:
+        starts = {}
+        for name in names:
+            starts[name] = measure_start(Path(name), texts, widest, device=device, precision=precision, threads=threads)
+            advance()
+    return Benchmark(
+        machine=machine(),
+        where=describe_machine(),
+        gemm_gflops=gemm,
+        precision=precision,
+        device=device,
+        texts=len(texts),
+        rounds=rounds,
+        speeds=tuple(speeds),
+        ratios=tuple(ratios),
+        starts=starts,
+    )
+
+
+def measure(
+    translators: Mapping[str, Translates],
+    texts: Sequence[str],
+    *,
+    searches: Sequence[SearchOptions] = SEARCHES,
+    rounds: int = 3,
+    progress: Progress = silent,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[list[Speed], list[Ratio]]:
+    """Times translators that are loaded already, by turns: in every second round the last goes first."""
+    alone = _spread(texts, ALONE)
+    speeds, ratios = [], []
+    names = list(translators)
+    with progress.track("benchmark", total=2 * rounds * len(searches) * len(names), unit="measurements") as advance:
+        for options in searches:
+            for translator in translators.values():
+                translator.translate(texts[:WARM_UP], options, silent)
+            for batch, calls in ((ONE, [[text] for text in alone]), (ALL, [texts])):
+                taken: dict[str, list[_Timing]] = {name: [] for name in names}
+                for turn in range(rounds):
+                    for name in names if turn % 2 == 0 else reversed(names):
+                        taken[name].append(_time(translators[name], calls, options, clock))
+                        advance()
+                speeds += [_speed(name, options, batch, taken[name]) for name in names]
+                ratios += [_ratio(name, names[0], options, batch, taken) for name in names[1:]]
+    return speeds, ratios
+
+
+def _spread(texts: Sequence[str], most: int) -> list[str]:
+    """At most so many of the texts, evenly spread over all of them."""
+    count = min(most, len(texts))
+    return [texts[number * len(texts) // count] for number in range(count)]
+
+
+class _Timing(NamedTuple):
+    """One round of one model: the seconds of every call."""
+
+    seconds: list[float]
+    sentences: int
+    tokens: int
+
+
+def _time(
+    translator: Translates, calls: Sequence[Sequence[str]], options: SearchOptions, clock: Callable[[], float]
+) -> _Timing:
+    seconds, tokens = [], 0
+    for texts in calls:
+        start = clock()
+        translations = translator.translate(texts, options, silent)
+        seconds.append(clock() - start)
+        tokens += sum(len(translation.tokens) for translation in translations)
+    return _Timing(seconds, sum(map(len, calls)), tokens)
+
+
+def _speed(name: str, options: SearchOptions, batch: str, rounds: Sequence[_Timing]) -> Speed:
+    return Speed(
+        model=name,
+        search=describe(options),
+        batch=batch,
+        sentences=rounds[0].sentences,
+        tokens=rounds[0].tokens,
+        tokens_per_second=Spread.of([timing.tokens / sum(timing.seconds) for timing in rounds]),
+        sentences_per_second=Spread.of([timing.sentences / sum(timing.seconds) for timing in rounds]),
+        latency_ms=Latency.of([each for timing in rounds for each in timing.seconds]) if batch == ONE else None,
+    )
+
+
+def _ratio(name: str, first: str, options: SearchOptions, batch: str, taken: Mapping[str, list[_Timing]]) -> Ratio:
+    rounds = zip(taken[first], taken[name], strict=True)
+    ratio = Spread.of([sum(base.seconds) / sum(timing.seconds) for base, timing in rounds])
+    return Ratio(name, first, describe(options), batch, ratio)
+
+
+def _check(models: Sequence[Path | str], texts: Sequence[str], rounds: int) -> list[str]:
+    names = [str(model) for model in models]
+    if len(set(names)) != len(names) or not names:
+        raise ConfigError(
+            f"benchmark takes one model or several different ones, but was given {', '.join(names) or 'none'}"
+        )
+    if rounds < 1:
+        raise ConfigError(f"rounds must be at least 1, but is {rounds}")
+    if not texts:
+        raise DataError("there is nothing to translate: the texts are empty")
+    return names

@@ -1,0 +1,251 @@
+"""Files and folders that are whole or not there: atomic writes, locks, hashes. The only file that knows the operating system.
+
+A file or folder is written aside under another name, flushed to the disk, and renamed once: whoever kills the process at
+any moment leaves the old one or the new one, never a half. A full disk is `DiskFull`, and leaves nothing behind.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dragoman.errors import CheckpointError, DataError, DiskFull, FolderInUse
+
+MANIFEST = "manifest.json"
+
+
+def write_file(path: Path | str, content: str | bytes) -> None:
+    """Writes a whole file, atomically; text is UTF-8 with `\\n` line ends."""
+    path = Path(path)
+    aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with _disk_errors(path, aside):
+        aside.write_bytes(content.encode() if isinstance(content, str) else content)
+        _flush(aside)
+        os.replace(aside, path)
+        _flush(path.parent)
+
+
+@contextmanager
+def new_folder(path: Path | str, replace: bool = False) -> Iterator[Path]:
+    """A folder to fill; it appears at `path`, complete, when the block ends, and not at all when the block raises.
+
+    With `replace`, a folder that stands there makes way in that moment, and is deleted after.
+
+    Raises:
+        DataError: something stands at `path` already.
+        DiskFull: the disk is full; nothing is left behind.
+    """
+    path = Path(path)
+    if path.exists() and not replace:
+        raise DataError(f"{path} exists already; name another folder or move it away")
+    aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with _disk_errors(path, aside):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        remove(aside)
+        aside.mkdir()
+        yield aside
+        for file in sorted(aside.rglob("*")):
+            _flush(file)
+        _flush(aside)
+        before = path.with_name(f".{path.name}.{os.getpid()}.before.partial")
+        if path.exists():
+            remove(before)
+            os.replace(path, before)
+        os.replace(aside, path)
+        _flush(path.parent)
+        remove(before)
+
+
+def remove_partial(folder: Path | str) -> None:
+    """Clears what killed processes left aside in `folder`. Call it under the folder's lock."""
+    for leftover in Path(folder).glob(".*.partial"):
+        remove(leftover)
+
+
+def remove(path: Path) -> None:
+    """Deletes a file or a folder with all it holds, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def set_aside(path: Path, word: str = "broken") -> Path:
+    """Renames a file or folder to a free name beside it, and returns that name. Nothing is deleted."""
+    number = 1
+    while (name := path.with_name(f"{path.name}.{word}-{number}")).exists():
+        number += 1
+    os.replace(path, name)
+    return name
+
+
+@contextmanager
+def lock(folder: Path | str) -> Iterator[None]:
+    """Holds `folder` for this process; the operating system lets go of it when the process ends, however it ends.
+
+    Raises:
+        FolderInUse: another process holds it.
+    """
+    folder = Path(folder)
+    handle = open(folder / ".lock", "a+")  # noqa: SIM115 (held until the block ends)
+    try:
+        try:
+            _take(handle.fileno())
+        except OSError:
+            raise FolderInUse(f"{folder} is in use by another process; wait for it, or name another folder") from None
+        yield
+    finally:
+        handle.close()
+
+
+def read_json(path: Path | str) -> object:
+    """Reads a JSON file.
+
+    Raises:
+        CheckpointError: missing, unreadable or not JSON.
+    """
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{path} is missing") from None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from None
+
+
+def write_json(path: Path | str, content: object) -> None:
+    write_file(path, json.dumps(content, indent=2, ensure_ascii=False, sort_keys=False) + "\n")
+
+
+def sha256(path: Path | str) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_manifest(folder: Path | str) -> None:
+    """Writes `manifest.json`: size and SHA-256 of every other file of the folder. Call it last."""
+    folder = Path(folder)
+    write_json(
+        folder / MANIFEST,
+        {
+            "files": {
+                name: {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
+                for name in _contents(folder)
+            }
+        },
+    )
+
+
+def verify_manifest(folder: Path | str) -> None:
+    """Checks every file of a folder against its manifest.
+
+    Raises:
+        CheckpointError: naming the first file that is missing, cut, changed or not listed.
+    """
+    folder = Path(folder)
+    listed = read_json(folder / MANIFEST)
+    if not isinstance(listed, dict) or not isinstance(listed.get("files"), dict):
+        raise CheckpointError(f"{folder / MANIFEST} is not a manifest")
+    present = set(_contents(folder))
+    for name, facts in listed["files"].items():
+        if name not in present:
+            raise CheckpointError(f"{folder / name} is missing, but {MANIFEST} lists it")
+        size = (folder / name).stat().st_size
+        if size != facts.get("bytes"):
+            raise CheckpointError(
+                f"{folder / name} has {size:,} bytes, but {MANIFEST} says {facts.get('bytes')}: it was cut"
+            )
+        if sha256(folder / name) != facts.get("sha256"):
+            raise CheckpointError(f"{folder / name} is damaged: its SHA-256 is not the one in {MANIFEST}")
+    if extra := sorted(present - set(listed["files"])):
+        raise CheckpointError(f"{folder / extra[0]} is not listed in {MANIFEST}: it does not belong here")
+
+
+def free_name(folder: Path | str) -> Path:
+    """`folder` if nothing stands there, else the first free of `folder-2`, `folder-3` …"""
+    folder, number = Path(folder), 2
+    name = folder
+    while name.exists():
+        name = folder.with_name(f"{folder.name}-{number}")
+        number += 1
+    return name
+
+
+def memory_bytes() -> int | None:
+    """Memory this process holds now (resident); None where the system does not tell."""
+    return _proc_status("VmRSS")
+
+
+def peak_memory_bytes() -> int | None:
+    """The most memory this process ever held (resident); None where the system does not tell."""
+    if (peak := _proc_status("VmHWM")) is not None:
+        return peak
+    try:
+        import resource
+    except ImportError:
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _proc_status(key: str) -> int | None:
+    try:
+        found = re.search(rf"^{key}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return int(found[1]) * 1024 if found else None
+
+
+def _contents(folder: Path) -> list[str]:
+    return sorted(
+        file.relative_to(folder).as_posix()
+        for file in folder.rglob("*")
+        if file.is_file() and file.name not in (MANIFEST, ".lock")
+    )
+
+
+@contextmanager
+def _disk_errors(path: Path, aside: Path) -> Iterator[None]:
+    """Clears what was written aside on any failure; says so in our words when the disk is full or forbids it."""
+    try:
+        yield
+    except BaseException as error:
+        remove(aside)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise DiskFull(
+                f"the disk is full: {path} was not written; free some space and run the same command again"
+            ) from error
+        if isinstance(error, PermissionError):
+            raise DataError(f"{path} may not be written: permission denied") from error
+        raise
+
+
+def _flush(path: Path) -> None:
+    """Asks the system to bring a file or folder to the disk now; folders cannot be flushed on Windows."""
+    if path.is_dir() and os.name == "nt":
+        return
+    handle = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+if os.name == "nt":
+
+    def _take(handle: int) -> None:
+        import msvcrt
+
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+
+else:
+
+    def _take(handle: int) -> None:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

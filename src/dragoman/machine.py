@@ -1,0 +1,336 @@
+"""Facts about the machine: processor, memory, versions, compiler, GPUs, and how fast it multiplies matrices.
+
+No speed is printed without them, and a run is bit for bit the same only where its `envelope` is. What a system does not
+tell is None. Only the functions that are about torch load it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any, TypedDict
+
+from dragoman.errors import ConfigError
+
+PACKAGES = (
+    "dragoman torch numpy tokenizers safetensors pydantic typer rich sacrebleu jaxtyping "
+    "tensorboard pyarrow datasets spacy ctranslate2 onnxruntime transformers fastapi matplotlib"
+).split()
+"""What a result may depend on, and the packages of the extras."""
+
+# Each changes which kernels run, and so the last bits of every sum.
+_KERNEL_VARIABLES = (
+    "ATEN_CPU_CAPABILITY",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "DNNL_MAX_CPU_ISA",
+    "MKL_CBWR",
+    "MKL_DYNAMIC",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "NVIDIA_TF32_OVERRIDE",
+    "ONEDNN_MAX_CPU_ISA",
+)
+
+_CACHE_KINDS = {"Data": "d", "Instruction": "i"}
+
+
+class Processor(TypedDict):
+    """A processor as it calls itself; on ARM, family, model and stepping are architecture, part and variant."""
+
+    name: str | None
+    vendor: str | None
+    family: str | None
+    model: str | None
+    stepping: str | None
+    flags: list[str]
+    caches: dict[str, str]
+
+
+def machine() -> dict[str, Any]:
+    """Everything a printed speed or a report of a fault should carry, as plain values for JSON."""
+    return {
+        "processor": processor(),
+        "cores": cores(),
+        "memory_bytes": installed_memory_bytes(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}".strip(),
+        "python": platform.python_version(),
+        "versions": versions(),
+        "torch": torch_build(),
+        "threads": threads(),
+        "compiler": compiler(),
+        "gpus": gpus(),
+    }
+
+
+def describe() -> str:
+    """The machine in one line, to stand under a table of speeds."""
+    chip, memory = processor(), installed_memory_bytes()
+    parts = [
+        f"{chip['name'] or 'unknown processor'}, {cores()} cores, {threads()} threads",
+        f"{memory / 2**30:.0f} GiB" if memory else None,
+        *(gpu["name"] for gpu in gpus()),
+        f"{platform.system()}, Python {platform.python_version()}, torch {versions().get('torch')}",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def envelope(
+    *, threads: int, world_size: int = 1, precision: str = "float32", compiled: bool = False, device: str = "cpu"
+) -> dict[str, Any]:
+    """All that the bits of a run depend on besides its recipe, its data and its tokenizer.
+
+    Two equal envelopes promise equal weights; the first key that differs says why they need not be.
+    """
+    chip = processor()
+    return {
+        "processor": {key: value for key, value in chip.items() if key != "name"},
+        "torch": torch_build(),
+        "numpy": versions().get("numpy"),
+        "kernels": {name: os.environ[name] for name in _KERNEL_VARIABLES if name in os.environ},
+        "compiler": compiler() if compiled else None,
+        "gpus": gpus() if device.startswith("cuda") else [],
+        "device": device.partition(":")[0],
+        "threads": threads,
+        "world_size": world_size,
+        "precision": precision,
+        "compiled": compiled,
+    }
+
+
+def gemm_rate(precision: str = "float32", seconds: float = 1.0, size: int = 2048, device: str = "cpu") -> float:
+    """GFLOP/s of square matrix products: the roof under which every speed of this machine stands.
+
+    Median over products made for `seconds` after a warm-up.
+    """
+    import torch
+
+    dtype = {"float32": torch.float32, "bf16": torch.bfloat16}[precision]
+    one = torch.randn(size, size, device=device).to(dtype)
+    other = torch.randn(size, size, device=device).to(dtype)
+    result = torch.mm(one, other)
+    taken: list[float] = []
+    end = time.perf_counter() + seconds
+    while not taken or time.perf_counter() < end:
+        start = time.perf_counter()
+        torch.mm(one, other, out=result)
+        result[0, 0].item()  # waits for a GPU
+        taken.append(time.perf_counter() - start)
+    return 2 * size**3 / statistics.median(taken) / 1e9
+
+
+@cache
+def processor() -> Processor:
+    """The first processor of this machine; all of its processors are taken to be alike."""
+    if sys.platform == "linux":
+        return _from_cpuinfo(_read(Path("/proc/cpuinfo")) or "", _linux_caches())
+    if sys.platform == "darwin":
+        return _from_sysctl(_output("sysctl", "machdep.cpu", "hw") or "")
+    return _from_identifier(os.environ.get("PROCESSOR_IDENTIFIER") or platform.processor())
+
+
+def cores() -> int:
+    """Processors that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def threads() -> int:
+    """Threads that torch uses inside one operation."""
+    import torch
+
+    return torch.get_num_threads()
+
+
+def installed_memory_bytes() -> int | None:
+    """Memory of the whole machine."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return _windows_memory_bytes()
+
+
+@cache
+def versions() -> dict[str, str]:
+    """The installed packages that matter, without loading any."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def torch_build() -> dict[str, str | None]:
+    """Which torch this is, to the commit and the libraries it was built with, and the instructions it chose."""
+    import torch
+
+    return {
+        "version": torch.__version__,
+        "commit": torch.version.git_version,
+        "cuda": torch.version.cuda,
+        "configuration": hashlib.sha256(torch.__config__.show().encode()).hexdigest()[:16],
+        "capability": torch.backends.cpu.get_cpu_capability(),
+    }
+
+
+@cache
+def compiler() -> str | None:
+    """Which C++ compiler is there, in the first line of its `--version`: `torch.compile` needs one on a processor."""
+    for name in filter(None, (os.environ.get("CXX"), "g++", "clang++", "c++")):
+        path = shutil.which(name)
+        if path and (text := _output(path, "--version")):
+            return text.partition("\n")[0]
+    return shutil.which("cl")
+
+
+def gpus() -> list[dict[str, Any]]:
+    """Name, memory and capability of every GPU that torch can use."""
+    import torch
+
+    found: list[dict[str, Any]] = []
+    for index in range(torch.cuda.device_count()):
+        facts = torch.cuda.get_device_properties(index)
+        capability = f"{facts.major}.{facts.minor}"
+        found.append({"name": facts.name, "memory_bytes": facts.total_memory, "capability": capability})
+    if torch.backends.mps.is_available():
+        found.append({"name": "Apple GPU (mps)", "memory_bytes": None, "capability": None})
+    return found
+
+
+# Instructions that multiply bf16 natively; without them bf16 is emulated and slower than float32.
+_BF16_FLAGS = ("amx_bf16", "avx512_bf16")
+
+
+def choose_device(requested: str = "auto") -> tuple[str, str]:
+    """Where a model runs, and why in words.
+
+    Raises:
+        ConfigError: the requested device is not here.
+    """
+    import torch
+
+    present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if requested == "auto":
+        device = next(device for device in present if present[device])
+        return device, "no GPU that torch can use" if device == "cpu" else "torch can use a GPU"
+    if requested not in present:
+        raise ConfigError(f"device must be auto, {', '.join(present)}, but is {requested}")
+    if not present[requested]:
+        raise ConfigError(f"device {requested} was asked for, but torch finds none here; use auto or cpu")
+    return requested, "as asked for"
+
+
+def choose_precision(requested: str = "auto", device: str = "cpu") -> tuple[str, str]:
+    """What a model computes with, `float32` or `bf16`, and why in words.
+
+    Raises:
+        ConfigError: no such precision.
+    """
+    if requested in {"float32", "bf16"}:
+        return requested, "as asked for"
+    if requested != "auto":
+        raise ConfigError(f"precision must be auto, float32 or bf16, but is {requested}")
+    if device == "cuda":
+        import torch
+
+        native = torch.cuda.is_bf16_supported(including_emulation=False)
+        return ("bf16", "the GPU multiplies it natively") if native else ("float32", "the GPU has no bf16")
+    found = [flag for flag in _BF16_FLAGS if flag in processor()["flags"]] if device == "cpu" else []
+    if found:
+        return "bf16", f"the processor has {found[0]}"
+    return "float32", "the processor multiplies no bf16" if device == "cpu" else f"bf16 is not tried on {device}"
+
+
+def _from_cpuinfo(text: str, caches: dict[str, str]) -> Processor:
+    """Linux's /proc/cpuinfo, whose keys x86 and ARM name differently."""
+    first = text.partition("\n\n")[0]
+    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.split("\n"))}
+
+    def field(*names: str) -> str | None:
+        return next((fields[name] for name in names if fields.get(name)), None)
+
+    return Processor(
+        name=field("model name", "Model") or platform.machine() or None,
+        vendor=field("vendor_id", "CPU implementer"),
+        family=field("cpu family", "CPU architecture"),
+        model=field("model", "CPU part"),
+        stepping=field("stepping", "CPU variant"),
+        flags=sorted((field("flags", "Features") or "").split()),
+        caches=caches,
+    )
+
+
+def _from_sysctl(text: str) -> Processor:
+    """macOS's sysctl; Apple's own processors tell family and features, not model and stepping."""
+    fields = {key: value.strip() for key, _, value in (line.partition(":") for line in text.split("\n"))}
+    flags = f"{fields.get('machdep.cpu.features', '')} {fields.get('machdep.cpu.leaf7_features', '')}".lower().split()
+    flags += [
+        key.removeprefix("hw.optional.") for key, value in fields.items() if "hw.optional." in key and value == "1"
+    ]
+    sizes = {"L1d": "hw.l1dcachesize", "L1i": "hw.l1icachesize", "L2": "hw.l2cachesize", "L3": "hw.l3cachesize"}
+    apple = "Apple" if "Apple" in fields.get("machdep.cpu.brand_string", "") else None
+    return Processor(
+        name=fields.get("machdep.cpu.brand_string"),
+        vendor=fields.get("machdep.cpu.vendor", apple),
+        family=fields.get("machdep.cpu.family", fields.get("hw.cpufamily")),
+        model=fields.get("machdep.cpu.model", fields.get("hw.cpusubfamily")),
+        stepping=fields.get("machdep.cpu.stepping"),
+        flags=sorted(flags),
+        caches={level: fields[key] for level, key in sizes.items() if key in fields},
+    )
+
+
+def _from_identifier(text: str) -> Processor:
+    """Windows' one line: `Intel64 Family 6 Model 158 Stepping 10, GenuineIntel`. It tells no flags and no caches."""
+    name, _, vendor = (part.strip() for part in text.partition(","))
+    family, model, stepping = (
+        found[1] if (found := re.search(rf"{word} (\w+)", text)) else None for word in ("Family", "Model", "Stepping")
+    )
+    return Processor(
+        name=name or None, vendor=vendor or None, family=family, model=model, stepping=stepping, flags=[], caches={}
+    )
+
+
+def _linux_caches() -> dict[str, str]:
+    """Size of each cache that the first processor sees: `{"L1d": "32K", "L2": "1024K"}`."""
+    caches = {}
+    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        level, kind, size = (_read(folder / name) for name in ("level", "type", "size"))
+        if level and kind and size:
+            caches[f"L{level}{_CACHE_KINDS.get(kind, '')}"] = size
+    return caches
+
+
+def _windows_memory_bytes() -> int | None:
+    if sys.platform != "win32":
+        return None
+    status = (ctypes.c_uint64 * 8)()  # MEMORYSTATUSEX: two 32-bit numbers, then seven of 64 bits
+    ctypes.cast(status, ctypes.POINTER(ctypes.c_uint32))[0] = ctypes.sizeof(status)
+    return int(status[1]) if ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)) else None
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None
+
+
+def _output(*command: str) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None

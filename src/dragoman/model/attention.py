@@ -1,0 +1,134 @@
+"""Attention: `attend` is the equation, `Attention` the projections around it.
+
+Boolean masks are named for what True means: `visible`. The weights of every layer and head are there on request:
+
+    with attention_weights() as seen:
+        model.encode(source, packing)
+    seen["encoder.0.self"]  # (B, H, T, S)
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from dragoman.errors import ConfigError
+from dragoman.model.dropout import Noise, drop_weights
+from dragoman.model.packing import Packing
+from dragoman.model.positions import rotate
+
+_seen: ContextVar[dict[str, Tensor] | None] = ContextVar("attention weights", default=None)
+
+
+@contextmanager
+def attention_weights() -> Iterator[dict[str, Tensor]]:
+    """Within the block, every attention leaves its weights (B, H, T, S) here, by name; a later call replaces an earlier."""
+    seen: dict[str, Tensor] = {}
+    token = _seen.set(seen)
+    try:
+        yield seen
+    finally:
+        _seen.reset(token)
+
+
+def attend(
+    query: Float[Tensor, "B H T K"],
+    key: Float[Tensor, "B G S K"],
+    value: Float[Tensor, "B G S K"],
+    visible: Bool[Tensor, "#B #H #T S"],
+    dropout: float = 0.0,
+    site: int = 0,
+    noise: Noise | None = None,
+    tokens: Int[Tensor, "B T"] | None = None,
+) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B H T S"]]:
+    """Scaled dot-product attention (Vaswani et al. 2017, eq. 1): softmax(Q K^T / sqrt(d_k)) V.
+
+    Returns the mixed values and the weights, each row of which sums to one; a query that may look nowhere gets zeros.
+    H is a multiple of G: each key head serves H / G query heads (Ainslie et al. 2023). Dropout falls on the weights that
+    mix, not on those returned; `noise` and `tokens` say on which.
+    """
+    shared = query.size(1) // key.size(1)
+    key, value = (
+        key.repeat_interleave(shared, 1) if shared > 1 else key,
+        (value.repeat_interleave(shared, 1) if shared > 1 else value),
+    )
+    scores = (query * (1.0 / math.sqrt(query.size(-1)))) @ key.transpose(-2, -1)
+    hidden = ~visible
+    # Filling twice: the first keeps hidden keys out of the sum, the second gives zeros to a query that sees nothing,
+    # whose softmax is undefined. A NaN of a diverged model stands on visible keys, and stays to be seen.
+    weights = scores.masked_fill(hidden, -math.inf).softmax(-1).masked_fill(hidden, 0.0)
+    return drop_weights(weights, dropout, site, noise, tokens) @ value, weights
+
+
+class Attention(nn.Module):
+    """Multi-head attention (section 3.2.2) on rows of tokens, with one matrix per projection of the paper.
+
+    `heads` query heads of width d_model / heads; `kv_heads` key and value heads (fewer: grouped-query attention).
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        kv_heads: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+        site: int = 0,
+        name: str = "attention",
+    ) -> None:
+        super().__init__()
+        kv_heads = kv_heads or heads
+        if d_model % heads:
+            raise ConfigError(f"heads must divide d_model, but {heads} does not divide {d_model}")
+        if heads % kv_heads:
+            raise ConfigError(f"kv_heads must divide heads, but {kv_heads} does not divide {heads}")
+        self.heads, self.kv_heads, self.d_head = heads, kv_heads, d_model // heads
+        self.dropout, self.site, self.name = dropout, site, name
+        self.query = nn.Linear(d_model, heads * self.d_head, bias=bias)
+        self.key = nn.Linear(d_model, kv_heads * self.d_head, bias=bias)
+        self.value = nn.Linear(d_model, kv_heads * self.d_head, bias=bias)
+        self.output = nn.Linear(heads * self.d_head, d_model, bias=bias)
+
+    def queries(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N H K"]:
+        return self.query(x).unflatten(-1, (self.heads, self.d_head))
+
+    def self_projections(
+        self, x: Float[Tensor, "N D"], turns: tuple[Tensor, Tensor] | None
+    ) -> tuple[Float[Tensor, "N H K"], Float[Tensor, "N G K"], Float[Tensor, "N G K"]]:
+        """Queries, keys and values of the same rows in one matrix product; queries and keys turned by their position."""
+        widths = [self.heads, self.kv_heads, self.kv_heads]
+        rows = joined_linear(x, [self.query, self.key, self.value]).unflatten(-1, (sum(widths), self.d_head))
+        if turns is None:
+            query, key, value = rows.split(widths, dim=1)
+            return query, key, value
+        turned, value = rows.split([self.heads + self.kv_heads, self.kv_heads], dim=1)
+        query, key = rotate(turned, turns).split([self.heads, self.kv_heads], dim=1)
+        return query, key, value
+
+    def mix(
+        self,
+        query: Float[Tensor, "N H K"],
+        packing: Packing,
+        key: Float[Tensor, "B G S K"],
+        value: Float[Tensor, "B G S K"],
+        visible: Bool[Tensor, "#B #H #T S"],
+        noise: Noise | None = None,
+    ) -> Float[Tensor, "N D"]:
+        """Attends from packed queries to padded keys, and projects the mixed values (the W^O of the paper)."""
+        padded = packing.pad(query).transpose(1, 2)  # (N, H, K) -> (B, T, H, K) -> (B, H, T, K)
+        tokens = packing.pad(noise.tokens) if noise is not None and self.dropout else None
+        mixed, weights = attend(padded, key, value, visible, self.dropout, self.site, noise, tokens)
+        if (seen := _seen.get()) is not None:
+            seen[self.name] = weights
+        return self.output(packing.unpad(mixed.transpose(1, 2)).flatten(1))  # (B, H, T, K) -> (N, H * K)
+
+
+def joined_linear(x: Float[Tensor, "N D"], layers: list[nn.Linear]) -> Float[Tensor, "N F"]:
+    """Several linear layers of one input as a single matrix product: one large product is faster than many small ones."""
+    weight = torch.cat([layer.weight for layer in layers])
+    biases = [layer.bias for layer in layers if layer.bias is not None]
+    return nn.functional.linear(x, weight, torch.cat(biases) if biases else None)

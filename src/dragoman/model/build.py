@@ -1,0 +1,123 @@
+"""Settings to modules: the only place in the model that reads a `ModelConfig`, and where weights get their first values."""
+
+from itertools import count
+
+import torch
+from torch import nn
+
+from dragoman.errors import ConfigError
+from dragoman.model.attention import Attention
+from dragoman.model.blocks import CrossBlock, LayerParts, SelfBlock
+from dragoman.model.config import ModelConfig
+from dragoman.model.decoder import Decoder
+from dragoman.model.embedding import Embedding, table
+from dragoman.model.encoder import Encoder
+from dragoman.model.families import EncoderDecoder, LanguageModel
+from dragoman.model.layers import FeedForward, LayerNorm, Residual, RMSNorm, make_norm
+from dragoman.model.positions import Learned, Rotary, Sinusoidal
+
+_SOURCE_SITES, _TARGET_SITES = 0, 1 << 16  # every dropout has a number of its own
+
+
+def build_model(config: ModelConfig, seed: int | None = 0) -> EncoderDecoder | LanguageModel:
+    """A model with fresh weights, the same for the same seed; with None, weights are left as they come, to be replaced.
+
+    Raises:
+        ConfigError: the vocabulary is not known yet.
+    """
+    if config.target_vocabulary is None or (config.family == "encoder_decoder" and config.source_vocabulary is None):
+        raise ConfigError("the vocabulary sizes are not set; train or load a tokenizer first")
+    model = _encoder_decoder(config) if config.family == "encoder_decoder" else _language_model(config)
+    if seed is not None:
+        initialise(model, torch.Generator().manual_seed(seed))
+    return model
+
+
+def initialise(model: nn.Module, generator: torch.Generator) -> None:
+    """Xavier uniform for matrices (Glorot and Bengio 2010), normal with deviation d_model^-0.5 for embeddings and the output."""
+    done: set[int] = set()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if id(weight) in done or weight.dim() < 2:
+                continue
+            done.add(id(weight))
+            if "embedding" in name or name == "output":
+                weight.normal_(0.0, weight.size(1) ** -0.5, generator=generator)
+            else:
+                nn.init.xavier_uniform_(weight, generator=generator)
+        for module in model.modules():
+            if isinstance(module, nn.Linear) and module.bias is not None:
+                module.bias.zero_()
+
+
+def _encoder_decoder(config: ModelConfig) -> EncoderDecoder:
+    assert config.source_vocabulary and config.target_vocabulary, "checked by build_model"
+    tied = config.tied or "target"
+    source = table(config.source_vocabulary, config.d_model)
+    target = source if tied == "all" else table(config.target_vocabulary, config.d_model)
+    output = target if tied != "none" else table(config.target_vocabulary, config.d_model)
+    source_sites, target_sites = count(_SOURCE_SITES), count(_TARGET_SITES)
+    source_embedding = _embedding(config, source, next(source_sites))
+    target_embedding = _embedding(config, target, next(target_sites))
+    encoder = Encoder(
+        [SelfBlock(i, _parts(config, f"encoder.{i}", source_sites)) for i in range(config.encoder_layers)],
+        _norm(config) if config.final_norm else None,
+        _rotary(config),
+    )
+    decoder = Decoder(
+        [CrossBlock(i, _parts(config, f"decoder.{i}", target_sites)) for i in range(config.decoder_layers)],
+        _norm(config) if config.final_norm else None,
+        _rotary(config),
+    )
+    return EncoderDecoder(config, source_embedding, target_embedding, encoder, decoder, output)
+
+
+def _language_model(config: ModelConfig) -> LanguageModel:
+    assert config.target_vocabulary, "checked by build_model"
+    target = table(config.target_vocabulary, config.d_model)
+    output = table(config.target_vocabulary, config.d_model) if config.tied == "none" else target
+    sites = count(_TARGET_SITES)
+    embedding = _embedding(config, target, next(sites))
+    decoder = Decoder(
+        [SelfBlock(i, _parts(config, f"decoder.{i}", sites)) for i in range(config.decoder_layers)],
+        _norm(config) if config.final_norm else None,
+        _rotary(config),
+    )
+    return LanguageModel(config, embedding, decoder, output)
+
+
+def _parts(config: ModelConfig, name: str, sites: "count[int]") -> LayerParts:
+    d_model = config.d_model
+    return LayerParts(
+        lambda kind: Attention(
+            d_model,
+            config.heads,
+            config.kv_heads,
+            config.bias,
+            config.attention_dropout,
+            next(sites),
+            f"{name}.{kind}",
+        ),
+        lambda: FeedForward(
+            d_model, config.d_ff, config.activation, config.bias, config.activation_dropout, next(sites)
+        ),
+        lambda: Residual(_norm(config), config.norm_position, config.dropout, next(sites)),
+    )
+
+
+def _norm(config: ModelConfig) -> LayerNorm | RMSNorm:
+    return make_norm(config.norm, config.d_model, config.norm_epsilon, config.bias)
+
+
+def _rotary(config: ModelConfig) -> Rotary | None:
+    return Rotary(config.d_model // config.heads, config.position_base) if config.positions == "rotary" else None
+
+
+def _embedding(config: ModelConfig, weight: nn.Parameter, site: int) -> Embedding:
+    positions = {
+        "sinusoidal": lambda: Sinusoidal(config.d_model, config.position_base),
+        "learned": lambda: Learned(config.max_positions or 0, config.d_model),
+        "rotary": lambda: None,
+    }[config.positions]()
+    norm = _norm(config) if config.embedding_norm else None
+    return Embedding(weight, positions, config.embedding_scale, norm, config.dropout, site)

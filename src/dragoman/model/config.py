@@ -1,0 +1,137 @@
+"""The architecture as settings: what a model folder's `config.json` holds under `model`, and a recipe under `[model]`.
+
+`preset` and `size` fill in whatever is not given:
+
+    >>> ModelConfig(preset="modern", size="small", dropout=0.2).norm
+    'rms'
+"""
+
+from typing import Any, Literal
+
+import pydantic
+
+from dragoman.config import Settings
+
+Size = Literal["tiny", "small", "base", "big"]
+
+_SIZES: dict[str, dict[str, int]] = {
+    "tiny": {"d_model": 128, "encoder_layers": 2, "decoder_layers": 2, "heads": 4, "d_ff": 512},
+    "small": {"d_model": 256, "encoder_layers": 3, "decoder_layers": 3, "heads": 4, "d_ff": 1024},
+    "base": {"d_model": 512, "encoder_layers": 6, "decoder_layers": 6, "heads": 8, "d_ff": 2048},
+    "big": {"d_model": 1024, "encoder_layers": 6, "decoder_layers": 6, "heads": 16, "d_ff": 4096},
+}
+
+
+def paper(size: Size) -> dict[str, Any]:
+    """The model of Vaswani et al. (2017): post-norm, sinusoids, ReLU; `base` and `big` are the paper's own."""
+    return {
+        **_SIZES[size],
+        "positions": "sinusoidal",
+        "norm": "layer",
+        "norm_position": "post",
+        "final_norm": False,
+        "activation": "relu",
+        "bias": True,
+        "dropout": 0.1,
+    }
+
+
+def modern(size: Size) -> dict[str, Any]:
+    """Pre-norm, RMSNorm, rotary positions, a gated feed-forward network of the same number of weights, no biases."""
+    sizes = _SIZES[size]
+    return {
+        **sizes,
+        "d_ff": round(sizes["d_ff"] * 2 / 3 / 32) * 32,  # three matrices instead of two
+        "positions": "rotary",
+        "norm": "rms",
+        "norm_position": "pre",
+        "final_norm": True,
+        "activation": "swiglu",
+        "bias": False,
+        "dropout": 0.1,
+    }
+
+
+PRESETS = {"paper": paper, "modern": modern}
+
+
+class ModelConfig(Settings):
+    family: Literal["encoder_decoder", "language_model"] = "encoder_decoder"
+    """Encoder and decoder (translation), or a decoder alone (language model)."""
+    preset: Literal["paper", "modern"] = "modern"
+    """Where settings that are not given come from."""
+    size: Size = "small"
+    """Width and depth that are not given: tiny, small, base or big."""
+    source_vocabulary: int | None = pydantic.Field(default=None, ge=5)
+    """Source tokens; taken from the tokenizer. None in a language model."""
+    target_vocabulary: int | None = pydantic.Field(default=None, ge=5)
+    """Target tokens; taken from the tokenizer."""
+    d_model: int = pydantic.Field(ge=2)
+    """Width of the residual path."""
+    encoder_layers: int = pydantic.Field(ge=1)
+    decoder_layers: int = pydantic.Field(ge=1)
+    heads: int = pydantic.Field(ge=1)
+    """Query heads; must divide d_model."""
+    kv_heads: int | None = pydantic.Field(default=None, ge=1)
+    """Key and value heads; must divide heads. Not given: as many as heads."""
+    d_ff: int = pydantic.Field(ge=1)
+    """Inner width of the feed-forward network."""
+    activation: Literal["relu", "gelu", "swiglu", "geglu"]
+    """The feed-forward network's nonlinearity; swiglu and geglu are gated."""
+    norm: Literal["layer", "rms"]
+    norm_position: Literal["pre", "post"]
+    """Normalise before each sublayer, or after adding it (the paper)."""
+    final_norm: bool
+    """A last norm after each stack; pre-norm needs it."""
+    norm_epsilon: float = pydantic.Field(default=1e-5, gt=0)
+    positions: Literal["sinusoidal", "learned", "rotary"]
+    position_base: float = pydantic.Field(default=10_000.0, gt=1)
+    """Base of the sinusoids or of the rotation."""
+    max_positions: int | None = pydantic.Field(default=None, ge=2)
+    """Longest sentence in tokens; given with learned positions and only there."""
+    embedding_norm: bool = False
+    """Normalise the sum of embedding and positions."""
+    embedding_scale: bool = True
+    """Multiply embeddings by sqrt(d_model)."""
+    bias: bool
+    """Biases in projections, feed-forward networks and LayerNorm."""
+    tied: Literal["none", "target", "all"] | None = None
+    """Which matrices are one: none; target embedding and output; or both embeddings and the output.
+    Not given: target; a recipe with a joint tokenizer makes it all."""
+    dropout: float = pydantic.Field(ge=0, lt=1)
+    """On every sublayer's output and on embeddings (the paper's section 5.4)."""
+    attention_dropout: float = pydantic.Field(default=0.0, ge=0, lt=1)
+    """On attention weights."""
+    activation_dropout: float = pydantic.Field(default=0.0, ge=0, lt=1)
+    """Inside the feed-forward network."""
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _fill_from_preset(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        preset, size = given.get("preset", "modern"), given.get("size", "small")
+        if preset not in PRESETS or size not in _SIZES:
+            return given  # refused by the field's own check
+        filled = {**PRESETS[preset](size), **given}
+        if filled["positions"] == "learned" and "max_positions" not in given:
+            filled["max_positions"] = 512
+        return filled
+
+    @pydantic.model_validator(mode="after")
+    def _refuse_contradictions(self) -> "ModelConfig":
+        if self.d_model % self.heads:
+            raise ValueError(f"heads must divide d_model, but {self.heads} does not divide {self.d_model}")
+        if self.heads % (self.kv_heads or self.heads):
+            raise ValueError(f"kv_heads must divide heads, but {self.kv_heads} does not divide {self.heads}")
+        if self.positions == "rotary" and (self.d_model // self.heads) % 2:
+            raise ValueError(f"rotary positions need an even d_model / heads, but it is {self.d_model // self.heads}")
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise ValueError(f"sinusoidal positions need an even d_model, but it is {self.d_model}")
+        if (self.positions == "learned") != (self.max_positions is not None):
+            raise ValueError("max_positions goes with positions = 'learned', and only with it")
+        if self.norm_position == "pre" and not self.final_norm:
+            raise ValueError("norm_position = 'pre' needs final_norm = true: nothing else normalises the residual path")
+        if self.tied == "all" and self.source_vocabulary != self.target_vocabulary:
+            raise ValueError("tied = 'all' needs one joint vocabulary (tokenizer.joint = true)")
+        return self

@@ -1,0 +1,43 @@
+"""Token ids to vectors: the embedding scaled by sqrt(d_model) (section 3.4), positions, an optional norm, dropout."""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dragoman.model.dropout import Noise, drop
+from dragoman.model.layers import LayerNorm, RMSNorm
+from dragoman.model.positions import Learned, Sinusoidal
+
+
+class Embedding(nn.Module):
+    """`positions` is None where they are rotary: then attention turns queries and keys instead."""
+
+    def __init__(
+        self,
+        weight: nn.Parameter,
+        positions: Sinusoidal | Learned | None,
+        scaled: bool = True,
+        norm: LayerNorm | RMSNorm | None = None,
+        dropout: float = 0.0,
+        site: int = 0,
+    ) -> None:
+        super().__init__()
+        self.weight, self.positions, self.norm = weight, positions, norm
+        self.scale = math.sqrt(weight.size(1)) if scaled else 1.0
+        self.dropout, self.site = dropout, site
+
+    def forward(
+        self, ids: Int[Tensor, "N"], position: Int[Tensor, "N"], noise: Noise | None = None
+    ) -> Float[Tensor, "N D"]:
+        x = F.embedding(ids, self.weight) * self.scale
+        x = self.positions(x, position) if self.positions is not None else x
+        x = self.norm(x) if self.norm is not None else x
+        return drop(x, self.dropout, self.site, noise)
+
+
+def table(vocabulary: int, d_model: int) -> nn.Parameter:
+    """An empty embedding matrix (V, D)."""
+    return nn.Parameter(torch.empty(vocabulary, d_model))

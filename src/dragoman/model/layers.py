@@ -1,0 +1,116 @@
+"""What stands around attention: norms, the position-wise feed-forward network, and the residual path."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dragoman.model.dropout import Noise, drop
+
+NormKind = Literal["layer", "rms"]
+NormPosition = Literal["pre", "post"]
+Activation = Literal["relu", "gelu", "swiglu", "geglu"]
+
+
+class LayerNorm(nn.Module):
+    """(x - mean) / sqrt(variance + epsilon) * weight + bias, with the population variance (Ba et al. 2016)."""
+
+    def __init__(self, d_model: int, epsilon: float = 1e-5, bias: bool = True) -> None:
+        super().__init__()
+        self.epsilon = epsilon
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model)) if bias else None
+
+    def forward(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
+        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.epsilon)
+
+
+class RMSNorm(nn.Module):
+    """x / sqrt(mean(x^2) + epsilon) * weight (Zhang and Sennrich 2019)."""
+
+    def __init__(self, d_model: int, epsilon: float = 1e-5) -> None:
+        super().__init__()
+        self.epsilon = epsilon
+        self.weight = nn.Parameter(torch.ones(d_model))
+
+    def forward(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
+        return _RMSNorm.apply(x, self.weight, self.epsilon)
+
+
+class _RMSNorm(torch.autograd.Function):
+    """Equal to `F.rms_norm`, whose pieces on a CPU take twice as long (benchmarks/norms.py); sums are in float32 at least."""
+
+    @staticmethod
+    def forward(ctx, x, weight, epsilon):  # noqa: ANN001, ANN205
+        exact = torch.promote_types(x.dtype, torch.float32)
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=exact)
+        scale = (length.square() / x.size(-1) + epsilon).rsqrt().to(x.dtype)
+        unit = x * scale
+        ctx.save_for_backward(unit, scale, weight)
+        return unit * weight
+
+    @staticmethod
+    def backward(ctx, gradient):  # noqa: ANN001, ANN205
+        unit, scale, weight = ctx.saved_tensors
+        of_unit = gradient * weight
+        along = torch.linalg.vecdot(of_unit, unit).unsqueeze(-1) / unit.size(-1)
+        return (of_unit - unit * along) * scale, (gradient * unit).sum(0), None
+
+
+def make_norm(kind: NormKind, d_model: int, epsilon: float, bias: bool) -> LayerNorm | RMSNorm:
+    return RMSNorm(d_model, epsilon) if kind == "rms" else LayerNorm(d_model, epsilon, bias)
+
+
+class FeedForward(nn.Module):
+    """max(0, x W1 + b1) W2 + b2 (Vaswani et al. 2017, eq. 2); GELU for ReLU; or a gated unit (Shazeer 2020).
+
+    Gated: (f(x W_gate) * x W_inner) W_outer, with f = SiLU in `swiglu` and GELU in `geglu`.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        activation: Activation = "relu",
+        bias: bool = True,
+        dropout: float = 0.0,
+        site: int = 0,
+    ) -> None:
+        super().__init__()
+        self.activation, self.dropout, self.site = activation, dropout, site
+        self.gate = nn.Linear(d_model, d_ff, bias=bias) if activation in ("swiglu", "geglu") else None
+        self.inner = nn.Linear(d_model, d_ff, bias=bias)
+        self.outer = nn.Linear(d_ff, d_model, bias=bias)
+
+    def forward(self, x: Float[Tensor, "N D"], noise: Noise | None = None) -> Float[Tensor, "N D"]:
+        if self.gate is None:
+            hidden = self.inner(x)
+            hidden = F.relu(hidden) if self.activation == "relu" else F.gelu(hidden)
+        else:
+            gate = self.gate(x)
+            hidden = (F.silu(gate) if self.activation == "swiglu" else F.gelu(gate)) * self.inner(x)
+        return self.outer(drop(hidden, self.dropout, self.site, noise))
+
+
+class Residual(nn.Module):
+    """The path around a sublayer: where it is normalised, dropped out and added (sections 3.1 and 5.4).
+
+    `post` is the paper's norm(x + sublayer(x)); `pre` is x + sublayer(norm(x)), which trains without a delicate warm-up
+    (Xiong et al. 2020).
+    """
+
+    def __init__(
+        self, norm: LayerNorm | RMSNorm, norm_position: NormPosition, dropout: float = 0.0, site: int = 0
+    ) -> None:
+        super().__init__()
+        self.norm, self.pre, self.dropout, self.site = norm, norm_position == "pre", dropout, site
+
+    def forward(
+        self, x: Float[Tensor, "N D"], sublayer: Callable[[Tensor], Tensor], noise: Noise | None = None
+    ) -> Float[Tensor, "N D"]:
+        if self.pre:
+            return x + drop(sublayer(self.norm(x)), self.dropout, self.site, noise)
+        return self.norm(x + drop(sublayer(x), self.dropout, self.site, noise))

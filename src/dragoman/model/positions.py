@@ -1,0 +1,81 @@
+"""Where a token stands: sinusoids (Vaswani et al. 2017, section 3.5), learned vectors, or rotation (Su et al. 2021).
+
+Each takes positions as rows (N,), so that packed and cached decoding ask for just the positions they need.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from dragoman.errors import ConfigError
+
+
+def sinusoids(position: Int[Tensor, "N"], d_model: int, base: float = 10_000.0) -> Float[Tensor, "N D"]:
+    """sin and cos of position / base^(2i / d_model), interleaved, 0 <= i < d_model / 2 (section 3.5)."""
+    angle = _angles(position, d_model, base)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+
+
+class Sinusoidal(nn.Module):
+    """Adds sinusoids. No parameters, no longest sentence."""
+
+    def __init__(self, d_model: int, base: float = 10_000.0) -> None:
+        super().__init__()
+        self.d_model, self.base = d_model, base
+
+    def forward(self, x: Float[Tensor, "N D"], position: Int[Tensor, "N"]) -> Float[Tensor, "N D"]:
+        return x + sinusoids(position, self.d_model, self.base).to(x.dtype)
+
+
+class Learned(nn.Module):
+    """Adds one learned vector a position, up to `max_positions`."""
+
+    def __init__(self, max_positions: int, d_model: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(max_positions, d_model))
+
+    def forward(self, x: Float[Tensor, "N D"], position: Int[Tensor, "N"]) -> Float[Tensor, "N D"]:
+        return x + nn.functional.embedding(position, self.weight)
+
+
+class Rotary:
+    """Rotates pairs of features of queries and keys by their position: scores then depend on distances alone.
+
+    Feature i is paired with feature i + d_head / 2 (the layout of GPT-NeoX and Llama). Nothing is learned.
+    """
+
+    def __init__(self, d_head: int, base: float = 10_000.0) -> None:
+        if d_head % 2:
+            raise ConfigError(f"rotary positions need an even d_model / heads, but it is {d_head}")
+        self.d_head, self.base = d_head, base
+
+    def turns(
+        self, position: Int[Tensor, "N"], dtype: torch.dtype
+    ) -> tuple[Float[Tensor, "N 1 K"], Float[Tensor, "N 1 K"]]:
+        """Cosine and sine for every row, computed once a forward pass and used by all layers."""
+        angle = _angles(position, self.d_head, self.base).repeat(1, 2)[:, None]  # (N, K/2) -> (N, 1, K)
+        return angle.cos().to(dtype), angle.sin().to(dtype)
+
+
+def rotate(
+    x: Float[Tensor, "N H K"], turns: tuple[Float[Tensor, "N 1 K"], Float[Tensor, "N 1 K"]]
+) -> Float[Tensor, "N H K"]:
+    """Each pair (a, b) of features becomes (a cos - b sin, b cos + a sin)."""
+    cosine, sine = turns
+    first, second = x.chunk(2, dim=-1)
+    return x * cosine + torch.cat([-second, first], dim=-1) * sine
+
+
+def _angles(position: Int[Tensor, "N"], width: int, base: float) -> Float[Tensor, "N half"]:
+    """position / base^(2i / width), in float64 so that far positions keep their digits."""
+    exponent = torch.arange(0, width, 2, device=position.device, dtype=torch.float64) / width
+    return (
+        (position[:, None] / base**exponent).float()
+        if position.device.type != "mps"
+        else _angles_on_mps(position, width, base)
+    )
+
+
+def _angles_on_mps(position: Int[Tensor, "N"], width: int, base: float) -> Float[Tensor, "N half"]:
+    """Apple's GPUs have no float64: the angles are made on the host."""
+    return _angles(position.cpu(), width, base).to(position.device)

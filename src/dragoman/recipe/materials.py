@@ -1,0 +1,112 @@
+"""From text to batches: prepared data, tokenizers and encoded corpora of a run, each made once and found again after."""
+
+import logging
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from dragoman.data.batching import Batches, build_batches
+from dragoman.data.corpus import EncodedCorpus, encode_corpus
+from dragoman.data.prepare import prepare_data, read_split
+from dragoman.data.report import DataReport
+from dragoman.data.tokenizer import Tokenizers
+from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizer
+from dragoman.errors import ConfigError
+from dragoman.files import new_folder
+from dragoman.progress import Progress
+from dragoman.recipe.recipe import Recipe, StartSettings
+from dragoman.store import Languages, load_model
+
+log = logging.getLogger(__name__)
+
+DATA, TOKENIZER, CORPUS = "data", "tokenizer", "corpus"
+
+
+class Materials(NamedTuple):
+    report: DataReport
+    tokenizers: Tokenizers
+    train: EncodedCorpus
+    dev: EncodedCorpus | None
+    dev_pairs: list[tuple[str, str]]
+    languages: Languages
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What a resumed run must find unchanged."""
+        return {
+            "data": self.train.identity,
+            "source tokenizer": self.tokenizers.source.identity,
+            "target tokenizer": self.tokenizers.target.identity,
+        }
+
+
+def prepare(folder: Path, recipe: Recipe, progress: Progress) -> DataReport:
+    """Data read, checked and split into the run's folder, or found there."""
+    return prepare_data(recipe.data, folder / DATA, progress)
+
+
+def gather(folder: Path, recipe: Recipe, report: DataReport, progress: Progress) -> Materials:
+    """Tokenizers trained and text encoded, or found in the run's folder."""
+    data = folder / DATA
+    languages = Languages(report.source_language, report.target_language)
+    tokenizers = find_tokenizers(folder / TOKENIZER, data, recipe, languages, progress)
+    train = _encoded(folder / CORPUS / "train", lambda: _training_pairs(data, recipe.start), tokenizers, progress)
+    dev_pairs = list(read_split(data, "dev")) if report.splits["dev"].pairs else []
+    dev_pairs = [pair for pair in dev_pairs if pair[0].strip() and pair[1].strip()]
+    dev = _encoded(folder / CORPUS / "dev", lambda: iter(dev_pairs), tokenizers, progress) if dev_pairs else None
+    return Materials(report, tokenizers, train, dev, dev_pairs, languages)
+
+
+def find_tokenizers(folder: Path, data: Path, recipe: Recipe, languages: Languages, progress: Progress) -> Tokenizers:
+    """The run's tokenizers: saved earlier, taken over from the model it starts from, or trained on its training text."""
+    if folder.exists():
+        return Tokenizers.load(folder)
+    if recipe.start is not None:
+        tokenizers = load_model(recipe.start.model).tokenizers
+    else:
+        tokenizers = train_tokenizers(data, recipe.tokenizer, languages, progress)
+    with new_folder(folder) as aside:
+        tokenizers.save(aside)
+    return tokenizers
+
+
+def train_tokenizers(data: Path, settings: TokenizerSettings, languages: Languages, progress: Progress) -> Tokenizers:
+    """One vocabulary for both sides, or one for each, from the training text of prepared data alone."""
+    if settings.joint:
+        texts = chain.from_iterable(read_split(data, "train"))
+        joint = train_tokenizer(texts, settings, progress)
+        return Tokenizers(joint, joint)
+    sides = (
+        train_tokenizer((pair[side] for pair in read_split(data, "train")), settings, progress, languages[side])
+        for side in (0, 1)
+    )
+    return Tokenizers(*sides)
+
+
+def training_batches(materials: Materials, recipe: Recipe) -> Batches:
+    """The batches of the training corpus, in the order that the seed gives."""
+    batches = build_batches(materials.train, recipe.batches, recipe.train.seed)
+    if batches.left_out == len(materials.train):
+        raise ConfigError(
+            f"every training pair has a sentence of more than batches.sentence_tokens = {recipe.batches.sentence_tokens}"
+        )
+    return batches
+
+
+def _training_pairs(data: Path, start: StartSettings | None) -> Iterator[tuple[str, str]]:
+    """The training pairs, and when a model is fine-tuned the old ones mixed in at the stated rate."""
+    yield from read_split(data, "train")
+    if start is None or start.mix_data is None:
+        return
+    new = sum(1 for _ in read_split(data, "train"))
+    old = sum(1 for _ in read_split(start.mix_data, "train"))
+    wanted = min(old, round(new * start.mix_rate / (1 - start.mix_rate)))
+    log.info("mixing in %s of %s old pairs", f"{wanted:,}", f"{old:,}")
+    for number, pair in enumerate(read_split(start.mix_data, "train")):
+        if (number + 1) * wanted // old > number * wanted // old:  # evenly spread over all of them
+            yield pair
+
+
+def _encoded(folder: Path, pairs, tokenizers: Tokenizers, progress: Progress) -> EncodedCorpus:  # noqa: ANN001
+    return EncodedCorpus.open(folder) if folder.exists() else encode_corpus(pairs(), tokenizers, folder, progress)

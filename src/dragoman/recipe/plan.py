@@ -1,0 +1,99 @@
+"""What nobody asked for, chosen: sizes from the amount of data, rates from the width, each choice with its reason."""
+
+from typing import Any, NamedTuple
+
+import pydantic
+
+from dragoman import machine
+from dragoman.config import check
+from dragoman.data.tokenizer import Tokenizers
+from dragoman.errors import ConfigError
+from dragoman.model import ModelConfig
+from dragoman.recipe.recipe import Recipe
+from dragoman.training.schedule import noam_peak
+
+DEFAULT_MINUTES = 30.0
+BEST_RATE = 2e-3, 256  # measured best at this width; wider models take less, in proportion to the root
+WARMUP_SHARE, LONGEST_WARMUP = 0.1, 4_000
+
+
+class Plan(NamedTuple):
+    """A recipe's tables as far as they are decided, and why: dotted key -> reason."""
+
+    tables: dict[str, Any]
+    reasons: dict[str, str]
+
+    def choose(self, group: str, key: str, value: Any, reason: str) -> None:
+        """Sets what was not given."""
+        table = self.tables.setdefault(group, {})
+        if table.get(key) is None:
+            table[key] = value
+            self.reasons[f"{group}.{key}"] = reason
+
+    def recipe(self) -> Recipe:
+        return check(self.tables, "recipe", Recipe)
+
+
+def choose_sizes(plan: Plan, pairs: int) -> None:
+    """Vocabulary, model and batch from the number of training pairs."""
+    if pairs == 0:
+        raise ConfigError("no pair is left to train on; the data report says why")
+    amount = f"for {pairs:,} training pairs"
+    few = pairs < 60_000
+    kind = plan.tables.get("tokenizer", {}).get("kind", "bpe")
+    if kind in ("bpe", "unigram", "byte_bpe"):
+        plan.choose("tokenizer", "vocabulary_size", 4_000 if few else 8_000 if pairs < 5_000_000 else 32_000, amount)
+    plan.choose("model", "size", "tiny" if few else "small" if pairs < 5_000_000 else "base", amount)
+    plan.choose("batches", "batch_tokens", 1_024 if few else 2_048 if pairs < 5_000_000 else 8_192, amount)
+    plan.choose("model", "dropout", 0.2 if few else 0.1, amount)
+
+
+def choose_architecture(plan: Plan, tokenizers: Tokenizers) -> None:
+    """Vocabulary sizes and tied matrices follow from the tokenizers."""
+    model = plan.tables.setdefault("model", {})
+    for side in ("source", "target"):
+        size = getattr(tokenizers, side).size
+        given = model.get(f"{side}_vocabulary")
+        if given not in (None, size):
+            raise ConfigError(f"model.{side}_vocabulary is {given}, but the {side} tokenizer has {size} tokens; leave it out")
+        model[f"{side}_vocabulary"] = size
+        plan.reasons[f"model.{side}_vocabulary"] = "from the tokenizer"
+    joint = tokenizers.joint
+    plan.choose("model", "tied", "all" if joint else "target", "one joint vocabulary" if joint else "two vocabularies")
+    if model["tied"] == "all" and not joint:
+        raise ConfigError("model.tied = 'all' needs one joint vocabulary (tokenizer.joint = true)")
+    # Everything that the preset fills in is written out, so that the recipe says it all.
+    filled: ModelConfig = check(model, "model", ModelConfig)
+    model.update(filled.model_dump(mode="json", exclude_none=True))
+
+
+def choose_precision(plan: Plan, device: str) -> None:
+    asked = plan.tables.get("train", {}).get("precision", "auto")
+    precision, reason = machine.choose_precision(asked, device)
+    plan.tables.setdefault("train", {})["precision"] = precision
+    plan.reasons["train.precision"] = reason
+
+
+def choose_steps(plan: Plan, steps: int, reason: str) -> None:
+    """The limit as a number of steps, and what is derived from it."""
+    train = plan.tables.setdefault("train", {})
+    for name in ("epochs", "minutes"):
+        train.pop(name, None)
+    train["steps"] = steps
+    plan.reasons["train.steps"] = reason
+    warmup = max(1, min(LONGEST_WARMUP, round(WARMUP_SHARE * steps)))
+    plan.choose("train", "warmup_steps", warmup, "a tenth of all steps")
+    width = plan.tables["model"]["d_model"]
+    if train.get("schedule", "linear") == "noam":
+        plan.choose("train", "learning_rate", noam_peak(width, train["warmup_steps"]), "the paper's peak")
+    else:
+        rate, at_width = BEST_RATE
+        plan.choose("train", "learning_rate", float(f"{rate * (at_width / width) ** 0.5:.2g}"), f"for width {width}")
+    plan.choose("train", "validate_every", max(1, steps // 10), "ten validations")
+
+
+def limits_given(plan: Plan) -> dict[str, pydantic.JsonValue]:
+    """Which of steps, epochs and minutes was asked for; none: half an hour."""
+    train = plan.tables.setdefault("train", {})
+    given = {name: train[name] for name in ("steps", "epochs", "minutes") if train.get(name) is not None}
+    return given or {"minutes": DEFAULT_MINUTES}

@@ -1,0 +1,116 @@
+"""The settings of a whole run: each room's own, composed. Written to `recipe.toml`, complete, before training begins."""
+
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pydantic
+
+from dragoman.config import Settings, check, override, read
+from dragoman.data.batching import BatchSettings
+from dragoman.data.prepare import DataSettings
+from dragoman.data.tokenizer_training import TokenizerSettings
+from dragoman.decoding.options import SearchOptions
+from dragoman.errors import ConfigError, DataError
+from dragoman.model import ModelConfig
+from dragoman.training import TrainSettings
+
+RECIPE = "recipe.toml"
+
+
+class StartSettings(Settings):
+    """Fine-tuning: which model a run starts from, and how it keeps what that model knew."""
+
+    model: str
+    """A model folder; its tokenizer and architecture are taken over."""
+    mix_data: str | None = None
+    """Prepared data that the model was trained on, to be mixed in."""
+    mix_rate: float = pydantic.Field(default=0.0, ge=0, lt=1)
+    """Share of the old data among the pairs of an epoch."""
+
+    @pydantic.model_validator(mode="after")
+    def _both_or_neither(self) -> "StartSettings":
+        if (self.mix_data is None) != (self.mix_rate == 0.0):
+            raise ValueError("mix_data and mix_rate go together")
+        return self
+
+
+class Recipe(Settings):
+    start: StartSettings | None = None
+    data: DataSettings = DataSettings()
+    tokenizer: TokenizerSettings = TokenizerSettings()
+    model: ModelConfig = pydantic.Field(default_factory=lambda: check({}, "defaults", ModelConfig))
+    batches: BatchSettings = BatchSettings()
+    train: TrainSettings = TrainSettings()
+    decode: SearchOptions = SearchOptions()
+
+
+class Source(NamedTuple):
+    """What `train` was pointed at: the tables given, where they come from, and a name for the run."""
+
+    tables: dict[str, Any]
+    origin: str
+    name: str
+
+
+def find_recipe(what: str | Path | Sequence[str | Path], overrides: Sequence[str] = ()) -> Source:
+    """A recipe file, the name of one in the library, or data itself (a file, two aligned files, a folder, `hub:…`).
+
+    Raises:
+        ConfigError: no such recipe, or a setting in it that cannot be.
+        DataError: no such file.
+    """
+    source = _read(what)
+    source = source._replace(tables=override(source.tables, overrides))
+    check(source.tables, source.origin, Recipe)
+    return source
+
+
+def library() -> list[str]:
+    """Names of the recipes that ship with the package."""
+    folder = resources.files("dragoman.recipe").joinpath("library")
+    return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
+
+
+def _read(what: str | Path | Sequence[str | Path]) -> Source:
+    if not isinstance(what, str | Path):
+        paths = [str(path) for path in what]
+        if len(paths) == 1:
+            return _read(paths[0])
+        if len(paths) != 2:
+            raise ConfigError(f"train takes one recipe or data file, or two aligned files, but was given {len(paths)}")
+        return Source({"data": {"path": paths}}, "the command line", _stem(Path(paths[0])))
+    path = Path(what)
+    if path.suffix == ".toml":
+        return Source(_tables(path), str(path), path.stem)
+    if str(what) in library():
+        text = resources.files("dragoman.recipe").joinpath("library", f"{what}.toml").read_text(encoding="utf-8")
+        return Source(read(text, f"recipe {what}"), f"recipe {what}", str(what))
+    if not path.exists() and not str(what).startswith("hub:") and not _is_prefix(path):
+        raise DataError(
+            f"{what} does not exist: train takes a recipe (.toml), data (.tsv .csv .jsonl .parquet, two aligned files, a folder), "
+            f"an earlier run, or one of the recipes {', '.join(library())}"
+        )
+    return Source({"data": {"path": str(what)}}, "the command line", _stem(path))
+
+
+def _tables(path: Path) -> dict[str, Any]:
+    try:
+        return read(path.read_text(encoding="utf-8"), str(path))
+    except FileNotFoundError:
+        raise ConfigError(f"{path} does not exist") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+
+
+def _is_prefix(path: Path) -> bool:
+    return path.name != "" and path.parent.is_dir() and any(path.parent.glob(f"{path.name}.*"))
+
+
+def _stem(path: Path) -> str:
+    """A name for a run from the name of its data: `corpus.en-it.tsv.gz` gives `corpus`."""
+    name = path.name.removeprefix("hub:").split(".")[0].split(":")[0]
+    return name or "run"
+
+

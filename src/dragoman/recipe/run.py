@@ -1,0 +1,284 @@
+"""One run: data -> tokenizer -> train -> scored model, in one folder, resumed by the same command.
+
+    runs/NAME/
+      recipe.toml     every setting, with the reason of those nobody gave
+      run.json        what was asked for, and how far it is
+      data/           train, dev and test, and data.json, the report on them
+      tokenizer/  corpus/  checkpoints/step-…/
+      metrics.jsonl   each step once
+      best/  final/   model folders
+      scores.json     on the test sets, with signatures
+
+Each stage is written whole or not at all, and found again: a run that was cut off anywhere goes on from there.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import dragoman
+from dragoman import machine
+from dragoman.config import check, differences, override, parse, render
+from dragoman.decoding import SearchOptions
+from dragoman.errors import ConfigError, Diverged, Interrupted
+from dragoman.errors import ConfigError, Diverged, GateFailed, Interrupted
+from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
+from dragoman.files import free_name, lock, read_json, remove_partial, write_file, write_json
+from dragoman.progress import Progress, silent
+from dragoman.recipe.curves import draw_curves
+from dragoman.recipe.materials import DATA, Materials, gather, prepare, training_batches
+from dragoman.recipe.plan import Plan, choose_architecture, choose_precision, choose_sizes, choose_steps, limits_given
+from dragoman.recipe.recipe import RECIPE, Recipe, find_recipe
+from dragoman.recipe.session import BEST, CHECKPOINTS, FINAL, OnDevice, Session, fresh_state
+from dragoman.store import StoredModel, load_model
+from dragoman.training.checkpoint import list_checkpoints
+from dragoman.training.loop import train_step
+from dragoman.training.settings import HARMLESS
+
+RUN, SCORES = "run.json", "scores.json"
+SHARE_OF_STEPS = 0.92
+"""Of the minutes asked for; the rest is for validation and saving."""
+TRIAL_SECONDS, TRIAL_WARMUP = 12.0, 3
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    folder: Path
+    steps: int
+    evaluations: tuple[Evaluation, ...]
+    """On each test set of the run, by its best model."""
+
+
+def train(
+    what: str | Path | Sequence[str | Path] = "phrasebook",
+    *,
+    overrides: Sequence[str] = (),
+    name: str | None = None,
+    runs: Path | str = "runs",
+    fresh: bool = False,
+    device: str = "auto",
+    threads: int | None = None,
+    anyway: bool = False,
+    progress: Progress = silent,
+) -> RunResult:
+    """Trains a model from a recipe, from data, or goes on with a run that was begun; then scores it on its test sets.
+
+    `what` is a recipe file, the name of one in the library, data (a file, two aligned files, a folder, `hub:…`), or a
+    run folder. `overrides` are `dotted.key=value`. The run lies in `runs/name`; an unfinished one of that name is
+    continued, unless `fresh` asks for a new name. `anyway` goes on although the machine is not the one it began on.
+
+    Raises:
+        ConfigError, DataError, TokenizerError: what was given cannot be used; nothing was changed.
+        Interrupted: stopped on request; the same command goes on.
+        Diverged, OutOfMemory, DiskFull, FolderInUse, CheckpointError: as named.
+    """
+    device, why = machine.choose_device(device)
+    log.info("device %s: %s", device, why)
+    folder, asked = _place(what, overrides, name, Path(runs), fresh)
+    folder.mkdir(parents=True, exist_ok=True)
+    with lock(folder):
+        for part in (folder, folder / CHECKPOINTS, folder / "corpus"):
+            remove_partial(part)
+        facts = _open(folder, asked, threads)
+        if facts["status"] == "finished":
+            log.info("%s is finished; nothing is done again. Use --fresh for another run of the same", folder)
+            return RunResult(folder, facts["steps"], ())
+        torch.set_num_threads(facts["threads"])
+        recipe, materials = _settle(folder, facts, device, progress)
+        _note(folder, facts, "training")
+        try:
+            state = Session(folder, recipe, materials, device, anyway, progress).run()
+        except (Interrupted, Diverged) as end:
+            _note(folder, facts, "diverged" if isinstance(end, Diverged) else "stopped")
+            raise
+        evaluations = score_run(folder, progress)
+        _picture(folder)
+        _note(folder, facts, "finished", steps=state.step)
+        return RunResult(folder, state.step, evaluations)
+
+
+def score_run(folder: Path, progress: Progress = silent) -> tuple[Evaluation, ...]:
+    """Scores a run's best model on its test sets and writes `scores.json`."""
+    report = folder / DATA
+    names = [path.stem for path in sorted(report.glob("*.jsonl")) if path.stem not in ("train", "dev")]
+    names = [name for name in names if (report / f"{name}.jsonl").stat().st_size]
+    options = check(load_model(folder / BEST).generation, str(folder / BEST), SearchOptions)
+    evaluations = tuple(
+        evaluate(folder / BEST, report / f"{name}.jsonl", options=options, progress=progress) for name in names
+    )
+    write_scores(folder / SCORES, evaluations)
+    return evaluations
+
+
+# Where a run lies, and what it was asked for
+
+
+def _place(
+    what: str | Path | Sequence[str | Path], overrides: Sequence[str], name: str | None, runs: Path, fresh: bool
+) -> tuple[Path, dict[str, Any] | None]:
+    """The run's folder, and the tables asked for; None where an earlier run is named and goes on as it was."""
+    if isinstance(what, str | Path) and (Path(what) / RUN).is_file():
+        before = _facts(Path(what))
+        if not fresh:
+            if name is not None:
+                raise ConfigError(f"{what} is a run with a name; --name goes with a recipe, data, or --fresh")
+            return Path(what), override(before["asked"], overrides) if overrides else None
+        asked = override(before["asked"], overrides)
+        check(asked, str(Path(what) / RECIPE), Recipe)
+        return free_name(Path(what)), asked
+    source = find_recipe(what, overrides)
+    folder = runs / (name or source.name)
+    return free_name(folder) if fresh else folder, source.tables
+
+
+def _open(folder: Path, asked: dict[str, Any] | None, threads: int | None) -> dict[str, Any]:
+    """What `run.json` says, after a look at what is asked now; written, if the run is new."""
+    if not (folder / RUN).is_file():
+        strangers = [path.name for path in folder.iterdir() if path.name != ".lock"]
+        if strangers:
+            raise ConfigError(f"{folder} is no run, and not empty ({strangers[0]}); take another --name")
+        assert asked is not None, "an earlier run has its facts"
+        facts = {
+            "format": 1,
+            "dragoman": dragoman.__version__,
+            "status": "preparing",
+            "threads": threads or machine.threads(),
+            "asked": asked,
+        }
+        write_json(folder / RUN, facts)
+        return facts
+    facts = _facts(folder)
+    if asked is not None:
+        _refuse_changes(folder, facts["asked"], asked)
+        facts["asked"] = asked
+    if threads not in (None, facts["threads"]):
+        raise ConfigError(f"{folder} was begun with {facts['threads']} threads; go on with as many, or use --fresh")
+    return facts
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    facts = read_json(folder / RUN)
+    if not isinstance(facts, dict) or facts.get("format") != 1 or not isinstance(facts.get("asked"), dict):
+        raise ConfigError(f"{folder / RUN} is not of this version of Dragoman; use --fresh for a new run")
+    return facts
+
+
+def _refuse_changes(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    changes = differences(check(before, str(folder), Recipe), check(now, str(folder), Recipe))
+    harmful = {key: values for key, values in changes.items() if key.removeprefix("train.") not in HARMLESS}
+    if harmful:
+        told = "; ".join(f"{key} was {_told(was)}, is {_told(value)}" for key, (was, value) in harmful.items())
+        raise ConfigError(f"{folder} was begun with other settings ({told}); use --fresh or another --name for a new run")
+
+
+def _told(value: Any) -> str:
+    return "not given" if value is None else repr(value)
+
+
+def _note(folder: Path, facts: dict[str, Any], status: str, **more: Any) -> None:
+    facts.update(status=status, **more)
+    write_json(folder / RUN, facts)
+
+
+# From what was asked to what is done
+
+
+def _settle(folder: Path, facts: dict[str, Any], device: str, progress: Progress) -> tuple[Recipe, Materials]:
+    """The resolved recipe and all that training needs; the recipe is written down, with reasons, once."""
+    path = folder / RECIPE
+    if path.is_file():
+        kept = parse(path.read_text(encoding="utf-8"), str(path), Recipe)
+        asked = check(facts["asked"], str(path), Recipe).train
+        given = facts["asked"].get("train", {})
+        recipe = kept.but(train={**kept.train.model_dump(mode="json"), **{k: getattr(asked, k) for k in HARMLESS & given.keys()}})
+        return recipe, gather(folder, recipe, prepare(folder, recipe, progress), progress)
+    plan = Plan(override(facts["asked"], ()), {})
+    report = prepare(folder, plan.recipe(), progress)
+    if plan.tables.get("start"):
+        _take_over(plan)
+    else:
+        choose_sizes(plan, report.splits["train"].pairs)
+    choose_precision(plan, device)
+    materials = gather(folder, plan.recipe(), report, progress)
+    choose_architecture(plan, materials.tokenizers)
+    steps, reason = _steps(plan, materials, device, progress)
+    choose_steps(plan, steps, reason)
+    recipe = plan.recipe()
+    write_file(path, render(recipe, plan.reasons))
+    for key, reason in plan.reasons.items():
+        group, name = key.split(".")
+        log.info("%s = %s (%s)", key, plan.tables[group][name], reason)
+    return recipe, materials
+
+
+def _take_over(plan: Plan) -> None:
+    """The architecture of the model that fine-tuning starts from."""
+    stored: StoredModel = load_model(plan.tables["start"]["model"])
+    changeable = {"dropout", "attention_dropout", "activation_dropout"}
+    given = plan.tables.get("model", {})
+    if others := sorted(set(given) - changeable):
+        raise ConfigError(f"fine-tuning keeps the model's architecture; model.{others[0]} cannot be set")
+    plan.tables["model"] = {**stored.config.model_dump(mode="json", exclude_none=True), **given}
+    plan.tables["tokenizer"] = {**plan.tables.get("tokenizer", {}), "joint": stored.tokenizers.joint}
+
+
+def _steps(plan: Plan, materials: Materials, device: str, progress: Progress) -> tuple[int, str]:
+    """The limit that was asked for, in steps."""
+    (limit, amount), *_ = limits_given(plan).items()
+    amount = float(amount)  # pyright: ignore[reportArgumentType]
+    if limit == "steps":
+        return int(amount), "as asked for"
+    trial = Plan(override(plan.tables, ()), {})
+    choose_steps(trial, 1_000, "a trial")
+    recipe = trial.recipe()
+    if limit == "epochs":
+        batches = training_batches(materials, recipe)
+        whole = sum(len(batches.epoch(number)) for number in range(int(amount)))
+        part = round((amount - int(amount)) * len(batches.epoch(int(amount)))) if amount % 1 else 0
+        return max(1, (whole + part) // recipe.train.accumulate), f"{amount:g} epochs"
+    asked = "as asked for" if plan.tables["train"].get("minutes") else "nothing else was asked for"
+    seconds = _seconds_a_step(recipe, materials, device, progress)
+    steps = max(1, round(60 * amount * SHARE_OF_STEPS / seconds))
+    return steps, f"{amount:g} minutes, {asked}, at {seconds:.3f} s a step in a trial"
+
+
+def _seconds_a_step(recipe: Recipe, materials: Materials, device: str, progress: Progress) -> float:
+    """Times steps of a model that is thrown away."""
+    model, state = fresh_state(recipe, device)
+    batches = OnDevice(training_batches(materials, recipe), device)
+    order = batches.epoch(0)
+    counts: list[tuple[int, float]] = []
+    model.train()
+    with progress.track("trial", unit="steps") as advance:
+        begin = time.monotonic()
+        while time.monotonic() - begin < TRIAL_SECONDS or len(counts) <= TRIAL_WARMUP:
+            taken = [batches.batch(order[(len(counts) + i) % len(order)]) for i in range(recipe.train.accumulate)]
+            started = time.monotonic()
+            report = train_step(model, taken, recipe.train, state)
+            counts.append((report.tokens, time.monotonic() - started))
+            advance(1)
+    timed = counts[TRIAL_WARMUP:]
+    tokens_a_second = sum(tokens for tokens, _ in timed) / sum(seconds for _, seconds in timed)
+    mean_tokens = recipe.train.accumulate * _tokens_in_all(materials, recipe) / len(order)
+    return mean_tokens / tokens_a_second
+
+
+def _tokens_in_all(materials: Materials, recipe: Recipe) -> int:
+    """Tokens of an epoch, special symbols included."""
+    corpus = materials.train
+    return int(corpus.source_lengths.sum() + corpus.target_lengths.sum()) + 3 * len(corpus)
+
+
+def _picture(folder: Path) -> None:
+    try:
+        if path := draw_curves(folder):
+            log.info("curves: %s", path)
+    except Exception as error:  # noqa: BLE001 (a picture must not cost a run)
+        log.warning("the curves could not be drawn: %s", error)

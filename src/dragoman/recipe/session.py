@@ -1,0 +1,208 @@
+"""Training as one stretch of a run: from its newest checkpoint, or from fresh weights, to the end or to a request to stop."""
+
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+from dragoman import machine
+from dragoman.data.batch import Batch
+from dragoman.data.batching import Batches
+from dragoman.errors import CheckpointError, Diverged, DiskFull, Interrupted
+from dragoman.files import memory_bytes, write_json
+from dragoman.model import EncoderDecoder, LanguageModel, build_model
+from dragoman.progress import Advance, Progress
+from dragoman.recipe.card import model_card
+from dragoman.recipe.journal import Journal
+from dragoman.recipe.materials import Materials, training_batches
+from dragoman.recipe.recipe import Recipe
+from dragoman.recipe.stop import stop_on_signals
+from dragoman.recipe.validation import Measured, Validation
+from dragoman.store import load_model, named_weights, place_weights, save_model
+from dragoman.training import Chore, Every, TrainState, run_steps
+from dragoman.training.checkpoint import newest_checkpoint, read_facts, restore, save_checkpoint
+from dragoman.training.loop import StepReport
+from dragoman.training.optimiser import Masters
+
+CHECKPOINTS, BEST, FINAL, DIVERGED = "checkpoints", "best", "final", "diverged.json"
+MIB = 2**20
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class OnDevice:
+    """Batches of a corpus, brought to a device."""
+
+    batches: Batches
+    device: str
+
+    def epoch(self, number: int) -> Any:
+        return self.batches.epoch(number)
+
+    def batch(self, indices: Any) -> Batch:
+        return self.batches.batch(indices).to(self.device)
+
+
+def fresh_state(recipe: Recipe, device: str) -> tuple[EncoderDecoder | LanguageModel, TrainState]:
+    """A model before its first step: new weights, or those of the model it starts from."""
+    settings = recipe.train
+    model = build_model(recipe.model, settings.seed)
+    if recipe.start is not None:
+        place_weights(model, named_weights(load_model(recipe.start.model).model))
+    model.to(device)
+    precision = "bf16" if settings.precision == "bf16" else "float32"
+    masters = Masters(model, precision, settings.optimiser, settings.betas, settings.epsilon, settings.weight_decay)
+    return model, TrainState(masters)
+
+
+class Session:
+    """What the chores of one stretch of training share."""
+
+    def __init__(
+        self, folder: Path, recipe: Recipe, materials: Materials, device: str, anyway: bool, progress: Progress
+    ) -> None:
+        self.folder, self.recipe, self.materials, self.device = folder, recipe, materials, device
+        self.progress = progress
+        self.model, self.state = fresh_state(recipe, device)
+        self.identity = materials.identity
+        self.envelope = machine.envelope(
+            threads=machine.threads(), precision=recipe.train.precision, device=device
+        )
+        self._resume(anyway)
+        self.validation = Validation(recipe, materials, device) if materials.dev is not None else None
+        self.journal = Journal(folder, self.state.step)
+        self.started, self.tokens = time.monotonic(), 0
+
+    def run(self) -> TrainState:
+        """Trains to the end.
+
+        Raises:
+            Interrupted: stopped on request; a checkpoint is saved, and the same command goes on.
+            Diverged: the gradients were not finite many times in a row; the batch is kept in `diverged.json`.
+        """
+        settings, steps = self.recipe.train, self.recipe.train.steps
+        assert steps is not None, "resolved before training"
+        batches = OnDevice(training_batches(self.materials, self.recipe), self.device)
+        with self.progress.track("train", steps, "steps") as advance, stop_on_signals() as stop:
+            advance(self.state.step)
+            chores = [
+                Chore(Every(steps=1), lambda state, report: self._log(report, advance)),
+                Chore(Every(steps=settings.validate_every, at_end=True), lambda state, report: self._validate(advance)),
+                Chore(
+                    Every(settings.save_every, settings.save_minutes, at_end=True), lambda state, report: self._save()
+                ),
+            ]
+            run_steps(
+                self.model, batches, settings, self.state, chores, lambda: stop() or self._has_patience_ended()
+            )
+            if self.state.step < steps and not self._has_patience_ended():
+                self._save()
+                raise Interrupted(f"stopped at step {self.state.step:,} of {steps:,}; go on with: dragoman train {self.folder}")
+        self._finish()
+        return self.state
+
+    def _resume(self, anyway: bool) -> None:
+        checkpoint = newest_checkpoint(self.folder / CHECKPOINTS)
+        if checkpoint is None:
+            return
+        facts = read_facts(checkpoint)
+        changes = [
+            f"{what} {name}: {saved.get(name)!r} then, {now.get(name)!r} now"
+            for what, saved, now in (
+                ("identity of", facts["identity"], self.identity),
+                ("envelope's", facts["envelope"], self.envelope),
+            )
+            for name in sorted(saved.keys() | now.keys())
+            if saved.get(name) != now.get(name)
+        ]
+        if changes and not anyway:
+            raise CheckpointError(
+                f"{checkpoint} was made elsewhere, and going on here would not end in the same weights "
+                f"({'; '.join(changes)}); use --anyway to go on all the same, or --fresh to start again"
+            )
+        restore(checkpoint, self.state)
+        log.info("going on from step %s (%s)", f"{self.state.step:,}", checkpoint.name)
+
+    def _log(self, report: StepReport, advance: Advance) -> None:
+        self.tokens += report.tokens
+        self.last = report
+        self.journal.write(
+            report.step,
+            loss=report.loss,
+            plain_loss=report.plain_loss,
+            learning_rate=report.rate,
+            gradient_norm=report.norm,
+            tokens=report.tokens,
+            seconds=round(report.seconds, 4),
+        )
+        memory = memory_bytes()
+        facts = {"memory": f"{memory / MIB:,.0f} MiB"} if memory else {}
+        rate = self.tokens / max(1e-9, time.monotonic() - self.started)
+        advance(1, loss=f"{report.plain_loss:.2f}", tokens=f"{rate:,.0f}/s", **facts)
+        if self.state.skipped_in_a_row:
+            log.warning("step %d skipped: its gradient is not finite", report.step)
+            write_json(self.folder / DIVERGED, {"step": report.step, "pairs": [batch.pairs.tolist() for batch in report.batches]})
+
+    def _validate(self, advance: Advance) -> None:
+        if self.validation is None:
+            return
+        state = self.state
+        found = self.validation.measure(state.weights)
+        self.journal.write(state.step, dev_loss=found.loss, dev_bleu=found.bleu, dev_chrf=found.chrf)
+        advance(0, dev=f"{found.loss:.2f} BLEU {found.bleu:.1f} chrF {found.chrf:.1f}")
+        log.info("step %s: dev loss %.3f, BLEU %.1f, chrF %.1f (greedy, %d sentences)%s", f"{state.step:,}", found.loss,
+                 found.bleu, found.chrf, len(self.validation.pairs), "".join(_sample(sample) for sample in found.samples))  # fmt: skip
+        if state.best_score is None or found.chrf > state.best_score:
+            state.best_score, state.best_step, state.validations_since_best = found.chrf, state.step, 0
+            try:
+                self._save_model(BEST, found)
+            except DiskFull as error:
+                log.warning("%s; training goes on", error)
+        else:
+            state.validations_since_best += 1
+
+    def _has_patience_ended(self) -> bool:
+        patience = self.recipe.train.patience
+        return patience is not None and self.state.validations_since_best >= patience
+
+    def _save(self) -> None:
+        try:
+            self.journal.secure()
+            save_checkpoint(
+                self.folder / CHECKPOINTS,
+                self.state,
+                self.model,
+                self.materials.tokenizers,
+                self.materials.languages,
+                self.identity,
+                self.envelope,
+                self.recipe.train.keep_checkpoints,
+            )
+        except DiskFull as error:
+            log.warning("%s; training goes on, and the checkpoint before stays", error)
+
+    def _finish(self) -> None:
+        self.journal.close()
+        self._save_model(FINAL, None)
+        if not (self.folder / BEST).exists():
+            self._save_model(BEST, None)
+
+    def _save_model(self, name: str, found: Measured | None) -> None:
+        save_model(
+            self.folder / name,
+            self.model,
+            self.materials.tokenizers,
+            self.materials.languages,
+            self.recipe.decode.model_dump(mode="json", exclude_none=True),
+            model_card(self.recipe, self.materials, self.state, found),
+            self.state.weights,
+            replace=True,
+        )
+
+
+def _sample(sample: tuple[str, str, str]) -> str:
+    source, reference, translation = sample
+    return f"\n  source      {source}\n  reference   {reference}\n  translation {translation}"

@@ -1,0 +1,105 @@
+"""A run's state on disk: a model folder, and beside it what going on needs.
+
+    model.safetensors …      the float32 masters, as in any model folder
+    training.safetensors     the optimiser's moments, the average
+    training.json            counts, identities (data, tokenizer, settings), envelope
+
+Each is written aside and renamed once, the oldest deleted only after; a damaged one is set aside, loudly, and the one
+before it taken.
+"""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dragoman.data.tokenizer import Tokenizers
+from dragoman.errors import CheckpointError
+from dragoman.files import new_folder, read_json, remove, set_aside, write_json, write_manifest
+from dragoman.model import EncoderDecoder, LanguageModel
+from dragoman.store import WEIGHTS, Languages, read_weights, verify_model, write_model, write_weights
+from dragoman.training.state import TrainState
+
+FORMAT = 1
+STATE, FACTS = "training.safetensors", "training.json"
+
+log = logging.getLogger(__name__)
+
+
+def save_checkpoint(
+    folder: Path,
+    state: TrainState,
+    model: EncoderDecoder | LanguageModel,
+    tokenizers: Tokenizers,
+    languages: Languages,
+    identity: Mapping[str, str],
+    envelope: Mapping[str, Any],
+    keep: int = 2,
+) -> Path:
+    """Writes `folder/step-…`, then deletes all but the newest `keep`.
+
+    Raises:
+        DiskFull: nothing was written, and what was there stays.
+    """
+    path = folder / f"step-{state.step:08d}"
+    if not path.exists():
+        with new_folder(path) as aside:
+            write_model(aside, model, tokenizers, languages, weights=state.masters.weights)
+            average = {f"average.{name}": weight for name, weight in state.average.items()}
+            write_weights(aside / STATE, {**state.masters.state(), **average})
+            facts = {"format": FORMAT, **state.counts(), "identity": dict(identity), "envelope": dict(envelope)}
+            write_json(aside / FACTS, facts)
+            write_manifest(aside)
+    for old in list_checkpoints(folder)[:-keep]:
+        remove(old)
+    return path
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """Whole checkpoint folders, oldest first, unverified."""
+    return sorted(path for path in folder.glob("step-*") if path.is_dir() and path.name.removeprefix("step-").isdigit())
+
+
+def newest_checkpoint(folder: Path) -> Path | None:
+    """The newest checkpoint that is undamaged; damaged ones are renamed. None where none was ever written.
+
+    Raises:
+        CheckpointError: there are checkpoints, and not one is whole.
+    """
+    candidates = list_checkpoints(folder)
+    for path in reversed(candidates):
+        try:
+            verify_model(path)
+            read_facts(path)
+            return path
+        except CheckpointError as error:
+            log.warning("%s; set aside as %s", error, set_aside(path).name)
+    if candidates:
+        raise CheckpointError(f"{folder} holds no undamaged checkpoint; start again with --fresh")
+    return None
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """`training.json` of a checkpoint."""
+    facts = read_json(path / FACTS)
+    if not isinstance(facts, dict) or not isinstance(facts.get("format"), int):
+        raise CheckpointError(f"{path / FACTS} is not Dragoman's")
+    if facts["format"] > FORMAT:
+        raise CheckpointError(f"{path / FACTS} has format {facts['format']}, newer than this version reads ({FORMAT})")
+    if missing := [name for name in (*TrainState.COUNTS, "identity", "envelope") if name not in facts]:
+        raise CheckpointError(f"{path / FACTS} lacks {missing[0]}")
+    return facts
+
+
+def restore(path: Path, state: TrainState) -> None:
+    """Fills `state` from a checkpoint, so that training goes on as if it had never stopped."""
+    facts = read_facts(path)
+    tensors = read_weights(path / STATE)
+    state.average = {
+        name.removeprefix("average."): tensor for name, tensor in tensors.items() if name.startswith("average.")
+    }
+    moments = {name: tensor for name, tensor in tensors.items() if not name.startswith("average.")}
+    weights = read_weights(path / WEIGHTS, state.masters.weights)
+    state.masters.restore(weights, moments)
+    for name in TrainState.COUNTS:
+        setattr(state, name, facts[name])

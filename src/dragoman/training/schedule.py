@@ -1,0 +1,36 @@
+"""The learning rate as a pure function of the step: nothing to save, nothing to restore."""
+
+import math
+from typing import Literal
+
+Schedule = Literal["noam", "linear", "cosine", "constant"]
+
+
+def learning_rate(schedule: Schedule, step: int, peak: float, warmup_steps: int, steps: int) -> float:
+    """The rate of `step` (1 is the first): a linear rise to `peak` over `warmup_steps`, then
+
+    `noam`      peak * sqrt(warmup_steps / step)      (Vaswani et al. 2017, eq. 3, whose peak is `noam_peak`)
+    `linear`    down to zero at the last of `steps`
+    `cosine`    half a cosine down to zero (Loshchilov and Hutter 2017)
+    `constant`  peak
+
+    >>> [round(learning_rate("linear", step, 1.0, 2, 6), 2) for step in (1, 2, 4, 6)]
+    [0.5, 1.0, 0.5, 0.0]
+    """
+    if step <= warmup_steps:
+        return peak * step / warmup_steps
+    done = (step - warmup_steps) / max(1, steps - warmup_steps)
+    match schedule:
+        case "noam":
+            return peak * math.sqrt(max(1, warmup_steps) / step)
+        case "linear":
+            return peak * max(0.0, 1 - done)
+        case "cosine":
+            return peak * (1 + math.cos(math.pi * min(1.0, done))) / 2
+        case "constant":
+            return peak
+
+
+def noam_peak(d_model: int, warmup_steps: int) -> float:
+    """The paper's highest rate: d_model^-0.5 * warmup_steps^-0.5 (eq. 3 at step = warmup_steps)."""
+    return (d_model * max(1, warmup_steps)) ** -0.5

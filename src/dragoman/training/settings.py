@@ -1,0 +1,57 @@
+"""How long, how fast and how carefully to train: the `[train]` table of a recipe."""
+
+from typing import Literal
+
+import pydantic
+
+from dragoman.config import Settings
+
+
+class TrainSettings(Settings):
+    steps: int | None = pydantic.Field(default=None, ge=1)
+    """Steps of the optimiser. One of steps, epochs and minutes is given; the others are turned into steps once, before the first."""
+    epochs: float | None = pydantic.Field(default=None, gt=0)
+    """Passes over the training data."""
+    minutes: float | None = pydantic.Field(default=None, gt=0)
+    """Minutes of training, validation included, on this machine as it is when the run begins."""
+    seed: int = pydantic.Field(default=1, ge=0, lt=2**32)
+    """Of weights, order and dropout."""
+    precision: Literal["auto", "float32", "bf16"] = "auto"
+    """What the model computes in; auto takes bf16 where the processor has instructions for it. Masters are float32."""
+    optimiser: Literal["adamw", "adam"] = "adamw"
+    learning_rate: float | None = pydantic.Field(default=None, gt=0)
+    """The highest rate. Not given: derived from the width; with noam, the paper's."""
+    schedule: Literal["noam", "linear", "cosine", "constant"] = "linear"
+    warmup_steps: int | None = pydantic.Field(default=None, ge=0)
+    """Steps of rising rate. Not given: a tenth of all, at most 4,000."""
+    betas: tuple[float, float] = (0.9, 0.98)
+    epsilon: float = pydantic.Field(default=1e-9, gt=0)
+    weight_decay: float = pydantic.Field(default=0.01, ge=0)
+    """On matrices and embeddings only."""
+    label_smoothing: float = pydantic.Field(default=0.1, ge=0, lt=1)
+    clip_norm: float = pydantic.Field(default=1.0, gt=0)
+    """Highest common norm of all gradients together."""
+    accumulate: int = pydantic.Field(default=1, ge=1)
+    """Batches a step: the same step as one large batch, in less memory."""
+    average_last: float = pydantic.Field(default=0.0, ge=0, le=1)
+    """Average the weights over this last part of the run, sampled 20 times (checkpoint averaging); 0 is off."""
+    validate_every: int | None = pydantic.Field(default=None, ge=1)
+    """Steps between validations. Not given: ten in a run."""
+    patience: int | None = pydantic.Field(default=None, ge=1)
+    """Stop after this many validations without a better score. Not given: never."""
+    save_minutes: float = pydantic.Field(default=5.0, gt=0)
+    """Minutes between checkpoints; one more is made at the end and on request. Changes nothing in the result."""
+    save_every: int | None = pydantic.Field(default=None, ge=1)
+    """Steps between checkpoints, besides the minutes."""
+    keep_checkpoints: int = pydantic.Field(default=2, ge=2)
+
+    @pydantic.model_validator(mode="after")
+    def _one_limit(self) -> "TrainSettings":
+        given = [name for name in ("steps", "epochs", "minutes") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"give one of steps, epochs and minutes, not {' and '.join(given)}")
+        return self
+
+
+HARMLESS = frozenset({"save_minutes", "save_every", "keep_checkpoints"})
+"""Settings of `[train]` that a resumed run may change."""

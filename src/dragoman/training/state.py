@@ -1,0 +1,56 @@
+"""All that a run needs to go on as if it had never stopped."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from dragoman.training.optimiser import Masters
+
+
+@dataclass
+class TrainState:
+    """Weights and optimiser are in `masters`; dropout and the order of the data are functions of the numbers here."""
+
+    masters: Masters
+    step: int = 0
+    """Steps done."""
+    epoch: int = 0
+    """The epoch of the next batch, counted from 0."""
+    batch: int = 0
+    """The place of the next batch in its epoch."""
+    tokens: int = 0
+    """Source and target tokens seen."""
+    skipped: int = 0
+    """Steps whose gradient was not finite."""
+    skipped_in_a_row: int = 0
+    averaged: int = 0
+    """How many states of the weights `average` is the mean of."""
+    average: dict[str, Tensor] = field(default_factory=dict)
+    best_score: float | None = None
+    best_step: int = 0
+    validations_since_best: int = 0
+
+    COUNTS = (
+        "step", "epoch", "batch", "tokens", "skipped", "skipped_in_a_row", "averaged",
+        "best_score", "best_step", "validations_since_best",
+    )  # fmt: skip
+
+    def counts(self) -> dict[str, int | float | None]:
+        """The plain numbers, for `training.json`."""
+        return {name: getattr(self, name) for name in self.COUNTS}
+
+    @torch.no_grad()
+    def average_in(self) -> None:
+        """Adds the present weights to their running mean (checkpoint averaging, Vaswani et al. 2017, section 6.1)."""
+        self.averaged += 1
+        for name, weight in self.masters.weights.items():
+            if name in self.average:
+                self.average[name].lerp_(weight.detach(), 1 / self.averaged)
+            else:
+                self.average[name] = weight.detach().clone()
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """What to validate and to hand on: the average where there is one, else the weights themselves."""
+        return self.average or {name: weight.detach() for name, weight in self.masters.weights.items()}

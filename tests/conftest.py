@@ -1,0 +1,68 @@
+"""What every test stands on: one thread, fixed seeds, shapes checked, and the way to the real data."""
+
+import os
+
+# Before torch is imported, and for the processes that tests start: many small tensors gain nothing from threads.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from pathlib import Path
+
+import hypothesis
+import jaxtyping
+import pytest
+
+# Every annotated shape in these rooms is checked at every call; a plain process wraps nothing.
+jaxtyping.install_import_hook(["dragoman.model", "dragoman.decoding"], "beartype.beartype")
+
+hypothesis.settings.register_profile("dragoman", deadline=None, derandomize=True, database=None)
+hypothesis.settings.load_profile("dragoman")
+
+ROOT = Path(__file__).parent.parent
+ANIMALS = "gatt can top lup ors cavall asin mul polp corv".split()
+
+
+@pytest.fixture(autouse=True)
+def seeds() -> None:
+    """Every test starts from the same random numbers, whichever tests ran before it."""
+    import random
+
+    import numpy
+    import torch
+
+    random.seed(0)
+    numpy.random.seed(0)
+    torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real data beside the repository."""
+    folder = ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("the real data is absent: no folder ../shared/data beside the repository")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run as training leaves it, in small: data, and a model whose weights know nothing."""
+    from dragoman.data.prepare import DataSettings, prepare_data
+    from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizers
+    from dragoman.model import ModelConfig, build_model
+    from dragoman.store import Languages, save_model
+
+    folder = tmp_path_factory.mktemp("runs") / "small"
+    pairs = [(f"the {one} sees the {other}", f"il {one}o vede il {other}o") for one in ANIMALS for other in ANIMALS]
+    text = folder.parent / "pairs.tsv"
+    text.write_text("en\tit\n" + "".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
+    prepare_data(DataSettings(path=str(text), dev_size=6, test_size=6), folder / "data")
+    settings = TokenizerSettings.model_validate({"kind": "word", "minimum_frequency": 1})
+    tokenizers = train_tokenizers(lambda: iter(pairs), settings)
+    config = ModelConfig.model_validate(
+        {
+            **{"size": "tiny", "d_model": 16, "heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1},
+            **{"source_vocabulary": tokenizers.source.size, "target_vocabulary": tokenizers.target.size},
+        }
+    )
+    save_model(folder / "best", build_model(config, seed=3), tokenizers, Languages("en", "it"))
+    return folder

@@ -1,0 +1,184 @@
+"""The search over toy models, against plain loops. Nothing here knows a Transformer."""
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference_search import Toy, beam_search, every_ended, greedy, normalised
+
+from dragoman.config import check
+from dragoman.decoding import Hypothesis, Search, SearchOptions, Stepper
+from dragoman.decoding.beam import best_tokens, expand, penalty
+from dragoman.errors import ConfigError, DecodeError
+
+START, END = 0, 1
+
+
+def found(toy: Toy, sources: list[list[int]], limits: list[int], **options: object) -> list[list[Hypothesis]]:
+    search = Search(toy, sources, limits, start=START, end=END, options=SearchOptions(**options))  # pyright: ignore[reportArgumentType]
+    results = dict(search.run())
+    return [results[i] for i in range(len(sources))]
+
+
+def test_toy_is_a_stepper() -> None:
+    assert isinstance(Toy(4), Stepper)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_greedy_takes_the_likeliest_token_at_each_step(seed: int, ties: bool) -> None:
+    toy = Toy(6, seed, ties)
+    ((hypothesis,),) = found(toy, [[5]], [9], beam_size=1)
+    tokens, total = greedy(toy.model([5]), 9, END)
+    assert hypothesis.tokens == tokens
+    assert hypothesis.total == pytest.approx(total, abs=1e-5)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@given(
+    seed=st.integers(0, 10**6),
+    width=st.integers(1, 5),
+    data=st.data(),
+    exponent=st.sampled_from([0.0, 0.6, 1.0, 2.0]),
+    limit=st.integers(1, 7),
+)
+@settings(max_examples=60)
+def test_beam_equals_the_plain_loops_exactly_also_in_ties(
+    ties: bool, seed: int, width: int, data: st.DataObject, exponent: float, limit: int
+) -> None:
+    toy, wanted = Toy(5, seed, ties), data.draw(st.integers(1, width))
+    (hypotheses,) = found(toy, [[5]], [limit], beam_size=width, n_best=wanted, length_penalty=exponent)
+    expected = beam_search(toy.model([5]), width, wanted, limit, exponent, END)
+    assert [h.tokens for h in hypotheses] == [tokens for tokens, _ in expected]
+    assert [h.total for h in hypotheses] == pytest.approx([total for _, total in expected], abs=1e-5)
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.6, 1.5])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_beam_as_wide_as_all_outputs_finds_the_best_of_them(seed: int, exponent: float) -> None:
+    toy = Toy(4, seed)
+    (hypotheses,) = found(toy, [[5]], [4], beam_size=120, n_best=7, length_penalty=exponent)
+    assert [h.tokens for h in hypotheses] == [t for t, _ in every_ended(toy.model([5]), 4, 4, END, exponent)[:7]]
+
+
+@given(
+    lengths=st.lists(st.integers(1, 6), min_size=1, max_size=8),
+    width=st.integers(1, 3),
+    batch_tokens=st.integers(1, 60),
+)
+@settings(max_examples=40)
+def test_a_sentence_finds_the_same_alone_and_in_any_company(lengths: list[int], width: int, batch_tokens: int) -> None:
+    sources = [[number, *range(length)] for number, length in enumerate(lengths)]
+    limits = [length + 3 for length in lengths]
+    together = found(Toy(5), sources, limits, beam_size=width, n_best=width, batch_tokens=batch_tokens)
+    alone = [found(Toy(5), [s], [m], beam_size=width, n_best=width)[0] for s, m in zip(sources, limits, strict=True)]
+    assert together == alone
+
+
+def test_rows_under_way_stay_within_the_room_and_are_refilled() -> None:
+    toy = Toy(5)
+    sources = [[number] * 4 for number in range(40)]
+    search = Search(toy, sources, [8] * 40, start=START, end=END, options=SearchOptions(beam_size=2, batch_tokens=80))
+    seen, entered_under_way = set(), False
+    while search.waiting or search.beams:
+        before = {beam.sentence for beam in search.beams}
+        seen |= {beam.sentence for beam in search.step()}
+        now = {beam.sentence for beam in search.beams}
+        entered_under_way |= bool(before & now) and bool(now - before)
+    assert seen == set(range(40))
+    assert toy.most_rows == 80 // 4
+    assert entered_under_way
+    assert toy.rows == []
+
+
+def test_scores_are_log_probabilities_over_the_length_penalty() -> None:
+    (hypotheses,) = found(Toy(5), [[7]], [9], beam_size=4, n_best=4, length_penalty=0.6)
+    for h in hypotheses:
+        assert h.total == pytest.approx(sum(h.log_probs), abs=1e-5)
+        assert h.score(0.6) == pytest.approx(normalised(h.total, len(h.tokens), 0.6))
+    scores = [h.score(0.6) for h in hypotheses if h.ended]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_penalty_is_that_of_wu_et_al() -> None:
+    assert penalty(13, 1.0) == 3.0
+    assert penalty(100, 0.0) == 1.0
+
+
+def test_what_reaches_the_limit_is_handed_back_without_an_end() -> None:
+    class Endless(Toy):
+        def log_probs(self, source, tokens):
+            return super().log_probs(source, tokens).index_fill(0, torch.tensor([END]), -torch.inf)
+
+    ((hypothesis,),) = found(Endless(5), [[5]], [6], beam_size=3)
+    assert not hypothesis.ended
+    assert len(hypothesis.tokens) == 6
+
+
+def test_a_row_with_nowhere_to_go_ends_the_sentence() -> None:
+    class Dead(Toy):
+        def log_probs(self, source, tokens):
+            log_probs = super().log_probs(source, tokens).index_fill(0, torch.tensor([END]), -torch.inf)
+            return log_probs if len(tokens) < 2 else torch.full_like(log_probs, -torch.inf)
+
+    for width in (1, 3):
+        ((hypothesis,),) = found(Dead(5), [[5]], [6], beam_size=width)
+        assert (len(hypothesis.tokens), hypothesis.ended) == (2, False)
+
+
+def test_numbers_that_are_none_are_refused() -> None:
+    class Broken(Toy):
+        def log_probs(self, source, tokens):
+            return torch.full((self.size,), torch.nan)
+
+    for width in (1, 3):
+        with pytest.raises(DecodeError, match="NaN"):
+            found(Broken(5), [[5]], [6], beam_size=width)
+
+
+def test_expand_continues_the_hypotheses_of_each_sentence() -> None:
+    total = torch.tensor([[0.0, -1.0], [-5.0, -torch.inf]])
+    log_prob = torch.tensor([[-1.0, -9.0, -2.0], [-0.5, -9.0, -9.0], [-1.0, -2.0, -3.0], [-1.0, -2.0, -3.0]])
+    best = expand(total, log_prob)
+    assert best.total.tolist()[0] == [-1.0, -1.5, -2.0, -9.0]
+    assert best.parent.tolist()[0] == [0, 1, 0, 0]
+    assert best.token.tolist()[0] == [0, 0, 2, 1]
+    assert best.log_prob.tolist()[0] == [-1.0, -0.5, -2.0, -9.0]
+    assert best.parent.tolist()[1][:3] == [0, 0, 0]
+    assert best.token.tolist()[1][:3] == [0, 1, 2]
+
+
+@given(
+    rows=st.lists(st.lists(st.integers(-3, 0), min_size=7, max_size=7), min_size=1, max_size=4), count=st.integers(1, 9)
+)
+def test_best_tokens_break_ties_by_the_lower_id(rows: list[list[int]], count: int) -> None:
+    value, token = best_tokens(torch.tensor(rows, dtype=torch.float32), min(count, 7))
+    for row, values, tokens in zip(rows, value.tolist(), token.tolist(), strict=True):
+        expected = sorted(range(7), key=lambda i: (-row[i], i))[:count]
+        assert tokens == expected
+        assert values == [row[i] for i in expected]
+
+
+def test_all_live_hypotheses_begin_with_what_they_agree_on_and_so_does_the_result() -> None:
+    for seed, width in itertools.product(range(30), (1, 2, 4)):
+        options = SearchOptions(beam_size=width)
+        search = Search(Toy(4, seed), [[5]], [8], start=START, end=END, options=options)
+        agreed: list[tuple[int, ...]] = []
+        while not (done := search.step()):
+            agreed.append(search.beams[0].agreed())
+        result = done[0].result()[0].tokens
+        assert all(result[: len(tokens)] == tokens for tokens in agreed)
+        assert agreed == sorted(agreed, key=len)
+
+
+def test_contradictory_options_are_refused_together() -> None:
+    with pytest.raises(
+        ConfigError, match="n_best must be at most beam_size, but is 5 with a beam_size of 4; prefix must"
+    ):
+        check({"n_best": 5, "prefix": "  "}, "decode", SearchOptions)
+    with pytest.raises(ConfigError, match="beam_size"):
+        check({"beam_size": 0}, "decode", SearchOptions)
+    with pytest.raises(ConfigError, match="beam_size"):
+        check({"beem_size": 2}, "decode", SearchOptions)

@@ -1,0 +1,296 @@
+"""The command line: results on standard output, all else on standard error, mistakes as one line with a code."""
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+from io import BytesIO, StringIO, TextIOWrapper
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import dragoman
+from dragoman import errors
+from dragoman.cli import bars, console
+from dragoman.cli.bars import Bars, Count, Lines
+from dragoman.cli.main import app, main
+from dragoman.progress import silent
+
+
+@pytest.fixture
+def type_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+    """Makes bytes the standard input."""
+    return lambda content: monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(content)))
+
+
+# Commands and their help
+
+
+def test_commands_are_the_public_functions() -> None:
+    functions = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    assert functions == {
+        *("prepare_data", "train_tokenizer", "train", "translate", "evaluate", "fine_tune", "benchmark"),
+        *("doctor", "demo"),
+    }
+    assert functions - {"demo"} <= set(dragoman.__all__)
+
+
+def test_every_option_of_every_command_is_explained() -> None:
+    from typer.main import get_command
+
+    group: Any = get_command(app)
+    for name, command in group.commands.items():
+        assert command.help, name
+        unexplained = [parameter.name for parameter in command.params if not getattr(parameter, "help", None)]
+        assert not unexplained, f"{name}: {unexplained}"
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize("kind", [kind for kind in vars(errors).values() if isinstance(kind, type)])
+def test_an_error_is_one_line_and_its_own_code(
+    kind: type[errors.Error], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise kind("[bold]corpus.de has 4,500 lines\nbut corpus.en 4,499")
+
+    monkeypatch.setattr(dragoman, "doctor", fail, raising=False)
+    assert main(["doctor"]) == kind.exit_code
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "error: [bold]corpus.de has 4,500 lines but corpus.en 4,499\n")
+
+
+def test_our_own_mistakes_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr(dragoman, "doctor", fail, raising=False)
+    with pytest.raises(RuntimeError, match="ours"):
+        main(["doctor"])
+
+
+def test_an_interrupt_ends_in_one_word(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dragoman, "doctor", interrupt, raising=False)
+    assert main(["doctor"]) == 130
+    assert capsys.readouterr().err == "error: interrupted\n"
+
+
+def test_a_closed_pipe_ends_quietly() -> None:
+    command = [sys.executable, "-c", "from dragoman.cli import console\nfor i in range(200_000): console.write(str(i))"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout and process.stderr
+        assert process.stdout.readline() == b"0\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+# What is drawn
+
+
+def test_without_a_terminal_nothing_is_coloured_or_folded(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = console.Screen()
+    screen.note("a note of " + 40 * "many words " + "[bold]and brackets[/bold]")
+    screen.show(console.table(["name", "count"], [["[red]x", "1"], ["y" * 200, "10"]], title="Two rows"))
+    out, err = capsys.readouterr()
+    assert err.endswith("[bold]and brackets[/bold]\n") and err.count("\n") == 1
+    assert "\x1b" not in out + err
+    assert "[red]x" in out and "y" * 200 in out
+
+
+def test_a_quiet_screen_leaves_results_and_warnings(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = console.Screen(quiet=True)
+    log = logging.getLogger("dragoman.somewhere")
+    screen.note("a note")
+    log.info("information")
+    log.warning("row %d looks shifted", 7)
+    console.write("a result")
+    assert screen.progress is silent
+    assert capsys.readouterr() == ("a result\n", "warning: row 7 looks shifted\n")
+
+
+def test_numbers_stand_right_and_words_left(capsys: pytest.CaptureFixture[str]) -> None:
+    console.Screen().show(console.table(["what", "how many"], [["a", "5"], ["b", "1,000"]]))
+    lines = capsys.readouterr().out.split("\n")
+    assert lines[2].endswith("    5") and lines[3].endswith("1,000")
+
+
+class Clock:
+    """Time that passes when told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        monkeypatch.setattr(bars.time, "monotonic", lambda: self.now)
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, output = Clock(monkeypatch), StringIO()
+    with Lines(Console(file=output, width=1000)).track("train", 100, "steps") as advance:
+        for step in range(100):
+            clock.now += 1
+            advance(1, loss=f"{100 - step}.0", learning_rate="1e-3")
+    assert output.getvalue().split("\n") == [
+        "train: 30 of 100 steps, 0:01:10 left, 1 steps/s, loss 71.0, learning rate 1e-3",
+        "train: 60 of 100 steps, 0:00:40 left, 1 steps/s, loss 41.0, learning rate 1e-3",
+        "train: 90 of 100 steps, 0:00:10 left, 1 steps/s, loss 11.0, learning rate 1e-3",
+        "train: 100 of 100 steps, 0:01:40, 1 steps/s, loss 1.0, learning rate 1e-3",
+        "",
+    ]
+
+
+def test_what_a_resumed_run_begins_with_does_not_count_as_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, count = Clock(monkeypatch), Count(10_000, "steps")
+    count.add(9_000, {})
+    clock.now += 10
+    count.add(100, {})
+    assert str(count) == "9,100 of 10,000 steps, 0:01:30 left, 10 steps/s"
+
+
+def test_work_inside_other_work_says_nothing_of_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    Clock(monkeypatch)
+    output = StringIO()
+    progress = Lines(Console(file=output, width=1000))
+    with progress.track("train", 2) as advance, progress.track("validate", 3) as validated:
+        validated(3)
+        advance(2)
+    assert output.getvalue() == "train: 2 of 2, 0:00:00\n"
+
+
+def test_bars_on_a_terminal_leave_standard_output_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    output = StringIO()
+    progress = Bars(Console(file=output, force_terminal=True, width=120))
+    with progress.track("train", 2, "steps") as advance:
+        with progress.track("validate", 1) as validated:
+            validated()
+        sys.stdout.write("a result\n")
+        advance(2, loss="3.2")
+    with pytest.raises(ValueError, match="inside"), progress.track("again"):
+        raise ValueError("inside")
+    assert capsys.readouterr().out == "a result\n"
+    last = output.getvalue().split("\r")[-1]
+    assert "train" in output.getvalue() and "loss 3.2" in output.getvalue() and "validate" not in last
+
+
+# translate
+
+
+def test_one_line_in_is_one_line_out(
+    run_folder: Path, type_in: Callable[[bytes], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    type_in("\ufeffthe gatt\r\n\n  \nthe can\x0c sees\u2028the top\nlast".encode())
+    assert main(["translate", str(run_folder), "--quiet"]) == 0
+    lines = capsys.readouterr().out.split("\n")
+    assert len(lines) == 6 and lines[1:3] == ["", ""] and lines[5] == ""
+
+
+def test_the_same_text_gives_the_same_by_every_way(
+    run_folder: Path, tmp_path: Path, type_in: Callable[[bytes], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, model = "the gatt sees the top", str(run_folder)
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text(text + "\n", encoding="utf-8")
+    ways = [[text], ["--input", str(source)], [], ["--input", str(source), "--output", str(target)]]
+    found = []
+    for way in ways:
+        type_in(text.encode())
+        assert main(["translate", model, *way, "--quiet"]) == 0
+        found.append(capsys.readouterr().out)
+    assert found[0] == found[1] == found[2] == target.read_text(encoding="utf-8")
+    assert found[3] == ""
+
+
+def test_on_a_terminal_words_come_one_by_one_and_join_to_the_same(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["translate", str(run_folder), "the gatt sees the top", "--quiet"]
+    main(command)
+    whole = capsys.readouterr().out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    main(command)
+    assert capsys.readouterr().out == whole
+
+
+def test_json_is_one_object_a_line(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["translate", str(run_folder), "the gatt", "--format", "json", "--n-best", "2", "--quiet"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["source"] == "the gatt" and len(found["alternatives"]) == 1
+    assert sum(found["token_log_probs"]) == pytest.approx(found["log_prob"])
+    assert len(found["tokens"]) == len(found["token_log_probs"])
+
+
+def test_several_translations_of_a_line_are_numbered(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["translate", str(run_folder), "the gatt", "--n-best", "2", "--quiet"]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.split("\n")[:-1]]
+    assert [row[:2] for row in rows] == [["1", "1"], ["1", "2"]]
+    assert float(rows[0][2]) >= float(rows[1][2])
+
+
+def test_an_item_shows_source_target_and_prediction(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = json.loads((run_folder / "data" / "test.jsonl").read_text("utf-8").split("\n")[1])
+    assert main(["translate", str(run_folder), "--item", "2", "--quiet"]) == 0
+    lines = capsys.readouterr().out.split("\n")
+    assert lines[:2] == [f"source:     {source}", f"target:     {target}"] and lines[2].startswith("prediction: ")
+
+
+def test_unknown_words_are_named(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["translate", str(run_folder), "the zebra sees"]) == 0
+    assert "words that the model does not know: zebra" in capsys.readouterr().err
+
+
+# The other commands
+
+
+def test_prepared_data_is_reported_as_a_table_or_json(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["prepare-data", str(run_folder.parent / "pairs.tsv"), "--set", "test_size=10", "--quiet"]
+    assert main([*command, "--folder", str(tmp_path / "one")]) == 0
+    assert "en → it" in capsys.readouterr().out
+    assert main([*command, "--folder", str(tmp_path / "two"), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["splits"]["test"]["pairs"] == 10
+
+
+def test_a_tokenizer_is_trained_on_prepared_data_or_on_a_file(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, data in (("one", run_folder / "data"), ("two", run_folder.parent / "pairs.tsv")):
+        command = ["train-tokenizer", str(data), "--folder", str(tmp_path / name), "--kind", "byte_bpe", "--quiet"]
+        assert main([*command, "--vocabulary-size", "280"]) == 0
+        assert (tmp_path / name / "tokenizer.json").is_file()
+        assert "280" in capsys.readouterr().out
+
+
+def test_scores_are_printed_with_signature_and_interval_and_compared(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output, scores = tmp_path / "output", tmp_path / "scores.json"
+    command = ["evaluate", str(run_folder), "--samples", "50", "--quiet", "--beam-size", "1"]
+    assert main([*command, "--output", str(output), "--scores", str(scores)]) == 0
+    printed = capsys.readouterr().out
+    assert "BLEU" in printed and "nrefs:1" in printed and "greedy" in printed
+    assert len(output.read_text("utf-8").split("\n")) == 7
+    assert json.loads(scores.read_text("utf-8"))["evaluations"][0]["test"]["lines"] == 6
+    test = str(run_folder / "data" / "test.jsonl")
+    assert main(["evaluate", str(output), test, "--against", str(output), "--metric", "chrf", "--quiet"]) == 0
+    assert "no difference" in capsys.readouterr().out
+
+
+def test_a_benchmark_names_machine_and_search(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["benchmark", str(run_folder), "--sentences", "3", "--rounds", "1", "--quiet"]) == 0
+    printed = capsys.readouterr().out
+    assert "greedy" in printed and "tokens/s" in printed and "torch 2" in printed and "GFLOP/s" in printed
+
+
+def test_the_doctor_tells_what_was_chosen_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--format", "json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["precision"] in {"float32", "bf16"} and facts["torch"].startswith("2.")
+    assert main(["doctor"]) == 0
+    assert "processor" in capsys.readouterr().out

@@ -1,0 +1,226 @@
+"""`evaluate` and `compare`: systems on test sets, with all that belongs to a score."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from dragoman.decoding import SearchOptions, Translation
+from dragoman.errors import DataError
+from dragoman.evaluating.evaluate import Evaluation, compare, describe, evaluate, write_scores
+from dragoman.evaluating.metrics import bleu_and_chrf
+from dragoman.evaluating.references import ReferenceSet, read_references
+from dragoman.progress import Progress
+
+SOURCES = ["the cat sat", "a dog ran", "", "Rome", "one two three"]
+TARGETS = ["il gatto sedeva", "un cane correva", "", "Rome", "uno due tre"]
+
+
+class Dictionary:
+    """A translator that knows some sentences by heart."""
+
+    def __init__(self, known: dict[str, str], target: str = "it") -> None:
+        self.known, self.languages = known, ("en", target)
+        self.options, self.device, self.precision = SearchOptions(beam_size=1), "cpu", "float32"
+        self.asked: list[SearchOptions] = []
+
+    def translate(self, texts: Sequence[str], options: SearchOptions, progress: Progress) -> list[Translation]:
+        self.asked.append(options)
+        return [Translation(text, self.known.get(text, ""), flags=("split",) * (text == "Rome")) for text in texts]
+
+
+def write(path: Path, lines: Sequence[str]) -> Path:
+    path.write_bytes("".join(line + "\n" for line in lines).encode())
+    return path
+
+
+@pytest.fixture
+def test_set(tmp_path: Path) -> ReferenceSet:
+    return read_references(write(tmp_path / "test.en", SOURCES), [write(tmp_path / "test.it", TARGETS)])
+
+
+# Test sets
+
+
+def test_reference_files_stand_line_by_line_beside_the_source(tmp_path):
+    second = write(tmp_path / "more.it", [line.upper() for line in TARGETS])
+    found = read_references(write(tmp_path / "a.en", SOURCES), [write(tmp_path / "a.it", TARGETS), second])
+    assert found.sources == tuple(SOURCES)
+    assert found.references[0] == ("il gatto sedeva", "IL GATTO SEDEVA")
+    assert (found.name, found.language, str(found)) == ("a.en", "it", "a.en: 5 lines, 2 references each")
+
+
+def test_reference_files_of_another_length_are_refused_with_both_counts(tmp_path):
+    source, short = write(tmp_path / "a.en", SOURCES), write(tmp_path / "a.it", TARGETS[:4])
+    with pytest.raises(DataError, match=r"a\.it has 4 lines but .*a\.en 5; references must be aligned"):
+        read_references(source, [short])
+
+
+def test_a_multiref_file_may_hold_any_number_of_references_a_line(tmp_path):
+    path = write(tmp_path / "test.multiref.tsv", ["Call me.\tChiamami.\tMi chiami.", "Stop!\tFermo!", "Go.\t\tVai.\t"])
+    found = read_references(path)
+    assert found.sources == ("Call me.", "Stop!", "Go.")
+    assert found.references == (("Chiamami.", "Mi chiami."), ("Fermo!",), ("Vai.",))
+    assert str(found) == "test.multiref.tsv: 3 lines, 1 to 2 references each"
+
+
+def test_a_multiref_line_without_reference_is_refused_by_number(tmp_path):
+    path = write(tmp_path / "test.multiref.tsv", ["Stop!\tFermo!", "Go."])
+    with pytest.raises(DataError, match=r"test\.multiref\.tsv:2 has a source but no reference"):
+        read_references(path)
+
+
+def test_a_line_of_a_test_set_ends_at_a_newline_alone(tmp_path):
+    strange = ["a\u2028b\x0cc\x85", "d\x1ce"]
+    found = read_references(write(tmp_path / "s.txt", strange), [write(tmp_path / "r.txt", strange)])
+    assert found.sources == tuple(strange)
+
+
+def test_prepared_data_is_a_test_set(tmp_path):
+    write(tmp_path / "test.jsonl", [json.dumps(list(pair)) for pair in zip(SOURCES[:2], TARGETS[:2], strict=True)])
+    for path in (tmp_path, tmp_path / "test.jsonl"):
+        assert read_references(path).references == (("il gatto sedeva",), ("un cane correva",))
+
+
+@pytest.mark.parametrize("line", ["{", '{"source": 1}', '["alone"]', '["a", 2]'])
+def test_prepared_data_that_is_none_is_refused_by_line(tmp_path, line):
+    write(tmp_path / "test.jsonl", ['["a", "b"]', line])
+    with pytest.raises(DataError, match=r"test\.jsonl:2 is not"):
+        read_references(tmp_path)
+
+
+def test_pairs_in_any_form_of_the_readers_are_a_test_set(tmp_path):
+    (tmp_path / "pairs.csv").write_text('en,it\n"Come, now","Su,\nvieni"\nGo,Vai\n')
+    found = read_references(tmp_path / "pairs.csv")
+    assert found.references == (("Su, vieni",), ("Vai",))
+    assert found.language == "it"
+
+
+def test_the_same_test_set_is_known_again_from_another_file(tmp_path):
+    rows = list(zip(SOURCES[:2], TARGETS[:2], strict=True))
+    multiref = read_references(write(tmp_path / "x.multiref.tsv", ["\t".join(row) for row in rows]))
+    prepared = read_references(write(tmp_path / "test.jsonl", [json.dumps(row) for row in rows]))
+    assert multiref.identity == prepared.identity
+    assert multiref.identity != read_references(write(tmp_path / "y.multiref.tsv", ["a\tb"])).identity
+
+
+def test_the_tatoeba_test_set_has_all_its_references(shared_data):
+    found = read_references(shared_data / "tatoeba-en-it" / "test.multiref.tsv")
+    assert str(found) == "test.multiref.tsv: 2,211 lines, 1 to 12 references each"
+    assert found.language == "it"
+
+
+# Systems
+
+
+def test_a_translator_and_the_file_of_its_translations_score_the_same(test_set, tmp_path):
+    translator = Dictionary(dict(zip(SOURCES, ["il gatto stava", *TARGETS[1:]], strict=True)))
+    ours = evaluate(translator, test_set, options=SearchOptions(beam_size=1))
+    theirs = evaluate(write(tmp_path / "output.it", ours.hypotheses), test_set)
+    assert ours.scores == theirs.scores
+    assert (ours.search, theirs.search) == ("greedy, float32 on cpu", "translations read from a file")
+    assert ours.scores["bleu"].value == bleu_and_chrf(ours.hypotheses, test_set.references)["bleu"]
+
+
+def test_the_table_of_scores_has_interval_and_signature(test_set, tmp_path):
+    first, *_ = rows = evaluate(write(tmp_path / "output.it", TARGETS), test_set, samples=20).rows()
+    assert [row[0] for row in rows] == ["BLEU", "chrF2", "TER"]
+    assert first[1:3] == ("100.0", "100.0 to 100.0")
+    assert "bs:20" in first[3]
+
+
+def test_the_options_reach_the_translator_and_are_its_own_where_none_are_given(test_set):
+    translator = Dictionary({})
+    evaluate(translator, test_set, options=SearchOptions(beam_size=3), samples=0)
+    evaluate(translator, test_set, samples=0)
+    assert [options.beam_size for options in translator.asked] == [3, 1]
+
+
+def test_faults_in_plain_sight_are_counted(test_set):
+    translator = Dictionary({"the cat sat": "the cat sat", "a dog ran": "  ", "Rome": "Rome", "one two three": "uno"})
+    # "Rome" is its own translation, and an empty line stays empty
+    assert evaluate(translator, test_set, samples=0).counts == {
+        "lines": 5,
+        "references": 5,
+        "empty": 1,
+        "copies of the source": 1,
+        "split": 1,
+    }
+
+
+def test_a_translator_with_line_breaks_in_its_output_is_refused(test_set):
+    with pytest.raises(DataError, match="translation 1 holds a line break"):
+        evaluate(Dictionary({"the cat sat": "il gatto\nsedeva"}), test_set, samples=0)
+
+
+def test_the_target_language_of_the_model_comes_before_that_of_the_file(test_set):
+    assert evaluate(Dictionary({}, "zh"), test_set, samples=0).language == "zh"
+    assert evaluate(Dictionary({}, "und"), test_set, samples=0).language == "it"
+
+
+def test_a_file_of_translations_with_another_number_of_lines_is_refused_with_both_counts(test_set, tmp_path):
+    path = write(tmp_path / "output.it", TARGETS[:3])
+    with pytest.raises(DataError, match=r"output\.it has 3 lines but the test set test\.en 5"):
+        evaluate(path, test_set)
+
+
+def test_a_missing_file_of_translations_is_named(test_set, tmp_path):
+    with pytest.raises(DataError, match=r"nowhere\.it does not exist"):
+        evaluate(tmp_path / "nowhere.it", test_set)
+
+
+def test_the_language_of_the_references_chooses_the_tokenizer(tmp_path):
+    source, reference = write(tmp_path / "a.en", ["I like cats."]), write(tmp_path / "a.zh", ["我喜欢猫。"])
+    found = evaluate(reference, source, [reference], samples=0)
+    assert "tok:zh" in found.scores["bleu"].signature
+    other = evaluate(reference, source, [reference], samples=0, tokenizer="char")
+    assert "tok:char" in other.scores["bleu"].signature
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [(SearchOptions(beam_size=1), "greedy"), (SearchOptions(beam_size=5), "beam 5, length penalty 0.6")],
+)
+def test_a_search_is_told_in_words(options, words):
+    assert describe(options) == words
+
+
+# Two systems, and the file of scores
+
+
+def systems(test_set: ReferenceSet, tmp_path: Path) -> tuple[Evaluation, Evaluation]:
+    good = write(tmp_path / "good.it", TARGETS)
+    bad = write(tmp_path / "bad.it", [target.replace("o", "a") for target in TARGETS])
+    return evaluate(good, test_set, name="good", samples=50), evaluate(bad, test_set, name="bad", samples=50)
+
+
+def test_two_systems_are_compared_by_every_metric_that_both_have(test_set, tmp_path):
+    good, bad = systems(test_set, tmp_path)
+    found = compare(good, bad, samples=100)
+    assert list(found) == ["bleu", "chrf", "ter"]
+    assert found["chrf"].delta == good.scores["chrf"].value - bad.scores["chrf"].value
+    assert found["chrf"].names == ("good", "bad")
+    assert list(compare(good, evaluate(tmp_path / "bad.it", test_set, metrics=["chrf"]), samples=10)) == ["chrf"]
+
+
+def test_systems_on_different_test_sets_are_not_compared(test_set, tmp_path):
+    good, _ = systems(test_set, tmp_path)
+    other = read_references(write(tmp_path / "b.en", SOURCES), [write(tmp_path / "b.it", TARGETS[::-1])])
+    with pytest.raises(DataError, match=r"on test\.en and .* on b\.en; only systems on the same test set"):
+        compare(good, evaluate(tmp_path / "bad.it", other, samples=0))
+
+
+def test_the_file_of_scores_holds_every_score_with_its_signature_and_interval(test_set, tmp_path):
+    good, bad = systems(test_set, tmp_path)
+    write_scores(tmp_path / "scores.json", [good, bad], list(compare(good, bad, samples=20).values()))
+    facts = json.loads((tmp_path / "scores.json").read_text())
+    assert facts["format"] == 1
+    first = facts["evaluations"][0]
+    assert (first["system"], first["search"]) == ("good", "translations read from a file")
+    assert first["test"] == {"name": "test.en", "lines": 5, "sha256": test_set.identity}
+    assert set(first["scores"]) == {"bleu", "chrf", "ter"}
+    for found in first["scores"].values():
+        assert found["low"] <= found["value"] <= found["high"]
+        assert "bs:50|seed:12345" in found["signature"]
+    assert facts["comparisons"][0]["metric"] == "BLEU" and facts["comparisons"][0]["sentence"]

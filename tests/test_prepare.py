@@ -1,0 +1,339 @@
+"""Text becomes a folder of splits and a report that tells the truth about them."""
+
+import hashlib
+import json
+import logging
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from dragoman.config import check, parse, render
+from dragoman.data.checks import COPY, DUPLICATE, EMPTY, RATIO
+from dragoman.data.inputs import DataSettings, changes, data_identity
+from dragoman.data.prepare import TRIMMED, prepare_data, read_split
+from dragoman.data.report import DataReport, read_report, report_rows
+from dragoman.errors import ConfigError, DataError
+
+TATOEBA = Path(__file__).parents[2] / "shared" / "data" / "tatoeba-en-it"
+
+
+def corpus(rows: int, word: str = "") -> list[tuple[str, str]]:
+    """Distinct pairs."""
+    return [(f"This is {word}sentence number {n}.", f"Questa è la {word}frase numero {n}.") for n in range(rows)]
+
+
+def write_tsv(path: Path, pairs: list[tuple[str, str]], header: str = "en\tit\n") -> str:
+    path.write_text(
+        header + "".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8", newline="\n"
+    )
+    return str(path)
+
+
+def write_plain(prefix: Path, pairs: list[tuple[str, str]]) -> str:
+    for ending, side in (("en", 0), ("it", 1)):
+        text = "".join(f"{pair[side]}\n" for pair in pairs)
+        prefix.with_name(f"{prefix.name}.{ending}").write_text(text, encoding="utf-8", newline="\n")
+    return str(prefix)
+
+
+def splits(folder: Path, *names: str) -> list[list[tuple[str, str]]]:
+    return [list(read_split(folder, name)) for name in names or ("train", "dev", "test")]
+
+
+def files(folder: Path) -> dict[str, str]:
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
+
+
+def test_every_pair_lands_in_one_split_and_order_is_kept(tmp_path):
+    pairs = corpus(1000)
+    report = prepare_data(DataSettings(path=write_tsv(tmp_path / "a.tsv", pairs)), tmp_path / "data")
+    train, dev, test = splits(tmp_path / "data")
+    assert (len(train), len(dev), len(test)) == (900, 50, 50)
+    assert sorted(train + dev + test) == sorted(pairs)
+    for split in (train, dev, test):
+        assert split == [pair for pair in pairs if pair in set(split)]
+    assert {name: split.pairs for name, split in report.splits.items()} == {"train": 900, "dev": 50, "test": 50}
+    assert (report.source_language, report.target_language) == ("en", "it")
+    assert report.splits["test"].origin.endswith("5 % of 1,000 pairs each")
+
+
+def test_a_split_is_json_lines_with_line_feeds_alone(tmp_path):
+    pairs = [*corpus(50), ('A "quote"\\ and\u00a0more', "è così")]
+    prepare_data(DataSettings(path=write_tsv(tmp_path / "a.tsv", pairs)), tmp_path / "data")
+    lines = (tmp_path / "data" / "train.jsonl").read_bytes().decode().split("\n")
+    assert lines.pop() == ""
+    assert all(isinstance(json.loads(line), list) for line in lines)
+    assert '["A \\"quote\\"\\\\ and\u00a0more", "è così"]' in lines
+
+
+def test_the_report_is_read_back_and_names_the_files(tmp_path):
+    report = prepare_data(DataSettings(path=write_tsv(tmp_path / "a.tsv", corpus(100))), tmp_path / "data")
+    assert read_report(tmp_path / "data") == report
+    hashes = files(tmp_path / "data")
+    assert {f"{name}.jsonl": split.sha256 for name, split in report.splits.items()}.items() <= hashes.items()
+    assert set(hashes) == {"train.jsonl", "dev.jsonl", "test.jsonl", "data.json"}
+
+
+def test_what_is_dropped_is_counted_with_its_reason_and_first_place(tmp_path):
+    pairs = [
+        *corpus(100),
+        ("Rome", "Rome"),
+        ("", "x"),
+        ("Hi.", " "),
+        ("No.", "x" * 300),
+        *corpus(3),
+        (" spaces ", "spazi"),
+    ]
+    report = prepare_data(DataSettings(path=write_tsv(tmp_path / "a.tsv", pairs)), tmp_path / "data")
+    assert {reason: (tally.pairs, tally.first) for reason, tally in report.dropped.items()} == {
+        COPY: (1, "a.tsv:102"),
+        EMPTY: (2, "a.tsv:103"),
+        RATIO: (1, "a.tsv:105"),
+        DUPLICATE: (3, "a.tsv:106"),
+    }
+    assert report.rows == len(pairs) == report.dropped_pairs + sum(split.pairs for split in report.splits.values())
+    assert report.repairs[TRIMMED] == 2  # one of them was all spaces
+    assert any(("spaces", "spazi") in split for split in splits(tmp_path / "data"))
+    rows = report_rows(report)
+    assert ("dropped: duplicate of an earlier pair", "3", "first at a.tsv:106") in rows
+
+
+def test_duplicates_and_copies_are_kept_on_request(tmp_path):
+    path = write_tsv(tmp_path / "a.tsv", [*corpus(60), *corpus(60), ("Rome", "Rome")])
+    settings = check({"path": path, "checks": {"drop_duplicates": False, "drop_copies": False}}, "x", DataSettings)
+    report = prepare_data(settings, tmp_path / "data")
+    assert report.dropped == {}
+    train, dev, test = map(set, splits(tmp_path / "data"))
+    assert not train & test
+    assert not train & dev
+    assert not dev & test
+
+
+def test_the_longest_sentence_of_each_side_is_kept(tmp_path):
+    pairs = [*corpus(50), ("one two three four five six seven", "uno"), ("uno", "a b c d e f g h")]
+    report = prepare_data(DataSettings(path=write_tsv(tmp_path / "a.tsv", pairs)), tmp_path / "data")
+    longest = report.longest_source
+    assert (longest.words, longest.text, longest.origin) == (7, "one two three four five six seven", "a.tsv:52")
+    assert (report.longest_target.words, report.longest_target.origin) == (8, "a.tsv:53")
+
+
+def test_pairs_that_share_a_sentence_stay_together(tmp_path):
+    pairs = [(f"Sentence {n // 4}.", f"Frase {n}!") for n in range(400)] + [
+        (f"Other {n}.", f"FRASE {n}") for n in range(50)
+    ]
+    prepare_data(DataSettings(path=write_tsv(tmp_path / "a.tsv", pairs)), tmp_path / "data")
+    for side in (0, 1):
+        seen = [{pair[side].casefold().rstrip(".!") for pair in split} for split in splits(tmp_path / "data")]
+        assert all(not one & other for number, one in enumerate(seen) for other in seen[number + 1 :])
+        assert all(seen)
+
+
+# Sets that are given
+
+
+def test_given_sets_keep_every_pair_and_say_what_is_wrong(tmp_path, caplog):
+    test = [("This is sentence number 7!", "altro"), ("", ""), ("Rome", "Rome"), ("New.", "Nuovo."), ("New.", "Nuovo.")]
+    settings = DataSettings(
+        path=write_tsv(tmp_path / "a.tsv", corpus(200)), test_path=write_plain(tmp_path / "test", test), dev_size=10
+    )
+    with caplog.at_level(logging.WARNING):
+        report = prepare_data(settings, tmp_path / "data")
+    train, dev, kept = splits(tmp_path / "data")
+    assert kept == test
+    assert (len(train), len(dev)) == (190, 10)
+    assert {reason: tally.pairs for reason, tally in report.kept_faults.items()} == {EMPTY: 1, COPY: 1}
+    leaks = report.splits["test"].leaks
+    assert leaks is not None and (leaks.sources, leaks.targets, leaks.first) == (1, 0, "test.en:1")
+    assert "1 of 5 test pairs have a sentence that stands in training too (first at test.en:1)" in caplog.text
+    assert (
+        "test pairs found in training",
+        "1 (20.0 %)",
+        "1 by source, 0 by target; first at test.en:1",
+    ) in report_rows(report)
+
+
+def test_a_folder_is_read_by_its_names(tmp_path):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    write_plain(folder / "train", corpus(50))
+    write_tsv(folder / "val.tsv", corpus(5, "new "))
+    report = prepare_data(DataSettings(path=str(folder)), tmp_path / "data")
+    assert splits(tmp_path / "data", "dev") == [corpus(5, "new ")]
+    assert {name: split.pairs for name, split in report.splits.items()} == {"train": 48, "dev": 5, "test": 2}
+
+
+def test_the_phrasebook_keeps_its_own_split(tmp_path, monkeypatch):
+    def write_phrasebook(folder):
+        for name in ("train", "dev", "test", "new_patterns"):
+            write_plain(Path(folder) / name, corpus(10, f"{name} "))
+
+    module = type("phrasebook", (), {"write_phrasebook": staticmethod(write_phrasebook)})
+    monkeypatch.setitem(__import__("sys").modules, "dragoman.data.phrasebook", module)
+    report = prepare_data(DataSettings(), tmp_path / "data")
+    for name, pairs in zip(report.splits, splits(tmp_path / "data", *report.splits), strict=True):
+        assert pairs == corpus(10, f"{name} ")
+    assert list(report.splits) == ["train", "dev", "test", "new_patterns"]
+    assert (report.source_language, report.target_language) == ("en", "it")
+
+
+# Warnings
+
+
+def test_unknown_languages_are_said_with_the_remedy(tmp_path):
+    path = write_tsv(tmp_path / "a.tsv", corpus(50), header="")
+    report = prepare_data(DataSettings(path=path), tmp_path / "data")
+    assert (report.source_language, report.target_language) == ("und", "und")
+    assert "say source_language and target_language" in report.warnings[0]
+    named = DataSettings(path=path, source_language="en", target_language="it")
+    assert prepare_data(named, tmp_path / "named").warnings == ()
+
+
+def test_rows_that_slid_are_warned_of_with_their_line(tmp_path):
+    pairs = [(f"{n} " + "w" * (n * 37 % 150), f"{n} " + "p" * (n * 37 % 150)) for n in range(1000)]
+    sources, targets = zip(*pairs, strict=True)
+    slid = list(zip(sources[:-1], targets[:400] + targets[401:], strict=True))
+    report = prepare_data(DataSettings(path=write_plain(tmp_path / "a", slid)), tmp_path / "data")
+    (warning,) = report.warnings
+    assert warning.startswith(("a.en:399:", "a.en:400:", "a.en:401:"))
+
+
+def test_a_corpus_that_hangs_together_is_warned_of(tmp_path):
+    path = write_tsv(tmp_path / "a.tsv", [("The same.", f"Frase {n}.") for n in range(100)])
+    report = prepare_data(DataSettings(path=path), tmp_path / "data")
+    assert [split.pairs for split in report.splits.values()] == [100, 0, 0]
+    assert any("the test set holds 0 pairs, not 5: too many pairs share sentences" in text for text in report.warnings)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("Hi.\tCiao.\n", "a.tsv holds 1 usable pair: too few to split off 1 for dev and 1 for test"),
+        ("Rome\tRome\nOslo\tOslo\n", "none of the 2 rows of .*a.tsv can be used .2 source copied to target"),
+        ("  \n \n", "a.tsv holds only blank lines"),
+        ("", "a.tsv is empty"),
+        ("a\tb\nc\n", "a.tsv:2 has 1 column"),
+    ],
+)
+def test_text_that_cannot_be_used_is_refused_and_leaves_nothing(tmp_path, content, words):
+    (tmp_path / "a.tsv").write_text(content)
+    with pytest.raises(DataError, match=words):
+        prepare_data(DataSettings(path=str(tmp_path / "a.tsv")), tmp_path / "data")
+    assert [file.name for file in tmp_path.iterdir()] == ["a.tsv"]
+
+
+def test_only_blank_lines_in_aligned_files_are_refused(tmp_path):
+    with pytest.raises(DataError, match="none of the 5 rows of .* can be used .5 empty side"):
+        prepare_data(DataSettings(path=write_plain(tmp_path / "a", [(" ", "\t")] * 5)), tmp_path / "data")
+
+
+def test_a_folder_without_training_text_is_refused(tmp_path):
+    with pytest.raises(DataError, match="is a folder, and holds no files named train"):
+        prepare_data(DataSettings(path=str(tmp_path)), tmp_path / "data")
+
+
+def test_one_pair_is_enough_when_nothing_is_split_off(tmp_path):
+    path = write_tsv(tmp_path / "a.tsv", corpus(1))
+    prepare_data(DataSettings(path=path, dev_size=0, test_size=0), tmp_path / "data")
+    assert splits(tmp_path / "data") == [corpus(1), [], []]
+
+
+def test_a_set_given_and_split_off_is_refused():
+    with pytest.raises(ConfigError, match="test_path gives a set and test_size splits one off"):
+        check({"test_path": "x", "test_size": 5}, "recipe.toml", DataSettings)
+
+
+def test_settings_survive_toml(tmp_path):
+    settings = DataSettings(path=("a.en", "a.it"), test_size=7, format="plain")
+    assert parse(render(settings), "recipe.toml", DataSettings) == settings
+
+
+# The same data again
+
+
+def test_the_result_depends_on_text_and_settings_alone(tmp_path):
+    one = write_tsv(tmp_path / "one.tsv", corpus(200))
+    two = write_tsv(tmp_path / "two.tsv", corpus(200))
+    reports = [prepare_data(DataSettings(path=path), tmp_path / f"data-{Path(path).name}") for path in (one, two)]
+    assert reports[0].identity == reports[1].identity == data_identity(DataSettings(path=one))
+    assert reports[0].splits == reports[1].splits
+    other = DataSettings(path=one, seed=2)
+    assert data_identity(other) != reports[0].identity
+    assert prepare_data(other, tmp_path / "other").splits["test"].sha256 != reports[0].splits["test"].sha256
+
+
+def test_a_folder_made_from_the_same_is_used_as_it_is(tmp_path, monkeypatch):
+    settings = DataSettings(path=write_tsv(tmp_path / "a.tsv", corpus(100)))
+    report = prepare_data(settings, tmp_path / "data")
+    times = {file: file.stat().st_mtime_ns for file in (tmp_path / "data").iterdir()}
+    assert prepare_data(settings, tmp_path / "data") == report
+    assert {file: file.stat().st_mtime_ns for file in (tmp_path / "data").iterdir()} == times
+    assert changes(report, settings) == []
+
+
+def test_changed_data_or_settings_are_refused_by_name(tmp_path):
+    settings = DataSettings(path=write_tsv(tmp_path / "a.tsv", corpus(100)))
+    report = prepare_data(settings, tmp_path / "data")
+    with pytest.raises(DataError, match="prepared from other data or settings .seed was 1, is 2.; name another folder"):
+        prepare_data(settings.but(seed=2), tmp_path / "data")
+    write_tsv(tmp_path / "a.tsv", corpus(101))
+    assert changes(report, settings) == ["the train text changed"]
+    with pytest.raises(DataError, match="the train text changed"):
+        prepare_data(settings, tmp_path / "data")
+
+
+def test_a_damaged_split_is_refused(tmp_path):
+    settings = DataSettings(path=write_tsv(tmp_path / "a.tsv", corpus(100)))
+    prepare_data(settings, tmp_path / "data")
+    with (tmp_path / "data" / "test.jsonl").open("a") as file:
+        file.write("[")
+    with pytest.raises(DataError, match="test.jsonl is missing or was changed"):
+        prepare_data(settings, tmp_path / "data")
+    with pytest.raises(DataError, match="test.jsonl:6 is damaged"):
+        list(read_split(tmp_path / "data", "test"))
+    with pytest.raises(DataError, match="has no valid set; it has train, dev, test"):
+        read_split(tmp_path / "data", "valid")
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1", '{"format_number": "x"}'])
+def test_a_report_that_is_none_is_refused(tmp_path, content):
+    (tmp_path / "data.json").write_text(content)
+    with pytest.raises(DataError, match="data.json is no report of this version"):
+        read_report(tmp_path)
+    with pytest.raises(DataError, match="holds no prepared data"):
+        read_report(tmp_path / "elsewhere")
+
+
+# Size, and real text
+
+
+def peak(path: str, folder: Path) -> int:
+    tracemalloc.start()
+    try:
+        prepare_data(DataSettings(path=path), folder)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_holds_numbers_and_no_text(tmp_path):
+    few, many = 1_000, 6_000
+    filling = "x" * 1500 + " "
+    paths = [write_tsv(tmp_path / f"{rows}.tsv", corpus(rows, filling)) for rows in (few, many)]
+    peaks = [peak(path, tmp_path / f"data-{number}") for number, path in enumerate(paths)]
+    assert peaks[1] - peaks[0] < 300 * (many - few)  # bytes a pair, of 3,000 bytes of text
+
+
+@pytest.mark.skipif(not TATOEBA.is_dir(), reason="../shared/data/tatoeba-en-it is absent")
+def test_no_sentence_of_real_text_leaks(tmp_path):
+    settings = DataSettings(
+        path=str(TATOEBA / "dev"), source_language="en", target_language="it", dev_size=200, test_size=300
+    )
+    report = prepare_data(settings, tmp_path / "data")
+    assert isinstance(report, DataReport)
+    assert [report.splits[name].pairs for name in ("dev", "test")] == [200, 300]
+    assert all(split.leaks.either == 0 for split in report.splits.values() if split.leaks)
+    assert report.warnings == ()

@@ -1,0 +1,421 @@
+"""Text of every shape becomes the same pairs, and every file that cannot is refused in its own words."""
+
+import csv
+import gzip
+import io
+import json
+import sys
+import types
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.data import lines as lines_module
+from dragoman.data.columns import Columns, Naming, choose_columns, is_header, language_of
+from dragoman.data.lines import BYTE_ORDER_MARKS, CARRIAGE_RETURNS, REPLACED, read_lines
+from dragoman.data.readers import LINE_BREAKS, Pair, open_pairs
+from dragoman.data.tables import SURROGATES, csv_rows
+from dragoman.errors import DataError, MissingExtra
+
+PAIRS = [("Good morning.", "Buongiorno."), ('She said "no", Tom.', 'Ha detto "no", Tom.'), ("Thank you!", "Grazie!")]
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    content = content.encode() if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def csv_text(rows: list[tuple[str, ...]], **dialect: Any) -> str:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n", **dialect).writerows(rows)
+    return text.getvalue()
+
+
+def texts(path: Path | tuple[str, str], naming: Naming = Naming(), **options) -> list[tuple[str, str]]:  # noqa: B008
+    reading = open_pairs(str(path) if isinstance(path, Path) else path, naming, **options)
+    return [(pair.source, pair.target) for pair in reading]
+
+
+def refusal(path: Path | tuple[str, str], naming: Naming = Naming(), **options) -> str:  # noqa: B008
+    with pytest.raises(DataError) as caught:
+        texts(path, naming, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# Every format gives the same pairs
+
+FORMATS = {
+    "books.en-it.tsv": "".join(f"{source}\t{target}\n" for source, target in PAIRS),
+    "headed.tsv": "en\tit\n" + "".join(f"{source}\t{target}\n" for source, target in PAIRS),
+    "plain.csv": csv_text(PAIRS),
+    "semicolons.csv": csv_text([("English", "Italian"), *PAIRS], delimiter=";"),
+    "wide.csv": csv_text([("id", "en", "note", "it"), *((str(n), s, "-", t) for n, (s, t) in enumerate(PAIRS))]),
+    "keys.jsonl": "".join(json.dumps({"id": 7, "en": s, "it": t}) + "\n" for s, t in PAIRS),
+    "roles.jsonl": "".join(json.dumps({"target": t, "source": s}) + "\n" for s, t in PAIRS),
+    "nested.ndjson": "".join(json.dumps({"id": "7", "translation": {"en": s, "it": t}}) + "\n" for s, t in PAIRS),
+    "lists.jsonl": "".join(json.dumps([s, t]) + "\n" for s, t in PAIRS),
+    "tabbed.txt": "".join(f"{source}\t{target}\n" for source, target in PAIRS),
+}
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_table_gives_the_same_pairs(tmp_path, name, packed):
+    assert texts(write(tmp_path / (name + packed), FORMATS[name])) == PAIRS
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+def test_two_aligned_files_give_the_same_pairs(tmp_path, packed):
+    write(tmp_path / f"train.en{packed}", "".join(f"{source}\n" for source, _ in PAIRS))
+    write(tmp_path / f"train.it{packed}", "\n".join(target for _, target in PAIRS))
+    assert texts(tmp_path / "train") == PAIRS
+    assert texts((str(tmp_path / f"train.en{packed}"), str(tmp_path / f"train.it{packed}"))) == PAIRS
+    assert open_pairs(str(tmp_path / "train")).languages == ("en", "it")
+    turned = Naming(source_language="it", target_language="en")
+    assert texts(tmp_path / "train", turned) == [(target, source) for source, target in PAIRS]
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_parquet_gives_the_same_pairs(tmp_path, packed, nested):
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    rows = [{"translation": {"en": s, "it": t}} if nested else {"en": s, "it": t} for s, t in PAIRS]
+    buffer = io.BytesIO()
+    parquet.write_table(arrow.Table.from_pylist(rows), buffer)
+    assert texts(write(tmp_path / f"rows.parquet{packed}", buffer.getvalue())) == PAIRS
+
+
+def test_two_files_may_be_named_for_languages_before_their_ending(tmp_path):
+    pair = (str(write(tmp_path / "book_en.txt", "Hi.\n")), str(write(tmp_path / "book_it.txt", "Ciao.\n")))
+    assert open_pairs(pair).languages == ("en", "it")
+
+
+def test_a_prefix_finds_the_one_table_that_begins_so(tmp_path):
+    write(tmp_path / "train.tsv.gz", FORMATS["headed.tsv"])
+    assert texts(tmp_path / "train") == PAIRS
+
+
+def test_pairs_know_where_they_stand(tmp_path):
+    path = write(tmp_path / "two.csv", 'en,it\n"a\nb","c"\nd,e\n')
+    assert list(open_pairs(str(path))) == [Pair("a\nb", "c", "two.csv:2"), Pair("d", "e", "two.csv:4")]
+
+
+def test_a_reading_can_be_read_again_and_counts_anew(tmp_path):
+    reading = open_pairs(str(write(tmp_path / "two.tsv", "a\tb\r\nc\td\r\n")))
+    assert list(reading) == list(reading)
+    assert reading.repairs[CARRIAGE_RETURNS] == 2
+
+
+# The hub
+
+
+def test_a_hub_address_is_read_with_its_configuration_and_revision(monkeypatch):
+    asked = []
+
+    def load_dataset(name, config, *, split, revision):
+        asked.append((name, config, split, revision))
+        return [{"id": str(n), "translation": {"en": s, "it": t}} for n, (s, t) in enumerate(PAIRS)]
+
+    library = types.SimpleNamespace(load_dataset=load_dataset, disable_progress_bars=lambda: None)
+    monkeypatch.setitem(sys.modules, "datasets", library)
+    reading = open_pairs("hub:Helsinki-NLP/opus_books:en-it@1f9f6191")
+    assert [(pair.source, pair.target) for pair in reading] == PAIRS
+    assert reading.languages == ("en", "it")
+    assert set(asked) == {("Helsinki-NLP/opus_books", "en-it", "train", "1f9f6191")}
+
+
+def test_the_hub_library_reads_a_folder_of_the_same_layout(tmp_path, monkeypatch):
+    pytest.importorskip("datasets", reason="datasets is not installed")
+    import pyarrow
+    import pyarrow.parquet
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (tmp_path / "en-it").mkdir()
+    rows = pyarrow.Table.from_pylist([{"id": "0", "translation": {"en": s, "it": t}} for s, t in PAIRS])
+    pyarrow.parquet.write_table(rows, tmp_path / "en-it" / "train-00000-of-00001.parquet")
+    config = "- config_name: en-it\n  data_files:\n  - split: train\n    path: en-it/train-*\n"
+    (tmp_path / "README.md").write_text(f"---\nconfigs:\n{config}---\n")
+    assert [(pair.source, pair.target) for pair in open_pairs(f"hub:{tmp_path}:en-it")] == PAIRS
+
+
+def test_a_hub_error_is_one_line(monkeypatch):
+    def load_dataset(name, config, *, split, revision):
+        raise ConnectionError("no route\nto the hub")
+
+    library = types.SimpleNamespace(load_dataset=load_dataset, disable_progress_bars=lambda: None)
+    monkeypatch.setitem(sys.modules, "datasets", library)
+    with pytest.raises(DataError, match=r"some/set \(en-it\) was not loaded: ConnectionError: no route$"):
+        open_pairs("hub:some/set:en-it")
+
+
+@pytest.mark.parametrize(("module", "address", "extra"), [("datasets", "hub:a/b", "hub"), ("pyarrow", "", "parquet")])
+def test_a_missing_extra_is_named(tmp_path, monkeypatch, module, address, extra):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtra, match=rf"dragoman\[{extra}\]"):
+        open_pairs(address or str(write(tmp_path / "a.parquet", b"PAR1")))
+
+
+# Lines
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=20), min_size=1))
+def test_only_line_feeds_end_lines(tmp_path_factory, texts):
+    path = tmp_path_factory.mktemp("lines") / "any.txt"
+    path.write_bytes("".join(f"{text}\n" for text in texts).encode())
+    expected = [text.removesuffix("\r") for text in texts]
+    expected[0] = expected[0].removeprefix("\ufeff")
+    assert list(read_lines(path)) == expected
+
+
+def test_separators_and_control_characters_stay_inside_the_line(tmp_path):
+    inside = "a\x00b\x0cc\u2028d\u2029e\x85f\rg\x1ch"
+    assert list(read_lines(write(tmp_path / "odd.txt", f"{inside}\r\n\n{inside}"))) == [inside, "", inside]
+
+
+def test_repairs_are_counted(tmp_path):
+    repairs: Counter[str] = Counter()
+    path = write(tmp_path / "mended.txt", b"\xef\xbb\xbfone\r\ntw\xff\xfeo\r\nthr\xef\xbf\xbdee\xe2\x82\n")
+    assert list(read_lines(path, "replace", repairs)) == ["one", "tw\ufffd\ufffdo", "thr\ufffdee\ufffd"]
+    assert repairs == {BYTE_ORDER_MARKS: 1, CARRIAGE_RETURNS: 2, REPLACED: 3}
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+def test_invalid_text_is_refused_with_line_and_byte(tmp_path, packed):
+    path = write(tmp_path / f"latin.tsv{packed}", "one\tuno\nwhy\tperché\n".encode("latin-1"))
+    assert f"latin.tsv{packed}:2 is not valid UTF-8 at byte 17 of the file (0xe9)" in refusal(path)
+    assert 'encoding_errors = "replace"' in refusal(path)
+    assert texts(path, encoding_errors="replace") == [("one", "uno"), ("why", "perch\ufffd")]
+
+
+def test_utf_16_is_named(tmp_path):
+    assert "is UTF-16; save it as UTF-8" in refusal(write(tmp_path / "wide.tsv", "one\tuno\n".encode("utf-16")))
+
+
+# Files that cannot be read
+
+
+def test_files_of_different_length_are_refused_with_both_counts(tmp_path):
+    pair = (str(write(tmp_path / "corpus.de", "x\n" * 4500)), str(write(tmp_path / "corpus.en", "y\n" * 4499)))
+    message = "corpus.de has 4,500 lines but {}/corpus.en 4,499; the files must be aligned line by line"
+    assert message.format(tmp_path) in refusal(pair)
+    assert "corpus.en has 4,499 lines but" in refusal((pair[1], pair[0]))
+
+
+@pytest.mark.parametrize("name", ["empty.tsv", "empty.csv", "empty.jsonl", "empty.parquet", "empty.tsv.gz"])
+def test_an_empty_file_is_named(tmp_path, name):
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    assert f"{name} is empty" in refusal(write(tmp_path / name, b""))
+
+
+@pytest.mark.parametrize("name", ["blank.tsv", "blank.csv", "blank.jsonl"])
+def test_a_blank_file_is_named(tmp_path, name):
+    assert f"{name} holds only blank lines" in refusal(write(tmp_path / name, "  \n\n \n"))
+
+
+def test_a_missing_file_is_named_with_the_nearest(tmp_path):
+    write(tmp_path / "corpus.csv", "a,b\n")
+    assert refusal(tmp_path / "corpsu.csv").endswith(f"does not exist; did you mean {tmp_path}/corpus.csv?")
+    assert refusal(tmp_path / "no" / "such.csv").endswith("does not exist")
+
+
+def test_a_folder_and_a_pipe_are_named(tmp_path):
+    import os
+
+    os.mkfifo(tmp_path / "pipe.tsv")
+    assert "is a folder; name a file in it" in refusal((str(tmp_path), str(tmp_path)))
+    assert "is not a regular file" in refusal(tmp_path / "pipe.tsv")
+
+
+def test_an_unreadable_file_is_named(tmp_path, monkeypatch):
+    path = write(tmp_path / "secret.tsv", "a\tb\n")
+
+    def refuse(*arguments):
+        raise PermissionError
+
+    monkeypatch.setattr(lines_module, "open", refuse, raising=False)
+    assert "may not be read: permission denied" in refusal(path)
+
+
+def test_damaged_gzip_is_named(tmp_path):
+    import random
+
+    noise = "".join(random.Random(0).choices("abcdefgh\t\n", k=200_000)) + "\tx\n"
+    path = write(tmp_path / "cut.tsv.gz", noise)
+    whole = path.read_bytes()
+    for content, words in (
+        (whole[: len(whole) // 2], "ends in the middle: the gzip file was cut"),
+        (whole[:2000] + b"\x00" * 200 + whole[2200:], "is a damaged gzip file"),
+        (b"one\tuno\n", "ends in .gz but is not a gzip file"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=words):
+            list(read_lines(path, "replace"))
+
+
+def test_a_binary_file_does_not_fill_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines_module, "LONGEST_LINE_BYTES", 1000)
+    assert "is it text?" in refusal(write(tmp_path / "one.tsv", "\t" * 5000))
+
+
+def test_one_side_alone_is_refused(tmp_path):
+    assert "is one side of a pair" in refusal(write(tmp_path / "train.en", "Hi.\n"))
+    assert "no two are a pair" in refusal(tmp_path / "train")
+
+
+# Rows
+
+
+def test_rows_with_one_or_three_columns_are_refused_with_their_line(tmp_path):
+    assert "a.tsv:2 has 1 column, but the first row has 2" in refusal(write(tmp_path / "a.tsv", "a\tb\nc\n"))
+    assert "a.tsv:3 has 3 columns" in refusal(write(tmp_path / "a.tsv", "a\tb\nc\td\ne\tf\tg\n"))
+    assert "has one column" in refusal(write(tmp_path / "a.csv", "a\nb\n"))
+    assert "a.jsonl:2 is a list of 3" in refusal(write(tmp_path / "a.jsonl", '["a","b"]\n["a","b","c"]\n'))
+
+
+def test_blank_rows_are_pairs_without_text(tmp_path):
+    for name, content in (
+        ("a.tsv", "a\tb\n\nc\td\n"),
+        ("a.csv", "a,b\n\nc,d\n"),
+        ("a.jsonl", '["a","b"]\n\n["c","d"]'),
+    ):
+        assert texts(write(tmp_path / name, content)) == [("a", "b"), ("", ""), ("c", "d")]
+
+
+def test_quotes_are_text_in_tsv(tmp_path):
+    assert texts(write(tmp_path / "a.tsv", '"a\tb"\n"\t"" x\n')) == [('"a', 'b"'), ('"', '"" x')]
+
+
+def test_breaks_inside_csv_cells_stay_inside_the_pair(tmp_path):
+    path = write(tmp_path / "a.csv", '"a\r\nb",c\r\n"d\re",f\rg\r\n')
+    reading = open_pairs(str(path))
+    assert [pair[:2] for pair in reading] == [("a\nb", "c"), ("d\re", "f\rg")]
+    assert reading.repairs[LINE_BREAKS] == 1
+
+
+@given(st.lists(st.tuples(*[st.text(st.characters(exclude_categories=["Cs"]), min_size=1)] * 2), min_size=1))
+def test_csv_cells_survive_writing_and_reading(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("csv") / "any.csv"
+    path.write_bytes(csv_text(rows, quoting=csv.QUOTE_ALL).encode())
+    expected = [[cell.replace("\r\n", "\n") for cell in row] for row in rows]
+    assert [cells for _, cells in csv_rows(path, ",", "strict", Counter())] == expected
+
+
+def test_unbalanced_quotes_are_refused_with_their_line(tmp_path):
+    tail = "x,y\n" * 50_000
+    for content in ('en,it\na,b\n"c,d\n', 'en,it\na,b\n"c,d\n' + tail):
+        assert "a.csv:3 opens a quote that is never closed" in refusal(write(tmp_path / "a.csv", content))
+    message = refusal(write(tmp_path / "a.csv", 'en,it\n"a\nb"c",d\n'))
+    assert "a.csv:3 (in the row that begins on line 2) goes on after a closing quote" in message
+
+
+def test_json_of_another_shape_is_refused_with_its_line(tmp_path):
+    good = '{"en": "a", "it": "b"}\n'
+    for line, words in (
+        ('{"en": "a"}', "a.jsonl:2 has no key 'it'; it has 'en'"),
+        ('{"en": 5, "it": "b"}', "'en' should be text, but is the number 5"),
+        ('["a", "b"]', "a.jsonl:2 is a list of 2, but the first row is an object"),
+        ("17", "a.jsonl:2 is the number 17"),
+        ('{"en": "a", ', "a.jsonl:2 is not JSON"),
+        ("[" * 100_000, "a.jsonl:2 is not JSON"),
+        ('{"en": "\\ud800", "it": "b"}', "a.jsonl:2 holds a lone surrogate"),
+    ):
+        assert words in refusal(write(tmp_path / "a.jsonl", good + line))
+    assert "looks like one JSON array" in refusal(write(tmp_path / "a.json", '[\n{"en": "a", "it": "b"}\n]'))
+    assert "is the number 17, not an object" in refusal(write(tmp_path / "a.jsonl", "17\n"))
+
+
+def test_half_characters_in_json_are_replaced_on_request(tmp_path):
+    reading = open_pairs(
+        str(write(tmp_path / "a.jsonl", '{"en": "\\ud83d\\ude00 \\ud800", "it": null}\n')), encoding_errors="replace"
+    )
+    assert [pair[:2] for pair in reading] == [("😀 \ufffd", "")]
+    assert reading.repairs[SURROGATES] == 1
+
+
+def test_a_file_that_is_no_parquet_is_named(tmp_path):
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    assert "is no Parquet file" in refusal(write(tmp_path / "a.parquet", b"one\tuno\n" * 100))
+
+
+# Columns and languages
+
+
+@pytest.mark.parametrize(
+    ("names", "naming", "expected"),
+    [
+        (["en", "it"], Naming(), ("en", "it")),
+        (["id", "en", "it"], Naming(), ("en", "it")),
+        (["en", "it"], Naming(source_language="it", target_language="en"), ("it", "en")),
+        (["en", "it"], Naming(source_language="it"), ("it", "en")),
+        (["en", "fr", "it"], Naming(source_language="it", target_language="en"), ("it", "en")),
+        (["tgt", "src", "score"], Naming(), ("src", "tgt")),
+        (["English sentence", "Italian sentence", "id"], Naming(), ("English sentence", "Italian sentence")),
+        (["sentence_en", "sentence_it", "row_id"], Naming(), ("sentence_en", "sentence_it")),
+        (["question", "answer"], Naming(), ("question", "answer")),
+        (["a", "b", "c"], Naming("c", "a"), ("c", "a")),
+        (["a", "b", "c"], Naming("3", "1"), ("c", "a")),
+        (["a", "b"], Naming(target_column="a"), ("b", "a")),
+    ],
+)
+def test_columns_are_guessed_or_taken_as_named(names, naming, expected):
+    assert choose_columns(names, naming, "x")[:2] == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "naming", "words"),
+    [
+        (["a", "b", "c"], Naming(), "3 columns .'a', 'b', 'c'.; say which are the pair with source_column"),
+        (["en", "fr", "it"], Naming(), "say which"),
+        (["a", "b"], Naming("d", "a"), "no column 'd'"),
+        (["a", "b"], Naming("a", "a"), "the same column"),
+        (["a", "b", "c"], Naming("a"), "give both"),
+        (["a"], Naming(), "has one column"),
+    ],
+)
+def test_columns_that_nothing_tells_are_refused(names, naming, words):
+    with pytest.raises(DataError, match=words):
+        choose_columns(names, naming, "x")
+
+
+def test_a_header_is_told_from_a_pair():
+    assert is_header(["en", "it"])
+    assert is_header(["source", "target"])
+    assert not is_header(["No", "No"])
+    assert not is_header(["Do you speak English?", "Parli italiano?"])
+    assert not is_header(["question", "answer"])
+
+
+def test_no_ordinary_word_is_a_language():
+    assert [language_of(word) for word in ("text", "sentence", "label", "score", "row_id", "")] == [None] * 6
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "languages", "reason"),
+    [
+        ("a.csv", "en,it\nx,y\n", ("en", "it"), "from the names en and it"),
+        ("books.en-it.tsv", "x\ty\n", ("en", "it"), "from the name books.en-it.tsv"),
+        ("books_de_fr.csv", "source,target\nx,y\n", ("de", "fr"), "from the name books_de_fr.csv"),
+        ("a.csv", "x,y\n", ("und", "und"), "say source_language and target_language"),
+    ],
+)
+def test_languages_come_from_names(tmp_path, name, content, languages, reason):
+    reading = open_pairs(str(write(tmp_path / name, content)))
+    assert reading.languages == languages
+    assert reason in reading.reasons["languages"]
+
+
+def test_the_name_of_a_file_says_which_column_is_the_source(tmp_path):
+    assert texts(write(tmp_path / "books.it-en.csv", "en,it\nmorning,mattina\n")) == [("mattina", "morning")]
+
+
+def test_the_guess_is_given_with_its_reason(tmp_path):
+    reading = open_pairs(str(write(tmp_path / "a.csv", "a;b\n")))
+    assert reading.columns == Columns("1", "2", "there are two columns, and the first is the source; no header")
+    assert reading.reasons["format"] == "from the name a.csv, with ';' between the cells"

@@ -1,0 +1,152 @@
+"""The split cannot leak, depends on the seed and the sentences alone, and deals out what was asked for."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.data.split import (
+    DEV,
+    TEST,
+    TRAIN,
+    Sizes,
+    assign,
+    components,
+    default_sizes,
+    first_occurrences,
+    leakage,
+    sentence_key,
+)
+
+links = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=60)
+
+
+def keys(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    sources, targets = np.array(pairs, np.uint64).reshape(-1, 2).T
+    return np.ascontiguousarray(sources), np.ascontiguousarray(targets)
+
+
+def plain_components(pairs: list[tuple[int, int]]) -> list[set[int]]:
+    """Merges the groups that a pair links, one pair at a time."""
+    groups: list[tuple[set[int], set[int], set[int]]] = []
+    for number, (source, target) in enumerate(pairs):
+        linked = [group for group in groups if source in group[1] or target in group[2]]
+        groups = [group for group in groups if group not in linked]
+        numbers, sources, targets = {number}, {source}, {target}
+        groups.append(
+            (
+                numbers.union(*(group[0] for group in linked)),
+                sources.union(*(group[1] for group in linked)),
+                targets.union(*(group[2] for group in linked)),
+            )
+        )
+    return sorted((group[0] for group in groups), key=min)
+
+
+@given(links)
+def test_components_equal_merging_pair_by_pair(pairs):
+    label = components(*keys(pairs)).tolist()
+    groups = [{number for number, mine in enumerate(label) if mine == each} for each in set(label)]
+    assert sorted(groups, key=min) == plain_components(pairs)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_a_long_chain_is_one_component(shuffled):
+    numbers = np.arange(200_000, dtype=np.uint64)
+    order = np.random.default_rng(0).permutation(len(numbers)) if shuffled else np.arange(len(numbers))
+    names = np.random.default_rng(1).permutation(len(numbers) + 2).astype(np.uint64)
+    sources, targets = names[numbers[order] // 2], names[(numbers[order] + 1) // 2]
+    assert not components(sources, targets).any()
+
+
+@given(links, st.integers(0, 20), st.integers(0, 20), st.integers(0, 3))
+def test_no_sentence_stands_on_two_sides(pairs, dev, test, seed):
+    sources, targets = keys(pairs)
+    side = assign(sources, targets, dev, test, seed)
+    for one, other in ((TRAIN, DEV), (TRAIN, TEST), (DEV, TEST)):
+        assert not set(sources[side == one]) & set(sources[side == other])
+        assert not set(targets[side == one]) & set(targets[side == other])
+    assert (side == DEV).sum() <= dev
+    assert (side == TEST).sum() <= test
+
+
+@given(links, st.integers(0, 3), st.randoms())
+def test_the_order_of_the_pairs_does_not_matter(pairs, seed, draw):
+    order = list(range(len(pairs)))
+    draw.shuffle(order)
+    side = assign(*keys(pairs), 5, 5, seed)
+    assert assign(*keys([pairs[number] for number in order]), 5, 5, seed).tolist() == side[order].tolist()
+
+
+def test_sets_have_the_size_that_was_asked_for():
+    sources, targets = np.random.default_rng(0).integers(0, 20_000, (2, 10_000)).astype(np.uint64)
+    side = assign(sources, targets, 300, 500, seed=1)
+    assert np.bincount(side).tolist() == [9200, 300, 500]
+
+
+def test_another_seed_holds_out_other_pairs():
+    numbers = np.arange(10_000, dtype=np.uint64)
+    one, other = (assign(numbers, numbers, 0, 1000, seed) == TEST for seed in (1, 2))
+    assert 50 < (one & other).sum() < 150
+
+
+def test_a_giant_component_stays_in_training():
+    sources = np.concatenate([np.zeros(5000), np.arange(1, 1001)]).astype(np.uint64)
+    targets = np.arange(6000, dtype=np.uint64)
+    side = assign(sources, targets, 100, 100, seed=1)
+    assert (side[:5000] == TRAIN).all()
+    assert np.bincount(side[5000:]).tolist() == [800, 100, 100]
+
+
+def test_the_same_split_comes_out_of_every_process():
+    code = (
+        "import numpy as np; from dragoman.data.split import assign, sentence_key as key\n"
+        "one = np.array([key(f'Sentence {n}.') for n in range(500)], np.uint64)\n"
+        "print(assign(one, one, 50, 50, 1).tolist())"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("0", "1")
+    }
+    assert len(printed) == 1
+
+
+def test_light_differences_make_no_other_sentence():
+    same = ["Come in!", "come in", " COME  IN. ", "Come in…"]
+    assert len({sentence_key(text) for text in same}) == 1
+    others = ["Come on!", "Come, in!", "?", "!", "", "Straße", "Strass"]
+    assert len({sentence_key(text) for text in [*same, *others]}) == 1 + len(others)
+
+
+def test_leakage_counts_each_side_and_either():
+    train, held_out = keys([(1, 1), (2, 2), (3, 3)]), keys([(9, 9), (1, 1), (2, 8), (7, 3), (7, 3)])
+    assert leakage(train, held_out) == (5, 2, 3, 4, 1)
+    assert leakage(train, keys([(8, 8)])) == (1, 0, 0, 0, None)
+
+
+def test_repeated_keys_are_found_after_their_first():
+    assert first_occurrences(np.array([5, 3, 5, 5, 3, 1], np.uint64)).tolist() == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
+
+
+@pytest.mark.parametrize(("pairs", "size"), [(3, 1), (100, 5), (3741, 187), (40_000, 2000), (10_000_000, 2000)])
+def test_sizes_follow_from_the_corpus(pairs, size):
+    assert default_sizes(pairs)[:2] == Sizes(size, size, "")[:2]
+
+
+def test_larger_components_are_held_out_where_small_ones_do_not_fill():
+    sources = np.arange(400, dtype=np.uint64) // 4
+    side = assign(sources, np.arange(400, dtype=np.uint64), 20, 20, seed=1)
+    assert np.bincount(side).tolist() == [360, 20, 20]

@@ -1,0 +1,58 @@
+"""Starting: `import dragoman` and `dragoman --help` load nothing heavy, and the public names are all there."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dragoman
+
+HEAVY = ("torch", "numpy", "tokenizers", "pydantic", "sacrebleu", "jaxtyping", "tomlkit")
+
+
+def loaded_by(code: str) -> list[str]:
+    """Which heavy packages a new process has loaded after `code`."""
+    report = f"import sys; print('\\n' + ' '.join(name for name in {HEAVY!r} if name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", f"{code}\n{report}"], capture_output=True, text=True, check=True)
+    return done.stdout.rsplit("\n", 2)[1].split()
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    assert loaded_by("import dragoman") == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["--version"]])
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    assert loaded_by(f"from dragoman.cli.main import main; main({arguments!r})") == []
+
+
+@pytest.mark.parametrize("arguments", [["train", "--help"], ["translate", "--beem"], ["tranlate"]])
+def test_a_command_asked_for_help_or_misspelt_loads_no_more_than_typer_does(arguments: list[str]) -> None:
+    assert loaded_by(f"from dragoman.cli.main import main; main({arguments!r})") == ["pydantic"]
+
+
+def test_the_module_runs_as_the_command_does() -> None:
+    done = subprocess.run([sys.executable, "-m", "dragoman", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"dragoman {dragoman.__version__}\n"
+
+
+@pytest.mark.parametrize("name", dragoman.__all__)
+def test_every_public_name_resolves(name: str) -> None:
+    assert getattr(dragoman, name) is not None
+    assert name in dir(dragoman)
+
+
+def test_an_unknown_name_is_refused_as_python_does() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'tranlate'"):
+        dragoman.tranlate  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_what_type_checkers_see_is_what_resolves() -> None:
+    tree = ast.parse(Path(dragoman.__file__).read_text("utf-8"))
+    seen = {
+        alias.name: node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    homes = {name: f"dragoman.{room}" for name, room in dragoman._HOMES.items()}
+    assert {name: home for name, home in seen.items() if str(home).startswith("dragoman.")} == homes

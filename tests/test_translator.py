@@ -1,0 +1,335 @@
+"""Text to text with small models of random weights: what must be true whatever they say."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from dragoman.config import Settings
+from dragoman.data.tokenizer import Tokenizers
+from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizer
+from dragoman.decoding import SearchOptions, Translation, Translator, translate
+from dragoman.decoding.translation import most_loops, repeats
+from dragoman.errors import ConfigError, DecodeError
+from dragoman.model import EncoderDecoder, ModelConfig, build_model
+from dragoman.progress import Silent
+from dragoman.store import Languages, StoredModel, save_model
+
+SOURCES = [
+    "the red cat sees the old dog .",
+    "where is the station ?",
+    "I drink water and you eat bread .",
+    "good morning , Anna !",
+    "the station is old and the bread is red .",
+]
+TARGETS = [
+    "il gatto rosso vede il vecchio cane .",
+    "dov'è la stazione ?",
+    "io bevo acqua e tu mangi pane .",
+    "buongiorno , Anna !",
+    "la stazione è vecchia e il pane è rosso .",
+]
+
+
+def stored(kind: str = "word", **settings: object) -> StoredModel:
+    words = TokenizerSettings.model_validate({"kind": kind, "minimum_frequency": 1, "joint": False})
+    tokenizers = Tokenizers(train_tokenizer(SOURCES * 2, words), train_tokenizer(TARGETS * 2, words))
+    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "heads": 2, "d_ff": 24, "tied": "none"}
+    vocabularies = {"source_vocabulary": tokenizers.source.size, "target_vocabulary": tokenizers.target.size}
+    config = ModelConfig(**{"preset": "paper", "size": "tiny", **sizes, **vocabularies, **settings})
+    model = build_model(config, seed=5)
+    assert isinstance(model, EncoderDecoder)
+    with torch.no_grad():
+        model.output.mul_(4)  # fresh weights find all tokens alike; these have opinions
+    generation = {"beam_size": 3, "length_ratio": 1.0, "length_extra": 5}
+    return StoredModel(model.eval(), tokenizers, config, Languages("en", "it"), generation, Path("model"))
+
+
+def asked(**settings: object) -> SearchOptions:
+    """Options for models that seldom find an end."""
+    return SearchOptions(**{"length_ratio": 1.0, "length_extra": 5, **settings})  # pyright: ignore[reportArgumentType]
+
+
+def make(kind: str = "word", **settings: object) -> Translator:
+    return Translator(stored(kind, **settings), device="cpu", precision="float32")
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return make()
+
+
+@pytest.fixture(scope="module")
+def speller() -> Translator:
+    """A model that writes pieces of words and bytes, any of them."""
+    return make("bpe")
+
+
+def lines(count: int) -> list[str]:
+    words = random.Random(1)
+    vocabulary = " ".join(SOURCES).split()
+    return [" ".join(words.choices(vocabulary, k=words.randint(1, 12))) for _ in range(count)]
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_texts_come_back_in_order_whatever_their_company(translator: Translator, width: int) -> None:
+    options = asked(beam_size=width, split="never", batch_tokens=100)
+    texts = lines(16)
+    together = translator.translate(texts, options)
+    assert [t.source for t in together] == texts
+    for text, translation in zip(texts, together, strict=True):
+        (alone,) = translator.translate([text], options)
+        assert (alone.text, alone.tokens, alone.flags) == (translation.text, translation.tokens, translation.flags)
+        assert alone.score == pytest.approx(translation.score, abs=1e-4)
+    backwards = translator.translate(texts[::-1], options)
+    assert [t.text for t in backwards[::-1]] == [t.text for t in together]
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t \u2003", "\n"])
+def test_a_blank_text_stays_empty_and_asks_nothing_of_the_model(
+    translator: Translator, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translator.model, "encode", lambda *_: pytest.fail("the model was asked"))
+    assert translator.translate([text]) == [Translation(text)]
+    assert list(translator.stream(text)) == []
+
+
+def test_no_texts_give_no_translations(translator: Translator) -> None:
+    assert translator.translate([]) == []
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe", "unigram", "byte_bpe"])
+@pytest.mark.parametrize("width", [1, 3])
+def test_what_streams_is_what_translate_gives(kind: str, width: int) -> None:
+    translator, options = make(kind), asked(beam_size=width)
+    for text in [*lines(4), "Hello. Where is the cat? Good morning, Anna! ", "the cat\nthe dog", "xyz"]:
+        stretches = list(translator.stream(text, options))
+        assert "".join(stretches) == translator.translate([text], options)[0].text
+        assert all(stretches)
+
+
+def test_greedy_streams_word_by_word(translator: Translator) -> None:
+    texts = [t for t in lines(12) if len(translator.translate([t], asked(beam_size=1))[0].text.split()) > 3]
+    assert texts
+    for text in texts:
+        for stretch in translator.stream(text, asked(beam_size=1)):
+            assert len(stretch.split()) <= 3  # more only where punctuation joins
+
+
+def test_the_stream_returns_the_whole_translation(translator: Translator) -> None:
+    def exhausted() -> Iterator[str]:
+        returned.append((yield from translator.stream(SOURCES[0])))
+
+    returned: list[Translation] = []
+    assert "".join(exhausted()) == returned[0].text
+    assert returned == translator.translate([SOURCES[0]])
+
+
+def test_scores_and_tokens_go_together(translator: Translator) -> None:
+    options = asked(beam_size=4, n_best=4)
+    for translation in translator.translate([*lines(5), "the cat . Where is it ? Anna"], options):
+        others = translation.alternatives
+        assert len(others) == 3
+        for t in (translation, *others):
+            assert len(t.tokens) == len(t.token_log_probs)
+            assert t.log_prob == pytest.approx(sum(t.token_log_probs), abs=1e-4)
+        complete = [t.score for t in (translation, *others) if "truncated" not in t.flags]
+        assert complete == sorted(complete, reverse=True)
+
+
+def test_the_score_of_a_translation_is_what_score_says_of_it(translator: Translator) -> None:
+    options, compared = asked(beam_size=4, split="never"), 0
+    for translation in translator.translate(lines(20), options):
+        tokenizer = translator.tokenizers.target
+        if "truncated" in translation.flags or not translation.text:
+            continue
+        if tuple(tokenizer.tokens([*tokenizer.encode(translation.text), tokenizer.end])) != translation.tokens:
+            continue  # this text has a shorter way to be written
+        (scored,) = translator.score([translation.source], [translation.text], options)
+        assert scored.log_prob == pytest.approx(translation.log_prob, abs=1e-4)
+        assert scored.score == pytest.approx(translation.score, abs=1e-4)
+        assert scored.tokens == translation.tokens
+        compared += 1
+    assert compared
+
+
+def test_several_sentences_are_translated_each_by_itself_and_joined(translator: Translator) -> None:
+    one, two = "Where is the cat ?", "The dog is old ."
+    (joined,) = translator.translate([f" {one}  {two} "])
+    first, second = translator.translate([one, two])
+    assert joined.text == f"{first.text} {second.text}".strip()
+    assert joined.flags[0] == "split"
+    assert joined.tokens == first.tokens + second.tokens
+    assert joined.score == pytest.approx(first.score + second.score, abs=1e-4)
+    assert "split" not in translator.translate([f"{one} {two}"], asked(split="long"))[0].flags
+
+
+def test_alternatives_of_several_sentences_are_the_best_combinations(translator: Translator) -> None:
+    one, two = "Where is the cat ?", "The dog is old ."
+    options = asked(beam_size=3, n_best=3)
+    (joined,) = translator.translate([f"{one} {two}"], options)
+    first, second = ([t, *t.alternatives] for t in translator.translate([one, two], options))
+    combinations = sorted((a.score + b.score for a in first for b in second), reverse=True)[:3]
+    assert [joined.score, *(t.score for t in joined.alternatives)] == pytest.approx(combinations, abs=1e-4)
+
+
+@pytest.mark.parametrize("split", ["sentence", "long"])
+def test_nothing_of_a_text_that_is_too_long_is_left_out(translator: Translator, split: str) -> None:
+    text = "the red cat sees the old dog , and the bread is old . " * 20
+    options = asked(beam_size=1, split=split, max_source_tokens=8)  # pyright: ignore[reportArgumentType]
+    (translation,) = translator.translate([text], options)
+    assert translation.flags[:2] == ("broken", "split")
+    assert len(translator.translate([text], asked(beam_size=1))[0].tokens) > 20
+
+
+def test_every_token_of_a_long_text_is_given_to_the_model(translator: Translator) -> None:
+    from dragoman.decoding.lines import read_lines
+
+    text = "the red cat sees the old dog , and the bread is old . " * 20 + "good" * 50
+    tokenizer = translator.tokenizers.source
+    (line,) = read_lines([text], tokenizer, 8, "long")
+    assert [token for piece in line.pieces for token in piece] == tokenizer.encode(text)
+    assert max(map(len, line.pieces)) <= 8
+
+
+def test_a_text_that_is_too_long_and_may_not_be_split_is_refused_by_number(translator: Translator) -> None:
+    with pytest.raises(DecodeError, match="text 2 has 16 tokens, but the model is given at most 8"):
+        translator.translate(["cat", "the cat " * 8], asked(split="never", max_source_tokens=8))
+
+
+def test_learned_positions_bound_what_is_read_and_written() -> None:
+    translator = make(positions="learned", max_positions=16)
+    (translation,) = translator.translate(["the cat " * 30], asked(beam_size=2, split="long"))
+    assert "broken" in translation.flags
+    with pytest.raises(DecodeError, match="at most 16"):
+        translator.translate(["the cat"], asked(minimum_length=16))
+    with pytest.raises(DecodeError, match="positions for 14"):
+        translator.score(["the cat " * 8], ["il gatto"])
+
+
+def test_what_never_ends_is_bounded_and_said(translator: Translator) -> None:
+    with torch.inference_mode():
+        never = make()
+        row = never.model.output
+        row[never.tokenizers.target.end] = 0
+        row[5] = row[6] = 0
+    options = asked(beam_size=1, minimum_length=500)
+    (translation,) = translator.translate(["the cat"], options)
+    assert len(translation.tokens) == 501
+    assert "repetition" in translation.flags
+    (short,) = translator.translate(["the cat"], asked(beam_size=1, length_ratio=0.0, length_extra=1))
+    assert len(short.tokens) == 1
+    assert ("truncated" in short.flags) == (short.tokens != ("[EOS]",))
+
+
+def test_loops_are_counted_for_runs_of_any_length() -> None:
+    assert [most_loops(tokens) for tokens in ([], [1], [1, 2], [1, 1, 1], [9, 1, 2, 1, 2, 1, 2, 1])] == [0, 1, 1, 3, 3]
+    assert not repeats([1] * 6, [2] * 6)
+    assert repeats([1] * 3, [2] * 6)
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe"])
+def test_special_symbols_are_never_written_and_unknown_ones_only_if_allowed(kind: str) -> None:
+    translator = make(kind)
+    target = translator.tokenizers.target
+    with torch.no_grad():  # a model that would write little else
+        for symbol in (target.padding, target.start, target.unknown):
+            translator.model.output[symbol] *= 10
+    names = {target.tokens([i])[0] for i in (target.padding, target.start, target.unknown)}
+    found = translator.translate(lines(12))
+    assert not names & {token for t in found for token in t.tokens}
+    allowed = translator.translate(lines(12), asked(allow_unknown=True))
+    assert names & {token for t in allowed for token in t.tokens} == {target.tokens([target.unknown])[0]}
+
+
+def test_output_is_one_line_whatever_the_model_writes(speller: Translator) -> None:
+    target = speller.tokenizers.target
+    with torch.no_grad():
+        breaks = [b for text in "\n\r\0\x0b\x85\u2028" for b in target.encode(text)]
+        favoured = Translator(stored("bpe"), "cpu", "float32")
+        favoured.model.output[breaks] *= 8
+    found = favoured.translate(lines(12), asked(beam_size=1))
+    assert not set("".join(t.text for t in found)) & set("\0\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
+    assert any("cleaned" in t.flags for t in found)
+
+
+def test_every_translation_begins_with_the_prefix(translator: Translator) -> None:
+    options = asked(prefix="il gatto", beam_size=2)
+    for translation in translator.translate([*lines(5), "The cat . The dog ."], options):
+        assert translation.text.startswith("il gatto")
+        assert translation.text.count("il gatto") >= 1
+    with pytest.raises(DecodeError, match="vocabulary does not: zebra"):
+        translator.translate(["the cat"], asked(prefix="il zebra"))
+    with pytest.raises(DecodeError, match="prefix repeats a run of 1 tokens"):
+        translator.translate(["the cat"], asked(prefix="il il", no_repeat_ngram=1))
+
+
+def test_no_run_of_tokens_comes_twice(translator: Translator) -> None:
+    for translation in translator.translate(lines(10), asked(no_repeat_ngram=2, minimum_length=10)):
+        pairs = list(zip(translation.tokens, translation.tokens[1:], strict=False))
+        assert len(set(pairs)) == len(pairs)
+
+
+def test_unknown_words_are_named(translator: Translator) -> None:
+    (translation,) = translator.translate(["the zebra sees Anna ."])
+    assert translation.unknown_words == ("zebra",)
+
+
+def test_options_of_the_model_folder_are_used_and_checked(translator: Translator) -> None:
+    assert translator.options == asked(beam_size=3)
+    with pytest.raises(
+        ConfigError, match=r"generation_config\.json: unknown setting beem_size; did you mean beam_size"
+    ):
+        Translator(stored()._replace(generation={"beem_size": 3}))
+
+
+def test_wrong_requests_are_refused_in_words(translator: Translator) -> None:
+    with pytest.raises(DecodeError, match="put it in a list"):
+        translator.translate("the cat")
+    with pytest.raises(DecodeError, match="given 2 and 1"):
+        translator.score(["a", "b"], ["c"])
+    with pytest.raises(DecodeError, match="target 1 is blank"):
+        translator.score(["the cat"], [" "])
+
+
+def test_progress_counts_lines() -> None:
+    class Counting(Silent):
+        total = done = 0
+
+        def track(self, label: str, total: int | None = None, unit: str = ""):
+            self.total = total or 0
+            return self
+
+        def __enter__(self):
+            return self.advance
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def advance(self, count: int = 1, **facts: str) -> None:
+            self.done += count
+
+    progress = Counting()
+    make().translate(["the cat", "", "The dog . The cat ."], asked(beam_size=1), progress)
+    assert (progress.total, progress.done) == (3, 3)
+
+
+def test_a_model_folder_is_loaded_and_translates_the_same(translator: Translator, tmp_path: Path) -> None:
+    model = stored()
+    save_model(tmp_path / "m", model.model, model.tokenizers, model.languages, model.generation)
+    found = translate(tmp_path / "m", SOURCES, device="cpu", precision="float32")
+    assert [t.text for t in found] == [t.text for t in translator.translate(SOURCES)]
+
+
+def test_bf16_leaves_the_model_it_was_given_alone() -> None:
+    model = stored()
+    translator = Translator(model, "cpu", "bf16")
+    assert len(translator.translate(SOURCES)) == len(SOURCES)
+    assert next(model.model.parameters()).dtype == torch.float32
+
+
+def test_every_option_is_documented() -> None:
+    assert issubclass(SearchOptions, Settings)
+    assert all(field.description for field in SearchOptions.model_fields.values())
