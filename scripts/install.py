@@ -20,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
 PATIENCE_SECONDS = 3
+IMPATIENT = ["--timeout", "15", "--retries", "1"]
 CONSTRAINTS = ["-c", str(ROOT / "constraints.txt")]
 
 
@@ -47,13 +48,15 @@ def create(environment: Path) -> Path:
 
 
 def install_torch(python: Path) -> None:
-    """PyTorch from the index that fits the machine, else from wherever pip finds it."""
+    """PyTorch from the index that was named or fits the machine, else from wherever pip finds it."""
     index = torch_index()
     if index:
         say(f"installing PyTorch from {index}")
         # Alone: an index of PyTorch holds few versions of what PyTorch needs. The rest comes with Dragoman.
-        if pip(python, *CONSTRAINTS, "--no-deps", "--index-url", index, "torch"):
+        if pip(python, *CONSTRAINTS, *IMPATIENT, "--no-deps", "--index-url", index, "torch"):
             return
+        if index != CPU_WHEELS:
+            sys.exit(f"TORCH_INDEX={index} did not serve PyTorch: pip's own message stands above")
         say(f"{index} did not serve it")
     say("installing PyTorch from where pip finds it")
     if not pip(python, *CONSTRAINTS, "torch"):

@@ -58,11 +58,8 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     prepare_data(DataSettings(path=str(text), dev_size=6, test_size=6), folder / "data")
     settings = TokenizerSettings.model_validate({"kind": "word", "minimum_frequency": 1})
     tokenizers = train_tokenizers(lambda: iter(pairs), settings)
-    config = ModelConfig.model_validate(
-        {
-            **{"size": "tiny", "d_model": 16, "heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1},
-            **{"source_vocabulary": tokenizers.source.size, "target_vocabulary": tokenizers.target.size},
-        }
-    )
+    sizes = {"size": "tiny", "d_model": 16, "heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
+    vocabularies = {"source_vocabulary": tokenizers.source.size, "target_vocabulary": tokenizers.target.size}
+    config = ModelConfig.model_validate({**sizes, **vocabularies})
     save_model(folder / "best", build_model(config, seed=3), tokenizers, Languages("en", "it"))
     return folder

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.decoding import SearchOptions, Translation
-from dragoman.errors import DataError
+from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.evaluate import Evaluation, compare, describe, evaluate, write_scores
 from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.evaluating.references import ReferenceSet, read_references
@@ -124,10 +124,10 @@ def test_a_translator_and_the_file_of_its_translations_score_the_same(test_set, 
 
 
 def test_the_table_of_scores_has_interval_and_signature(test_set, tmp_path):
-    first, *_ = rows = evaluate(write(tmp_path / "output.it", TARGETS), test_set, samples=20).rows()
+    rows = evaluate(write(tmp_path / "output.it", TARGETS), test_set, samples=20).rows()
     assert [row[0] for row in rows] == ["BLEU", "chrF2", "TER"]
-    assert first[1:3] == ("100.0", "100.0 to 100.0")
-    assert "bs:20" in first[3]
+    assert rows[1][1:3] == ("100.0", "100.0 to 100.0")
+    assert "bs:20" in rows[1][3]
 
 
 def test_the_options_reach_the_translator_and_are_its_own_where_none_are_given(test_set):
@@ -135,6 +135,13 @@ def test_the_options_reach_the_translator_and_are_its_own_where_none_are_given(t
     evaluate(translator, test_set, options=SearchOptions(beam_size=3), samples=0)
     evaluate(translator, test_set, samples=0)
     assert [options.beam_size for options in translator.asked] == [3, 1]
+
+
+def test_an_unknown_metric_is_refused_before_anything_is_translated(test_set):
+    translator = Dictionary({})
+    with pytest.raises(ConfigError, match="'comet' is no metric"):
+        evaluate(translator, test_set, metrics=["bleu", "comet"])
+    assert not translator.asked
 
 
 def test_faults_in_plain_sight_are_counted(test_set):

@@ -3,6 +3,7 @@
 import copy
 import json
 import logging
+import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -60,7 +61,7 @@ def tokenizers() -> dict[str, Tokenizer]:
 
 
 def train(kind: str, texts: list[str] = TEXTS, **settings: Any) -> Tokenizer:
-    return train_tokenizer(texts, TokenizerSettings(kind=kind, **settings))
+    return train_tokenizer(texts, TokenizerSettings.model_validate({"kind": kind, **settings}))
 
 
 def hard(test: Callable[[Any, str], None]) -> Callable[[Any, str], None]:
@@ -477,6 +478,7 @@ def test_spacy_cuts_words_by_the_rules_of_the_language(tmp_path):
     assert tokenizer.decode(tokenizer.encode("L'uomo dell'acqua.")) == "L'uomo dell'acqua."
     tokenizer.save(tmp_path / "tokenizer.json")
     assert Tokenizer.load(tmp_path / "tokenizer.json").encode(text) == tokenizer.encode(text)
+    assert tokenizer.encode_batch(["", " ", "uomo"])[:2] == [[], []]
     with pytest.raises(ConfigError, match="no rules for the language 'qq'"):
         train_tokenizer(["a"], settings, language="qq")
     with pytest.raises(TokenizerError, match="surrogate"):
@@ -487,7 +489,7 @@ def test_spacy_needs_a_language_and_its_extra(monkeypatch):
     settings = TokenizerSettings(kind="spacy")
     with pytest.raises(ConfigError, match="needs to know the language"):
         train_tokenizer(["a"], settings)
-    monkeypatch.setitem(__import__("sys").modules, "spacy", None)
+    monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(MissingExtra, match=r"dragoman\[spacy\]"):
         train_tokenizer(["a"], settings, language="xx-not-cached")
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dragoman.evaluating.evaluate import evaluate as evaluate
     from dragoman.evaluating.speed import benchmark as benchmark
     from dragoman.recipe.doctor import doctor as doctor
+    from dragoman.recipe.fine_tune import fine_tune as fine_tune
     from dragoman.recipe.recipe import Recipe as Recipe
     from dragoman.recipe.run import train as train
     from dragoman.store import load_model as load_model
@@ -31,6 +32,7 @@ _HOMES = {
     "benchmark": "evaluating.speed",
     "doctor": "recipe.doctor",
     "evaluate": "evaluating.evaluate",
+    "fine_tune": "recipe.fine_tune",
     "load_model": "store",
     "prepare_data": "data.prepare",
     "train": "recipe.run",

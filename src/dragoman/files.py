@@ -14,10 +14,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeGuard
 
 from dragoman.errors import CheckpointError, DataError, DiskFull, FolderInUse
 
 MANIFEST = "manifest.json"
+_BEFORE = ".before.partial"  # ends the name of a folder that makes way for another
 
 
 def write_file(path: Path | str, content: str | bytes) -> None:
@@ -35,7 +37,8 @@ def write_file(path: Path | str, content: str | bytes) -> None:
 def new_folder(path: Path | str, replace: bool = False) -> Iterator[Path]:
     """A folder to fill; it appears at `path`, complete, when the block ends, and not at all when the block raises.
 
-    With `replace`, a folder that stands there makes way in that moment, and is deleted after.
+    With `replace`, a folder that stands there makes way in that moment, and is deleted after. No system can exchange two
+    folders at once everywhere, so between the two renames stands neither: `remove_partial` then brings the old one back.
 
     Raises:
         DataError: something stands at `path` already.
@@ -53,19 +56,32 @@ def new_folder(path: Path | str, replace: bool = False) -> Iterator[Path]:
         for file in sorted(aside.rglob("*")):
             _flush(file)
         _flush(aside)
-        before = path.with_name(f".{path.name}.{os.getpid()}.before.partial")
+        before = path.with_name(f".{path.name}.{os.getpid()}{_BEFORE}")
         if path.exists():
             remove(before)
             os.replace(path, before)
-        os.replace(aside, path)
+        try:
+            os.replace(aside, path)
+        except BaseException:
+            _bring_back(before)
+            raise
         _flush(path.parent)
         remove(before)
 
 
 def remove_partial(folder: Path | str) -> None:
-    """Clears what killed processes left aside in `folder`. Call it under the folder's lock."""
+    """Clears what killed processes left aside in `folder`, and brings back what only made way. Call it under the lock."""
     for leftover in Path(folder).glob(".*.partial"):
+        if leftover.name.endswith(_BEFORE):
+            _bring_back(leftover)
         remove(leftover)
+
+
+def _bring_back(before: Path) -> None:
+    """A folder that made way takes its place again, if nothing stands there."""
+    name = before.name.removeprefix(".").removesuffix(_BEFORE).rpartition(".")[0]  # .NAME.PROCESS.before.partial
+    if before.exists() and not before.with_name(name).exists():
+        os.replace(before, before.with_name(name))
 
 
 def remove(path: Path) -> None:
@@ -150,7 +166,7 @@ def verify_manifest(folder: Path | str) -> None:
     """
     folder = Path(folder)
     listed = read_json(folder / MANIFEST)
-    if not isinstance(listed, dict) or not isinstance(listed.get("files"), dict):
+    if not _is_manifest(listed):
         raise CheckpointError(f"{folder / MANIFEST} is not a manifest")
     present = set(_contents(folder))
     for name, facts in listed["files"].items():
@@ -165,6 +181,11 @@ def verify_manifest(folder: Path | str) -> None:
             raise CheckpointError(f"{folder / name} is damaged: its SHA-256 is not the one in {MANIFEST}")
     if extra := sorted(present - set(listed["files"])):
         raise CheckpointError(f"{folder / extra[0]} is not listed in {MANIFEST}: it does not belong here")
+
+
+def _is_manifest(listed: object) -> TypeGuard[dict[str, dict[str, dict[str, object]]]]:
+    files = listed.get("files") if isinstance(listed, dict) else None
+    return isinstance(files, dict) and all(isinstance(facts, dict) for facts in files.values())
 
 
 def free_name(folder: Path | str) -> Path:

@@ -187,15 +187,16 @@ def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
 
 
 def read_weights(path: Path, expected: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
-    """Reads safetensors; with `expected`, names and shapes are checked before any data is read.
+    """Reads safetensors; with `expected`, names, shapes and types are checked before any data is read.
 
     Raises:
-        CheckpointError: naming the first tensor that is missing, unknown, of another shape or not finite.
+        CheckpointError: naming the first tensor that is missing, unknown, of another shape or type, or not finite.
     """
     try:
         with safe_open(path, framework="pt") as file:
             if expected is not None:
-                _check_tensors(path, {name: file.get_slice(name).get_shape() for name in file.keys()}, expected)  # noqa: SIM118
+                slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+                _check_tensors(path, slices, expected)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path} is not a readable safetensors file: {error}") from None
@@ -212,16 +213,17 @@ def default_card(languages: Languages, config: ModelConfig) -> str:
     )
 
 
-def _check_tensors(path: Path, shapes: Mapping[str, list[int]], expected: Mapping[str, Tensor]) -> None:
-    if missing := sorted(expected.keys() - shapes.keys()):
+def _check_tensors(path: Path, found: Mapping[str, Any], expected: Mapping[str, Tensor]) -> None:
+    if missing := sorted(expected.keys() - found.keys()):
         raise CheckpointError(f"{path}: tensor {missing[0]} is missing")
-    if extra := sorted(shapes.keys() - expected.keys()):
+    if extra := sorted(found.keys() - expected.keys()):
         raise CheckpointError(f"{path}: tensor {extra[0]} does not belong to this architecture")
     for name, tensor in expected.items():
-        if list(tensor.shape) != shapes[name]:
-            raise CheckpointError(
-                f"{path}: {name} has shape {shapes[name]}, but this architecture has {list(tensor.shape)}"
-            )
+        shape, kind = found[name].get_shape(), found[name].get_dtype()
+        if list(tensor.shape) != shape:
+            raise CheckpointError(f"{path}: {name} has shape {shape}, but this architecture has {list(tensor.shape)}")
+        if kind != "F32":
+            raise CheckpointError(f"{path}: {name} is of type {kind}, but weights are F32")
 
 
 def _check_vocabularies(folder: Path, config: ModelConfig, tokenizers: Tokenizers) -> None:

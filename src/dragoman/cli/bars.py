@@ -28,15 +28,15 @@ class Bars:
         """See `dragoman.progress.Progress`."""
         inner = self._drawing is not None
         with self._drawn() as drawing:
-            count = Count(total, unit)
-            bar = drawing.add_task(label, total=total, count=count)
+            state = Count(total, unit)
+            bar = drawing.add_task(label, total=total, state=state)
 
-            def advance(units: int = 1, **facts: str) -> None:
-                count.add(units, facts)
-                drawing.update(bar, advance=units)
+            def advance(count: int = 1, **facts: str) -> None:
+                state.add(count, facts)
+                drawing.update(bar, advance=count)
 
             yield advance
-            count.stop()
+            state.stop()
             if inner:
                 drawing.remove_task(bar)
 
@@ -66,27 +66,27 @@ class Lines:
     @contextmanager
     def track(self, label: str, total: int | None = None, unit: str = "") -> Iterator[Advance]:
         """See `dragoman.progress.Progress`."""
-        count = Count(total, unit)
+        state = Count(total, unit)
         last = time.monotonic()
 
-        def advance(units: int = 1, **facts: str) -> None:
+        def advance(count: int = 1, **facts: str) -> None:
             nonlocal last
-            count.add(units, facts)
+            state.add(count, facts)
             if time.monotonic() - last >= self._seconds_between:
                 last = time.monotonic()
-                self._say(label, count)
+                self._say(label, state)
 
         self._depth += 1
         try:
             yield advance
         finally:
             self._depth -= 1
-        count.stop()
+        state.stop()
         if self._depth == 0:
-            self._say(label, count)
+            self._say(label, state)
 
-    def _say(self, label: str, count: "Count") -> None:
-        self._console.print(f"{label}: {count}", markup=False, highlight=False, soft_wrap=True)
+    def _say(self, label: str, state: "Count") -> None:
+        self._console.print(f"{label}: {state}", markup=False, highlight=False, soft_wrap=True)
 
 
 class Count:
@@ -101,13 +101,13 @@ class Count:
         self._stopped: float | None = None
         self._lately: deque[tuple[float, int]] = deque()
 
-    def add(self, units: int, facts: dict[str, str]) -> None:
-        self._done += units
+    def add(self, count: int, facts: dict[str, str]) -> None:
+        self._done += count
         self._facts.update(facts)
         now = time.monotonic()
         if not self._lately or now - self._lately[-1][0] >= 1:
             self._lately.append((now, self._done))
-        while now - self._lately[0][0] > SECONDS_OF_RATE:
+        while len(self._lately) > 2 and now - self._lately[0][0] > SECONDS_OF_RATE:
             self._lately.popleft()
 
     def stop(self) -> None:
@@ -141,7 +141,7 @@ class Told(ProgressColumn):
     """The words beside a bar."""
 
     def render(self, task: Task) -> Text:
-        return Text(str(task.fields.get("count", "")), overflow="ellipsis", no_wrap=True)
+        return Text(str(task.fields["state"]), overflow="ellipsis", no_wrap=True)
 
 
 def duration(seconds: float) -> str:

@@ -35,12 +35,13 @@ def train_tokenizer(
     tokenizers = train_tokenizers(text.pairs, settings, screen.progress, text.languages)
     with new_folder(folder) as aside:
         tokenizers.save(aside)
-    sides = {"both": tokenizers.source} if tokenizers.joint else tokenizers._asdict()
-    examples = dict(zip(("source", "target"), next(text.pairs()), strict=True))
-    examples["both"] = examples["source"]
+    source, target = next(text.pairs())
+    sides = {"source": (tokenizers.source, source), "target": (tokenizers.target, target)}
+    if tokenizers.joint:
+        sides = {"both": sides["source"]}
     rows = [
-        (side, f"{tokenizer.size:,}", " ".join(tokenizer.tokens(tokenizer.encode(examples[side]))))
-        for side, tokenizer in sides.items()
+        (side, f"{tokenizer.size:,}", " ".join(tokenizer.tokens(tokenizer.encode(example))))
+        for side, (tokenizer, example) in sides.items()
     ]
     screen.show(console.table(["side", "tokens", "the first sentence in tokens"], rows))
     screen.note(f"the tokenizer is in {folder}")

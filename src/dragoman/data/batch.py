@@ -1,6 +1,6 @@
 """The parts of one training step: sentences as ids, laid end to end without any padding."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Int
@@ -50,5 +50,5 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on `device`."""
-        parts = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Batch(**{name: part if part is None else part.to(device) for name, part in parts.items()})
+        moved = {name: part.to(device) for name, part in vars(self).items() if part is not None}
+        return replace(self, **moved)

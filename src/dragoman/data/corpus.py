@@ -263,15 +263,20 @@ def _map(path: Path, dtype: np.dtype, count: int) -> NDArray:
 
 
 def _read_pairs(path: Path) -> Iterator[tuple[str, str]]:
-    with open(path, encoding="utf-8", newline="\n") as lines:
+    with open(path, "rb") as lines:
         for number, line in enumerate(lines, 1):
-            try:
-                source, target = json.loads(line)
-            except (ValueError, TypeError):
-                source = target = None
-            if not isinstance(source, str) or not isinstance(target, str):
-                raise DataError(f"{path}:{number} is not a JSON list of source and target; prepare the data again")
-            yield source, target
+            match _parsed(line):
+                case [str(source), str(target)]:
+                    yield source, target
+                case _:
+                    raise DataError(f"{path}:{number} is not a JSON list of source and target; prepare the data again")
+
+
+def _parsed(line: bytes) -> object:
+    try:
+        return json.loads(line.decode())
+    except (ValueError, RecursionError):
+        return None
 
 
 def _count_lines(path: Path) -> int:

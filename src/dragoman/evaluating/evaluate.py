@@ -18,7 +18,7 @@ from dragoman.data.columns import UNKNOWN_LANGUAGE
 from dragoman.data.lines import read_lines
 from dragoman.decoding import SearchOptions, Translation, Translator
 from dragoman.errors import DataError
-from dragoman.evaluating.metrics import METRICS, SAMPLES, SEED, Score, score
+from dragoman.evaluating.metrics import METRICS, SAMPLES, SEED, Score, build_metric, score
 from dragoman.evaluating.references import ReferenceSet, read_references
 from dragoman.evaluating.significance import Comparison, compare_outputs
 from dragoman.files import write_json
@@ -128,6 +128,8 @@ def evaluate(
         ConfigError: an unknown metric or tokenizer.
     """
     test = test if isinstance(test, ReferenceSet) else read_references(test, references)
+    for metric in metrics:
+        build_metric(metric, tokenizer=tokenizer)  # refused now, not after all is translated
     if isinstance(system, str | Path) and not Path(system).is_dir():
         output = _Output(read_hypotheses(Path(system), test), "translations read from a file")
     elif isinstance(system, str | Path):

@@ -32,7 +32,7 @@ ALONE = 100
 """Texts that are translated alone, each round: over three rounds enough for a 99th percentile."""
 LIMIT = 500
 WARM_UP = 8
-HEADINGS = ("model", "search", "batch", "tokens/s", "from to", "sentences/s", "p50 ms", "p95 ms", "p99 ms")
+HEADINGS = ("model", "search", "batch", "tokens/s", "range", "sentences/s", "p50 ms", "p95 ms", "p99 ms")
 
 
 class Translates(Protocol):

@@ -55,7 +55,7 @@ class Cache:
         self.memory = memory
         self.keys: list[Tensor | None] = [None] * layers
         self.values: list[Tensor | None] = [None] * layers
-        self.lengths: Int[Tensor, "R"] = torch.zeros(rows, dtype=torch.int64, device=device)
+        self.lengths: Int[Tensor, R] = torch.zeros(rows, dtype=torch.int64, device=device)
         self._filled = 0  # at least the longest length, known without asking the device
 
     @property

@@ -73,13 +73,13 @@ class _Drop(torch.autograd.Function):
     """Keeps one byte an element for the way back. A byte becomes a factor faster than a boolean does."""
 
     @staticmethod
-    def forward(ctx, x, keep, rate):  # noqa: ANN001, ANN205
+    def forward(ctx, x, keep, rate):
         ctx.save_for_backward(keep)
         ctx.scale = 1.0 / (1.0 - rate)
         return keep.view(torch.uint8).to(x.dtype).mul_(ctx.scale).mul_(x)
 
     @staticmethod
-    def backward(ctx, gradient):  # noqa: ANN001, ANN205
+    def backward(ctx, gradient):
         (keep,) = ctx.saved_tensors
         return keep.view(torch.uint8).to(gradient.dtype).mul_(ctx.scale).mul_(gradient), None, None
 

@@ -44,7 +44,7 @@ class _RMSNorm(torch.autograd.Function):
     """Equal to `F.rms_norm`, whose pieces on a CPU take twice as long (benchmarks/norms.py); sums are in float32 at least."""
 
     @staticmethod
-    def forward(ctx, x, weight, epsilon):  # noqa: ANN001, ANN205
+    def forward(ctx, x, weight, epsilon):
         exact = torch.promote_types(x.dtype, torch.float32)
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=exact)
         scale = (length.square() / x.size(-1) + epsilon).rsqrt().to(x.dtype)
@@ -53,7 +53,7 @@ class _RMSNorm(torch.autograd.Function):
         return unit * weight
 
     @staticmethod
-    def backward(ctx, gradient):  # noqa: ANN001, ANN205
+    def backward(ctx, gradient):
         unit, scale, weight = ctx.saved_tensors
         of_unit = gradient * weight
         along = torch.linalg.vecdot(of_unit, unit).unsqueeze(-1) / unit.size(-1)

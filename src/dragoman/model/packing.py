@@ -27,8 +27,8 @@ class Packing:
         offsets = lengths.cumsum(0) - lengths
         device = lengths.device
         sentence = torch.repeat_interleave(torch.arange(self.sentences, device=device), lengths, output_size=rows)
-        self.position: Int[Tensor, "N"] = torch.arange(rows, device=device) - offsets[sentence]
-        self._slot: Int[Tensor, "N"] = sentence * longest + self.position  # each row's place in the padded (B * T)
+        self.position: Int[Tensor, N] = torch.arange(rows, device=device) - offsets[sentence]
+        self._slot: Int[Tensor, N] = sentence * longest + self.position  # each row's place in the padded (B * T)
 
     @classmethod
     def of(cls, lengths: Sequence[int] | Tensor, device: torch.device | str | None = None) -> "Packing":
@@ -59,12 +59,12 @@ class _Pad(torch.autograd.Function):
     """Rows to their slots. Its gradient is the other way round, and both are plain copies: no sums, so always the same bits."""
 
     @staticmethod
-    def forward(ctx, rows, slot, size):  # noqa: ANN001, ANN205
+    def forward(ctx, rows, slot, size):
         ctx.save_for_backward(slot)
         return rows.new_zeros((size, *rows.shape[1:])).index_copy_(0, slot, rows)
 
     @staticmethod
-    def backward(ctx, gradient):  # noqa: ANN001, ANN205
+    def backward(ctx, gradient):
         (slot,) = ctx.saved_tensors
         return gradient.index_select(0, slot), None, None
 
@@ -73,12 +73,12 @@ class _Unpad(torch.autograd.Function):
     """Slots to rows; the inverse of `_Pad`."""
 
     @staticmethod
-    def forward(ctx, padded, slot):  # noqa: ANN001, ANN205
+    def forward(ctx, padded, slot):
         ctx.save_for_backward(slot)
         ctx.size = padded.size(0)
         return padded.index_select(0, slot)
 
     @staticmethod
-    def backward(ctx, gradient):  # noqa: ANN001, ANN205
+    def backward(ctx, gradient):
         (slot,) = ctx.saved_tensors
         return gradient.new_zeros((ctx.size, *gradient.shape[1:])).index_copy_(0, slot, gradient), None

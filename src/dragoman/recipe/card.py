@@ -23,5 +23,5 @@ def model_card(recipe: Recipe, materials: Materials, state: TrainState, found: M
         f"{model.decoder_layers} layers, {parameters:,} weights) made with Dragoman {dragoman.__version__}.\n\n"
         f"Trained on {report.splits['train'].pairs:,} pairs of {report.inputs['train'].name}, "
         f"{state.step:,} steps, {state.tokens:,} tokens.\n\n{quality}\n"
-        f"    dragoman translate FOLDER \"…\"\n"
+        f'    dragoman translate FOLDER "…"\n'
     )

@@ -36,7 +36,7 @@ class Journal:
                 for name, value in facts.items():
                     if isinstance(value, int | float):
                         tracker(step, name, float(value))
-            except Exception as error:  # noqa: BLE001 (a tracker is not ours, and must not cost a run)
+            except Exception as error:
                 log.warning("a tracker failed and is left out from here on: %s", error)
                 self._trackers.remove(tracker)
 

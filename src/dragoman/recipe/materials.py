@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ from dragoman.data.corpus import EncodedCorpus, encode_corpus
 from dragoman.data.prepare import prepare_data, read_split
 from dragoman.data.report import DataReport
 from dragoman.data.tokenizer import Tokenizers
-from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizer
+from dragoman.data.tokenizer_training import train_tokenizers
 from dragoman.errors import ConfigError
 from dragoman.files import new_folder
 from dragoman.progress import Progress
@@ -65,23 +64,10 @@ def find_tokenizers(folder: Path, data: Path, recipe: Recipe, languages: Languag
     if recipe.start is not None:
         tokenizers = load_model(recipe.start.model).tokenizers
     else:
-        tokenizers = train_tokenizers(data, recipe.tokenizer, languages, progress)
+        tokenizers = train_tokenizers(lambda: read_split(data, "train"), recipe.tokenizer, progress, languages)
     with new_folder(folder) as aside:
         tokenizers.save(aside)
     return tokenizers
-
-
-def train_tokenizers(data: Path, settings: TokenizerSettings, languages: Languages, progress: Progress) -> Tokenizers:
-    """One vocabulary for both sides, or one for each, from the training text of prepared data alone."""
-    if settings.joint:
-        texts = chain.from_iterable(read_split(data, "train"))
-        joint = train_tokenizer(texts, settings, progress)
-        return Tokenizers(joint, joint)
-    sides = (
-        train_tokenizer((pair[side] for pair in read_split(data, "train")), settings, progress, languages[side])
-        for side in (0, 1)
-    )
-    return Tokenizers(*sides)
 
 
 def training_batches(materials: Materials, recipe: Recipe) -> Batches:
@@ -108,5 +94,5 @@ def _training_pairs(data: Path, start: StartSettings | None) -> Iterator[tuple[s
             yield pair
 
 
-def _encoded(folder: Path, pairs, tokenizers: Tokenizers, progress: Progress) -> EncodedCorpus:  # noqa: ANN001
+def _encoded(folder: Path, pairs, tokenizers: Tokenizers, progress: Progress) -> EncodedCorpus:
     return EncodedCorpus.open(folder) if folder.exists() else encode_corpus(pairs(), tokenizers, folder, progress)

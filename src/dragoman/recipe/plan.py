@@ -13,6 +13,9 @@ from dragoman.recipe.recipe import Recipe
 from dragoman.training.schedule import noam_peak
 
 DEFAULT_MINUTES = 30.0
+FINE_TUNE_EPOCHS = 6.0
+FINE_TUNE_RATE = 0.25
+"""Of the rate that training from nothing takes: a finished model is to be moved, not shaken."""
 BEST_RATE = 2e-3, 256  # measured best at this width; wider models take less, in proportion to the root
 WARMUP_SHARE, LONGEST_WARMUP = 0.1, 4_000
 
@@ -35,9 +38,12 @@ class Plan(NamedTuple):
 
 
 def choose_sizes(plan: Plan, pairs: int) -> None:
-    """Vocabulary, model and batch from the number of training pairs."""
+    """Vocabulary, model and batch from the number of training pairs; a model that is fine-tuned has its own."""
     if pairs == 0:
         raise ConfigError("no pair is left to train on; the data report says why")
+    if plan.tables.get("start"):
+        plan.choose("batches", "batch_tokens", 1_024 if pairs < 100_000 else 2_048, f"for {pairs:,} training pairs")
+        return
     amount = f"for {pairs:,} training pairs"
     few = pairs < 60_000
     kind = plan.tables.get("tokenizer", {}).get("kind", "bpe")
@@ -55,7 +61,9 @@ def choose_architecture(plan: Plan, tokenizers: Tokenizers) -> None:
         size = getattr(tokenizers, side).size
         given = model.get(f"{side}_vocabulary")
         if given not in (None, size):
-            raise ConfigError(f"model.{side}_vocabulary is {given}, but the {side} tokenizer has {size} tokens; leave it out")
+            raise ConfigError(
+                f"model.{side}_vocabulary is {given}, but the {side} tokenizer has {size} tokens; leave it out"
+            )
         model[f"{side}_vocabulary"] = size
         plan.reasons[f"model.{side}_vocabulary"] = "from the tokenizer"
     joint = tokenizers.joint
@@ -88,12 +96,15 @@ def choose_steps(plan: Plan, steps: int, reason: str) -> None:
         plan.choose("train", "learning_rate", noam_peak(width, train["warmup_steps"]), "the paper's peak")
     else:
         rate, at_width = BEST_RATE
-        plan.choose("train", "learning_rate", float(f"{rate * (at_width / width) ** 0.5:.2g}"), f"for width {width}")
+        rate *= (at_width / width) ** 0.5 * (FINE_TUNE_RATE if plan.tables.get("start") else 1)
+        plan.choose("train", "learning_rate", float(f"{rate:.2g}"), f"for width {width}")
     plan.choose("train", "validate_every", max(1, steps // 10), "ten validations")
 
 
 def limits_given(plan: Plan) -> dict[str, pydantic.JsonValue]:
-    """Which of steps, epochs and minutes was asked for; none: half an hour."""
+    """Which of steps, epochs and minutes was asked for; by default half an hour, or some epochs of fine-tuning."""
     train = plan.tables.setdefault("train", {})
     given = {name: train[name] for name in ("steps", "epochs", "minutes") if train.get(name) is not None}
-    return given or {"minutes": DEFAULT_MINUTES}
+    if given:
+        return given
+    return {"epochs": FINE_TUNE_EPOCHS} if plan.tables.get("start") else {"minutes": DEFAULT_MINUTES}

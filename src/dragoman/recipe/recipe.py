@@ -10,6 +10,7 @@ import pydantic
 from dragoman.config import Settings, check, override, read
 from dragoman.data.batching import BatchSettings
 from dragoman.data.prepare import DataSettings
+from dragoman.data.readers import Address
 from dragoman.data.tokenizer_training import TokenizerSettings
 from dragoman.decoding.options import SearchOptions
 from dragoman.errors import ConfigError, DataError
@@ -54,14 +55,17 @@ class Source(NamedTuple):
     name: str
 
 
-def find_recipe(what: str | Path | Sequence[str | Path], overrides: Sequence[str] = ()) -> Source:
-    """A recipe file, the name of one in the library, or data itself (a file, two aligned files, a folder, `hub:…`).
+def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: Sequence[str] = ()) -> Source:
+    """A recipe, a recipe file, the name of one in the library, or data (a file, two aligned files, a folder, `hub:…`).
 
     Raises:
         ConfigError: no such recipe, or a setting in it that cannot be.
         DataError: no such file.
     """
-    source = _read(what)
+    if isinstance(what, Recipe):
+        source = Source(what.model_dump(mode="json", exclude_unset=True, exclude_none=True), "the recipe", "run")
+    else:
+        source = _read(what)
     source = source._replace(tables=override(source.tables, overrides))
     check(source.tables, source.origin, Recipe)
     return source
@@ -73,6 +77,12 @@ def library() -> list[str]:
     return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
 
 
+def name_of(data: Address) -> str:
+    """A name for a run from that of its data: `corpus.en-it.tsv.gz` gives `corpus`, `hub:a/books:en-it` gives `books`."""
+    first = Path(data if isinstance(data, str) else data[0])
+    return first.name.removeprefix("hub:").partition(":")[0].partition(".")[0] or "run"
+
+
 def _read(what: str | Path | Sequence[str | Path]) -> Source:
     if not isinstance(what, str | Path):
         paths = [str(path) for path in what]
@@ -80,7 +90,7 @@ def _read(what: str | Path | Sequence[str | Path]) -> Source:
             return _read(paths[0])
         if len(paths) != 2:
             raise ConfigError(f"train takes one recipe or data file, or two aligned files, but was given {len(paths)}")
-        return Source({"data": {"path": paths}}, "the command line", _stem(Path(paths[0])))
+        return Source({"data": {"path": paths}}, "the command line", name_of(paths))
     path = Path(what)
     if path.suffix == ".toml":
         return Source(_tables(path), str(path), path.stem)
@@ -92,7 +102,7 @@ def _read(what: str | Path | Sequence[str | Path]) -> Source:
             f"{what} does not exist: train takes a recipe (.toml), data (.tsv .csv .jsonl .parquet, two aligned files, a folder), "
             f"an earlier run, or one of the recipes {', '.join(library())}"
         )
-    return Source({"data": {"path": str(what)}}, "the command line", _stem(path))
+    return Source({"data": {"path": str(what)}}, "the command line", name_of(str(what)))
 
 
 def _tables(path: Path) -> dict[str, Any]:
@@ -106,11 +116,3 @@ def _tables(path: Path) -> dict[str, Any]:
 
 def _is_prefix(path: Path) -> bool:
     return path.name != "" and path.parent.is_dir() and any(path.parent.glob(f"{path.name}.*"))
-
-
-def _stem(path: Path) -> str:
-    """A name for a run from the name of its data: `corpus.en-it.tsv.gz` gives `corpus`."""
-    name = path.name.removeprefix("hub:").split(".")[0].split(":")[0]
-    return name or "run"
-
-

@@ -26,7 +26,6 @@ from dragoman import machine
 from dragoman.config import check, differences, override, parse, render
 from dragoman.decoding import SearchOptions
 from dragoman.errors import ConfigError, Diverged, Interrupted
-from dragoman.errors import ConfigError, Diverged, GateFailed, Interrupted
 from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
 from dragoman.files import free_name, lock, read_json, remove_partial, write_file, write_json
 from dragoman.progress import Progress, silent
@@ -34,9 +33,8 @@ from dragoman.recipe.curves import draw_curves
 from dragoman.recipe.materials import DATA, Materials, gather, prepare, training_batches
 from dragoman.recipe.plan import Plan, choose_architecture, choose_precision, choose_sizes, choose_steps, limits_given
 from dragoman.recipe.recipe import RECIPE, Recipe, find_recipe
-from dragoman.recipe.session import BEST, CHECKPOINTS, FINAL, OnDevice, Session, fresh_state
+from dragoman.recipe.session import BEST, CHECKPOINTS, OnDevice, Session, fresh_state
 from dragoman.store import StoredModel, load_model
-from dragoman.training.checkpoint import list_checkpoints
 from dragoman.training.loop import train_step
 from dragoman.training.settings import HARMLESS
 
@@ -57,7 +55,7 @@ class RunResult:
 
 
 def train(
-    what: str | Path | Sequence[str | Path] = "phrasebook",
+    what: Recipe | str | Path | Sequence[str | Path] = "phrasebook",
     *,
     overrides: Sequence[str] = (),
     name: str | None = None,
@@ -70,7 +68,7 @@ def train(
 ) -> RunResult:
     """Trains a model from a recipe, from data, or goes on with a run that was begun; then scores it on its test sets.
 
-    `what` is a recipe file, the name of one in the library, data (a file, two aligned files, a folder, `hub:…`), or a
+    `what` is a recipe, a recipe file, the name of one in the library, data (a file, two aligned files, a folder, `hub:…`), or a
     run folder. `overrides` are `dotted.key=value`. The run lies in `runs/name`; an unfinished one of that name is
     continued, unless `fresh` asks for a new name. `anyway` goes on although the machine is not the one it began on.
 
@@ -121,9 +119,15 @@ def score_run(folder: Path, progress: Progress = silent) -> tuple[Evaluation, ..
 
 
 def _place(
-    what: str | Path | Sequence[str | Path], overrides: Sequence[str], name: str | None, runs: Path, fresh: bool
+    what: Recipe | str | Path | Sequence[str | Path],
+    overrides: Sequence[str],
+    name: str | None,
+    runs: Path,
+    fresh: bool,
 ) -> tuple[Path, dict[str, Any] | None]:
     """The run's folder, and the tables asked for; None where an earlier run is named and goes on as it was."""
+    if isinstance(what, list | tuple) and len(what) == 1:
+        what = what[0]
     if isinstance(what, str | Path) and (Path(what) / RUN).is_file():
         before = _facts(Path(what))
         if not fresh:
@@ -175,7 +179,9 @@ def _refuse_changes(folder: Path, before: dict[str, Any], now: dict[str, Any]) -
     harmful = {key: values for key, values in changes.items() if key.removeprefix("train.") not in HARMLESS}
     if harmful:
         told = "; ".join(f"{key} was {_told(was)}, is {_told(value)}" for key, (was, value) in harmful.items())
-        raise ConfigError(f"{folder} was begun with other settings ({told}); use --fresh or another --name for a new run")
+        raise ConfigError(
+            f"{folder} was begun with other settings ({told}); use --fresh or another --name for a new run"
+        )
 
 
 def _told(value: Any) -> str:
@@ -197,14 +203,15 @@ def _settle(folder: Path, facts: dict[str, Any], device: str, progress: Progress
         kept = parse(path.read_text(encoding="utf-8"), str(path), Recipe)
         asked = check(facts["asked"], str(path), Recipe).train
         given = facts["asked"].get("train", {})
-        recipe = kept.but(train={**kept.train.model_dump(mode="json"), **{k: getattr(asked, k) for k in HARMLESS & given.keys()}})
+        recipe = kept.but(
+            train={**kept.train.model_dump(mode="json"), **{k: getattr(asked, k) for k in HARMLESS & given.keys()}}
+        )
         return recipe, gather(folder, recipe, prepare(folder, recipe, progress), progress)
     plan = Plan(override(facts["asked"], ()), {})
     report = prepare(folder, plan.recipe(), progress)
+    choose_sizes(plan, report.splits["train"].pairs)
     if plan.tables.get("start"):
         _take_over(plan)
-    else:
-        choose_sizes(plan, report.splits["train"].pairs)
     choose_precision(plan, device)
     materials = gather(folder, plan.recipe(), report, progress)
     choose_architecture(plan, materials.tokenizers)
@@ -233,6 +240,7 @@ def _steps(plan: Plan, materials: Materials, device: str, progress: Progress) ->
     """The limit that was asked for, in steps."""
     (limit, amount), *_ = limits_given(plan).items()
     amount = float(amount)  # pyright: ignore[reportArgumentType]
+    asked = "as asked for" if plan.tables["train"].get(limit) else "nothing else was asked for"
     if limit == "steps":
         return int(amount), "as asked for"
     trial = Plan(override(plan.tables, ()), {})
@@ -242,8 +250,7 @@ def _steps(plan: Plan, materials: Materials, device: str, progress: Progress) ->
         batches = training_batches(materials, recipe)
         whole = sum(len(batches.epoch(number)) for number in range(int(amount)))
         part = round((amount - int(amount)) * len(batches.epoch(int(amount)))) if amount % 1 else 0
-        return max(1, (whole + part) // recipe.train.accumulate), f"{amount:g} epochs"
-    asked = "as asked for" if plan.tables["train"].get("minutes") else "nothing else was asked for"
+        return max(1, (whole + part) // recipe.train.accumulate), f"{amount:g} epochs, {asked}"
     seconds = _seconds_a_step(recipe, materials, device, progress)
     steps = max(1, round(60 * amount * SHARE_OF_STEPS / seconds))
     return steps, f"{amount:g} minutes, {asked}, at {seconds:.3f} s a step in a trial"
@@ -280,5 +287,5 @@ def _picture(folder: Path) -> None:
     try:
         if path := draw_curves(folder):
             log.info("curves: %s", path)
-    except Exception as error:  # noqa: BLE001 (a picture must not cost a run)
+    except Exception as error:
         log.warning("the curves could not be drawn: %s", error)

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-
 from dragoman import machine
 from dragoman.data.batch import Batch
 from dragoman.data.batching import Batches
-from dragoman.errors import CheckpointError, Diverged, DiskFull, Interrupted
+from dragoman.errors import CheckpointError, DiskFull, Interrupted
 from dragoman.files import memory_bytes, write_json
 from dragoman.model import EncoderDecoder, LanguageModel, build_model
 from dragoman.progress import Advance, Progress
@@ -68,9 +67,7 @@ class Session:
         self.progress = progress
         self.model, self.state = fresh_state(recipe, device)
         self.identity = materials.identity
-        self.envelope = machine.envelope(
-            threads=machine.threads(), precision=recipe.train.precision, device=device
-        )
+        self.envelope = machine.envelope(threads=machine.threads(), precision=recipe.train.precision, device=device)
         self._resume(anyway)
         self.validation = Validation(recipe, materials, device) if materials.dev is not None else None
         self.journal = Journal(folder, self.state.step)
@@ -95,12 +92,12 @@ class Session:
                     Every(settings.save_every, settings.save_minutes, at_end=True), lambda state, report: self._save()
                 ),
             ]
-            run_steps(
-                self.model, batches, settings, self.state, chores, lambda: stop() or self._has_patience_ended()
-            )
+            run_steps(self.model, batches, settings, self.state, chores, lambda: stop() or self._has_patience_ended())
             if self.state.step < steps and not self._has_patience_ended():
                 self._save()
-                raise Interrupted(f"stopped at step {self.state.step:,} of {steps:,}; go on with: dragoman train {self.folder}")
+                raise Interrupted(
+                    f"stopped at step {self.state.step:,} of {steps:,}; go on with: dragoman train {self.folder}"
+                )
         self._finish()
         return self.state
 
@@ -144,7 +141,10 @@ class Session:
         advance(1, loss=f"{report.plain_loss:.2f}", tokens=f"{rate:,.0f}/s", **facts)
         if self.state.skipped_in_a_row:
             log.warning("step %d skipped: its gradient is not finite", report.step)
-            write_json(self.folder / DIVERGED, {"step": report.step, "pairs": [batch.pairs.tolist() for batch in report.batches]})
+            write_json(
+                self.folder / DIVERGED,
+                {"step": report.step, "pairs": [batch.pairs.tolist() for batch in report.batches]},
+            )
 
     def _validate(self, advance: Advance) -> None:
         if self.validation is None:

@@ -54,7 +54,9 @@ class Validation:
             self.model, self.materials.tokenizers, self.model.config, self.materials.languages, {}, Path("validation")
         )
         translator = Translator(stored, self.device, self.precision)
-        translations = [found.text for found in translator.translate([source for source, _ in self.pairs], self.options)]
+        translations = [
+            found.text for found in translator.translate([source for source, _ in self.pairs], self.options)
+        ]
         references = [target for _, target in self.pairs]
         scores = bleu_and_chrf(translations, [[reference] for reference in references], self.materials.languages.target)
         samples = [

@@ -74,7 +74,7 @@ def newest_checkpoint(folder: Path) -> Path | None:
             return path
         except CheckpointError as error:
             log.warning("%s; set aside as %s", error, set_aside(path).name)
-    if candidates:
+    if candidates or any(folder.glob("step-*")):  # or all were set aside before: the run is not one that never began
         raise CheckpointError(f"{folder} holds no undamaged checkpoint; start again with --fresh")
     return None
 

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from dragoman.data.batch import Batch
 from dragoman.errors import Diverged, OutOfMemory
 from dragoman.model import StepNoise
-from dragoman.training.optimiser import Masters
 from dragoman.training.loss import label_smoothed_loss
+from dragoman.training.optimiser import Masters
 from dragoman.training.schedule import learning_rate
 from dragoman.training.settings import TrainSettings
 from dragoman.training.state import TrainState

@@ -35,7 +35,7 @@ def label_smoothed_loss(
 
 class _ChunkedLoss(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, hidden, output, labels, smoothing, differentiate):  # noqa: ANN001, ANN205
+    def forward(ctx, hidden, output, labels, smoothing, differentiate):
         exact = torch.promote_types(hidden.dtype, torch.float32)
         sums = torch.zeros(2, dtype=exact, device=hidden.device)
         of_hidden = torch.empty_like(hidden) if differentiate else None
@@ -61,6 +61,6 @@ class _ChunkedLoss(torch.autograd.Function):
         return smoothed.clone(), plain
 
     @staticmethod
-    def backward(ctx, gradient, _of_plain):  # noqa: ANN001, ANN205
+    def backward(ctx, gradient, _of_plain):
         of_hidden, of_output = ctx.saved_tensors
         return of_hidden * gradient.to(of_hidden.dtype), of_output * gradient.to(of_output.dtype), None, None, None

@@ -11,8 +11,8 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ from dragoman.files import write_file
 
 TRAIN, DEV, TEST, NEW_PATTERNS = 50_000, 1_000, 1_000, 500
 HELD_OUT = 10  # one lexeme of a slot in so many goes to the test, one to the development set
+ENOUGH = 30  # times that training holds a lexeme; a test asks for SEEN_OFTEN_ENOUGH
 SEEN_OFTEN_ENOUGH = 20
 WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
@@ -70,12 +71,30 @@ def sentences(seed: int = 0) -> tuple[list[Sentence], list[Sentence], list[Sente
     known = [pattern for pattern in patterns() if not pattern.unseen]
     unseen = [pattern for pattern in patterns() if pattern.unseen]
     texts: set[str] = set()
-    train = deal([expand(pattern, seed, "train") for pattern in known], TRAIN, texts)
+    train = cover(known, seed, texts)
+    train += deal([expand(pattern, seed, "train") for pattern in known], TRAIN - len(train), texts)
     learned = _Learned(train)
     dev = deal([expand(pattern, seed, "dev") for pattern in known], DEV, texts, learned)
     test = deal([expand(pattern, seed, "test") for pattern in known], TEST, texts, learned)
     new = deal([expand(pattern, seed, None) for pattern in unseen], NEW_PATTERNS, texts, learned)
     return train, dev, test, new
+
+
+def cover(known: Sequence[Pattern], seed: int, texts: set[str]) -> list[Sentence]:
+    """Training sentences that hold every lexeme often enough, so that the even deal that follows need not."""
+    places: dict[Lexeme, list[tuple[Pattern, str]]] = {}
+    for pattern in known:
+        for name in pattern.slots:
+            for lexeme in fillers(pattern, name, seed, "train"):
+                places.setdefault(lexeme, []).append((pattern, name))
+    dealt: list[Sentence] = []
+    seen: Counter[Lexeme] = Counter()
+    for lexeme, fitting in places.items():
+        hands = [expand(pattern, seed, "train", {name: lexeme}) for pattern, name in fitting]
+        more = deal(hands, ENOUGH - seen[lexeme], texts)
+        seen.update(lexeme for sentence in more for lexeme in sentence.lexemes)
+        dealt += more
+    return dealt
 
 
 def write_phrasebook(folder: str | Path, seed: int = 0) -> Phrasebook:
@@ -124,10 +143,12 @@ class _Learned:
         return often and all(word in self.words for text in sentence.pair[:2] for word in words(text))
 
 
-def expand(pattern: Pattern, seed: int, part: str | None) -> Iterator[Sentence]:
-    """The sentences of a pattern that belong to one part; to any part if it is None. No two are alike in all slots."""
+def expand(
+    pattern: Pattern, seed: int, part: str | None, chosen: Mapping[str, Lexeme] | None = None
+) -> Iterator[Sentence]:
+    """The sentences of a pattern that belong to one part, or to any if it is None; some slots may be chosen already."""
     names = list(pattern.slots)
-    choices = [fillers(pattern, name, seed, part) for name in names]
+    choices = [[chosen[name]] if chosen and name in chosen else fillers(pattern, name, seed, part) for name in names]
     for combination in walk(choices):
         if len(set(lexeme.english for lexeme in combination)) == len(combination):
             filled = dict(zip(names, combination, strict=True))
@@ -135,16 +156,40 @@ def expand(pattern: Pattern, seed: int, part: str | None) -> Iterator[Sentence]:
             yield Sentence(Pair(source, target, pattern.origin), combination)
 
 
+@cache
 def fillers(pattern: Pattern, name: str, seed: int, part: str | None) -> list[Lexeme]:
-    """What may fill a slot in one part, in keyed order."""
+    """What may fill a slot in one part, or in any if it is None, in keyed order."""
     uses = pattern.slots[name]
     fitting = [lexeme for lexeme in tagged(uses[0].tag or "") if all(fits(lexeme, word) for word in uses)]
     if not fitting:
         raise DataError(f"{pattern.origin}: the lexicon has nothing for the slot {name}")
-    ordered = sorted(fitting, key=lambda lexeme: digest(seed, pattern.key, name, lexeme.english))
-    held = max(1, len(ordered) // HELD_OUT) if len(ordered) > 3 else 0
-    parts = {"test": ordered[:held], "dev": ordered[held : 2 * held], "train": ordered[2 * held :], None: ordered}
-    return parts[part]
+    held = {} if part is None else held_out(seed)[pattern, name]
+    chosen = [lexeme for lexeme in fitting if part is None or held.get(lexeme, "train") == part]
+    return sorted(chosen, key=lambda lexeme: digest(seed, pattern.key, name, lexeme.english))
+
+
+@cache
+def held_out(seed: int) -> dict[tuple[Pattern, str], dict[Lexeme, str]]:
+    """Which lexemes of which slot belong to the test or the development set.
+
+    The lexemes of a tag take turns, so that none is held out in more slots than it must.
+    """
+    queues: dict[str, list[Lexeme]] = {}
+    held: dict[tuple[Pattern, str], dict[Lexeme, str]] = {}
+    for pattern in patterns():
+        for name, uses in () if pattern.unseen else pattern.slots.items():
+            queue = queues.setdefault(tag := uses[0].tag or "", _queue(seed, tag))
+            turn = [lexeme for lexeme in queue if all(fits(lexeme, word) for word in uses)]
+            count = max(1, len(turn) // HELD_OUT) if len(turn) > 3 else 0
+            parts = ("test", "dev") * count
+            held[pattern, name] = dict(zip(turn, parts, strict=False))
+            for lexeme in turn[: len(parts)]:
+                queue.append(queue.pop(queue.index(lexeme)))
+    return held
+
+
+def _queue(seed: int, tag: str) -> list[Lexeme]:
+    return sorted(tagged(tag), key=lambda lexeme: digest(seed, tag, lexeme.english))
 
 
 def fits(lexeme: Lexeme, word: Word) -> bool:

@@ -31,6 +31,8 @@ for citation in ("del", "al", "dal", "nel", "sul", "quel", "bel"):
     endings = ("l", "llo", "ll'", "lla", "ll'", "i", "gli", "lle")
     DETERMINERS[citation] = tuple(stem + ending for ending in endings)
 
+BEFORE_NOUNS = {"bello": "bel", "buono": "buon"}
+
 POSSESSIVES = {
     "mio": ("mio", "mia", "miei", "mie"),
     "tuo": ("tuo", "tua", "tuoi", "tue"),
@@ -52,8 +54,6 @@ PRESENT = {
 }
 FUTURE = ("ò", "ai", "à", "emo", "ete", "anno")
 PARTICIPLE = {"are": "ato", "ere": "uto", "ire": "ito"}
-FORMAL_IMPERATIVE = {"are": "i", "ere": "a", "ire": "a", "isc": "isca"}
-INFORMAL_IMPERATIVE = {"are": "a", "ere": "i", "ire": "i", "isc": "isci"}
 
 
 def determiner(cited: str, gender: Gender, number: Number, following: str) -> str:
@@ -85,6 +85,11 @@ def preposition(word: str, following: str) -> str:
     if word == "di" and following.lower().startswith(("acqua", "olio")):
         return "d'"
     return word
+
+
+def number_of_years(number: str) -> str:
+    """Tens are elided before *anni*: sessant'anni."""
+    return number[:-1] + "'" if number.endswith(("venti", "nta")) else number
 
 
 def noun_plural(noun: str, gender: Gender) -> str:
@@ -141,17 +146,18 @@ def conjugate(verb: str, tense: str, subject: Agreement) -> str:
 
 
 def _simple_form(verb: str, tense: str, index: int) -> str:
+    first = verb.endswith("are")
     match tense:
         case "gerund":
-            return _irregular(verb, "gerund") or verb[:-3] + ("ando" if verb.endswith("are") else "endo")
+            return _irregular(verb, "gerund") or verb[:-3] + ("ando" if first else "endo")
         case "present":
             return _present(verb)[index]
         case "future":
             return _future_stem(verb) + FUTURE[index]
         case "formal":
-            return _irregular(verb, "formal") or _attach(verb, FORMAL_IMPERATIVE[_class(verb)])
+            return _irregular(verb, "formal") or (_attach(verb, "i") if first else _present(verb)[0][:-1] + "a")
         case "informal":
-            return _irregular(verb, "informal") or _attach(verb, INFORMAL_IMPERATIVE[_class(verb)])
+            return _irregular(verb, "informal") or (_attach(verb, "a") if first else _present(verb)[1])
         case "plural":
             return _present(verb)[4]
         case _:
@@ -168,7 +174,7 @@ def _passato_prossimo(verb: str, subject: Agreement, auxiliary: str) -> str:
 def _present(verb: str) -> list[str]:
     if forms := _irregular(verb, "present"):
         return forms.split()
-    return [_attach(verb, ending) for ending in PRESENT[_class(verb)]]
+    return [_attach(verb, ending) for ending in PRESENT[_irregular(verb, "class") or verb[-3:]]]
 
 
 def _future_stem(verb: str) -> str:
@@ -207,9 +213,6 @@ def _plural_word(word: str, gender: Gender) -> str:
 def _auxiliary(verb: str) -> str:
     return _irregular(verb, "auxiliary") or "avere"
 
-
-def _class(verb: str) -> str:
-    return _irregular(verb, "class") or verb[-3:]
 
 
 def _irregular(verb: str, form: str) -> str:

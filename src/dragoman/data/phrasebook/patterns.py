@@ -46,7 +46,7 @@ class Word(NamedTuple):
 Part = str | tuple[Word, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pattern:
     """Two templates with the same slots. ``origin`` is file and line."""
 

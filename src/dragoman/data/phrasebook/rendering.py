@@ -25,6 +25,7 @@ PERSONS = {
     "voi": Agreement(2, "p", "m"),
     "loro": Agreement(3, "p", "m"),
 }
+SENTENCE_START = re.compile(r"^\w|(?<=[?!.] )\w")
 NEUTRAL = Agreement(3, "s", "m")
 PLURAL_DEMONSTRATIVES = {"this": "these", "that": "those"}
 
@@ -40,9 +41,9 @@ def render_italian(template: tuple[Part, ...], fillers: Fillers) -> str:
 
 
 def _finish(text: str) -> str:
-    """One space between words, none before a mark, a capital at the beginning."""
+    """One space between words, none before a mark, a capital where a sentence begins."""
     text = re.sub(r" +([,.?!])", r"\1", re.sub(r"  +", " ", text)).strip()
-    return text[0].upper() + text[1:]
+    return SENTENCE_START.sub(lambda match: match.group().upper(), text)
 
 
 def _english(words: tuple[Word, ...], fillers: Fillers) -> str:
@@ -163,13 +164,16 @@ def _italian_filler(lexeme: Lexeme, word: Word, agreement: Agreement, following:
         case Noun():
             return lexeme.form(*_wanted(word, fillers))[1].text
         case Adjective():
-            if following and lexeme.forms[0] in ("bello", "buono"):
-                return italian.determiner(lexeme.forms[0][:-2 if lexeme.forms[0] == "bello" else -1], agreement.gender, agreement.number, following)
+            short = italian.BEFORE_NOUNS.get(lexeme.forms[0]) if following else None
+            if short:
+                return italian.determiner(short, agreement.gender, agreement.number, following)
             return italian.agreeing(lexeme.forms, agreement.gender, agreement.number)
         case Verb():
             head, space, rest = lexeme.italian.partition(" ")
             return italian.conjugate(head, word.form or "infinitive", agreement) + space + rest
-        case Subject() | Phrase():
+        case Phrase():
+            return italian.number_of_years(lexeme.italian) if following == "anni" else lexeme.italian
+        case Subject():
             return lexeme.italian
         case _:
             raise TypeError(f"no way to render {lexeme}")

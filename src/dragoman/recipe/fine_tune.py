@@ -1,0 +1,104 @@
+"""Fine-tuning: the same loop from a finished model and its tokenizer, with old data mixed in so that it does not forget."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.config import check
+from dragoman.data.inputs import DataSettings
+from dragoman.data.readers import Address
+from dragoman.decoding.translator import Translator
+from dragoman.errors import ConfigError
+from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
+from dragoman.progress import Progress, silent
+from dragoman.recipe.materials import DATA
+from dragoman.recipe.recipe import Recipe, StartSettings, name_of
+from dragoman.recipe.run import SCORES, train
+from dragoman.store import find_model
+
+
+@dataclass(frozen=True)
+class FineTuneResult:
+    folder: Path
+    steps: int
+    before: tuple[Evaluation, ...]
+    """The model that was started from, on the new test set and on its old one."""
+    after: tuple[Evaluation, ...]
+    """The fine-tuned model, on the same."""
+
+
+def fine_tune(
+    model: Path | str,
+    data: Address,
+    *,
+    mix_rate: float = 0.0,
+    mix_data: Path | str | None = None,
+    overrides: Sequence[str] = (),
+    name: str | None = None,
+    runs: Path | str = "runs",
+    fresh: bool = False,
+    device: str = "auto",
+    threads: int | None = None,
+    anyway: bool = False,
+    progress: Progress = silent,
+) -> FineTuneResult:
+    """Trains a finished model on other text, and scores it before and after, on the new test set and on the old one.
+
+    `mix_rate` is the share of old pairs among those of an epoch; they come from `mix_data` (prepared data), or from the
+    data of the run that `model` is. Everything else is as in `train`.
+
+    Raises:
+        ConfigError: old data is asked for, and there is none.
+        CheckpointError: `model` is no whole model folder.
+    """
+    start = find_model(model).resolve()
+    old = _old_data(Path(model), mix_data)
+    if mix_rate and old is None:
+        raise ConfigError(
+            f"{model} has no data of its own to mix in, for it is no run folder; name some with --mix-data"
+        )
+    facts = {"model": str(start), "mix_rate": mix_rate, "mix_data": str(old.resolve()) if old and mix_rate else None}
+    recipe = Recipe(
+        start=check(facts, "fine-tuning", StartSettings), data=check({"path": data}, "fine-tuning", DataSettings)
+    )
+    name = name or f"{Path(model).resolve().name}-{name_of(data)}"
+    result = train(
+        recipe,
+        overrides=overrides,
+        name=name,
+        runs=runs,
+        fresh=fresh,
+        device=device,
+        threads=threads,
+        anyway=anyway,
+        progress=progress,
+    )
+    tests = [result.folder / DATA / "test.jsonl"]
+    if old is not None and (old / "test.jsonl").is_file():
+        tests.append(old / "test.jsonl")
+    before, after = (
+        _score(folder, tests, word, device, progress)
+        for folder, word in ((start, "before"), (find_model(result.folder), "after"))
+    )
+    write_scores(result.folder / SCORES, [*before, *after])
+    return FineTuneResult(result.folder, result.steps, before, after)
+
+
+def _score(folder: Path, tests: Sequence[Path], word: str, device: str, progress: Progress) -> tuple[Evaluation, ...]:
+    translator = Translator.load(folder, device)
+    return tuple(
+        evaluate(translator, test, options=translator.options, name=f"{word}, {side} test", progress=progress)
+        for test, side in zip(tests, ("new", "old"), strict=False)
+    )
+
+
+def _old_data(model: Path, mix_data: Path | str | None) -> Path | None:
+    """Prepared data that the model was trained on: as named, or of the run that it is."""
+    if mix_data is not None:
+        if not (Path(mix_data) / "train.jsonl").is_file():
+            raise ConfigError(
+                f"{mix_data} is no prepared data: it has no train.jsonl; make some with dragoman prepare-data"
+            )
+        return Path(mix_data)
+    folder = model / DATA
+    return folder if (folder / "train.jsonl").is_file() else None

@@ -1,0 +1,90 @@
+"""Small models and batches for tests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from dragoman.data.batch import Batch
+from dragoman.model import EncoderDecoder, LanguageModel, ModelConfig, build_model
+from dragoman.training import TrainSettings, TrainState
+from dragoman.training.optimiser import Masters
+
+VOCABULARY, START, END = 23, 2, 3
+PRESETS = ["paper", "modern"]
+
+
+def small_config(**settings: Any) -> ModelConfig:
+    sizes = {"d_model": 16, "heads": 4, "d_ff": 24, "encoder_layers": 2, "decoder_layers": 2}
+    vocabularies = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY}
+    if settings.get("family") == "language_model":
+        del vocabularies["source_vocabulary"]
+    return ModelConfig(**{**sizes, **vocabularies, **settings})
+
+
+def translator(seed: int = 1, dtype: torch.dtype = torch.float64, **settings: Any) -> EncoderDecoder:
+    """An encoder-decoder in double precision: two roads that differ by more than rounding are two roads."""
+    model = build_model(small_config(**settings), seed)
+    assert isinstance(model, EncoderDecoder)
+    return model.to(dtype)
+
+
+def language_model(seed: int = 1, dtype: torch.dtype = torch.float64, **settings: Any) -> LanguageModel:
+    model = build_model(small_config(family="language_model", **settings), seed)
+    assert isinstance(model, LanguageModel)
+    return model.to(dtype)
+
+
+def sentences(lengths: Sequence[int], seed: int = 0) -> list[torch.Tensor]:
+    """Random ids without special symbols, one tensor a sentence."""
+    random = torch.Generator().manual_seed(seed)
+    return [torch.randint(4, VOCABULARY, (length,), generator=random) for length in lengths]
+
+
+def batch_of(sources: Sequence[torch.Tensor] | None, targets: Sequence[torch.Tensor]) -> Batch:
+    """Sentences with their special symbols, laid end to end."""
+    start, end = torch.tensor([START]), torch.tensor([END])
+    framed = None if sources is None else [torch.cat([start, source, end]) for source in sources]
+    return Batch(
+        source=None if framed is None else torch.cat(framed),
+        source_lengths=None if framed is None else torch.tensor([len(source) for source in framed]),
+        target=torch.cat([part for target in targets for part in (start, target)]),
+        labels=torch.cat([part for target in targets for part in (target, end)]),
+        target_lengths=torch.tensor([len(target) + 1 for target in targets]),
+        pairs=torch.arange(len(targets)),
+    )
+
+
+def random_batch(source_lengths: Sequence[int], target_lengths: Sequence[int], seed: int = 0) -> Batch:
+    return batch_of(sentences(source_lengths, seed), sentences(target_lengths, seed + 1))
+
+
+@dataclass
+class Source:
+    """Batches that are there already, every epoch in an order of its own."""
+
+    batches: list[Batch]
+
+    def epoch(self, number: int) -> list[int]:
+        random = torch.Generator().manual_seed(number)
+        return torch.randperm(len(self.batches), generator=random).tolist()
+
+    def batch(self, indices: int) -> Batch:
+        return self.batches[indices]
+
+
+def few_batches(count: int = 5) -> list[Batch]:
+    return [random_batch([3, 5, 2], [4, 1, 6], seed=10 * number) for number in range(count)]
+
+
+def train_settings(**settings: Any) -> TrainSettings:
+    given = {"steps": 10, "learning_rate": 0.01, "warmup_steps": 2, "precision": "float32", "betas": (0.9, 0.98)}
+    return TrainSettings(**{**given, **settings})
+
+
+def fresh_state(model: torch.nn.Module, settings: TrainSettings) -> TrainState:
+    precision = "bf16" if settings.precision == "bf16" else "float32"
+    return TrainState(
+        Masters(model, precision, settings.optimiser, settings.betas, settings.epsilon, settings.weight_decay)
+    )

@@ -1,0 +1,155 @@
+"""Attention: the equation, its masks, its heads, and its weights on request."""
+
+import math
+
+import pytest
+import reference
+import torch
+from small import PRESETS, random_batch, translator
+from torch import Tensor, nn
+
+from dragoman.errors import ConfigError
+from dragoman.model import Packing, attend, attention_weights
+from dragoman.model.attention import Attention
+
+EXACT = {"atol": 1e-10, "rtol": 0}
+
+
+def random_heads(batch: int, heads: int, length: int, width: int) -> Tensor:
+    return torch.randn(batch, heads, length, width, dtype=torch.float64)
+
+
+def everything(batch: int, length: int, keys: int) -> Tensor:
+    return torch.ones(batch, 1, length, keys, dtype=torch.bool)
+
+
+def test_attention_is_the_equation_head_by_head_and_number_by_number() -> None:
+    query, key, value = random_heads(2, 3, 4, 5), random_heads(2, 3, 6, 5), random_heads(2, 3, 6, 5)
+    visible = torch.rand(2, 1, 4, 6) < 0.6
+    visible[0, 0, 2] = False
+    mixed, weights = attend(query, key, value, visible)
+    for sentence in range(2):
+        for head in range(3):
+            parts = (query[sentence, head], key[sentence, head], value[sentence, head], visible[sentence, 0])
+            expected_mix, expected_weights = reference.attention(*(part.tolist() for part in parts))
+            torch.testing.assert_close(mixed[sentence, head], torch.tensor(expected_mix, dtype=torch.float64), **EXACT)
+            torch.testing.assert_close(weights[sentence, head], torch.tensor(expected_weights, dtype=torch.float64), **EXACT)
+
+
+def test_the_cat_sleeps() -> None:
+    query = torch.eye(3)[None, None]
+    key = torch.tensor([[1.0, 1, 0], [0, 1, 1], [1, 0, 1]])[None, None]
+    value = torch.tensor([[0.0, 1, 1], [1, 0, 1], [1, 1, 0]])[None, None]
+    assert (query @ key.mT)[0, 0].tolist() == [[1, 0, 1], [1, 1, 0], [0, 1, 1]]
+    mixed, weights = attend(query, key, value, everything(1, 3, 3))
+    expected_weights = [[0.3904, 0.2192, 0.3904], [0.3904, 0.3904, 0.2192], [0.2192, 0.3904, 0.3904]]
+    expected_mix = [[0.6096, 0.7808, 0.6096], [0.6096, 0.6096, 0.7808], [0.7808, 0.6096, 0.6096]]
+    torch.testing.assert_close(weights[0, 0], torch.tensor(expected_weights), atol=5e-5, rtol=0)
+    torch.testing.assert_close(mixed[0, 0], torch.tensor(expected_mix), atol=5e-5, rtol=0)
+
+
+def test_softmax_over_the_wrong_axis_gives_columns_that_sum_to_one_and_rows_that_do_not() -> None:
+    query, key = random_heads(1, 1, 4, 8), random_heads(1, 1, 4, 8)
+    _, weights = attend(query, key, key, everything(1, 4, 4))
+    wrong = (query @ key.mT / math.sqrt(8)).softmax(-2)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(1, 1, 4).double())
+    torch.testing.assert_close(wrong.sum(-2), torch.ones(1, 1, 4).double())
+    assert (wrong.sum(-1) - 1).abs().max() > 0.01
+
+
+def test_a_mask_for_two_pads_hides_the_last_two_keys() -> None:
+    visible = torch.tensor([1, 1, 1, 0, 0], dtype=torch.bool)[None, None, None]
+    query, key, value = (random_heads(1, 2, 5, 4) for _ in range(3))
+    mixed, weights = attend(query, key, value, visible)
+    assert weights[..., 3:].count_nonzero() == 0
+    shorter, _ = attend(query, key[:, :, :3], value[:, :, :3], everything(1, 5, 3))
+    torch.testing.assert_close(mixed, shorter, **EXACT)
+
+
+def test_a_query_that_may_look_nowhere_gets_zeros_and_sends_no_nan_back() -> None:
+    query, key, value = (random_heads(1, 2, 3, 4).requires_grad_() for _ in range(3))
+    visible = torch.tensor([[True, True, True], [False, False, False], [True, False, False]])[None, None]
+    mixed, weights = attend(query, key, value, visible)
+    assert mixed[0, :, 1].count_nonzero() == 0
+    assert weights[0, :, 1].count_nonzero() == 0
+    mixed.square().sum().backward()
+    for part in (query, key, value):
+        assert part.grad is not None and part.grad.isfinite().all()
+
+
+def test_a_nan_stays_to_be_seen() -> None:
+    query, key, value = (random_heads(1, 1, 3, 4) for _ in range(3))
+    key[0, 0, 0, 0] = math.nan
+    mixed, _ = attend(query, key, value, torch.ones(3, 3, dtype=torch.bool).tril()[None, None])
+    assert mixed.isnan().all()
+
+
+def test_fewer_key_heads_are_as_many_repeated() -> None:
+    query, key, value = random_heads(2, 6, 4, 5), random_heads(2, 2, 3, 5), random_heads(2, 2, 3, 5)
+    visible = everything(2, 4, 3)
+    grouped, _ = attend(query, key, value, visible)
+    repeated, _ = attend(query, key.repeat_interleave(3, 1), value.repeat_interleave(3, 1), visible)
+    torch.testing.assert_close(grouped, repeated, **EXACT)
+
+
+def test_the_heads_of_a_sentence_of_four_tokens() -> None:
+    attention, packing = Attention(12, heads=3), Packing.of([4, 4])
+    x = torch.randn(2, 4, 12)
+    heads = packing.pad(attention.queries(packing.unpad(x))).transpose(1, 2)
+    assert heads.shape == (2, 3, 4, 4)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_attention_is_torchs_multi_head_attention(bias: bool) -> None:
+    ours = Attention(12, heads=3, bias=bias).double()
+    theirs = nn.MultiheadAttention(12, 3, bias=bias, batch_first=True, dtype=torch.float64)
+    assert theirs.in_proj_weight is not None
+    with torch.no_grad():
+        parts = (ours.query, ours.key, ours.value)
+        theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
+        theirs.out_proj.weight.copy_(ours.output.weight)
+        if bias:
+            theirs.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
+            theirs.out_proj.bias.copy_(ours.output.bias)
+    packing = Packing.of([4, 2])
+    x = torch.randn(packing.rows, 12, dtype=torch.float64)
+    query, key, value = ours.self_projections(x, None)
+    keys, values = (packing.pad(rows).transpose(1, 2) for rows in (key, value))
+    mixed = ours.mix(query, packing, keys, values, packing.visible[:, None, None])
+    padded = packing.pad(x)
+    expected, _ = theirs(padded, padded, padded, key_padding_mask=~packing.visible)
+    torch.testing.assert_close(mixed, packing.unpad(expected), **EXACT)
+
+
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "message"),
+    [
+        (5, None, "heads must divide d_model, but 5 does not divide 12"),
+        (6, 4, "kv_heads must divide heads, but 4 does not divide 6"),
+    ],
+)
+def test_heads_that_do_not_divide_are_refused(heads: int, kv_heads: int | None, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Attention(12, heads, kv_heads)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_weights_of_every_layer_and_head_sum_to_one_and_looking_changes_nothing(preset: str) -> None:
+    model, batch = translator(preset=preset), random_batch([3, 6], [5, 2])
+    unseen = model(*batch.inputs)
+    with attention_weights() as seen:
+        torch.testing.assert_close(model(*batch.inputs), unseen, rtol=0, atol=0)
+    names = [f"encoder.{i}.self" for i in (0, 1)] + [f"decoder.{i}.{kind}" for i in (0, 1) for kind in ("self", "cross")]
+    assert sorted(seen) == sorted(names)
+    for name, weights in seen.items():
+        queries = 8 if name.startswith("encoder") else 6
+        assert weights.shape == (2, 4, queries, 6 if name.endswith("self") and "decoder" in name else 8)
+        torch.testing.assert_close(weights.sum(-1), torch.ones(2, 4, queries).double())
+
+
+def test_weights_are_kept_only_inside_the_block() -> None:
+    model, batch = translator(), random_batch([3], [2])
+    with attention_weights() as seen:
+        pass
+    model(*batch.inputs)
+    assert seen == {}

@@ -1,0 +1,172 @@
+"""Batches: every pair once, in an order that follows from seed and epoch, fetched as a plain loop would."""
+
+import logging
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.data.batch import Batch
+from dragoman.data.batching import Batches, BatchSettings, build_batches, gather
+from dragoman.data.corpus import EncodedCorpus, Rows, encode_corpus, encode_text
+from dragoman.data.specials import END, START
+from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizer, train_tokenizers
+from dragoman.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> EncodedCorpus:
+    """Three hundred pairs of 1 to 41 words on either side; both sides tell the number of the pair."""
+    lengths = [(n * 7 % 41, n * 11 % 37) for n in range(300)]
+    pairs = [(" ".join(["a"] * s + [str(n)]), " ".join(["b"] * t + [str(n)])) for n, (s, t) in enumerate(lengths)]
+    tokenizers = train_tokenizers(lambda: pairs, TokenizerSettings(kind="word", minimum_frequency=1))
+    return encode_corpus(pairs, tokenizers, tmp_path_factory.mktemp("batching") / "corpus")
+
+
+def plain_batch(corpus: EncodedCorpus, pairs: np.ndarray) -> Batch:
+    """What `Batches.batch` gives, with loops."""
+    source, target, labels = [], [], []
+    for pair in pairs:
+        x, y = (ids.tolist() for ids in corpus.pair(pair))
+        source += [START, *x, END]
+        target += [START, *y]
+        labels += [*y, END]
+    return Batch(
+        torch.tensor(source),
+        torch.tensor([len(corpus.pair(pair)[0]) + 2 for pair in pairs]),
+        torch.tensor(target),
+        torch.tensor(labels),
+        torch.tensor([len(corpus.pair(pair)[1]) + 1 for pair in pairs]),
+        torch.tensor(pairs),
+    )
+
+
+def test_a_batch_is_what_plain_loops_give(corpus):
+    for pairs in ([0], [299], [5, 3, 3, 299, 0], range(300)):
+        pairs = np.array(pairs)
+        batch, plain = Batches(corpus).batch(pairs), plain_batch(corpus, pairs)
+        for name, tensor in vars(plain).items():
+            assert torch.equal(getattr(batch, name), tensor), name
+        assert (len(batch), batch.target_tokens) == (len(pairs), plain.labels.numel())
+        assert batch.tokens == sum(len(side) for pair in pairs for side in corpus.pair(pair)) + 3 * len(pairs)
+
+
+@given(st.lists(st.lists(st.integers(4, 9), max_size=4), min_size=1).filter(any), st.data())
+def test_gathering_rows_is_joining_lists(rows, data):
+    indices = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1))
+    before, after = data.draw(st.sampled_from([(None, None), (2, None), (None, 3), (2, 3)]))
+    offsets = np.cumsum([0, *map(len, rows)])
+    ids, lengths = gather(
+        Rows(np.array([*chain.from_iterable(rows)], np.uint16), offsets), np.array(indices), before, after
+    )
+    joined = [[i for i in (before, *rows[index], after) if i is not None] for index in indices]
+    assert ids.tolist() == [*chain.from_iterable(joined)]
+    assert lengths.tolist() == list(map(len, joined))
+
+
+@pytest.mark.parametrize("seed", [None, 0, 7])
+@pytest.mark.parametrize("batch_tokens", [1, 50, 400, 10**6])
+def test_every_pair_is_in_an_epoch_once(corpus, seed, batch_tokens):
+    epoch = Batches(corpus, batch_tokens, seed=seed).epoch(3)
+    assert sorted(np.concatenate(epoch)) == list(range(len(corpus)))
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+def test_neither_side_of_a_batch_exceeds_its_tokens(corpus, seed):
+    batches = Batches(corpus, 100, seed=seed)
+    for pairs in batches.epoch(0):
+        batch = batches.batch(pairs)
+        assert max(batch.source_tokens, batch.target_tokens) <= 100
+
+
+def test_batches_are_full_but_for_the_last_of_a_length(corpus):
+    batches = Batches(corpus, 400, seed=1)
+    built = [batches.batch(pairs) for pairs in batches.epoch(0)]
+    filled = [max(batch.source_tokens, batch.target_tokens) for batch in built]
+    assert sum(count > 400 - 43 for count in filled) >= len(filled) - 1
+
+
+def test_a_sentence_longer_than_a_batch_is_alone(corpus):
+    assert all(len(pairs) == 1 for pairs in Batches(corpus, 1, seed=1).epoch(0))
+
+
+def test_the_order_follows_from_seed_and_epoch_alone(corpus):
+    def order(seed: int, epoch: int) -> list[list[int]]:
+        return [pairs.tolist() for pairs in Batches(corpus, 200, seed=seed).epoch(epoch)]
+
+    batches = Batches(corpus, 200, seed=1)
+    batches.epoch(5)
+    assert [pairs.tolist() for pairs in batches.epoch(2)] == order(1, 2)
+    assert len({str(order(seed, epoch)) for seed in (1, 2) for epoch in (0, 1, 2)}) == 6
+
+
+def test_the_order_never_changes_between_versions(corpus):
+    """Frozen: a run that is resumed after an upgrade sees the pairs in the order in which it began."""
+    epoch = Batches(corpus, 200, seed=1).epoch(0)
+    assert np.concatenate(epoch)[:10].tolist() == [79, 123, 12, 126, 224, 288, 202, 66, 113, 121]
+
+
+def test_epochs_put_other_pairs_together(corpus):
+    batches = Batches(corpus, 400, seed=1)
+    one, two = ({frozenset(pairs.tolist()) for pairs in batches.epoch(epoch)} for epoch in (0, 1))
+    assert not one & two
+
+
+def test_pairs_of_a_batch_are_alike_in_length(corpus):
+    batches = Batches(corpus, 300, seed=1)
+    longer = np.maximum(corpus.source_lengths, corpus.target_lengths)
+    assert max(np.ptp(longer[pairs]) for pairs in batches.epoch(0)) <= 20
+    assert np.median([np.ptp(longer[pairs]) for pairs in batches.epoch(0)]) <= 6
+
+
+def test_without_a_seed_all_epochs_are_one_from_short_to_long(corpus):
+    batches = Batches(corpus, 200)
+    first, second = batches.epoch(0), batches.epoch(1)
+    assert [pairs.tolist() for pairs in first] == [pairs.tolist() for pairs in second]
+    longer = np.maximum(corpus.source_lengths + 2, corpus.target_lengths + 1)
+    lengths = longer[np.concatenate(first)]
+    assert lengths.tolist() == sorted(lengths)
+
+
+def test_longer_sentences_are_left_out_counted_and_reported(corpus, caplog):
+    with caplog.at_level(logging.WARNING):
+        batches = Batches(corpus, sentence_tokens=20, seed=1)
+    too_long = np.maximum(corpus.source_lengths, corpus.target_lengths) > 20
+    assert batches.left_out == too_long.sum() > 0
+    assert len(batches) == len(corpus) - batches.left_out
+    assert sorted(np.concatenate(batches.epoch(0))) == np.flatnonzero(~too_long).tolist()
+    assert f"{batches.left_out} of 300 pairs" in caplog.text
+
+
+def test_a_corpus_of_too_long_sentences_alone_is_refused(corpus):
+    with pytest.raises(DataError, match=r"all 300 pairs .* raise sentence_tokens"):
+        Batches(corpus, sentence_tokens=0)
+
+
+def test_settings_build_the_same_batches(corpus):
+    built = build_batches(corpus, BatchSettings(batch_tokens=200, sentence_tokens=30), seed=1)
+    plain = Batches(corpus, 200, 30, seed=1)
+    assert [pairs.tolist() for pairs in built.epoch(0)] == [pairs.tolist() for pairs in plain.epoch(0)]
+
+
+def test_windows_of_running_text_have_no_source_and_no_special_symbols(tmp_path: Path):
+    tokenizer = train_tokenizer(["x"], TokenizerSettings(kind="byte_bpe", vocabulary_size=260))
+    batches = Batches(encode_text("hello world", tokenizer, tmp_path / "text", 5), batch_tokens=10, sentence_tokens=5)
+    [pairs] = batches.epoch(0)
+    batch = batches.batch(pairs)
+    assert batch.source is None
+    assert batch.source_tokens == 0
+    assert tokenizer.decode(batch.target.tolist()) == "hello worl"
+    assert tokenizer.decode(batch.labels.tolist()) == "ello world"
+    assert batch.target_lengths.tolist() == [5, 5]
+
+
+def test_a_batch_moves_to_a_device(corpus):
+    batch = Batches(corpus).batch(np.array([1, 2]))
+    moved = batch.to("meta")
+    assert moved.target.device.type == "meta"
+    assert moved.source_tokens == batch.source_tokens

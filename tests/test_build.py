@@ -1,0 +1,128 @@
+"""From settings to modules: every combination builds and learns, the same seed gives the same weights."""
+
+import math
+from itertools import product
+
+import pytest
+import torch
+from small import VOCABULARY, language_model, random_batch, small_config, translator
+from torch import nn
+
+from dragoman.errors import ConfigError
+from dragoman.model import ModelConfig, build_model
+from dragoman.training import label_smoothed_loss
+
+POSITIONS, NORMS = ("sinusoidal", "learned", "rotary"), ("layer", "rms")
+PLACES, ACTIVATIONS, TIES = ("pre", "post"), ("relu", "gelu", "swiglu", "geglu"), ("none", "target", "all")
+
+
+def every_weight_learns(model: nn.Module) -> None:
+    batch = random_batch([3, 1], [2, 4])
+    rows = batch.inputs if hasattr(model, "encoder") else batch.inputs[2:]
+    loss = label_smoothed_loss(model(*rows), model.output, batch.labels, 0.1).smoothed
+    loss.backward()
+    assert loss.isfinite()
+    for name, weight in model.named_parameters():
+        assert weight.grad is not None and weight.grad.isfinite().all(), name
+        # A softmax does not change when every score of a query moves alike, as a key bias makes them.
+        assert weight.grad.abs().max() > (0 if "key.bias" not in name else -1), name
+
+
+@pytest.mark.parametrize(("positions", "norm"), [*product(POSITIONS, NORMS)])
+def test_every_combination_builds_runs_and_learns(positions: str, norm: str) -> None:
+    given = {"positions": positions, "norm": norm, "encoder_layers": 1, "decoder_layers": 1}
+    for place, activation, tied, bias, kv_heads in product(PLACES, ACTIVATIONS, TIES, (True, False), (None, 2)):
+        if (kv_heads is None) == (tied == "target"):  # half of the grid, each pair of values still met
+            continue
+        choice = {"norm_position": place, "activation": activation, "tied": tied, "bias": bias, "kv_heads": kv_heads}
+        every_weight_learns(translator(final_norm=place == "pre", **given, **choice))
+
+
+@pytest.mark.parametrize("tied", ["none", "target"])
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_language_models_build_run_and_learn(positions: str, tied: str) -> None:
+    every_weight_learns(language_model(positions=positions, tied=tied))
+
+
+@pytest.mark.parametrize(("tied", "matrices"), [("none", 3), ("target", 2), ("all", 1)])
+def test_tied_matrices_are_one(tied: str, matrices: int) -> None:
+    model = translator(tied=tied)
+    found = {id(model.source_embedding.weight), id(model.target_embedding.weight), id(model.output)}
+    assert len(found) == matrices
+    assert sum(weight.size(0) == VOCABULARY for weight in model.parameters()) == matrices
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others() -> None:
+    one, same, other = translator(seed=5), translator(seed=5), translator(seed=6)
+    torch.manual_seed(99)
+    for name, weight in one.named_parameters():
+        assert torch.equal(weight, same.get_parameter(name)), name
+        assert weight.dim() < 2 or not torch.equal(weight, other.get_parameter(name)), name
+
+
+def test_weights_do_not_depend_on_random_numbers_drawn_elsewhere() -> None:
+    before = torch.get_rng_state()
+    translator(seed=5)
+    torch.manual_seed(7)
+    again = translator(seed=5)
+    torch.set_rng_state(before)
+    torch.testing.assert_close(list(again.parameters()), list(translator(seed=5).parameters()), rtol=0, atol=0)
+
+
+def test_first_weights_have_the_spread_of_their_kind() -> None:
+    model = translator(preset="paper", d_model=64, d_ff=256, tied="none", source_vocabulary=500, target_vocabulary=500)
+    for weight in (model.source_embedding.weight, model.target_embedding.weight, model.output):
+        assert math.isclose(weight.std().item(), 64**-0.5, rel_tol=0.02)
+    for block in model.encoder.blocks:
+        for linear in (block.self_attention.query, block.feed_forward.inner, block.feed_forward.outer):
+            bound = math.sqrt(6 / sum(linear.weight.shape))
+            assert bound * 0.99 < linear.weight.abs().max() <= bound
+            assert linear.bias.count_nonzero() == 0
+        assert (block.self_residual.norm.weight == 1).all()
+        assert block.self_residual.norm.bias.count_nonzero() == 0
+
+
+def test_the_papers_base_is_the_paper() -> None:
+    config = ModelConfig(preset="paper", size="base", source_vocabulary=100, target_vocabulary=100, tied="all")
+    assert (config.d_model, config.heads, config.d_ff) == (512, 8, 2048)
+    assert (config.encoder_layers, config.decoder_layers, config.dropout) == (6, 6, 0.1)
+    with torch.device("meta"):
+        model = build_model(config, seed=None)
+    attention, feed_forward, norm = 4 * (512 * 512 + 512), 2 * 512 * 2048 + 512 + 2048, 2 * 512
+    layers = 6 * (attention + feed_forward + 2 * norm) + 6 * (2 * attention + feed_forward + 3 * norm)
+    assert sum(weight.numel() for weight in model.parameters()) == layers + 100 * 512
+
+
+def test_both_presets_of_a_size_have_about_as_many_weights() -> None:
+    def count(preset: str) -> int:
+        config = small_config(preset=preset, d_model=256, heads=4, d_ff=1024 if preset == "paper" else 672)
+        return sum(weight.numel() for weight in build_model(config).parameters())
+
+    assert math.isclose(count("paper"), count("modern"), rel_tol=0.02)
+
+
+def test_every_dropout_has_a_site_of_its_own() -> None:
+    sites = [module.site for module in translator().modules() if hasattr(module, "site")]
+    assert len(sites) == len(set(sites)) > 10
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"heads": 5}, "heads must divide d_model, but 5 does not divide 16"),
+        ({"kv_heads": 3}, "kv_heads must divide heads, but 3 does not divide 4"),
+        ({"heads": 16, "positions": "rotary"}, "rotary positions need an even d_model / heads, but it is 1"),
+        ({"d_model": 15, "heads": 5, "positions": "sinusoidal"}, "sinusoidal positions need an even d_model"),
+        ({"max_positions": 20, "positions": "rotary"}, "max_positions goes with positions = 'learned'"),
+        ({"norm_position": "pre", "final_norm": False}, "'pre' needs final_norm = true"),
+        ({"tied": "all", "source_vocabulary": 9}, "tied = 'all' needs one joint vocabulary"),
+    ],
+)
+def test_contradictions_are_refused_with_both_numbers(settings: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        small_config(**settings)
+
+
+def test_a_model_without_a_vocabulary_says_what_is_missing() -> None:
+    with pytest.raises(ConfigError, match="the vocabulary sizes are not set; train or load a tokenizer first"):
+        build_model(small_config(source_vocabulary=None))

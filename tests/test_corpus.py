@@ -1,0 +1,203 @@
+"""Encoded corpora: what is written comes back, opens without reading, and is refused where it is broken."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dragoman.data.corpus import EncodedCorpus, encode_corpus, encode_text
+from dragoman.data.tokenizer import Tokenizer, Tokenizers
+from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizer, train_tokenizers
+from dragoman.errors import DataError, TokenizerError
+from dragoman.progress import Advance
+
+PAIRS = [
+    ("The cat sleeps.", "Il gatto dorme."),
+    ("Where is the station?", "Dov'è la stazione?"),
+    ("", "vuoto"),
+    ("A 寿司 restaurant 🙂", "Un ristorante"),
+] * 5
+
+
+@pytest.fixture(scope="module")
+def tokenizers() -> Tokenizers:
+    return train_tokenizers(lambda: PAIRS)
+
+
+@pytest.fixture(scope="module")
+def characters() -> Tokenizer:
+    return train_tokenizer(["abc"], TokenizerSettings(kind="byte_bpe", vocabulary_size=260))
+
+
+@pytest.fixture
+def folder(tokenizers, tmp_path) -> Path:
+    encode_corpus(PAIRS, tokenizers, tmp_path / "corpus")
+    return tmp_path / "corpus"
+
+
+def test_every_pair_comes_back_as_the_tokenizers_encode_it(folder, tokenizers):
+    corpus = EncodedCorpus.open(folder)
+    assert len(corpus) == len(PAIRS)
+    for number, (source, target) in enumerate(PAIRS):
+        ids = corpus.pair(number)
+        assert ids[0].tolist() == tokenizers.source.encode(source)
+        assert ids[1].tolist() == tokenizers.target.encode(target)
+        assert (corpus.source_lengths[number], corpus.target_lengths[number]) == tuple(map(len, ids))
+
+
+def test_ids_are_mapped_not_read(folder):
+    corpus = EncodedCorpus.open(folder)
+    assert isinstance(corpus.target.ids, np.memmap)
+    assert not corpus.target.ids.flags.writeable
+
+
+def test_small_vocabularies_take_two_bytes_an_id(folder, tmp_path):
+    assert EncodedCorpus.open(folder).target.ids.dtype == np.uint16
+    many = train_tokenizer([" ".join(map(str, range(70_000)))], TokenizerSettings(kind="word", minimum_frequency=1))
+    corpus = encode_corpus([("69999", "0 69999")], Tokenizers(many, many), tmp_path / "large")
+    assert corpus.target.ids.dtype == np.int32
+    assert many.decode(corpus.pair(0)[1].tolist()) == "0 69999"
+
+
+def test_chunks_leave_no_trace(tokenizers, tmp_path, monkeypatch):
+    whole = encode_corpus(PAIRS, tokenizers, tmp_path / "whole")
+    monkeypatch.setattr("dragoman.data.corpus._CHUNK", 3)
+    assert encode_corpus(iter(PAIRS), tokenizers, tmp_path / "chunked").identity == whole.identity
+
+
+def test_a_file_of_json_lines_is_the_same_as_its_pairs(folder, tokenizers, tmp_path):
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(pair) + "\n" for pair in PAIRS), encoding="utf-8")
+    assert encode_corpus(path, tokenizers, tmp_path / "again").identity == EncodedCorpus.open(folder).identity
+
+
+def test_identity_tells_other_text_and_other_tokenizers_apart(folder, tokenizers, tmp_path):
+    words = train_tokenizers(lambda: PAIRS, TokenizerSettings(kind="word"))
+    identities = {
+        EncodedCorpus.open(folder).identity,
+        encode_corpus(PAIRS[::-1], tokenizers, tmp_path / "reversed").identity,
+        encode_corpus(PAIRS, words, tmp_path / "words").identity,
+    }
+    assert len(identities) == 3
+
+
+def test_progress_counts_every_pair(tokenizers, tmp_path):
+    seen: list[object] = []
+
+    class Counting:
+        @contextmanager
+        def track(self, label: str, total: int | None = None, unit: str = "") -> Iterator[Advance]:
+            seen.append((total, unit))
+
+            def advance(count: int = 1, **facts: str) -> None:
+                seen.append(count)
+
+            yield advance
+
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(pair) + "\n" for pair in PAIRS), encoding="utf-8")
+    encode_corpus(path, tokenizers, tmp_path / "corpus", Counting())
+    assert seen == [(len(PAIRS), "pairs"), len(PAIRS)]
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"x", b"[1, 2]", b'["a"]', b'["a", "b", "c"]', b'{"a": 1}', b"3", b"null", b'"ab"', b'["\xff", "b"]']
+)
+def test_a_line_that_is_no_pair_is_named(tokenizers, tmp_path, line):
+    path = tmp_path / "train.jsonl"
+    path.write_bytes(b'["a", "b"]\n' + line + b"\n")
+    with pytest.raises(DataError, match=r"train\.jsonl:2 is not a JSON list"):
+        encode_corpus(path, tokenizers, tmp_path / "corpus")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["train.jsonl"]
+
+
+@pytest.mark.parametrize("pairs", [[], [("", "")], [("a", "")]])
+def test_nothing_to_encode_is_refused(tokenizers, tmp_path, pairs):
+    with pytest.raises(DataError, match="nothing to encode"):
+        encode_corpus(pairs, tokenizers, tmp_path / "corpus")
+    assert not (tmp_path / "corpus").exists()
+
+
+def test_half_a_surrogate_pair_is_refused_and_leaves_nothing(tokenizers, tmp_path):
+    with pytest.raises(TokenizerError, match="surrogate"):
+        encode_corpus([("a", "b"), ("a", "\ud800")], tokenizers, tmp_path / "corpus")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_files_and_folders_that_exist_are_refused(folder, tokenizers, tmp_path):
+    with pytest.raises(DataError, match="exists already"):
+        encode_corpus(PAIRS, tokenizers, folder)
+    with pytest.raises(DataError, match=r"none\.jsonl cannot be read"):
+        encode_corpus(tmp_path / "none.jsonl", tokenizers, tmp_path / "new")
+    with pytest.raises(DataError, match="is no encoded corpus"):
+        EncodedCorpus.open(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["source.ids", "source.offsets", "target.ids", "target.offsets"])
+def test_a_cut_or_missing_file_is_refused(folder, name):
+    path = folder / name
+    path.write_bytes(path.read_bytes()[:-2])
+    with pytest.raises(DataError, match=f"{name} has .* bytes, but must have"):
+        EncodedCorpus.open(folder)
+    path.unlink()
+    with pytest.raises(DataError, match=f"{name} cannot be read"):
+        EncodedCorpus.open(folder)
+
+
+def test_offsets_that_do_not_fit_are_refused(folder):
+    offsets = np.fromfile(folder / "target.offsets", "<i8")
+    offsets[[1, 2]] = offsets[[2, 1]]
+    offsets.tofile(folder / "target.offsets")
+    with pytest.raises(DataError, match="damaged"):
+        _ = EncodedCorpus.open(folder).target_lengths
+    offsets[-1] += 1
+    offsets.tofile(folder / "target.offsets")
+    with pytest.raises(DataError, match="does not belong"):
+        EncodedCorpus.open(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 2}, "format 2, and this version reads 1"),
+        ({"rows": 0}, "rows should be"),
+        ({"rows": "many"}, "rows should be"),
+        ({"windows": None}, "windows should be"),
+        ({"target": {"tokens": 1}}, "target.dtype must be given"),
+        ({"speed": 1}, "unknown setting speed"),
+        ({"rows": 10**12}, "bytes, but must have"),
+    ],
+)
+def test_a_wrong_corpus_file_is_refused_by_name(folder, change, message):
+    path = folder / "corpus.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(DataError, match=message) as refused:
+        EncodedCorpus.open(folder)
+    assert str(folder) in str(refused.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b"3", b"[" * 100_000])
+def test_a_file_that_is_no_corpus_is_refused(folder, content):
+    (folder / "corpus.json").write_bytes(content)
+    with pytest.raises(DataError, match=r"corpus\.json"):
+        EncodedCorpus.open(folder)
+
+
+@pytest.mark.parametrize("length", [1, 2, 5, 10, 11, 12, 100])
+def test_windows_predict_every_id_but_the_first_once(characters, tmp_path, length):
+    text = "hello world!"
+    corpus = encode_text(text, characters, tmp_path / "text", length)
+    predicted = [i for number in range(len(corpus)) for i in corpus.target.row(number)[1:].tolist()]
+    assert corpus.source is None
+    assert corpus.windows
+    assert corpus.target_lengths.max() <= length + 1
+    assert corpus.target.row(0)[0] == characters.encode(text)[0]
+    assert predicted == characters.encode(text)[1:]
+
+
+def test_a_text_of_one_id_has_nothing_to_predict(characters, tmp_path):
+    with pytest.raises(DataError, match="nothing to encode"):
+        encode_text("a", characters, tmp_path / "text", 5)

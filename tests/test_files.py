@@ -1,0 +1,247 @@
+"""Files and folders: whole or not there, whoever interrupts and whatever the disk says."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from dragoman import files
+from dragoman.errors import CheckpointError, DataError, DiskFull, FolderInUse
+from dragoman.files import (
+    MANIFEST,
+    free_name,
+    lock,
+    new_folder,
+    read_json,
+    remove_partial,
+    set_aside,
+    sha256,
+    verify_manifest,
+    write_file,
+    write_json,
+    write_manifest,
+)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def failing(error: BaseException):  # noqa: ANN201
+    def fail(*_: object) -> NoReturn:
+        raise error
+
+    return fail
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), FULL, OSError(errno.EIO, "broken disk")], ids=repr)
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
+    call: str, error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_file(tmp_path / "a.txt", "old")
+    monkeypatch.setattr(os, call, failing(error))
+    with pytest.raises(DiskFull if error is FULL else type(error)):
+        write_file(tmp_path / "a.txt", "new")
+    assert names(tmp_path) == ["a.txt"]
+    assert (tmp_path / "a.txt").read_text() == "old"
+
+
+def test_text_is_utf_8_with_plain_line_ends(tmp_path: Path) -> None:
+    write_file(tmp_path / "a.txt", "città\n\u2028x\n")
+    assert (tmp_path / "a.txt").read_bytes() == b"citt\xc3\xa0\n\xe2\x80\xa8x\n"
+
+
+def test_a_full_disk_is_told_in_words_with_exit_code_7(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", failing(FULL))
+    with pytest.raises(DiskFull, match="the disk is full: .*a.txt was not written; free some space") as caught:
+        write_file(tmp_path / "a.txt", "new")
+    assert caught.value.exit_code == 7
+
+
+def test_a_place_that_may_not_be_written_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "replace", failing(PermissionError(errno.EACCES, "no")))
+    with pytest.raises(DataError, match="a.txt may not be written: permission denied"):
+        write_file(tmp_path / "a.txt", "new")
+
+
+def test_a_new_folder_appears_when_the_block_ends(tmp_path: Path) -> None:
+    with new_folder(tmp_path / "deep" / "model") as aside:
+        write_file(aside / "a.txt", "1")
+        assert not (tmp_path / "deep" / "model").exists()
+    assert names(tmp_path / "deep") == ["model"]
+    assert (tmp_path / "deep" / "model" / "a.txt").read_text() == "1"
+
+
+def test_a_block_that_raises_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "model") as aside:
+        write_file(aside / "a.txt", "1")
+        raise KeyboardInterrupt
+    assert names(tmp_path) == []
+
+
+def test_a_folder_that_stands_there_is_not_overwritten_unasked(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    with pytest.raises(DataError, match="model exists already; name another folder"), new_folder(tmp_path / "model"):
+        pytest.fail("the block was entered")
+
+
+def folder_with(path: Path, text: str, replace: bool = False) -> None:
+    with new_folder(path, replace) as aside:
+        write_file(aside / "a.txt", text)
+
+
+def test_a_replaced_folder_is_the_new_one_alone(tmp_path: Path) -> None:
+    folder_with(tmp_path / "model", "old")
+    folder_with(tmp_path / "model", "new", replace=True)
+    assert names(tmp_path) == ["model"]
+    assert (tmp_path / "model" / "a.txt").read_text() == "new"
+
+
+def fail_at_rename(number: int, error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets renames of folders through up to the one of this number, counted from 1."""
+    rename, calls = os.replace, []
+
+    def replace(source: Path, target: Path) -> None:
+        calls.append(source)
+        if len(calls) == number:
+            raise error
+        rename(source, target)
+
+    monkeypatch.setattr(files.os, "replace", replace)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_replacement_that_fails_at_any_rename_leaves_the_old_folder(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder_with(tmp_path / "model", "old")
+    fail_at_rename(number + 1, KeyboardInterrupt(), monkeypatch)  # the first is that of a.txt
+    with pytest.raises(KeyboardInterrupt):
+        folder_with(tmp_path / "model", "new", replace=True)
+    assert names(tmp_path) == ["model"]
+    assert (tmp_path / "model" / "a.txt").read_text() == "old"
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from dragoman.files import new_folder, write_file
+path, last = Path(sys.argv[1]), int(sys.argv[2])
+rename, calls = os.replace, []
+def replace(source, target):
+    calls.append(source)
+    if len(calls) == last:
+        os._exit(9)
+    rename(source, target)
+os.replace = replace
+with new_folder(path, replace=True) as aside:
+    write_file(aside / "a.txt", "new")
+"""
+
+
+@pytest.mark.parametrize("last", [1, 2, 3])
+def test_a_process_killed_at_any_rename_loses_neither_the_old_folder_nor_space(last: int, tmp_path: Path) -> None:
+    folder_with(tmp_path / "model.v1", "old")
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "model.v1"), str(last)], check=False)
+    assert done.returncode == 9
+    remove_partial(tmp_path)
+    assert names(tmp_path) == ["model.v1"]
+    assert (tmp_path / "model.v1" / "a.txt").read_text() == "old"
+
+
+def test_what_made_way_is_deleted_once_the_new_one_stands(tmp_path: Path) -> None:
+    folder_with(tmp_path / "model", "new")
+    folder_with(tmp_path / ".model.77.before.partial", "old")
+    remove_partial(tmp_path)
+    assert names(tmp_path) == ["model"]
+    assert (tmp_path / "model" / "a.txt").read_text() == "new"
+
+
+def test_a_folder_held_by_another_process_is_refused_until_that_ends(tmp_path: Path) -> None:
+    hold = "import sys; from dragoman.files import lock\nwith lock(sys.argv[1]): print('held', flush=True); sys.stdin.read()"
+    other = subprocess.Popen(
+        [sys.executable, "-c", hold, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdout is not None and other.stdout.readline() == "held\n"
+    with pytest.raises(FolderInUse, match="is in use by another process") as caught, lock(tmp_path):
+        pytest.fail("the lock was given twice")
+    assert caught.value.exit_code == 8
+    other.kill()
+    other.communicate()
+    with lock(tmp_path):
+        pass
+
+
+def test_a_lock_is_let_go_when_the_block_ends(tmp_path: Path) -> None:
+    for _ in range(2):
+        with lock(tmp_path):
+            pass
+
+
+@pytest.fixture
+def listed(tmp_path: Path) -> Path:
+    (tmp_path / "deep").mkdir()
+    write_file(tmp_path / "a.txt", "one")
+    write_file(tmp_path / "deep" / "b.bin", b"\x00\x01")
+    write_manifest(tmp_path)
+    return tmp_path
+
+
+def test_an_untouched_folder_fits_its_manifest(listed: Path) -> None:
+    verify_manifest(listed)
+    assert read_json(listed / MANIFEST) == {
+        "files": {
+            "a.txt": {"bytes": 3, "sha256": sha256(listed / "a.txt")},
+            "deep/b.bin": {"bytes": 2, "sha256": sha256(listed / "deep" / "b.bin")},
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", b"onE", r"a.txt is damaged: its SHA-256 is not the one in manifest.json"),
+        ("a.txt", b"on", r"a.txt has 2 bytes, but manifest.json says 3: it was cut"),
+        ("deep/b.bin", None, r"b.bin is missing, but manifest.json lists it"),
+        ("deep/c.bin", b"", r"c.bin is not listed in manifest.json: it does not belong here"),
+        (MANIFEST, b"[]", "manifest.json is not a manifest"),
+        (MANIFEST, b'{"files": {"a.txt": 3}}', "manifest.json is not a manifest"),
+        (MANIFEST, b"{", "manifest.json cannot be read"),
+        (MANIFEST, b"\xff", "manifest.json cannot be read"),
+        (MANIFEST, None, "manifest.json is missing"),
+    ],
+)
+def test_whatever_was_touched_is_named(listed: Path, name: str, content: bytes | None, message: str) -> None:
+    if content is None:
+        (listed / name).unlink()
+    else:
+        (listed / name).write_bytes(content)
+    with pytest.raises(CheckpointError, match=message):
+        verify_manifest(listed)
+
+
+def test_json_is_readable_and_ends_with_a_line_end(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"b": "è", "a": [1]})
+    assert (tmp_path / "a.json").read_text() == '{\n  "b": "è",\n  "a": [\n    1\n  ]\n}\n'
+
+
+def test_free_names_count_up(tmp_path: Path) -> None:
+    assert free_name(tmp_path / "run") == tmp_path / "run"
+    for name in ("run", "run-2"):
+        (tmp_path / name).mkdir()
+    assert free_name(tmp_path / "run").name == "run-3"
+
+
+def test_what_is_set_aside_keeps_all_it_holds(tmp_path: Path) -> None:
+    for number in (1, 2):
+        folder_with(tmp_path / "step", str(number))
+        assert set_aside(tmp_path / "step").name == f"step.broken-{number}"
+    assert (tmp_path / "step.broken-1" / "a.txt").read_text() == "1"

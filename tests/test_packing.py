@@ -1,0 +1,52 @@
+"""Sentences laid end to end, and back into a padded batch."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn.utils.rnn import pad_sequence
+
+from dragoman.model import Packing
+from dragoman.model.packing import _Pad, _Unpad
+
+lengths = st.lists(st.integers(0, 6), min_size=1, max_size=5)
+
+
+@given(lengths)
+def test_padding_is_torchs_own_and_unpadding_takes_it_back(lengths: list[int]) -> None:
+    packing = Packing.of(lengths)
+    rows = torch.randn(sum(lengths), 3)
+    padded = packing.pad(rows)
+    torch.testing.assert_close(padded, pad_sequence(list(rows.split(lengths)), batch_first=True), rtol=0, atol=0)
+    torch.testing.assert_close(packing.unpad(padded), rows, rtol=0, atol=0)
+    assert packing.visible.sum().item() == packing.rows == sum(lengths)
+    assert packing.position.tolist() == [place for length in lengths for place in range(length)]
+
+
+@given(lengths)
+def test_what_stands_in_the_padding_is_not_read(lengths: list[int]) -> None:
+    packing = Packing.of(lengths)
+    padded = torch.randn(len(lengths), packing.longest, 2)
+    dirty = padded.masked_fill(~packing.visible[..., None], float("nan"))
+    torch.testing.assert_close(packing.unpad(dirty), packing.unpad(padded), rtol=0, atol=0)
+
+
+def test_ids_are_padded_like_anything_else() -> None:
+    assert Packing.of(torch.tensor([1, 2])).pad(torch.tensor([7, 8, 9])).tolist() == [[7, 0], [8, 9]]
+
+
+@pytest.mark.parametrize("way", ["pad", "unpad"])
+def test_the_gradient_of_padding_is_the_slope(way: str) -> None:
+    slot = torch.tensor([0, 1, 3])
+    if way == "pad":
+        rows = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.gradcheck(lambda x: _Pad.apply(x, slot, 6), (rows,))
+    else:
+        padded = torch.randn(6, 2, dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.gradcheck(lambda x: _Unpad.apply(x, slot), (padded,))
+
+
+def test_no_sentences_are_no_rows() -> None:
+    packing = Packing.of([])
+    assert packing.rows == packing.longest == packing.sentences == 0
+    assert packing.pad(torch.zeros(0, 4)).shape == (0, 0, 4)

@@ -1,0 +1,87 @@
+"""Wrong uses that a newcomer may make: each ends in one clear line and the right exit code, and leaves nothing."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from dragoman.cli.main import main
+
+# In the folder that `place` makes. The command line, what its line must say, and the exit code.
+WRONG = [
+    # the command line itself
+    ("tranlate model text", "No such command 'tranlate'. Did you mean", 2),
+    ("translate", "Missing argument 'model'", 2),
+    ("translate RUN text --beem-size 4", "No such option: --beem-size", 2),
+    ("translate RUN --item 0", "Invalid value for '--item': Input should be greater than or equal to 1", 2),
+    ("translate RUN text --format xml", "'xml' is not one of 'text', 'json'", 2),
+    ("translate RUN text --device gpu", "'gpu' is not one of 'auto', 'cpu', 'cuda', 'mps'", 2),
+    ("prepare-data pairs.tsv", "Missing option '--folder'", 2),
+    ("prepare-data a.en b.it c.de --folder new", "DATA is one file, or two that are aligned line by line", 2),
+    # models that are none
+    ("translate nowhere text", "nowhere does not exist; MODEL is a model folder or a run folder", 4),
+    ("translate pairs.tsv text", "pairs.tsv is not a model folder: it has no config.json", 4),
+    ("evaluate nowhere pairs.tsv", "nowhere does not exist", 2),
+    ("benchmark nowhere --input pairs.tsv", "nowhere does not exist", 4),
+    # what to translate, and how
+    ("translate RUN text --input pairs.tsv", "TEXT and --input were given; translate takes one of", 2),
+    ("translate RUN --input pair.tsv", "pair.tsv does not exist; did you mean pairs.tsv?", 2),
+    ("translate RUN --item 7", "--item must be from 1 to 6, the size of the test set, but is 7", 2),
+    ("translate RUN/best --item 1", "has no test set of its own, for it is no run folder", 2),
+    ("translate RUN text --beam-size 0", "beam_size should be greater than or equal to 1, but is 0", 2),
+    ("translate RUN text --n-best 9", "n_best must be at most beam_size", 2),
+    ("translate RUN text --set beam_sise=2", "unknown setting beam_sise; did you mean beam_size?", 2),
+    ("translate RUN text --set beam_size", "--set takes KEY=VALUE", 2),
+    ("translate RUN text --device cuda", "device cuda was asked for, but torch finds none here", 2),
+    # data
+    ("prepare-data pair.tsv --folder new", "pair.tsv does not exist; did you mean pairs.tsv?", 2),
+    ("prepare-data empty.tsv --folder new", "empty.tsv is empty", 2),
+    (
+        "prepare-data long.en short.it --folder new",
+        "long.en has 3 lines but short.it 2; the files must be aligned line by line",
+        2,
+    ),
+    ("prepare-data latin.tsv --folder new", "latin.tsv:1 is not valid UTF-8", 2),
+    ("prepare-data pairs.tsv --folder RUN/data", "was prepared from other data or settings", 2),
+    ("prepare-data pairs.tsv --folder new --set test_sise=5", "unknown setting test_sise; did you mean test_size?", 2),
+    ("train-tokenizer pairs.tsv --folder new --vocabulary-size 5", "vocabulary_size must be at least 260", 2),
+    ("train-tokenizer pairs.tsv --folder RUN", "exists already; name another folder or move it away", 2),
+    # scores and training
+    ("evaluate RUN pairs.tsv --metric meteor", "meteor", 2),
+    ("evaluate short.it pairs.tsv", "short.it has 2 lines but the test set pairs.tsv 100", 2),
+    ("train pair.tsv", "pair.tsv does not exist", 2),
+    ("train my.toml", "unknown setting train.stepz; did you mean steps?", 2),
+    ("train pairs.tsv --set train.steps=0", "train.steps should be greater than or equal to 1, but is 0", 2),
+    ("train pairs.tsv --set train.steps=many", 'train.steps should be a valid integer, but is "many"', 2),
+]
+
+
+@pytest.fixture
+def place(run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files that the wrong uses name."""
+    pairs = (run_folder.parent / "pairs.tsv").read_text("utf-8").partition("\n")[2]
+    contents = {
+        "pairs.tsv": "en\tit\n" + pairs,
+        "empty.tsv": "",
+        "long.en": "one\ntwo\nthree\n",
+        "short.it": "uno\ndue\n",
+        "my.toml": "[train]\nstepz = 10\n",
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    (tmp_path / "latin.tsv").write_bytes("the city\tla città\n".encode("latin-1"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("line", "told", "code"), WRONG, ids=[line for line, _, _ in WRONG])
+def test_a_wrong_use_ends_in_one_clear_line(
+    line: str, told: str, code: int, run_folder: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(place.iterdir())
+    found = main(shlex.split(line.replace("RUN", str(run_folder))))
+    out, err = capsys.readouterr()
+    errors = [each for each in err.split("\n") if each.startswith("error: ")]
+    assert len(errors) == 1 and told in errors[0]
+    assert (found, out) == (code, "")
+    assert sorted(place.iterdir()) == before, "something was left behind"
