@@ -19,7 +19,9 @@ def softmax(scores: Sequence[float]) -> Vector:
     return [power / sum(powers) for power in powers]
 
 
-def attention(queries: Matrix, keys: Matrix, values: Matrix, visible: Sequence[Sequence[bool]]) -> tuple[Matrix, Matrix]:
+def attention(
+    queries: Matrix, keys: Matrix, values: Matrix, visible: Sequence[Sequence[bool]]
+) -> tuple[Matrix, Matrix]:
     """Mixed values and weights of one head of one sentence."""
     mixed, weights = [], []
     for query, row in zip(queries, visible, strict=True):

@@ -1,6 +1,7 @@
 """Attention: the equation, its masks, its heads, and its weights on request."""
 
 import math
+from typing import Any
 
 import pytest
 import reference
@@ -12,7 +13,7 @@ from dragoman.errors import ConfigError
 from dragoman.model import Packing, attend, attention_weights
 from dragoman.model.attention import Attention
 
-EXACT = {"atol": 1e-10, "rtol": 0}
+EXACT: dict[str, Any] = {"atol": 1e-10, "rtol": 0}
 
 
 def random_heads(batch: int, heads: int, length: int, width: int) -> Tensor:
@@ -33,7 +34,9 @@ def test_attention_is_the_equation_head_by_head_and_number_by_number() -> None:
             parts = (query[sentence, head], key[sentence, head], value[sentence, head], visible[sentence, 0])
             expected_mix, expected_weights = reference.attention(*(part.tolist() for part in parts))
             torch.testing.assert_close(mixed[sentence, head], torch.tensor(expected_mix, dtype=torch.float64), **EXACT)
-            torch.testing.assert_close(weights[sentence, head], torch.tensor(expected_weights, dtype=torch.float64), **EXACT)
+            torch.testing.assert_close(
+                weights[sentence, head], torch.tensor(expected_weights, dtype=torch.float64), **EXACT
+            )
 
 
 def test_the_cat_sleeps() -> None:
@@ -139,7 +142,9 @@ def test_the_weights_of_every_layer_and_head_sum_to_one_and_looking_changes_noth
     unseen = model(*batch.inputs)
     with attention_weights() as seen:
         torch.testing.assert_close(model(*batch.inputs), unseen, rtol=0, atol=0)
-    names = [f"encoder.{i}.self" for i in (0, 1)] + [f"decoder.{i}.{kind}" for i in (0, 1) for kind in ("self", "cross")]
+    names = [f"encoder.{i}.self" for i in (0, 1)] + [
+        f"decoder.{i}.{kind}" for i in (0, 1) for kind in ("self", "cross")
+    ]
     assert sorted(seen) == sorted(names)
     for name, weights in seen.items():
         queries = 8 if name.startswith("encoder") else 6

@@ -2,11 +2,11 @@
 
 import math
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
 from small import VOCABULARY, language_model, random_batch, small_config, translator
-from torch import nn
 
 from dragoman.errors import ConfigError
 from dragoman.model import ModelConfig, build_model
@@ -16,7 +16,7 @@ POSITIONS, NORMS = ("sinusoidal", "learned", "rotary"), ("layer", "rms")
 PLACES, ACTIVATIONS, TIES = ("pre", "post"), ("relu", "gelu", "swiglu", "geglu"), ("none", "target", "all")
 
 
-def every_weight_learns(model: nn.Module) -> None:
+def every_weight_learns(model: Any) -> None:
     batch = random_batch([3, 1], [2, 4])
     rows = batch.inputs if hasattr(model, "encoder") else batch.inputs[2:]
     loss = label_smoothed_loss(model(*rows), model.output, batch.labels, 0.1).smoothed
@@ -73,7 +73,8 @@ def test_first_weights_have_the_spread_of_their_kind() -> None:
     model = translator(preset="paper", d_model=64, d_ff=256, tied="none", source_vocabulary=500, target_vocabulary=500)
     for weight in (model.source_embedding.weight, model.target_embedding.weight, model.output):
         assert math.isclose(weight.std().item(), 64**-0.5, rel_tol=0.02)
-    for block in model.encoder.blocks:
+    blocks: Any = model.encoder.blocks
+    for block in blocks:
         for linear in (block.self_attention.query, block.feed_forward.inner, block.feed_forward.outer):
             bound = math.sqrt(6 / sum(linear.weight.shape))
             assert bound * 0.99 < linear.weight.abs().max() <= bound
@@ -83,7 +84,8 @@ def test_first_weights_have_the_spread_of_their_kind() -> None:
 
 
 def test_the_papers_base_is_the_paper() -> None:
-    config = ModelConfig(preset="paper", size="base", source_vocabulary=100, target_vocabulary=100, tied="all")
+    sizes = {"source_vocabulary": 100, "target_vocabulary": 100}
+    config = ModelConfig.model_validate({"preset": "paper", "size": "base", **sizes, "tied": "all"})
     assert (config.d_model, config.heads, config.d_ff) == (512, 8, 2048)
     assert (config.encoder_layers, config.decoder_layers, config.dropout) == (6, 6, 0.1)
     with torch.device("meta"):

@@ -5,6 +5,7 @@ Rates are checked to five standard deviations: each fails by chance once in 1.7 
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -100,7 +101,7 @@ def test_the_gradient_of_dropout_is_the_slope() -> None:
     assert torch.autograd.gradcheck(lambda y: _Drop.apply(y, keep, 0.3), (x,))
 
 
-def gradients(model: torch.nn.Module, batches: list[Batch]) -> list[Tensor]:
+def gradients(model: Any, batches: list[Batch]) -> list[Tensor]:
     """Of the summed loss over micro-batches of one step."""
     noise = StepNoise(4, 9)
     for batch in batches:
@@ -114,14 +115,18 @@ def gradients(model: torch.nn.Module, batches: list[Batch]) -> list[Tensor]:
     return [weight.grad for weight in model.parameters() if weight.grad is not None]
 
 
-ALL_RATES = {"dropout": 0.3, "attention_dropout": 0.2, "activation_dropout": 0.2}
+ALL_RATES: dict[str, Any] = {"dropout": 0.3, "attention_dropout": 0.2, "activation_dropout": 0.2}
 
 
 @pytest.mark.parametrize("preset", ["paper", "modern"])
 def test_a_step_cut_into_micro_batches_drops_the_same(preset: str) -> None:
     sources, targets = sentences([3, 7, 2, 4]), sentences([5, 1, 6, 2], seed=1)
     whole = gradients(translator(preset=preset, **ALL_RATES), [batch_of(sources, targets)])
-    parts = [batch_of(sources[:1], targets[:1]), batch_of(sources[1:3], targets[1:3]), batch_of(sources[3:], targets[3:])]
+    parts = [
+        batch_of(sources[:1], targets[:1]),
+        batch_of(sources[1:3], targets[1:3]),
+        batch_of(sources[3:], targets[3:]),
+    ]
     cut = gradients(translator(preset=preset, **ALL_RATES), parts)
     torch.testing.assert_close(cut, whole, atol=1e-10, rtol=0)
 

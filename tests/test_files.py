@@ -31,7 +31,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def failing(error: BaseException):  # noqa: ANN201
+def failing(error: BaseException):
     def fail(*_: object) -> NoReturn:
         raise error
 
@@ -81,9 +81,13 @@ def test_a_new_folder_appears_when_the_block_ends(tmp_path: Path) -> None:
 
 
 def test_a_block_that_raises_leaves_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "model") as aside:
-        write_file(aside / "a.txt", "1")
-        raise KeyboardInterrupt
+    def interrupted() -> None:
+        with new_folder(tmp_path / "model") as aside:
+            write_file(aside / "a.txt", "1")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert names(tmp_path) == []
 
 
@@ -166,7 +170,7 @@ def test_what_made_way_is_deleted_once_the_new_one_stands(tmp_path: Path) -> Non
 
 
 def test_a_folder_held_by_another_process_is_refused_until_that_ends(tmp_path: Path) -> None:
-    hold = "import sys; from dragoman.files import lock\nwith lock(sys.argv[1]): print('held', flush=True); sys.stdin.read()"
+    hold = "import sys; from dragoman.files import lock\nwith lock(sys.argv[1]): print('held', flush=True); input()"
     other = subprocess.Popen(
         [sys.executable, "-c", hold, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

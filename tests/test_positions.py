@@ -45,7 +45,10 @@ def test_rotation_is_a_product_of_complex_numbers() -> None:
     x, positions = torch.randn(4, 2, 6), [0, 1, 5, 300]
     turns = Rotary(6).turns(torch.tensor(positions), x.dtype)
     expected = torch.tensor(
-        [[reference.rotated(head, position, 10_000.0) for head in row] for row, position in zip(x.tolist(), positions, strict=True)]
+        [
+            [reference.rotated(head, position, 10_000.0) for head in row]
+            for row, position in zip(x.tolist(), positions, strict=True)
+        ]
     )
     torch.testing.assert_close(rotate(x, turns), expected, atol=5e-5, rtol=0)
 

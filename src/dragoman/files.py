@@ -1,7 +1,7 @@
-"""Files and folders that are whole or not there: atomic writes, locks, hashes. The only file that knows the operating system.
+"""Files and folders that are whole or not there: atomic writes, locks, hashes. Only this file knows the operating system.
 
-A file or folder is written aside under another name, flushed to the disk, and renamed once: whoever kills the process at
-any moment leaves the old one or the new one, never a half. A full disk is `DiskFull`, and leaves nothing behind.
+A file or folder is written aside under another name, flushed to the disk, and renamed once: whoever kills the process
+at any moment leaves the old one or the new one, never a half. A full disk is `DiskFull`, and leaves nothing behind.
 """
 
 import errno
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
 from dragoman.errors import CheckpointError, DataError, DiskFull, FolderInUse
 
@@ -37,8 +37,8 @@ def write_file(path: Path | str, content: str | bytes) -> None:
 def new_folder(path: Path | str, replace: bool = False) -> Iterator[Path]:
     """A folder to fill; it appears at `path`, complete, when the block ends, and not at all when the block raises.
 
-    With `replace`, a folder that stands there makes way in that moment, and is deleted after. No system can exchange two
-    folders at once everywhere, so between the two renames stands neither: `remove_partial` then brings the old one back.
+    With `replace`, a folder that stands there makes way in that moment, and is deleted after. Not every system swaps
+    folders in one move: for a moment neither stands there, and `remove_partial` brings the old one back after a kill.
 
     Raises:
         DataError: something stands at `path` already.
@@ -70,7 +70,7 @@ def new_folder(path: Path | str, replace: bool = False) -> Iterator[Path]:
 
 
 def remove_partial(folder: Path | str) -> None:
-    """Clears what killed processes left aside in `folder`, and brings back what only made way. Call it under the lock."""
+    """Clears what killed processes left aside in `folder`, and brings back what made way. Call it under the lock."""
     for leftover in Path(folder).glob(".*.partial"):
         if leftover.name.endswith(_BEFORE):
             _bring_back(leftover)
@@ -184,8 +184,10 @@ def verify_manifest(folder: Path | str) -> None:
 
 
 def _is_manifest(listed: object) -> TypeGuard[dict[str, dict[str, dict[str, object]]]]:
-    files = listed.get("files") if isinstance(listed, dict) else None
-    return isinstance(files, dict) and all(isinstance(facts, dict) for facts in files.values())
+    files = cast("dict[str, object]", listed).get("files") if isinstance(listed, dict) else None
+    return isinstance(files, dict) and all(
+        isinstance(facts, dict) for facts in cast("dict[str, object]", files).values()
+    )
 
 
 def free_name(folder: Path | str) -> Path:

@@ -102,14 +102,9 @@ def load_model(path: Path | str, device: str = "cpu") -> StoredModel:
     folder = find_model(path)
     verify_model(folder)
     facts = read_config(folder)
-    try:
-        config = check(facts["model"], str(folder / CONFIG), ModelConfig)
-    except ConfigError as error:
-        raise CheckpointError(str(error)) from None
+    config, model = _empty_model(facts["model"], folder / CONFIG)
     tokenizers = Tokenizers.load(folder)
     _check_vocabularies(folder, config, tokenizers)
-    with torch.device("meta"):
-        model = build_model(config, seed=None)
     weights = read_weights(folder / WEIGHTS, named_weights(model))
     place_weights(model, {name: weight.to(device) for name, weight in weights.items()})
     generation = read_json(folder / GENERATION)
@@ -157,6 +152,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     if (
         not isinstance(languages, dict)
         or set(languages) != set(Languages._fields)
+        or not all(isinstance(code, str) for code in languages.values())
         or not isinstance(facts.get("model"), dict)
     ):
         raise CheckpointError(f"{folder / CONFIG} should hold languages (source, target) and model")
@@ -211,6 +207,16 @@ def default_card(languages: Languages, config: ModelConfig) -> str:
         f"# Translation model, {languages.source} to {languages.target}\n\n"
         f"A Transformer ({config.preset}, {config.size}) made with Dragoman.\n"
     )
+
+
+def _empty_model(settings: Mapping[str, Any], path: Path) -> tuple[ModelConfig, nn.Module]:
+    """The architecture that `path` describes, its weights still without memory."""
+    try:
+        config = check(settings, str(path), ModelConfig)
+        with torch.device("meta"):
+            return config, build_model(config, seed=None)
+    except ConfigError as error:
+        raise CheckpointError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
 
 def _check_tensors(path: Path, found: Mapping[str, Any], expected: Mapping[str, Tensor]) -> None:

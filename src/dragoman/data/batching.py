@@ -20,8 +20,9 @@ from dragoman.errors import DataError
 
 logger = logging.getLogger(__name__)
 
-# Pairs are sorted by their longer side, made longer by up to this share at random. Of two pairs of Multi30k in one batch
-# one in ten is together again in the next epoch (without it six in ten), and attention pads 18 % instead of 16 %.
+# Pairs are sorted by their longer side, made longer by up to this share at random. Of the pairs that share a batch,
+# 10 % are together again in the next epoch on 29,000 captions (without it 19 %), on 3,700 lines of documentation 57 %
+# (84 %); attention then pads 18 % (14 %) and 28 % (25 %).
 _JITTER = 0.1
 
 Indices = NDArray[np.int64]

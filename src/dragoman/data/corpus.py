@@ -104,7 +104,7 @@ class EncodedCorpus:
 
     @classmethod
     def open(cls, folder: Path | str) -> Self:
-        """Opens what `encode_corpus` or `encode_text` wrote; sizes are checked, contents are not read (see `verify`).
+        """Opens what `encode_corpus` or `encode_text` wrote; sizes are checked, contents are not read.
 
         Raises:
             DataError: no encoded corpus, a cut or a newer one.

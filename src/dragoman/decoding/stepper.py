@@ -59,7 +59,7 @@ class ModelStepper:
 
     def advance(self, token: Int[Tensor, "R n"]) -> Step:
         assert self.cache is not None, "a row is admitted before it advances"
-        packing = Packing.of([token.size(1)] * token.size(0), self.device)
+        packing = Packing.even(token.size(0), token.size(1), self.device)
         hidden = self.model.decode(token.flatten(), packing, self.cache)
         last = hidden.unflatten(0, token.shape)[:, -1]  # (R * n, D) -> (R, D)
         return Step(self.model.project(last).float().log_softmax(-1))

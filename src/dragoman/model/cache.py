@@ -30,8 +30,8 @@ class Memory:
         visible = self.visible[rows]
         longest = int(visible.sum(1).max()) if len(rows) else 0
         return Memory(
-            [key[rows, :, :longest] for key in self.keys],
-            [value[rows, :, :longest] for value in self.values],
+            [key[:, :, :longest].index_select(0, rows) for key in self.keys],
+            [value[:, :, :longest].index_select(0, rows) for value in self.values],
             visible[:, :longest],
         )
 
@@ -55,7 +55,7 @@ class Cache:
         self.memory = memory
         self.keys: list[Tensor | None] = [None] * layers
         self.values: list[Tensor | None] = [None] * layers
-        self.lengths: Int[Tensor, R] = torch.zeros(rows, dtype=torch.int64, device=device)
+        self.lengths: Int[Tensor, "R"] = torch.zeros(rows, dtype=torch.int64, device=device)
         self._filled = 0  # at least the longest length, known without asking the device
 
     @property
@@ -64,7 +64,7 @@ class Cache:
 
     def positions(self, packing: Packing) -> Int[Tensor, "M"]:
         """Where the new tokens of every row stand in their sentences."""
-        return packing.position + torch.repeat_interleave(self.lengths, packing.lengths, output_size=packing.rows)
+        return packing.position + self.lengths[packing.sentence]
 
     def visible(self, packing: Packing) -> Bool[Tensor, "R 1 T S"]:
         """True where a new token may look: at all before it in its row, and at itself."""
@@ -77,9 +77,6 @@ class Cache:
     ) -> tuple[Float[Tensor, "R G S K"], Float[Tensor, "R G S K"]]:
         """Writes the new tokens' keys and values (M, G, K) of one layer in place; returns all of that layer's."""
         needed = self._filled + packing.longest
-        row = torch.repeat_interleave(
-            torch.arange(self.rows, device=key.device), packing.lengths, output_size=packing.rows
-        )
         grown = []
         for held, new in ((self.keys, key), (self.values, value)):
             room = held[layer]
@@ -87,7 +84,7 @@ class Cache:
                 room = new.new_zeros((self.rows, new.size(1), 0, new.size(2)))
             if room.size(2) < needed:
                 room = _widen(room, needed + _GROWTH)
-            room[row, :, positions] = new
+            room[packing.sentence, :, positions] = new
             held[layer] = room
             grown.append(room[:, :, :needed])
         return grown[0], grown[1]
@@ -101,8 +98,8 @@ class Cache:
         """Keeps these rows, in this order; a row may be named twice (a beam that splits) or not at all (one that ended)."""
         self.memory = self.memory.select(rows) if self.memory is not None else None
         self.lengths = self.lengths[rows]
-        self.keys = [key[rows] if key is not None else None for key in self.keys]
-        self.values = [value[rows] if value is not None else None for value in self.values]
+        self.keys = [key.index_select(0, rows) if key is not None else None for key in self.keys]
+        self.values = [value.index_select(0, rows) if value is not None else None for value in self.values]
         self._filled = int(self.lengths.max()) if len(rows) else 0
 
     def join(self, other: "Cache") -> None:

@@ -5,6 +5,7 @@ alone needs to know where sentences begin and end, and pads its rows to (B, T) f
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Int
@@ -24,11 +25,23 @@ class Packing:
         self.lengths, self.longest, self.rows = lengths, longest, rows
         self.sentences = lengths.size(0)
         self.full = rows == self.sentences * longest  # nothing to pad: padding and unpadding are views
-        offsets = lengths.cumsum(0) - lengths
-        device = lengths.device
-        sentence = torch.repeat_interleave(torch.arange(self.sentences, device=device), lengths, output_size=rows)
-        self.position: Int[Tensor, N] = torch.arange(rows, device=device) - offsets[sentence]
-        self._slot: Int[Tensor, N] = sentence * longest + self.position  # each row's place in the padded (B * T)
+
+    @cached_property
+    def sentence(self) -> Int[Tensor, "N"]:
+        """Which sentence each row belongs to."""
+        numbers = torch.arange(self.sentences, device=self.lengths.device)
+        return torch.repeat_interleave(numbers, self.lengths, output_size=self.rows)
+
+    @cached_property
+    def position(self) -> Int[Tensor, "N"]:
+        """Where each row stands in its sentence, from 0."""
+        offsets = self.lengths.cumsum(0) - self.lengths
+        return torch.arange(self.rows, device=self.lengths.device) - offsets[self.sentence]
+
+    @cached_property
+    def _slot(self) -> Int[Tensor, "N"]:
+        """Each row's place in the padded (B * T)."""
+        return self.sentence * self.longest + self.position
 
     @classmethod
     def of(cls, lengths: Sequence[int] | Tensor, device: torch.device | str | None = None) -> "Packing":
@@ -37,6 +50,11 @@ class Packing:
         longest = int(on_host.max()) if len(on_host) else 0
         target = device if device is not None else lengths.device if isinstance(lengths, Tensor) else "cpu"
         return cls(on_host.to(target), longest, int(on_host.sum()))
+
+    @classmethod
+    def even(cls, sentences: int, length: int, device: torch.device | str | None = None) -> "Packing":
+        """Packing of sentences that are all of one length, made without reading anything back."""
+        return cls(torch.full((sentences,), length, device=device), length, sentences * length)
 
     @property
     def visible(self) -> Bool[Tensor, "B T"]:

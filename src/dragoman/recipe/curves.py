@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 def training_losses(folder: Path, points: int) -> list[tuple[int, float]]:
     """Training loss (nats a target token, without smoothing), averaged over `points` equal stretches of steps."""
-    lines = [line for line in read_metrics(folder) if "plain_loss" in line]
+    lines = [line for line in read_metrics(folder) if line.get("plain_loss") is not None]  # none at a skipped step
     size = max(1, len(lines) // max(1, points))
     parts = [lines[first : first + size] for first in range(0, len(lines), size)]
     return [(part[-1]["step"], sum(line["plain_loss"] for line in part) / len(part)) for part in parts]

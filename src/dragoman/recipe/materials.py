@@ -8,10 +8,10 @@ from typing import NamedTuple
 from dragoman.data.batching import Batches, build_batches
 from dragoman.data.corpus import EncodedCorpus, encode_corpus
 from dragoman.data.prepare import prepare_data, read_split
-from dragoman.data.report import DataReport
+from dragoman.data.report import REPORT, DataReport, read_report
 from dragoman.data.tokenizer import Tokenizers
 from dragoman.data.tokenizer_training import train_tokenizers
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, DataError, TokenizerError
 from dragoman.files import new_folder
 from dragoman.progress import Progress
 from dragoman.recipe.recipe import Recipe, StartSettings
@@ -40,9 +40,24 @@ class Materials(NamedTuple):
         }
 
 
-def prepare(folder: Path, recipe: Recipe, progress: Progress) -> DataReport:
-    """Data read, checked and split into the run's folder, or found there."""
-    return prepare_data(recipe.data, folder / DATA, progress)
+def prepare(folder: Path, recipe: Recipe, anyway: bool, progress: Progress) -> DataReport:
+    """Data read, checked and split into the run's folder, or found there.
+
+    Raises:
+        DataError: it cannot be used, or is not what was found there; `anyway` goes on with what was found.
+    """
+    data = folder / DATA
+    try:
+        return prepare_data(recipe.data, data, progress)
+    except DataError as error:
+        if not (data / REPORT).is_file():
+            raise
+        if not anyway:
+            raise DataError(
+                f"{error}; --anyway goes on with the data that the run holds, --fresh begins a new run"
+            ) from None
+        log.warning("%s; going on with the data that the run holds", error)
+        return read_report(data)
 
 
 def gather(folder: Path, recipe: Recipe, report: DataReport, progress: Progress) -> Materials:
@@ -95,4 +110,10 @@ def _training_pairs(data: Path, start: StartSettings | None) -> Iterator[tuple[s
 
 
 def _encoded(folder: Path, pairs, tokenizers: Tokenizers, progress: Progress) -> EncodedCorpus:
-    return EncodedCorpus.open(folder) if folder.exists() else encode_corpus(pairs(), tokenizers, folder, progress)
+    if not folder.exists():
+        return encode_corpus(pairs(), tokenizers, folder, progress)
+    corpus = EncodedCorpus.open(folder)
+    for facts, tokenizer in ((corpus.facts.source, tokenizers.source), (corpus.facts.target, tokenizers.target)):
+        if facts is not None and facts.tokenizer != tokenizer.identity:
+            raise TokenizerError(f"{folder} was encoded by another tokenizer than the run holds now; use --fresh")
+    return corpus

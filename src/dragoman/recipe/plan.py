@@ -9,10 +9,11 @@ from dragoman.config import check
 from dragoman.data.tokenizer import Tokenizers
 from dragoman.errors import ConfigError
 from dragoman.model import ModelConfig
-from dragoman.recipe.recipe import Recipe
+from dragoman.recipe.recipe import LIMITS, Recipe
 from dragoman.training.schedule import noam_peak
 
 DEFAULT_MINUTES = 30.0
+VALIDATIONS = 10
 FINE_TUNE_EPOCHS = 6.0
 FINE_TUNE_RATE = 0.25
 """Of the rate that training from nothing takes: a finished model is to be moved, not shaken."""
@@ -98,13 +99,13 @@ def choose_steps(plan: Plan, steps: int, reason: str) -> None:
         rate, at_width = BEST_RATE
         rate *= (at_width / width) ** 0.5 * (FINE_TUNE_RATE if plan.tables.get("start") else 1)
         plan.choose("train", "learning_rate", float(f"{rate:.2g}"), f"for width {width}")
-    plan.choose("train", "validate_every", max(1, steps // 10), "ten validations")
+    plan.choose("train", "validate_every", max(1, steps // VALIDATIONS), f"{VALIDATIONS} validations")
 
 
 def limits_given(plan: Plan) -> dict[str, pydantic.JsonValue]:
     """Which of steps, epochs and minutes was asked for; by default half an hour, or some epochs of fine-tuning."""
     train = plan.tables.setdefault("train", {})
-    given = {name: train[name] for name in ("steps", "epochs", "minutes") if train.get(name) is not None}
+    given = {name: train[name] for name in LIMITS if train.get(name) is not None}
     if given:
         return given
     return {"epochs": FINE_TUNE_EPOCHS} if plan.tables.get("start") else {"minutes": DEFAULT_MINUTES}

@@ -1,6 +1,6 @@
 """The settings of a whole run: each room's own, composed. Written to `recipe.toml`, complete, before training begins."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from dragoman.model import ModelConfig
 from dragoman.training import TrainSettings
 
 RECIPE = "recipe.toml"
+LIMITS = ("steps", "epochs", "minutes")
 
 
 class StartSettings(Settings):
@@ -66,9 +67,18 @@ def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: S
         source = Source(what.model_dump(mode="json", exclude_unset=True, exclude_none=True), "the recipe", "run")
     else:
         source = _read(what)
-    source = source._replace(tables=override(source.tables, overrides))
+    source = source._replace(tables=apply(overrides, source.tables))
     check(source.tables, source.origin, Recipe)
     return source
+
+
+def apply(overrides: Sequence[str], tables: Mapping[str, Any]) -> dict[str, Any]:
+    """The tables with the overrides in their places; one limit of training puts the others aside."""
+    keys = {text.partition("=")[0].strip() for text in overrides}
+    if not keys & {f"train.{name}" for name in LIMITS}:
+        return override(tables, overrides)
+    train = {key: value for key, value in tables.get("train", {}).items() if key not in LIMITS}
+    return override({**tables, "train": train}, overrides)
 
 
 def library() -> list[str]:

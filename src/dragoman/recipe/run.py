@@ -24,23 +24,33 @@ import torch
 import dragoman
 from dragoman import machine
 from dragoman.config import check, differences, override, parse, render
-from dragoman.decoding import SearchOptions
 from dragoman.errors import ConfigError, Diverged, Interrupted
 from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
 from dragoman.files import free_name, lock, read_json, remove_partial, write_file, write_json
+from dragoman.model import EncoderDecoder, LanguageModel
 from dragoman.progress import Progress, silent
 from dragoman.recipe.curves import draw_curves
 from dragoman.recipe.materials import DATA, Materials, gather, prepare, training_batches
-from dragoman.recipe.plan import Plan, choose_architecture, choose_precision, choose_sizes, choose_steps, limits_given
-from dragoman.recipe.recipe import RECIPE, Recipe, find_recipe
+from dragoman.recipe.plan import (
+    VALIDATIONS,
+    Plan,
+    choose_architecture,
+    choose_precision,
+    choose_sizes,
+    choose_steps,
+    limits_given,
+)
+from dragoman.recipe.recipe import RECIPE, Recipe, apply, find_recipe
 from dragoman.recipe.session import BEST, CHECKPOINTS, OnDevice, Session, fresh_state
+from dragoman.recipe.validation import Validation
 from dragoman.store import StoredModel, load_model
+from dragoman.training import TrainState
 from dragoman.training.loop import train_step
 from dragoman.training.settings import HARMLESS
 
 RUN, SCORES = "run.json", "scores.json"
-SHARE_OF_STEPS = 0.92
-"""Of the minutes asked for; the rest is for validation and saving."""
+SHARE_OF_STEPS, SHARE_OF_VALIDATION = 0.97, 0.2
+"""Of the minutes asked for: training and validation together, and validation at most; the rest is for saving."""
 TRIAL_SECONDS, TRIAL_WARMUP = 12.0, 3
 
 log = logging.getLogger(__name__)
@@ -107,10 +117,7 @@ def score_run(folder: Path, progress: Progress = silent) -> tuple[Evaluation, ..
     report = folder / DATA
     names = [path.stem for path in sorted(report.glob("*.jsonl")) if path.stem not in ("train", "dev")]
     names = [name for name in names if (report / f"{name}.jsonl").stat().st_size]
-    options = check(load_model(folder / BEST).generation, str(folder / BEST), SearchOptions)
-    evaluations = tuple(
-        evaluate(folder / BEST, report / f"{name}.jsonl", options=options, progress=progress) for name in names
-    )
+    evaluations = tuple(evaluate(folder / BEST, report / f"{name}.jsonl", progress=progress) for name in names)
     write_scores(folder / SCORES, evaluations)
     return evaluations
 
@@ -133,8 +140,8 @@ def _place(
         if not fresh:
             if name is not None:
                 raise ConfigError(f"{what} is a run with a name; --name goes with a recipe, data, or --fresh")
-            return Path(what), override(before["asked"], overrides) if overrides else None
-        asked = override(before["asked"], overrides)
+            return Path(what), apply(overrides, before["asked"]) if overrides else None
+        asked = apply(overrides, before["asked"])
         check(asked, str(Path(what) / RECIPE), Recipe)
         return free_name(Path(what)), asked
     source = find_recipe(what, overrides)
@@ -242,7 +249,7 @@ def _steps(plan: Plan, materials: Materials, device: str, progress: Progress) ->
     amount = float(amount)  # pyright: ignore[reportArgumentType]
     asked = "as asked for" if plan.tables["train"].get(limit) else "nothing else was asked for"
     if limit == "steps":
-        return int(amount), "as asked for"
+        return int(amount), asked
     trial = Plan(override(plan.tables, ()), {})
     choose_steps(trial, 1_000, "a trial")
     recipe = trial.recipe()
@@ -251,14 +258,34 @@ def _steps(plan: Plan, materials: Materials, device: str, progress: Progress) ->
         whole = sum(len(batches.epoch(number)) for number in range(int(amount)))
         part = round((amount - int(amount)) * len(batches.epoch(int(amount)))) if amount % 1 else 0
         return max(1, (whole + part) // recipe.train.accumulate), f"{amount:g} epochs, {asked}"
-    seconds = _seconds_a_step(recipe, materials, device, progress)
-    steps = max(1, round(60 * amount * SHARE_OF_STEPS / seconds))
-    return steps, f"{amount:g} minutes, {asked}, at {seconds:.3f} s a step in a trial"
+    step, validation = _trial(recipe, materials, device, progress)
+    count = min(VALIDATIONS, int(SHARE_OF_VALIDATION * 60 * amount / validation)) if validation else 0
+    steps = max(1, round((60 * amount * SHARE_OF_STEPS - count * validation) / step))
+    if count:
+        plan.choose("train", "validate_every", max(1, steps // count), f"{count} validations of {validation:.0f} s")
+    return steps, f"{amount:g} minutes, {asked}, at {step:.3f} s a step in a trial"
 
 
-def _seconds_a_step(recipe: Recipe, materials: Materials, device: str, progress: Progress) -> float:
-    """Times steps of a model that is thrown away."""
+def _trial(recipe: Recipe, materials: Materials, device: str, progress: Progress) -> tuple[float, float]:
+    """Seconds of a step and of a validation, by a model that is thrown away."""
     model, state = fresh_state(recipe, device)
+    step = _seconds_a_step(model, state, recipe, materials, device, progress)
+    if materials.dev is None:
+        return step, 0.0
+    validation = Validation(recipe, materials, device)
+    started = time.monotonic()
+    validation.measure(state.weights)
+    return step, time.monotonic() - started
+
+
+def _seconds_a_step(
+    model: EncoderDecoder | LanguageModel,
+    state: TrainState,
+    recipe: Recipe,
+    materials: Materials,
+    device: str,
+    progress: Progress,
+) -> float:
     batches = OnDevice(training_batches(materials, recipe), device)
     order = batches.epoch(0)
     counts: list[tuple[int, float]] = []

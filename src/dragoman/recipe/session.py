@@ -2,11 +2,14 @@
 
 import logging
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dragoman import machine
+from dragoman.config import flatten
 from dragoman.data.batch import Batch
 from dragoman.data.batching import Batches
 from dragoman.errors import CheckpointError, DiskFull, Interrupted
@@ -24,6 +27,7 @@ from dragoman.training import Chore, Every, TrainState, run_steps
 from dragoman.training.checkpoint import newest_checkpoint, read_facts, restore, save_checkpoint
 from dragoman.training.loop import StepReport
 from dragoman.training.optimiser import Masters
+from dragoman.training.settings import HARMLESS
 
 CHECKPOINTS, BEST, FINAL, DIVERGED = "checkpoints", "best", "final", "diverged.json"
 MIB = 2**20
@@ -45,11 +49,13 @@ class OnDevice:
         return self.batches.batch(indices).to(self.device)
 
 
-def fresh_state(recipe: Recipe, device: str) -> tuple[EncoderDecoder | LanguageModel, TrainState]:
-    """A model before its first step: new weights, or those of the model it starts from."""
+def fresh_state(
+    recipe: Recipe, device: str, resumed: bool = False
+) -> tuple[EncoderDecoder | LanguageModel, TrainState]:
+    """A model before its first step: new weights, or those of the model it starts from (unneeded where `resumed`)."""
     settings = recipe.train
     model = build_model(recipe.model, settings.seed)
-    if recipe.start is not None:
+    if recipe.start is not None and not resumed:
         place_weights(model, named_weights(load_model(recipe.start.model).model))
     model.to(device)
     precision = "bf16" if settings.precision == "bf16" else "float32"
@@ -65,10 +71,12 @@ class Session:
     ) -> None:
         self.folder, self.recipe, self.materials, self.device = folder, recipe, materials, device
         self.progress = progress
-        self.model, self.state = fresh_state(recipe, device)
-        self.identity = materials.identity
+        self.identity = {**materials.identity, **decisive_settings(recipe)}
         self.envelope = machine.envelope(threads=machine.threads(), precision=recipe.train.precision, device=device)
-        self._resume(anyway)
+        checkpoint = newest_checkpoint(folder / CHECKPOINTS)
+        self.model, self.state = fresh_state(recipe, device, resumed=checkpoint is not None)
+        if checkpoint is not None:
+            self._resume(checkpoint, anyway)
         self.validation = Validation(recipe, materials, device) if materials.dev is not None else None
         self.journal = Journal(folder, self.state.step)
         self.started, self.tokens = time.monotonic(), 0
@@ -83,7 +91,7 @@ class Session:
         settings, steps = self.recipe.train, self.recipe.train.steps
         assert steps is not None, "resolved before training"
         batches = OnDevice(training_batches(self.materials, self.recipe), self.device)
-        with self.progress.track("train", steps, "steps") as advance, stop_on_signals() as stop:
+        with self.journal, self.progress.track("train", steps, "steps") as advance, stop_on_signals() as stop:
             advance(self.state.step)
             chores = [
                 Chore(Every(steps=1), lambda state, report: self._log(report, advance)),
@@ -98,27 +106,21 @@ class Session:
                 raise Interrupted(
                     f"stopped at step {self.state.step:,} of {steps:,}; go on with: dragoman train {self.folder}"
                 )
+            self.journal.secure()
         self._finish()
         return self.state
 
-    def _resume(self, anyway: bool) -> None:
-        checkpoint = newest_checkpoint(self.folder / CHECKPOINTS)
-        if checkpoint is None:
-            return
+    def _resume(self, checkpoint: Path, anyway: bool) -> None:
         facts = read_facts(checkpoint)
-        changes = [
-            f"{what} {name}: {saved.get(name)!r} then, {now.get(name)!r} now"
-            for what, saved, now in (
-                ("identity of", facts["identity"], self.identity),
-                ("envelope's", facts["envelope"], self.envelope),
+        if changes := _differences(facts["identity"], self.identity):
+            raise CheckpointError(
+                f"{checkpoint} belongs to other data, another tokenizer or other settings ({changes}); "
+                "put back what was changed, or use --fresh to start again"
             )
-            for name in sorted(saved.keys() | now.keys())
-            if saved.get(name) != now.get(name)
-        ]
-        if changes and not anyway:
+        if (changes := _differences(facts["envelope"], self.envelope)) and not anyway:
             raise CheckpointError(
                 f"{checkpoint} was made elsewhere, and going on here would not end in the same weights "
-                f"({'; '.join(changes)}); use --anyway to go on all the same, or --fresh to start again"
+                f"({changes}); use --anyway to go on all the same, or --fresh to start again"
             )
         restore(checkpoint, self.state)
         log.info("going on from step %s (%s)", f"{self.state.step:,}", checkpoint.name)
@@ -141,10 +143,9 @@ class Session:
         advance(1, loss=f"{report.plain_loss:.2f}", tokens=f"{rate:,.0f}/s", **facts)
         if self.state.skipped_in_a_row:
             log.warning("step %d skipped: its gradient is not finite", report.step)
-            write_json(
-                self.folder / DIVERGED,
-                {"step": report.step, "pairs": [batch.pairs.tolist() for batch in report.batches]},
-            )
+            pairs = [batch.pairs.tolist() for batch in report.batches]
+            with disk_may_be_full():
+                write_json(self.folder / DIVERGED, {"step": report.step, "pairs": pairs})
 
     def _validate(self, advance: Advance) -> None:
         if self.validation is None:
@@ -155,21 +156,18 @@ class Session:
         advance(0, dev=f"{found.loss:.2f} BLEU {found.bleu:.1f} chrF {found.chrf:.1f}")
         log.info("step %s: dev loss %.3f, BLEU %.1f, chrF %.1f (greedy, %d sentences)%s", f"{state.step:,}", found.loss,
                  found.bleu, found.chrf, len(self.validation.pairs), "".join(_sample(sample) for sample in found.samples))  # fmt: skip
+        state.validations_since_best += 1
         if state.best_score is None or found.chrf > state.best_score:
-            state.best_score, state.best_step, state.validations_since_best = found.chrf, state.step, 0
-            try:
+            with disk_may_be_full():
                 self._save_model(BEST, found)
-            except DiskFull as error:
-                log.warning("%s; training goes on", error)
-        else:
-            state.validations_since_best += 1
+                state.best_score, state.best_step, state.validations_since_best = found.chrf, state.step, 0
 
     def _has_patience_ended(self) -> bool:
         patience = self.recipe.train.patience
         return patience is not None and self.state.validations_since_best >= patience
 
     def _save(self) -> None:
-        try:
+        with disk_may_be_full():
             self.journal.secure()
             save_checkpoint(
                 self.folder / CHECKPOINTS,
@@ -181,11 +179,8 @@ class Session:
                 self.envelope,
                 self.recipe.train.keep_checkpoints,
             )
-        except DiskFull as error:
-            log.warning("%s; training goes on, and the checkpoint before stays", error)
 
     def _finish(self) -> None:
-        self.journal.close()
         self._save_model(FINAL, None)
         if not (self.folder / BEST).exists():
             self._save_model(BEST, None)
@@ -201,6 +196,31 @@ class Session:
             self.state.weights,
             replace=True,
         )
+
+
+def decisive_settings(recipe: Recipe) -> dict[str, Any]:
+    """The settings that decide a run's weights once data and tokenizer are made; a resumed run must find them unchanged."""
+    groups = recipe.model_dump(mode="json", include={"model", "batches", "train"})
+    groups["train"] = {name: value for name, value in groups["train"].items() if name not in HARMLESS}
+    return flatten(groups)
+
+
+@contextmanager
+def disk_may_be_full() -> Iterator[None]:
+    """What cannot be written in the middle of training is done without: what was written before stays."""
+    try:
+        yield
+    except DiskFull as error:
+        log.warning("%s; training goes on", str(error).partition(";")[0])
+
+
+def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    then, now = flatten(then), flatten(now)
+    return "; ".join(
+        f"{name}: {then.get(name)!r} then, {now.get(name)!r} now"
+        for name in sorted(then.keys() | now.keys())
+        if then.get(name) != now.get(name)
+    )
 
 
 def _sample(sample: tuple[str, str, str]) -> str:

@@ -45,7 +45,12 @@ class Validation:
         pairs = materials.dev_pairs
         count = min(TRANSLATED, len(pairs))
         self.pairs = [pairs[i * len(pairs) // count] for i in range(count)]
-        self.options: SearchOptions = check({"beam_size": 1}, "validation", SearchOptions)
+        self.options: SearchOptions = check(
+            # A young model runs on to the longest output, which is shorter here than in earnest: a validation is brief.
+            {"beam_size": 1, "length_ratio": 1.5, "length_extra": 10},
+            "validation",
+            SearchOptions,
+        )
 
     def measure(self, weights: Mapping[str, Tensor]) -> Measured:
         place_weights(self.model, weights)

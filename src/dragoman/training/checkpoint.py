@@ -32,7 +32,7 @@ def save_checkpoint(
     model: EncoderDecoder | LanguageModel,
     tokenizers: Tokenizers,
     languages: Languages,
-    identity: Mapping[str, str],
+    identity: Mapping[str, Any],
     envelope: Mapping[str, Any],
     keep: int = 2,
 ) -> Path:

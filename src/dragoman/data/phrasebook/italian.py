@@ -31,6 +31,7 @@ for citation in ("del", "al", "dal", "nel", "sul", "quel", "bel"):
     endings = ("l", "llo", "ll'", "lla", "ll'", "i", "gli", "lle")
     DETERMINERS[citation] = tuple(stem + ending for ending in endings)
 
+SAME_VOWEL = re.compile(r"\b(a(?= [aà])|e(?= [eèé]))", re.IGNORECASE)
 BEFORE_NOUNS = {"bello": "bel", "buono": "buon"}
 
 POSSESSIVES = {
@@ -78,13 +79,18 @@ def starts_with_vowel(text: str) -> bool:
     return text.lower().removeprefix("h")[:1] in tuple(VOWELS)
 
 
-def preposition(word: str, following: str) -> str:
-    """*a* and *e* become *ad* and *ed* before their own vowel; *di* is elided before water and oil."""
-    if word in ("a", "e") and following.lower().startswith(word):
-        return word + "d"
-    if word == "di" and following.lower().startswith(("acqua", "olio")):
-        return "d'"
-    return word
+def of(following: str) -> str:
+    """*di*, elided before water and oil: d'acqua, but di arance."""
+    return "d'" if following.lower().startswith(("acqua", "olio")) else "di"
+
+
+def euphonic(text: str) -> str:
+    """*a* and *e* become *ad* and *ed* before their own vowel.
+
+    >>> euphonic("A Ancona e Edimburgo c'è il sole e è caldo")
+    "Ad Ancona ed Edimburgo c'è il sole ed è caldo"
+    """
+    return SAME_VOWEL.sub(r"\1d", text)
 
 
 def number_of_years(number: str) -> str:
@@ -141,7 +147,7 @@ def conjugate(verb: str, tense: str, subject: Agreement) -> str:
         form = _simple_form(plain, tense, index)
     if not reflexive:
         return form
-    after = {"informal": "ti", "plural": "vi"}.get(tense)
+    after = {"informal": "ti", "plural": "vi", "gerund": clitic}.get(tense)
     return form + after if after else f"{'si' if tense == 'formal' else clitic} {form}"
 
 
@@ -195,7 +201,7 @@ def _attach(verb: str, ending: str) -> str:
 
 
 def _plural_word(word: str, gender: Gender) -> str:
-    if word.endswith("ico") and word not in ("antico", "fico"):
+    if word.endswith(("ico", "ologo")) and word not in ("antico", "fico"):
         return word[:-1] + "i"
     if word.endswith(("co", "go")):
         return word[:-1] + "hi"
@@ -212,7 +218,6 @@ def _plural_word(word: str, gender: Gender) -> str:
 
 def _auxiliary(verb: str) -> str:
     return _irregular(verb, "auxiliary") or "avere"
-
 
 
 def _irregular(verb: str, form: str) -> str:

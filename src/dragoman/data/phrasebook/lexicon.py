@@ -15,7 +15,18 @@ from typing import cast
 from dragoman.data.phrasebook import english
 from dragoman.data.phrasebook.italian import adjective_forms, noun_plural
 from dragoman.data.phrasebook.source import Entry, entries, text_files
-from dragoman.data.phrasebook.words import Adjective, Agreement, Form, Gender, Lexeme, Noun, Number, Phrase, Subject, Verb
+from dragoman.data.phrasebook.words import (
+    Adjective,
+    Agreement,
+    Form,
+    Gender,
+    Lexeme,
+    Noun,
+    Number,
+    Phrase,
+    Subject,
+    Verb,
+)
 from dragoman.errors import DataError
 
 # In "biglietto del treno" the first word alone takes the plural; "carta geografica" must spell its plural out.

@@ -37,7 +37,8 @@ def render_english(template: tuple[Part, ...], fillers: Fillers) -> str:
 
 def render_italian(template: tuple[Part, ...], fillers: Fillers) -> str:
     """The Italian sentence."""
-    return _finish("".join(part if isinstance(part, str) else _italian(part, fillers) for part in template))
+    text = _finish("".join(part if isinstance(part, str) else _italian(part, fillers) for part in template))
+    return italian.euphonic(text)
 
 
 def _finish(text: str) -> str:
@@ -150,8 +151,8 @@ def _italian_word(word: Word, agreement: Agreement, following: str, fillers: Fil
         return italian.conjugate(word.text, word.form, agreement)
     if word.text in italian.DETERMINERS:
         return italian.determiner(word.text, agreement.gender, agreement.number, following)
-    if word.text in ("a", "e", "di"):
-        return italian.preposition(word.text, following)
+    if word.text == "di":
+        return italian.of(following)
     forms = italian.POSSESSIVES.get(word.text) or italian.adjective_forms(word.text)
     return italian.agreeing(forms, agreement.gender, agreement.number)
 
@@ -160,7 +161,9 @@ def _italian_filler(lexeme: Lexeme, word: Word, agreement: Agreement, following:
     match lexeme:
         case Noun() if word.form == "place":
             form = lexeme.form("s")[1]
-            return lexeme.place or _joined(italian.determiner("al", form.gender, agreement.number, form.text), form.text)
+            return lexeme.place or _joined(
+                italian.determiner("al", form.gender, agreement.number, form.text), form.text
+            )
         case Noun():
             return lexeme.form(*_wanted(word, fillers))[1].text
         case Adjective():

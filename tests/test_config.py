@@ -1,0 +1,171 @@
+"""Settings: TOML in, the same TOML out, and every mistake named with its place."""
+
+import tomllib
+from typing import Literal
+
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.config import Settings, differences, flatten, override, parse, render
+from dragoman.errors import ConfigError
+from dragoman.model import ModelConfig
+
+
+class Engine(Settings):
+    """A group within a group."""
+
+    power: float = pydantic.Field(default=1.5, gt=0)
+    fuel: Literal["steam", "diesel"] = "steam"
+    names: tuple[str, ...] = ()
+
+
+class Train(Settings):
+    """A small schema with every kind of value."""
+
+    wheels: int = pydantic.Field(ge=1)
+    label: str = "none"
+    loud: bool = False
+    length: float | None = None
+    engine: Engine = Engine()
+
+    @pydantic.model_validator(mode="after")
+    def _refuse_contradictions(self) -> "Train":
+        if self.loud and self.wheels > 100:
+            raise ValueError("a loud train has at most 100 wheels")
+        return self
+
+
+def read(text: str, *overrides: str) -> Train:
+    return parse(text, "train.toml", Train, overrides)
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+engines = st.builds(
+    Engine,
+    power=st.floats(min_value=1e-9, max_value=1e300),
+    fuel=st.sampled_from(["steam", "diesel"]),
+    names=st.lists(texts, max_size=3).map(tuple),
+)
+trains = st.builds(
+    Train,
+    wheels=st.integers(1, 100),
+    label=texts,
+    loud=st.booleans(),
+    length=st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    engine=engines,
+)
+
+
+@given(trains, st.text("abc #=\"'", min_size=1, max_size=10))
+def test_what_is_rendered_reads_back_the_same_with_or_without_reasons(train: Train, reason: str) -> None:
+    assert read(render(train)) == train
+    assert read(render(train, {"wheels": reason, "engine.power": reason})) == train
+
+
+def test_reasons_stand_as_comments_and_absence_says_none() -> None:
+    text = render(Train(wheels=4), {"engine.fuel": "cheapest here"})
+    assert 'fuel = "steam" # cheapest here' in text
+    assert "length" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("wheels = ", "train.toml is not TOML: "),
+        ("wheels = 4\nwheels = 5", "train.toml is not TOML: "),
+        ("", "train.toml: wheels must be given"),
+        ("wheels = 4\nlabl = 'a'", r"train.toml: unknown setting labl; did you mean label\?"),
+        ("wheels = 4\nzzz = 1", "train.toml: unknown setting zzz; known here: wheels, label, loud, length, engine"),
+        ("wheels = 4\n[engine]\npowr = 2", r"train.toml: unknown setting engine.powr; did you mean power\?"),
+        ("wheels = '4'", 'train.toml: wheels should be a valid integer, but is "4"'),
+        ("wheels = 4.0", "train.toml: wheels should be a valid integer"),
+        ("wheels = true", "train.toml: wheels should be a valid integer, but is true"),
+        ("wheels = 0", "train.toml: wheels should be greater than or equal to 1, but is 0"),
+        ("wheels = 4\nloud = 1", "train.toml: loud should be a valid boolean, but is 1"),
+        ("wheels = 4\nlength = nan", "train.toml: length should be a finite number"),
+        ("wheels = 4\nengine.power = inf", "train.toml: engine.power should be a finite number"),
+        ("wheels = 4\nengine.fuel = 'coal'", "engine.fuel should be 'steam' or 'diesel', but is \"coal\""),
+        ("wheels = 4\nengine.names = 'a'", 'engine.names should be a valid array, but is "a"'),
+        ("wheels = 4\nengine = 3", "train.toml: engine should be an object, but is 3"),
+        ("wheels = 101\nloud = true", "train.toml: a loud train has at most 100 wheels"),
+    ],
+)  # fmt: skip
+def test_every_mistake_names_the_place_the_key_and_what_is_allowed(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        read(text)
+    assert caught.value.exit_code == 2
+    assert "\n" not in str(caught.value)
+
+
+def test_whole_numbers_serve_as_floats() -> None:
+    assert read("wheels = 4\nlength = 3").length == 3.0
+
+
+def test_overrides_reach_into_groups_and_the_last_one_counts() -> None:
+    train = read(
+        "wheels = 4\n[engine]\npower = 2.0", "engine.fuel=diesel", "wheels=6", "wheels=8", "engine.names=['a']"
+    )
+    assert (train.wheels, train.engine) == (8, Engine(power=2.0, fuel="diesel", names=("a",)))
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [("'steam'", "steam"), ("steam engine", "steam engine"), ("", ""), ("a=b", "a=b"), ('"a # b"', "a # b")],
+)
+def test_bare_words_are_text_for_shells_eat_quotes(value: str, label: str) -> None:
+    assert read("wheels = 4", f"label={value}").label == label
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("wheels", "--set takes KEY=VALUE, as in --set train.steps=1000, but was given 'wheels'"),
+        ("=3", "--set takes KEY=VALUE"),
+        ("wheels.a=3", "--set wheels.a=3: 'wheels' is a value, not a group of settings"),
+        ("engine.powr=3", "unknown setting engine.powr; did you mean power?"),
+    ],
+)
+def test_overrides_that_do_not_fit_are_told(given: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read("wheels = 4", given)
+    assert message in str(caught.value)
+
+
+def test_overriding_leaves_the_tables_that_were_given() -> None:
+    tables = {"engine": {"power": 2.0}}
+    assert override(tables, ["engine.power=3.0"]) == {"engine": {"power": 3.0}}
+    assert tables == {"engine": {"power": 2.0}}
+
+
+def test_settings_are_frozen_and_a_changed_copy_is_checked_again() -> None:
+    train = Train(wheels=4)
+    with pytest.raises(pydantic.ValidationError):
+        train.wheels = 5  # pyright: ignore[reportAttributeAccessIssue]
+    assert train.but(wheels=5) == Train(wheels=5)
+    with pytest.raises(ConfigError, match="at most 100 wheels"):
+        train.but(wheels=200, loud=True)
+
+
+def test_differences_name_each_key_with_both_values() -> None:
+    one, other = Train(wheels=4), Train(wheels=5, engine=Engine(fuel="diesel"))
+    assert differences(one, other) == {"engine.fuel": ("steam", "diesel"), "wheels": (4, 5)}
+    assert flatten(one.model_dump())["engine.power"] == 1.5
+
+
+def test_every_setting_says_what_it_is() -> None:
+    class Told(Settings):
+        speed: float = 1.0
+        """In miles an hour."""
+
+    assert Told.model_fields["speed"].description == "In miles an hour."
+
+
+@pytest.mark.parametrize("preset", ["paper", "modern"])
+@pytest.mark.parametrize("size", ["tiny", "small", "base", "big"])
+def test_an_architecture_written_down_is_itself_again(preset: str, size: str) -> None:
+    config = ModelConfig.model_validate({"preset": preset, "size": size})
+    text = render(config)
+    assert parse(text, "here", ModelConfig) == config
+    assert tomllib.loads(text)["d_model"] == config.d_model

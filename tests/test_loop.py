@@ -1,0 +1,259 @@
+"""The training loop: resumed = uninterrupted, cut = whole, and what it does with numbers that are none."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small import (
+    Source,
+    batch_of,
+    few_batches,
+    fresh_state,
+    language_model,
+    random_batch,
+    sentences,
+    train_settings,
+    translator,
+)
+from torch import Tensor, nn
+
+from dragoman.data.batch import Batch
+from dragoman.errors import Diverged, OutOfMemory
+from dragoman.training import Chore, Every, TrainSettings, TrainState, run_steps
+from dragoman.training.loop import AVERAGED_STATES, StepReport, _is_averaged, _is_due, mean_loss
+
+FLOAT = torch.float32
+RATES: dict[str, Any] = {"dropout": 0.2, "attention_dropout": 0.1, "activation_dropout": 0.1}
+
+
+def model_for(settings: TrainSettings) -> tuple[nn.Module, TrainState]:
+    model = translator(dtype=FLOAT, **RATES)
+    return model, fresh_state(model, settings)
+
+
+def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: weight.detach().clone() for name, weight in weights.items()}
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize("stopped", [1, 4, 5, 9])
+def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(precision: str, stopped: int) -> None:
+    settings = train_settings(steps=10, precision=precision, accumulate=2, average_last=0.5)
+    data = Source(few_batches(5))
+    model, whole = model_for(settings)
+    run_steps(model, data, settings, whole)
+
+    first_model, first = model_for(settings)
+    run_steps(first_model, data, settings, first, stop=lambda: first.step == stopped)
+    assert first.step == stopped
+    model, second = model_for(settings)
+    second.masters.restore(copied(first.masters.weights), copied(first.masters.state()))
+    second.average = copied(first.average)
+    for name, count in first.counts().items():
+        setattr(second, name, count)
+    run_steps(model, data, settings, second)
+
+    assert second.counts() == whole.counts()
+    assert sorted(second.average) == sorted(whole.average) != []
+    for name, weight in whole.masters.weights.items():
+        assert torch.equal(weight, second.masters.weights[name]), name
+        assert torch.equal(whole.average[name], second.average[name]), name
+
+
+@pytest.mark.parametrize("family", [translator, language_model])
+def test_a_step_cut_into_micro_batches_is_the_same_step(family) -> None:
+    sources, targets = sentences([3, 5, 2, 4]), sentences([4, 1, 6, 2], seed=1)
+    given = sources if family is translator else None
+
+    def cut(first: int, last: int) -> Batch:
+        return batch_of(given[first:last] if given else None, targets[first:last])
+
+    weights = []
+    for batches in ([cut(0, 4)], [cut(0, 1), cut(1, 4)]):
+        model = family(**RATES)  # double precision, so that the masters are the weights themselves
+        settings = train_settings(steps=1, accumulate=len(batches))
+        state = fresh_state(model, settings)
+        run_steps(model, InOrder(batches), settings, state)
+        weights.append(state.masters.weights)
+    torch.testing.assert_close(weights[0], weights[1], atol=1e-7, rtol=0)
+
+
+class InOrder(Source):
+    def epoch(self, number: int) -> list[int]:
+        return list(range(len(self.batches)))
+
+
+def test_a_run_ends_after_exactly_its_steps_and_goes_through_every_epoch_in_order() -> None:
+    @dataclass
+    class Watched(Source):
+        epochs: list[int] = field(default_factory=list)
+        taken: list[int] = field(default_factory=list)
+
+        def epoch(self, number: int) -> list[int]:
+            self.epochs.append(number)
+            return super().epoch(number)
+
+        def batch(self, indices: int) -> Batch:
+            self.taken.append(indices)
+            return super().batch(indices)
+
+    settings, data = train_settings(steps=4, accumulate=2), Watched(few_batches(3))
+    model, state = model_for(settings)
+    run_steps(model, data, settings, state)
+    expected = [i for number in range(3) for i in Source.epoch(data, number)][:8]
+    assert data.taken == expected
+    assert (state.step, state.epoch, state.batch) == (4, 2, 2)
+    assert state.tokens == sum(data.batches[i].tokens for i in expected)
+    run_steps(model, data, settings, state)
+    assert state.step == 4 and len(data.taken) == 8, "a finished run does nothing more"
+
+
+def test_the_loss_of_a_report_is_that_of_its_batches() -> None:
+    settings, batches = train_settings(steps=1, accumulate=2, label_smoothing=0.0), few_batches(2)
+    model = translator(dtype=FLOAT, dropout=0.0)
+    expected, reports = mean_loss(model, batches), []
+    run_steps(
+        model,
+        Source(batches),
+        settings,
+        fresh_state(model, settings),
+        [Chore(Every(1), lambda _, r: reports.append(r))],
+    )
+    [report] = reports
+    assert report.loss == report.plain_loss == pytest.approx(expected, rel=1e-5)
+    assert report.step == 1 and report.rate == pytest.approx(0.005) and math.isfinite(report.norm)
+    assert report.tokens == sum(batch.tokens for batch in batches)
+
+
+def poison(model: Any, steps: set[int], state: TrainState) -> None:
+    """Makes the gradient of these steps infinite."""
+    model.output.register_hook(lambda gradient: gradient * math.inf if state.step in steps else gradient)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_a_step_whose_gradient_is_not_finite_is_skipped_and_counted(precision: str) -> None:
+    settings = train_settings(steps=6, precision=precision)
+    model, state = model_for(settings)
+    poison(model, {2, 3}, state)
+    seen: list[tuple[int, dict[str, Tensor]]] = []
+    watch = Chore(Every(1), lambda s, _: seen.append((s.step, copied(s.masters.weights))))
+    run_steps(model, Source(few_batches()), settings, state, [watch])
+    assert (state.step, state.skipped, state.skipped_in_a_row) == (6, 2, 0)
+    after = dict(seen)
+    for name, weight in state.masters.weights.items():
+        assert torch.equal(after[1][name], after[3][name]), name
+        assert weight.isfinite().all()
+    assert any(not torch.equal(after[3][name], after[4][name]) for name in after[3])
+
+
+def test_ten_such_steps_in_a_row_end_the_run_with_advice() -> None:
+    settings = train_settings(steps=30)
+    model, state = model_for(settings)
+    poison(model, {1} | set(range(3, 30)), state)
+    with pytest.raises(
+        Diverged, match=r"10 steps in a row .* \(the last was step 12\); lower train.learning_rate"
+    ) as caught:
+        run_steps(model, Source(few_batches()), settings, state)
+    assert caught.value.exit_code == 5
+    assert (state.skipped, state.skipped_in_a_row) == (11, 10)
+
+
+def test_a_batch_that_does_not_fit_says_what_to_lower() -> None:
+    class Full(nn.Module):
+        output = torch.zeros(5, 4)
+
+        def forward(self, *_: object, **__: object) -> Tensor:
+            raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
+
+    settings = train_settings(steps=1)
+    _, state = model_for(settings)
+    with pytest.raises(
+        OutOfMemory, match="a step of 14 target tokens does not fit in memory; lower batches.batch_tokens"
+    ):
+        run_steps(Full(), Source(few_batches(1)), settings, state)
+
+
+def test_our_own_mistakes_keep_their_name() -> None:
+    class Broken(nn.Module):
+        def forward(self, *_: object, **__: object) -> Tensor:
+            raise RuntimeError("shapes cannot be multiplied")
+
+    settings = train_settings(steps=1)
+    _, state = model_for(settings)
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        run_steps(Broken(), Source(few_batches(1)), settings, state)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    now = [0.0]
+    monkeypatch.setattr("dragoman.training.loop.time.monotonic", lambda: now[0])
+    return now  # pyright: ignore[reportReturnType]
+
+
+def test_chores_are_due_by_steps_by_minutes_and_at_the_end(clock: list[float]) -> None:
+    assert [step for step in range(1, 11) if _is_due(Every(steps=4), step, 10, 0.0)] == [4, 8]
+    assert [step for step in range(1, 11) if _is_due(Every(steps=4, at_end=True), step, 10, 0.0)] == [4, 8, 10]
+    assert not _is_due(Every(), 10, 10, 0.0)
+    clock[0] = 119.0
+    assert not _is_due(Every(minutes=2), 3, 10, 0.0)
+    clock[0] = 120.0
+    assert _is_due(Every(minutes=2), 3, 10, 0.0)
+
+
+def test_minutes_count_from_when_a_chore_was_last_done(clock: list[float]) -> None:
+    settings, done = train_settings(steps=9), []
+
+    def tick(_: TrainState, report: StepReport) -> None:
+        clock[0] += 30
+
+    model, state = model_for(settings)
+    chores = [Chore(Every(steps=1), tick), Chore(Every(minutes=1.5), lambda s, _: done.append(s.step))]
+    run_steps(model, Source(few_batches()), settings, state, chores)
+    assert done == [3, 6, 9]
+
+
+@pytest.mark.parametrize("steps", [1, 7, 40, 100, 1000, 12_345])
+@pytest.mark.parametrize("part", [0.0, 0.1, 0.25, 1.0])
+def test_averages_take_evenly_spread_steps_of_the_last_part_and_the_last(part: float, steps: int) -> None:
+    settings = train_settings(steps=steps, average_last=part)
+    taken = [step for step in range(1, steps + 1) if _is_averaged(settings, step)]
+    last_part = round(part * steps)
+    if last_part == 0:
+        assert taken == []
+        return
+    assert taken[-1] == steps and taken[0] > steps - last_part
+    assert len({later - earlier for earlier, later in pairwise(taken)}) <= 1
+    assert len(taken) == last_part or AVERAGED_STATES <= len(taken) < 2 * AVERAGED_STATES
+
+
+def test_the_average_is_the_mean_of_the_weights_it_took_in() -> None:
+    settings = train_settings(steps=8, average_last=0.5)
+    model, state = model_for(settings)
+    seen: list[dict[str, Tensor]] = []
+    watch = Chore(Every(1), lambda s, _: seen.append(copied(s.masters.weights)))
+    run_steps(model, Source(few_batches()), settings, state, [watch])
+    assert state.averaged == 4
+    for name, average in state.average.items():
+        torch.testing.assert_close(average, torch.stack([weights[name] for weights in seen[-4:]]).mean(0))
+    assert state.weights is state.average
+
+
+def test_mean_loss_knows_no_dropout_and_weighs_tokens_alike() -> None:
+    model = translator(dropout=0.5)
+    one, two = random_batch([3], [2]), random_batch([4, 4], [7, 9], seed=3)
+    together = (mean_loss(model, [one]) * 3 + mean_loss(model, [two]) * 18) / 21
+    assert mean_loss(model, [one, two]) == pytest.approx(together, rel=1e-12)
+
+
+def test_training_leaves_nothing_in_the_folder_it_runs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = train_settings(steps=2)
+    model, state = model_for(settings)
+    run_steps(model, Source(few_batches()), settings, state)
+    assert list(tmp_path.iterdir()) == []

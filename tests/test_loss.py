@@ -1,0 +1,79 @@
+"""The loss: equal to the equation and to torch's, however it is cut into chunks."""
+
+from typing import Any
+
+import pytest
+import reference
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from dragoman.training import label_smoothed_loss, loss
+
+EXACT: dict[str, Any] = {"atol": 1e-10, "rtol": 0}
+
+
+def parts(rows: int = 9, width: int = 5, vocabulary: int = 11) -> tuple[Tensor, Tensor, Tensor]:
+    hidden = torch.randn(rows, width, dtype=torch.float64, requires_grad=True)
+    output = torch.randn(vocabulary, width, dtype=torch.float64, requires_grad=True)
+    return hidden, output, torch.randint(0, vocabulary, (rows,))
+
+
+@pytest.mark.parametrize("chunk", [1, 11, 25, 44, 99, 1000])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
+def test_the_loss_and_its_gradient_are_torchs(chunk: int, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss, "_CHUNK_ELEMENTS", chunk)
+    hidden, output, labels = parts()
+    ours = label_smoothed_loss(hidden, output, labels, smoothing)
+    theirs = F.cross_entropy(hidden @ output.T, labels, label_smoothing=smoothing, reduction="sum")
+    plain = F.cross_entropy(hidden @ output.T, labels, reduction="sum")
+    torch.testing.assert_close(ours.smoothed, theirs, **EXACT)
+    torch.testing.assert_close(ours.plain, plain, **EXACT)
+    found = torch.autograd.grad(ours.smoothed / 3, (hidden, output))
+    torch.testing.assert_close(found, torch.autograd.grad(theirs / 3, (hidden, output)), **EXACT)
+
+
+def test_the_loss_is_the_equation() -> None:
+    hidden, output, labels = parts()
+    expected = reference.smoothed_cross_entropy((hidden @ output.T).tolist(), labels.tolist(), 0.1)
+    assert label_smoothed_loss(hidden, output, labels, 0.1).smoothed.item() == pytest.approx(expected, abs=1e-10)
+
+
+def test_the_gradient_is_the_slope() -> None:
+    hidden, output, labels = parts(4, 3, 6)
+    assert torch.autograd.gradcheck(lambda h, o: label_smoothed_loss(h, o, labels, 0.2).smoothed, (hidden, output))
+
+
+def test_the_plain_loss_carries_no_gradient() -> None:
+    assert not label_smoothed_loss(*parts(), 0.1).plain.requires_grad
+
+
+def test_nothing_is_kept_where_no_gradient_is_asked_for() -> None:
+    hidden, output, labels = parts()
+    with torch.no_grad():
+        quiet = label_smoothed_loss(hidden, output, labels, 0.1)
+    assert quiet.smoothed.grad_fn is None
+    torch.testing.assert_close(quiet.smoothed, label_smoothed_loss(hidden, output, labels, 0.1).smoothed.detach())
+
+
+def test_no_smoothing_can_bring_the_loss_below_the_entropy_of_its_target() -> None:
+    logits = torch.full((1, 10), -30.0).index_fill(1, torch.tensor([3]), 30.0)
+    sure = label_smoothed_loss(logits, torch.eye(10), torch.tensor([3]), 0.1)
+    assert sure.plain.item() == pytest.approx(0.0, abs=1e-6)
+    assert sure.smoothed.item() > 1
+
+
+def test_bf16_rows_are_summed_in_float32() -> None:
+    hidden, output, labels = parts(200, 16, 50)
+    exact = label_smoothed_loss(hidden, output, labels, 0.1).smoothed
+    rough = label_smoothed_loss(hidden.bfloat16(), output.bfloat16(), labels, 0.1).smoothed
+    assert rough.dtype == torch.float32
+    assert rough.item() == pytest.approx(exact.item(), rel=0.01)
+
+
+def test_log_softmax_applied_twice_changes_nothing() -> None:
+    logits = torch.randn(4, 9, dtype=torch.float64) * 5
+    once = logits.log_softmax(-1)
+    torch.testing.assert_close(once.log_softmax(-1), once, **EXACT)
+    labels = torch.tensor([1, 0, 8, 3])
+    torch.testing.assert_close(F.cross_entropy(once, labels), F.cross_entropy(logits, labels), **EXACT)

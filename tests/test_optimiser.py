@@ -1,0 +1,171 @@
+"""The masters and the optimiser that moves them."""
+
+import copy
+
+import pytest
+import reference
+import torch
+from torch import Tensor, nn
+
+from dragoman.training.optimiser import Masters, Optimiser, Precision
+
+
+class Names(nn.Module):
+    """Weights whose names end alike, matrices and vectors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.output = nn.Parameter(torch.randn(3, 2))
+        self.bias = nn.Parameter(torch.randn(3))
+        self.inner = nn.ModuleDict({"output": nn.Linear(2, 3), "bias": nn.Linear(3, 2)})
+
+    def loss(self, x: Tensor) -> Tensor:
+        hidden = self.inner["output"](x) + x @ self.output.T + self.bias
+        return self.inner["bias"](hidden.sin()).square().sum()
+
+
+def masters_of(
+    model: nn.Module, precision: Precision = "float32", kind: Optimiser = "adamw", decay: float = 0.1
+) -> Masters:
+    return Masters(model, precision, kind, (0.9, 0.98), 1e-9, decay)
+
+
+def one_step(model: Names, masters: Masters, seed: int, rate: float = 0.05) -> None:
+    random = torch.Generator().manual_seed(seed)
+    x = torch.randn(4, 2, generator=random).to(model.output.dtype)
+    model.loss(x).backward()
+    masters.collect_gradients()
+    masters.step(rate)
+    masters.forget_gradients()
+
+
+@pytest.mark.parametrize("kind", ["adamw", "adam"])
+def test_in_float32_the_steps_are_torchs_own(kind: Optimiser) -> None:
+    ours, theirs = Names(), Names()
+    theirs.load_state_dict(ours.state_dict())
+    masters = masters_of(ours, kind=kind)
+    groups = [
+        {"params": [p for p in theirs.parameters() if p.dim() > 1], "weight_decay": 0.1},
+        {"params": [p for p in theirs.parameters() if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    optimiser = (torch.optim.AdamW if kind == "adamw" else torch.optim.Adam)(
+        groups, lr=0.05, betas=(0.9, 0.98), eps=1e-9
+    )
+    for seed in range(5):
+        one_step(ours, masters, seed)
+        optimiser.zero_grad()
+        theirs.loss(torch.randn(4, 2, generator=torch.Generator().manual_seed(seed))).backward()
+        optimiser.step()
+    torch.testing.assert_close(ours.state_dict(), theirs.state_dict())
+
+
+def test_the_steps_are_the_published_algorithm() -> None:
+    model = nn.Linear(2, 3, bias=False)
+    masters, weight = masters_of(model), model.weight.detach().clone()
+    first, second = torch.zeros(3, 2), torch.zeros(3, 2)
+    for step in range(1, 5):
+        model.weight.grad = torch.randn(3, 2)
+        weight, first, second = reference.adamw_step(weight, model.weight.grad, first, second, step, 0.02, 0.1)
+        masters.step(0.02)
+        torch.testing.assert_close(model.weight.detach(), weight)
+
+
+def test_matrices_decay_and_vectors_do_not() -> None:
+    model = Names()
+    before = copy.deepcopy(model)
+    masters = masters_of(model, decay=0.5)
+    for weight in model.parameters():
+        weight.grad = torch.zeros_like(weight)
+    masters.step(0.1)
+    for (name, weight), old in zip(model.named_parameters(), before.parameters(), strict=True):
+        torch.testing.assert_close(weight.detach(), old.detach() * (0.95 if weight.dim() > 1 else 1.0), msg=name)
+
+
+def test_bf16_weights_follow_float32_masters() -> None:
+    model = Names()
+    exact = copy.deepcopy(model)
+    masters, expected = masters_of(model, "bf16"), masters_of(exact)
+    assert {weight.dtype for weight in model.parameters()} == {torch.bfloat16}
+    for seed in range(20):
+        one_step(model, masters, seed, rate=0.01)
+        one_step(exact, expected, seed, rate=0.01)
+    for name, weight in model.named_parameters():
+        master = masters.weights[name]
+        assert master.dtype == torch.float32
+        assert torch.equal(weight, master.bfloat16()), name
+        torch.testing.assert_close(master, expected.weights[name], atol=0.05, rtol=0.1)
+
+
+def test_steps_too_small_for_bf16_add_up_in_the_masters() -> None:
+    model = nn.Linear(1, 1, bias=False)
+    nn.init.ones_(model.weight)
+    masters = masters_of(model, "bf16", decay=0.0)
+    for _ in range(100):
+        model.weight.grad = torch.ones_like(model.weight)
+        masters.collect_gradients()
+        masters.step(1e-4)
+        masters.forget_gradients()
+    assert masters.weights["weight"].item() == pytest.approx(0.99, abs=1e-4)
+    assert model.weight.item() == pytest.approx(0.99, abs=0.004)
+
+
+def test_gradients_of_micro_batches_add_up_in_float32() -> None:
+    model = nn.Linear(1, 1, bias=False)
+    masters = masters_of(model, "bf16")
+    for gradient in (256.0, 1.0):  # in bf16, 256 + 1 is 256
+        model.weight.grad = torch.full_like(model.weight, gradient)
+        masters.collect_gradients()
+    assert model.weight.grad is None
+    grad = masters.weights["weight"].grad
+    assert grad is not None and grad.item() == 257
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_what_was_saved_goes_on_with_the_same_steps_to_the_bit(precision: Precision) -> None:
+    model = Names()
+    masters = masters_of(model, precision)
+    for seed in range(3):
+        one_step(model, masters, seed)
+    weights = {name: weight.detach().clone() for name, weight in masters.weights.items()}
+    state = {name: value.clone() for name, value in masters.state().items()}
+    again = Names()
+    restored = masters_of(again, precision)
+    restored.restore(weights, state)
+    assert sorted(restored.state()) == sorted(state)
+    for seed in range(3, 6):
+        one_step(model, masters, seed)
+        one_step(again, restored, seed)
+    for name, weight in masters.weights.items():
+        assert torch.equal(weight, restored.weights[name]), name
+        assert torch.equal(model.get_parameter(name), again.get_parameter(name)), name
+
+
+def test_each_moment_is_named_for_its_weight() -> None:
+    model = Names()
+    masters = masters_of(model)
+    assert masters.state() == {}
+    one_step(model, masters, 0)
+    kinds = ("exp_avg", "exp_avg_sq", "step")
+    assert sorted(masters.state()) == sorted(f"{kind}.{name}" for kind in kinds for name, _ in model.named_parameters())
+
+
+def test_clipping_shortens_all_gradients_together_and_tells_the_length_before() -> None:
+    model = Names()
+    masters = masters_of(model)
+    model.loss(torch.randn(4, 2)).backward()
+    before = {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None}
+    length = torch.cat([gradient.flatten() for gradient in before.values()]).norm()
+    torch.testing.assert_close(masters.clip(1e9), length)
+    assert all(torch.equal(model.get_parameter(name).grad, gradient) for name, gradient in before.items())  # pyright: ignore[reportArgumentType]
+    torch.testing.assert_close(masters.clip(0.5), length)
+    for name, gradient in before.items():
+        torch.testing.assert_close(model.get_parameter(name).grad, gradient * 0.5 / length)
+
+
+def test_frozen_weights_stay_and_leave_no_moments() -> None:
+    model = Names()
+    model.output.requires_grad_(False)
+    masters, before = masters_of(model), model.output.clone()
+    one_step(model, masters, 0)
+    assert torch.equal(model.output, before)
+    assert not any(name.endswith(".output") for name in masters.state())

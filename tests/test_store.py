@@ -1,0 +1,295 @@
+"""Model folders: what goes in comes out to the bit, and whatever was touched is refused by name."""
+
+import json
+import os
+import pickle  # noqa: TID251 (to show that it is refused)
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from small import random_batch, small_config
+from torch import Tensor
+
+from dragoman.data.tokenizer import Tokenizers
+from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizers
+from dragoman.errors import CheckpointError, DataError, DiskFull, Error
+from dragoman.files import write_manifest
+from dragoman.model import build_model
+from dragoman.store import (
+    WEIGHTS,
+    Languages,
+    find_model,
+    load_model,
+    named_weights,
+    read_weights,
+    save_model,
+    write_weights,
+)
+
+PAIRS = [("a b c d", "e f g h i"), ("b d", "h i e")]
+ENGLISH_ITALIAN = Languages("en", "it")
+
+
+@pytest.fixture(scope="module")
+def tokenizers() -> Tokenizers:
+    settings = TokenizerSettings.model_validate({"kind": "word", "minimum_frequency": 1})
+    return train_tokenizers(lambda: iter(PAIRS), settings)
+
+
+def a_model(tokenizers: Tokenizers, **settings: object) -> Any:
+    sizes = {"source_vocabulary": tokenizers.source.size, "target_vocabulary": tokenizers.target.size}
+    return build_model(small_config(**sizes, **settings), seed=2)
+
+
+@pytest.fixture
+def folder(tokenizers: Tokenizers, tmp_path: Path) -> Path:
+    save_model(tmp_path / "model", a_model(tokenizers), tokenizers, ENGLISH_ITALIAN, {"beam": 3})
+    return tmp_path / "model"
+
+
+def logits(model: Any) -> Tensor:
+    batch = random_batch([2, 3], [4, 1])
+    small = [part.clamp(max=6) if i % 2 == 0 else part for i, part in enumerate(batch.inputs)]  # ids, lengths, …
+    with torch.inference_mode():
+        return model.project(model(*small))
+
+
+@pytest.mark.parametrize("tied", ["none", "target"])
+@pytest.mark.parametrize("preset", ["paper", "modern"])
+def test_a_model_comes_back_to_the_bit(preset: str, tied: str, tokenizers: Tokenizers, tmp_path: Path) -> None:
+    model = a_model(tokenizers, preset=preset, tied=tied)
+    save_model(tmp_path / "model", model, tokenizers, ENGLISH_ITALIAN, {"beam": 3})
+    stored = load_model(tmp_path / "model")
+    assert torch.equal(logits(stored.model), logits(model))
+    assert not stored.model.training
+    assert {weight.dtype for weight in stored.model.parameters()} == {torch.float32}
+    assert (stored.languages, stored.generation, stored.folder) == (("en", "it"), {"beam": 3}, tmp_path / "model")
+    assert stored.config == model.config
+    assert stored.tokenizers.source.encode("a d") == tokenizers.source.encode("a d")
+
+
+def test_saving_what_was_loaded_writes_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    stored = load_model(folder)
+    save_model(tmp_path / "again", stored.model, stored.tokenizers, stored.languages, stored.generation)
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == sorted(path.name for path in (tmp_path / "again").iterdir())
+    for name in names:
+        assert (folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
+
+
+def test_tied_weights_are_stored_once_and_come_back_as_one(tokenizers: Tokenizers, tmp_path: Path) -> None:
+    save_model(tmp_path / "model", a_model(tokenizers, tied="target"), tokenizers, ENGLISH_ITALIAN)
+    names = safetensors.torch.load_file(tmp_path / "model" / WEIGHTS).keys()
+    assert len(names & {"target_embedding.weight", "output"}) == 1
+    model: Any = load_model(tmp_path / "model").model
+    assert model.output is model.target_embedding.weight
+
+
+def test_given_weights_are_saved_in_place_of_the_models_own(tokenizers: Tokenizers, tmp_path: Path) -> None:
+    model = a_model(tokenizers)
+    masters = {name: weight + 1 for name, weight in named_weights(model).items()}
+    model.bfloat16()
+    save_model(tmp_path / "model", model, tokenizers, ENGLISH_ITALIAN, weights=masters)
+    for name, weight in load_model(tmp_path / "model").model.named_parameters():
+        assert torch.equal(weight, masters[name]), name
+
+
+# Which folder is meant
+
+
+def test_a_run_folder_means_its_best_model_or_else_its_final_one(folder: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(folder, run / "final")
+    assert load_model(run).folder == find_model(run) == run / "final"
+    shutil.copytree(folder, run / "best")
+    assert find_model(run) == run / "best"
+    assert find_model(run / "final") == run / "final"
+
+
+def test_an_unfinished_run_says_how_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").touch()
+    with pytest.raises(
+        CheckpointError, match="is a run without a finished model yet; continue it with: dragoman train"
+    ):
+        load_model(tmp_path)
+
+
+def test_no_folder_and_another_folder_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="nowhere does not exist; MODEL is a model folder or a run folder"):
+        load_model(tmp_path / "nowhere")
+    with pytest.raises(CheckpointError, match="is not a model folder: it has no config.json"):
+        load_model(tmp_path)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "model.safetensors", "generation_config.json", "manifest.json", "tokenizer.source.json"]
+)
+def test_every_file_that_is_missing_is_named(name: str, folder: Path) -> None:
+    (folder / name).unlink()
+    with pytest.raises(CheckpointError, match=name.replace(".", r"\.")):
+        load_model(folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "model.safetensors", "generation_config.json", "tokenizer.target.json", "README.md"]
+)
+def test_one_flipped_bit_or_one_byte_less_is_noticed_in_every_file(name: str, folder: Path) -> None:
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(CheckpointError, match=f"{name} is damaged"):
+        load_model(folder)
+    (folder / name).write_bytes(content[:-1])
+    with pytest.raises(CheckpointError, match=f"{name} has .* bytes, .* it was cut"):
+        load_model(folder)
+
+
+def rewritten(folder: Path, name: str, content: object) -> Path:
+    """The folder with another JSON file, and a manifest that agrees."""
+    (folder / name).write_text(json.dumps(content))
+    write_manifest(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda facts: facts.update(format=2), r"has format 2, newer than this version reads \(1\); upgrade dragoman"),
+        (lambda facts: facts.pop("format"), "config.json is not Dragoman's: it has no format number"),
+        (lambda facts: facts.update(format="1"), "it has no format number"),
+        (lambda facts: facts.pop("model"), "should hold languages .* and model"),
+        (lambda facts: facts.update(languages={"source": "en"}), "should hold languages .* and model"),
+        (lambda facts: facts.update(languages={"source": "en", "target": 3}), "should hold languages .* and model"),
+        (lambda facts: facts["model"].update(heads=3), "heads must divide d_model, but 3 does not divide 16"),
+        (lambda facts: facts["model"].update(head=3), "unknown setting head; did you mean heads?"),
+        (lambda facts: facts["model"].pop("source_vocabulary"), "config.json: the vocabulary sizes are not set"),
+        (lambda facts: facts["model"].update(target_vocabulary=99), "target tokenizer has .* tokens, but the model 99"),
+        (lambda facts: facts["model"].update(d_ff=25), r"has shape \[.*\], but this architecture has \["),
+        (lambda facts: facts["model"].update(decoder_layers=3), r"tensor decoder.blocks.2.* is missing"),
+        (lambda facts: facts["model"].update(decoder_layers=1), r"tensor decoder.blocks.1.* does not belong"),
+    ],
+)  # fmt: skip
+def test_a_config_that_does_not_fit_is_refused(change: Callable[[dict], object], message: str, folder: Path) -> None:
+    facts = json.loads((folder / "config.json").read_text())
+    change(facts)
+    with pytest.raises(CheckpointError, match=message):
+        load_model(rewritten(folder, "config.json", facts))
+
+
+def test_a_config_that_is_no_object_is_refused(folder: Path) -> None:
+    with pytest.raises(CheckpointError, match="config.json is not Dragoman's: it has no format number"):
+        load_model(rewritten(folder, "config.json", ["format", 1]))
+
+
+def test_generation_settings_that_are_no_object_are_refused(folder: Path) -> None:
+    with pytest.raises(CheckpointError, match="generation_config.json should hold a JSON object"):
+        load_model(rewritten(folder, "generation_config.json", [1]))
+
+
+def reweighted(folder: Path, change: Callable[[dict[str, Tensor]], object]) -> Path:
+    weights = safetensors.torch.load_file(folder / WEIGHTS)
+    change(weights)
+    safetensors.torch.save_file(weights, folder / WEIGHTS)
+    write_manifest(folder)
+    return folder
+
+
+NAME = "encoder.blocks.0.feed_forward.inner.weight"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda weights: weights.pop(NAME), f"tensor {NAME} is missing"),
+        (lambda weights: weights.update(extra=torch.zeros(1)), "tensor extra does not belong to this architecture"),
+        (lambda weights: weights.update({NAME: torch.zeros(2, 2)}), rf"{NAME} has shape \[2, 2\], but this"),
+        (lambda weights: weights[NAME].view(-1)[3:4].fill_(torch.nan), f"{NAME} holds numbers that are not finite"),
+        (lambda weights: weights[NAME].view(-1)[3:4].fill_(-torch.inf), f"{NAME} holds numbers that are not finite"),
+        (lambda weights: weights.update({NAME: weights[NAME].half()}), f"{NAME} is of type F16, but weights are F32"),
+        (lambda weights: weights.update({NAME: weights[NAME].int()}), f"{NAME} is of type I32, but weights are F32"),
+    ],
+)  # fmt: skip
+def test_tensors_that_do_not_fit_are_named(
+    change: Callable[[dict[str, Tensor]], object], message: str, folder: Path
+) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        load_model(reweighted(folder, change))
+
+
+class Harmful:
+    """Unpickling this leaves a mark."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (str(self.mark),)
+
+
+def test_nothing_is_unpickled(folder: Path, tmp_path: Path) -> None:
+    (folder / WEIGHTS).write_bytes(pickle.dumps(Harmful(tmp_path / "mark")))
+    write_manifest(folder)
+    with pytest.raises(CheckpointError, match="model.safetensors is not a readable safetensors file"):
+        load_model(folder)
+    assert not (tmp_path / "mark").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 8, b"\x02\x00\x00\x00\x00\x00\x00\x00{}extra", b"PK\x03\x04" * 40])
+def test_any_other_file_in_the_place_of_weights_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.safetensors").write_bytes(content)
+    with pytest.raises(CheckpointError, match="a.safetensors is not a readable safetensors file"):
+        read_weights(tmp_path / "a.safetensors")
+
+
+# What is not written
+
+
+def test_a_model_with_a_nan_is_not_saved(tokenizers: Tokenizers, tmp_path: Path) -> None:
+    model = a_model(tokenizers)
+    model.get_parameter(NAME).data[0, 0] = torch.nan
+    with pytest.raises(CheckpointError, match=f"{NAME} holds numbers that are not finite; it was not saved"):
+        save_model(tmp_path / "model", model, tokenizers, ENGLISH_ITALIAN)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_is_not_saved_over_another_unless_asked(folder: Path, tokenizers: Tokenizers) -> None:
+    model = a_model(tokenizers, preset="paper")
+    with pytest.raises(DataError, match="exists already"):
+        save_model(folder, model, tokenizers, ENGLISH_ITALIAN)
+    assert load_model(folder).config.preset == "modern"
+    save_model(folder, model, tokenizers, ENGLISH_ITALIAN, replace=True)
+    assert load_model(folder).config.preset == "paper"
+
+
+def test_a_full_disk_keeps_the_model_that_stood_there(
+    folder: Path, tokenizers: Tokenizers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DiskFull):
+        save_model(folder, a_model(tokenizers, preset="paper"), tokenizers, ENGLISH_ITALIAN, replace=True)
+    monkeypatch.undo()
+    assert load_model(folder).config.preset == "modern"
+    assert [path.name for path in folder.parent.iterdir()] == ["model"]
+
+
+def test_every_refusal_is_an_error_of_ours_with_exit_code_4(tmp_path: Path) -> None:
+    with pytest.raises(Error) as caught:
+        load_model(tmp_path)
+    assert caught.value.exit_code == 4
+
+
+def test_weights_that_are_views_of_others_are_written_whole(tmp_path: Path) -> None:
+    whole = torch.arange(12.0).unflatten(0, (3, 4))
+    write_weights(tmp_path / "a.safetensors", {"part": whole.T[1:3], "step": torch.tensor(3.0)})
+    found = read_weights(tmp_path / "a.safetensors")
+    assert torch.equal(found["part"], whole.T[1:3]) and found["step"].item() == 3
