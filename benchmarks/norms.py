@@ -2,8 +2,8 @@
 
     python benchmarks/norms.py [--rows 4096] [--width 256] [--rounds 15] [--out results.json]
 
-Forward and backward together, with the gradient of the weight: `dragoman.model.layers.RMSNorm` against `F.rms_norm`, and
-LayerNorm beside them. They take turns; the ratio is of each round by itself.
+Forward and backward together, with the gradient of the weight: `dragoman.model.layers.RMSNorm` against `F.rms_norm`,
+and LayerNorm beside them. They take turns; the ratio is of each round by itself.
 """
 
 import argparse

@@ -252,7 +252,9 @@ def measure(run: Run, precision: Precision, rounds: int) -> tuple[list[dict[str,
 
 
 def flops(model: nn.Module, batches: list[Batch]) -> float:
-    """6 a weight and token: the encoder and the keys and values of its output see source tokens, the rest target tokens."""
+    """6 a weight and token: the encoder and the keys and values of its output see source tokens, the rest target
+    tokens.
+    """
     of_source = of_target = 0
     for name, weight in model.named_parameters():
         if weight.dim() < 2 or "embedding" in name or name == "output":

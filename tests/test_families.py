@@ -259,6 +259,19 @@ def test_rows_that_join_others_under_way_go_on_as_if_alone(model: EncoderDecoder
     torch.testing.assert_close(torch.cat(found), model(*inputs(model, SOURCES, TARGETS)), **EXACT)
 
 
+@MODELS
+@torch.inference_mode()
+def test_rows_that_are_further_on_may_join_too(model: EncoderDecoder | LanguageModel) -> None:
+    targets = framed(TARGETS)
+    cache, longer = begin(model, SOURCES[1:]), begin(model, SOURCES[:1])
+    early = decode_pieces(model, longer, [[targets[0][:5]]])
+    cache.join(longer)
+    late = decode_pieces(model, cache, [[target[:1]] for target in targets[1:]] + [[targets[0][5:6]]])
+    whole = model(*inputs(model, SOURCES, TARGETS)).split([len(target) for target in targets])
+    torch.testing.assert_close(torch.cat([early[0], late[-1]]), whole[0][:6], **EXACT)
+    torch.testing.assert_close(torch.cat(late[:-1]), torch.stack([row[0] for row in whole[1:]]), **EXACT)
+
+
 @torch.inference_mode()
 def test_a_cache_with_no_rows_left_takes_new_ones_in() -> None:
     model = translator()

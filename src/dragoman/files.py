@@ -1,4 +1,4 @@
-"""Files and folders that are whole or not there: atomic writes, locks, hashes. Only this file knows the operating system.
+"""Files and folders that are whole or not there: atomic writes, locks, hashes. It alone knows the operating system.
 
 A file or folder is written aside under another name, flushed to the disk, and renamed once: whoever kills the process
 at any moment leaves the old one or the new one, never a half. A full disk is `DiskFull`, and leaves nothing behind.

@@ -1,7 +1,8 @@
 """Ids in, logits out: the Transformer of Vaswani et al. (2017) and its later forms, equation by equation.
 
-Read in the order of the paper: `positions`, `attention`, `layers` (norms, feed-forward, residual), `blocks`, `encoder` and
-`decoder`, `families`. Knows nothing of text, losses, searches or files. `config` and `build_model` alone know settings.
+Read in the order of the paper: `positions`, `attention`, `layers` (norms, feed-forward, residual), `blocks`,
+`encoder` and `decoder`, `families`. Knows nothing of text, losses, searches or files. `config` and `build_model`
+alone know settings.
 """
 
 from dragoman.model.attention import attend, attention_weights

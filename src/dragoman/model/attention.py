@@ -26,7 +26,9 @@ _seen: ContextVar[dict[str, Tensor] | None] = ContextVar("attention weights", de
 
 @contextmanager
 def attention_weights() -> Iterator[dict[str, Tensor]]:
-    """Within the block, every attention leaves its weights (B, H, T, S) here, by name; a later call replaces an earlier."""
+    """Within the block, every attention leaves its weights (B, H, T, S) here, by name; a later call replaces an
+    earlier.
+    """
     seen: dict[str, Tensor] = {}
     token = _seen.set(seen)
     try:
@@ -48,8 +50,8 @@ def attend(
     """Scaled dot-product attention (Vaswani et al. 2017, eq. 1): softmax(Q K^T / sqrt(d_k)) V.
 
     Returns the mixed values and the weights, each row of which sums to one; a query that may look nowhere gets zeros.
-    H is a multiple of G: each key head serves H / G query heads (Ainslie et al. 2023). Dropout falls on the weights that
-    mix, not on those returned; `noise` and `tokens` say on which.
+    H is a multiple of G: each key head serves H / G query heads (Ainslie et al. 2023). Dropout falls on the weights
+    that mix, not on those returned; `noise` and `tokens` say on which.
     """
     shared = query.size(1) // key.size(1)
     key, value = (
@@ -99,7 +101,7 @@ class Attention(nn.Module):
     def self_projections(
         self, x: Float[Tensor, "N D"], turns: tuple[Tensor, Tensor] | None
     ) -> tuple[Float[Tensor, "N H K"], Float[Tensor, "N G K"], Float[Tensor, "N G K"]]:
-        """Queries, keys and values of the same rows in one matrix product; queries and keys turned by their position."""
+        """Queries, keys and values of the same rows in one matrix product; queries and keys turned by position."""
         widths = [self.heads, self.kv_heads, self.kv_heads]
         rows = joined_linear(x, [self.query, self.key, self.value]).unflatten(-1, (sum(widths), self.d_head))
         if turns is None:
@@ -128,7 +130,7 @@ class Attention(nn.Module):
 
 
 def joined_linear(x: Float[Tensor, "N D"], layers: list[nn.Linear]) -> Float[Tensor, "N F"]:
-    """Several linear layers of one input as a single matrix product: one large product is faster than many small ones."""
+    """Several linear layers of one input as a single matrix product: one large is faster than many small."""
     weight = torch.cat([layer.weight for layer in layers])
     biases = [layer.bias for layer in layers if layer.bias is not None]
     return nn.functional.linear(x, weight, torch.cat(biases) if biases else None)

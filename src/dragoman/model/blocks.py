@@ -1,6 +1,6 @@
 """One layer of each stack, in the order of the paper (Vaswani et al. 2017, section 3.1, figure 1).
 
-`SelfBlock` is the encoder's layer; with a causal mask it is the layer of a language model. `CrossBlock` is the decoder's.
+`SelfBlock` is the encoder's layer; with a causal mask it is a language model's. `CrossBlock` is the decoder's.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""Settings to modules: the only place in the model that reads a `ModelConfig`, and where weights get their first values."""
+"""Settings to modules: the only place in the model that reads a `ModelConfig`, and where weights get their first
+values.
+"""
 
 from itertools import count
 
@@ -34,7 +36,9 @@ def build_model(config: ModelConfig, seed: int | None = 0) -> EncoderDecoder | L
 
 
 def initialise(model: nn.Module, generator: torch.Generator) -> None:
-    """Xavier uniform for matrices (Glorot and Bengio 2010), normal with deviation d_model^-0.5 for embeddings and the output."""
+    """Xavier uniform for matrices (Glorot and Bengio 2010), normal with deviation d_model^-0.5 for embeddings and the
+    output.
+    """
     done: set[int] = set()
     with torch.no_grad():
         for name, weight in model.named_parameters():

@@ -1,7 +1,8 @@
 """What a decoder need not compute twice: the keys of the memory, and the keys of the tokens already written.
 
-Both are values passed in. `Memory` is made once for a batch of sources, in training and in decoding alike; `Cache` holds
-a memory and grows by the keys of every token decoded. Rows can be reordered, dropped, doubled and joined at any time.
+Both are values passed in. `Memory` is made once for a batch of sources, in training and in decoding alike; `Cache`
+holds a memory and grows by the keys of every token decoded. Rows can be reordered, dropped, doubled and joined at any
+time.
 """
 
 import torch
@@ -14,7 +15,7 @@ _GROWTH = 32  # positions by which the room for keys grows
 
 
 class Memory:
-    """Keys and values of the encoder's output for the cross-attention of every decoder layer, padded to (R, G, S, K)."""
+    """Keys and values of the encoder's output for the cross-attention of every layer, padded to (R, G, S, K)."""
 
     def __init__(
         self, keys: list[Float[Tensor, "R G S K"]], values: list[Float[Tensor, "R G S K"]], visible: Bool[Tensor, "R S"]
@@ -49,7 +50,9 @@ class Memory:
 
 
 class Cache:
-    """R rows under way in a decoder of any number of layers: their memory, and the self-attention keys of what they wrote."""
+    """R rows under way in a decoder of any number of layers: their memory, and the self-attention keys of what they
+    wrote.
+    """
 
     def __init__(self, memory: Memory | None, layers: int, rows: int, device: torch.device) -> None:
         self.memory = memory
@@ -95,7 +98,9 @@ class Cache:
         self._filled += packing.longest
 
     def reorder(self, rows: Int[Tensor, "R2"]) -> None:
-        """Keeps these rows, in this order; a row may be named twice (a beam that splits) or not at all (one that ended)."""
+        """Keeps these rows, in this order; a row may be named twice (a beam that splits) or not at all (one that
+        ended).
+        """
         self.memory = self.memory.select(rows) if self.memory is not None else None
         self.lengths = self.lengths[rows]
         self.keys = [key.index_select(0, rows) if key is not None else None for key in self.keys]

@@ -55,6 +55,8 @@ class Decoder(nn.Module):
 
 
 def causal(packing: Packing) -> Bool[Tensor, "1 1 T T"]:
-    """True where a target position may look: at itself and before (section 3.2.3). Padding stands behind, so it is hidden too."""
+    """True where a target position may look: at itself and before (section 3.2.3). Padding stands behind, so it is
+    hidden too.
+    """
     size = packing.longest
     return torch.ones(size, size, dtype=torch.bool, device=packing.lengths.device).tril()[None, None]

@@ -50,7 +50,7 @@ class StepNoise:
 
 
 def drop(x: Float[Tensor, "N F"], rate: float, site: int, noise: Noise | None) -> Float[Tensor, "N F"]:
-    """Zeroes each element with probability `rate` and scales the others by 1 / (1 - rate); without noise, `x` itself."""
+    """Zeroes each element with probability `rate`, scales the others by 1 / (1 - rate); without noise, `x` itself."""
     if noise is None or rate == 0.0:
         return x
     features = torch.arange(x.size(1), dtype=torch.int32, device=x.device)
@@ -60,7 +60,9 @@ def drop(x: Float[Tensor, "N F"], rate: float, site: int, noise: Noise | None) -
 def drop_weights(
     weights: Float[Tensor, "B H T S"], rate: float, site: int, noise: Noise | None, tokens: Int[Tensor, "B T"] | None
 ) -> Float[Tensor, "B H T S"]:
-    """The same for attention weights: the token is the query's (`tokens`, padded), the feature is (head, key position)."""
+    """The same for attention weights: the token is the query's (`tokens`, padded), the feature is (head, key
+    position).
+    """
     if noise is None or rate == 0.0 or tokens is None:
         return weights
     heads = torch.arange(weights.size(1), dtype=torch.int32, device=weights.device) * _FEATURE_STRIDE
@@ -85,7 +87,9 @@ class _Drop(torch.autograd.Function):
 
 
 def _keep(row: Int[Tensor, "..."], feature: Int[Tensor, "..."], rate: float) -> Tensor:
-    """True with probability 1 - rate: the finaliser of MurmurHash3 over row xor feature hash, in wrapping 32-bit arithmetic."""
+    """True with probability 1 - rate: the finaliser of MurmurHash3 over row xor feature hash, in wrapping 32-bit
+    arithmetic.
+    """
     x = row ^ (feature * _signed(_GOLDEN))
     x *= _signed(_MIX_1)
     x ^= x >> 13

@@ -53,7 +53,9 @@ class EncoderDecoder(nn.Module):
     def decode(
         self, target: Int[Tensor, "M"], packing: Packing, state: Memory | Cache, noise: StepNoise | None = None
     ) -> Float[Tensor, "M D"]:
-        """Target ids to decoder output. From a `Memory`: whole targets. From a `Cache`: the next tokens of its rows, which it takes in."""
+        """Target ids to decoder output. From a `Memory`: whole targets. From a `Cache`: the next tokens of its rows,
+        which it takes in.
+        """
         memory, cache = (state.memory, state) if isinstance(state, Cache) else (state, None)
         of_rows = noise.target(packing.rows, target.device) if noise else None
         position = cache.positions(packing) if cache is not None else packing.position

@@ -41,7 +41,9 @@ class RMSNorm(nn.Module):
 
 
 class _RMSNorm(torch.autograd.Function):
-    """Equal to `F.rms_norm`, whose pieces on a CPU take twice as long (benchmarks/norms.py); sums are in float32 at least."""
+    """Equal to `F.rms_norm`, whose pieces on a CPU take twice as long (benchmarks/norms.py); sums are in float32 at
+    least.
+    """
 
     @staticmethod
     def forward(ctx, x, weight, epsilon):

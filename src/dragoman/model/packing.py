@@ -74,7 +74,9 @@ class Packing:
 
 
 class _Pad(torch.autograd.Function):
-    """Rows to their slots. Its gradient is the other way round, and both are plain copies: no sums, so always the same bits."""
+    """Rows to their slots. Its gradient is the other way round, and both are plain copies: no sums, so always the same
+    bits.
+    """
 
     @staticmethod
     def forward(ctx, rows, slot, size):

@@ -1,4 +1,4 @@
-"""The course of a run as a picture: `curves.png`, where matplotlib is installed (extra `plots`), and as plain numbers."""
+"""The course of a run as a picture, `curves.png`, where matplotlib is installed (extra `plots`), and as numbers."""
 
 import logging
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def dev_scores(folder: Path) -> list[tuple[int, float, float, float]]:
 
 
 def draw_curves(folder: Path) -> Path | None:
-    """Draws losses and scores over steps; None where matplotlib is not installed. A failing picture never costs a run."""
+    """Draws losses and scores over steps; None where matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

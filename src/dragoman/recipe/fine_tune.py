@@ -1,6 +1,8 @@
-"""Fine-tuning: the same loop from a finished model and its tokenizer, with old data mixed in so that it does not forget."""
+"""Fine-tuning: the same loop from a finished model and its tokenizer, with old data mixed in so that it does not
+forget.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from dragoman.data.readers import Address
 from dragoman.decoding.translator import Translator
 from dragoman.errors import ConfigError
 from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
+from dragoman.files import read_json
 from dragoman.progress import Progress, silent
 from dragoman.recipe.materials import DATA
 from dragoman.recipe.recipe import Recipe, StartSettings, name_of
@@ -17,12 +20,15 @@ from dragoman.recipe.run import SCORES, train
 from dragoman.store import find_model
 
 
+BEFORE, AFTER = "before", "after"
+
+
 @dataclass(frozen=True)
 class FineTuneResult:
     folder: Path
     steps: int
     before: tuple[Evaluation, ...]
-    """The model that was started from, on the new test set and on its old one."""
+    """The model that was started from, on the new test set and on its old one; nothing if all was done earlier."""
     after: tuple[Evaluation, ...]
     """The fine-tuned model, on the same."""
 
@@ -73,23 +79,33 @@ def fine_tune(
         anyway=anyway,
         progress=progress,
     )
-    tests = [result.folder / DATA / "test.jsonl"]
-    if old is not None and (old / "test.jsonl").is_file():
-        tests.append(old / "test.jsonl")
+    if not result.evaluations and _is_scored(result.folder / SCORES):
+        return FineTuneResult(result.folder, result.steps, (), ())
+    tests = {"new": result.folder / DATA / "test.jsonl", **({} if old is None else {"old": old / "test.jsonl"})}
     before, after = (
         _score(folder, tests, word, device, progress)
-        for folder, word in ((start, "before"), (find_model(result.folder), "after"))
+        for folder, word in ((start, BEFORE), (find_model(result.folder), AFTER))
     )
     write_scores(result.folder / SCORES, [*before, *after])
     return FineTuneResult(result.folder, result.steps, before, after)
 
 
-def _score(folder: Path, tests: Sequence[Path], word: str, device: str, progress: Progress) -> tuple[Evaluation, ...]:
+def _score(
+    folder: Path, tests: Mapping[str, Path], word: str, device: str, progress: Progress
+) -> tuple[Evaluation, ...]:
     translator = Translator.load(folder, device)
     return tuple(
         evaluate(translator, test, options=translator.options, name=f"{word}, {side} test", progress=progress)
-        for test, side in zip(tests, ("new", "old"), strict=False)
+        for side, test in tests.items()
+        if test.is_file() and test.stat().st_size
     )
+
+
+def _is_scored(path: Path) -> bool:
+    """Whether a finished run was scored before and after: a kill may have come between its end and that."""
+    scores = read_json(path)
+    systems = [found["system"] for found in scores["evaluations"]] if isinstance(scores, dict) else []
+    return any(system.startswith(BEFORE) for system in systems)
 
 
 def _old_data(model: Path, mix_data: Path | str | None) -> Path | None:

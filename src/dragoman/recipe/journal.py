@@ -28,7 +28,9 @@ class Journal:
     """
 
     def __init__(self, folder: Path, step: int) -> None:
-        """Opens the journal of a run that stands at `step`: lines of later steps, which will be run again, are dropped."""
+        """Opens the journal of a run that stands at `step`: lines of later steps, which will be run again, are
+        dropped.
+        """
         self.path = folder / METRICS
         kept = [line for line in read_metrics(folder) if line["step"] <= step]
         write_file(self.path, "".join(json.dumps(line) + "\n" for line in kept))
@@ -48,7 +50,7 @@ class Journal:
         self._track(step, facts)
 
     def secure(self) -> None:
-        """Brings what is written to the disk: done before each checkpoint, which would else know steps that this does not.
+        """Brings what is written to the disk: before each checkpoint, lest that know of steps that this does not.
 
         Raises:
             DiskFull: some lines have no room yet.

@@ -1,4 +1,4 @@
-"""From text to batches: prepared data, tokenizers and encoded corpora of a run, each made once and found again after."""
+"""From text to batches: prepared data, tokenizers and encoded corpora of a run, each made once and found again."""
 
 import logging
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ def gather(folder: Path, recipe: Recipe, report: DataReport, progress: Progress)
 
 
 def find_tokenizers(folder: Path, data: Path, recipe: Recipe, languages: Languages, progress: Progress) -> Tokenizers:
-    """The run's tokenizers: saved earlier, taken over from the model it starts from, or trained on its training text."""
+    """The run's tokenizers: saved earlier, those of the model it starts from, or trained on its training text."""
     if folder.exists():
         return Tokenizers.load(folder)
     if recipe.start is not None:
@@ -87,12 +87,7 @@ def find_tokenizers(folder: Path, data: Path, recipe: Recipe, languages: Languag
 
 def training_batches(materials: Materials, recipe: Recipe) -> Batches:
     """The batches of the training corpus, in the order that the seed gives."""
-    batches = build_batches(materials.train, recipe.batches, recipe.train.seed)
-    if batches.left_out == len(materials.train):
-        raise ConfigError(
-            f"every training pair has a sentence of more than batches.sentence_tokens = {recipe.batches.sentence_tokens}"
-        )
-    return batches
+    return build_batches(materials.train, recipe.batches, recipe.train.seed)
 
 
 def _training_pairs(data: Path, start: StartSettings | None) -> Iterator[tuple[str, str]]:

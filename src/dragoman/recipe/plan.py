@@ -1,11 +1,14 @@
 """What nobody asked for, chosen: sizes from the amount of data, rates from the width, each choice with its reason."""
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pydantic
 
 from dragoman import machine
 from dragoman.config import check
+from dragoman.data.columns import UNKNOWN_LANGUAGE
+from dragoman.data.report import REPORT, read_report
 from dragoman.data.tokenizer import Tokenizers
 from dragoman.errors import ConfigError
 from dragoman.model import ModelConfig
@@ -36,6 +39,19 @@ class Plan(NamedTuple):
 
     def recipe(self) -> Recipe:
         return check(self.tables, "recipe", Recipe)
+
+
+def choose_languages(plan: Plan) -> None:
+    """Those of prepared data, whose files do not tell them; with its rules, by which it was judged before."""
+    path = plan.tables.get("data", {}).get("path")
+    if not isinstance(path, str) or not (Path(path) / REPORT).is_file():
+        return
+    report = read_report(path)
+    for side, language in (("source", report.source_language), ("target", report.target_language)):
+        if language != UNKNOWN_LANGUAGE:
+            plan.choose("data", f"{side}_language", language, "from the prepared data")
+    rules = {key.removeprefix("checks."): value for key, value in report.settings.items() if key.startswith("checks.")}
+    plan.choose("data", "checks", rules, "from the prepared data")
 
 
 def choose_sizes(plan: Plan, pairs: int) -> None:

@@ -1,4 +1,4 @@
-"""The settings of a whole run: each room's own, composed. Written to `recipe.toml`, complete, before training begins."""
+"""The settings of a whole run: each room's own, composed. Written to `recipe.toml`, complete, before training."""
 
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -88,7 +88,7 @@ def library() -> list[str]:
 
 
 def name_of(data: Address) -> str:
-    """A name for a run from that of its data: `corpus.en-it.tsv.gz` gives `corpus`, `hub:a/books:en-it` gives `books`."""
+    """A name for a run from its data's: `corpus.en-it.tsv.gz` gives `corpus`, `hub:a/books:en-it` gives `books`."""
     first = Path(data if isinstance(data, str) else data[0])
     return first.name.removeprefix("hub:").partition(":")[0].partition(".")[0] or "run"
 
@@ -109,7 +109,7 @@ def _read(what: str | Path | Sequence[str | Path]) -> Source:
         return Source(read(text, f"recipe {what}"), f"recipe {what}", str(what))
     if not path.exists() and not str(what).startswith("hub:") and not _is_prefix(path):
         raise DataError(
-            f"{what} does not exist: train takes a recipe (.toml), data (.tsv .csv .jsonl .parquet, two aligned files, a folder), "
+            f"{what} does not exist: train takes a recipe (.toml), data (.tsv .csv .jsonl .parquet, two files, a folder), "
             f"an earlier run, or one of the recipes {', '.join(library())}"
         )
     return Source({"data": {"path": str(what)}}, "the command line", name_of(str(what)))

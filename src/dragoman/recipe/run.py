@@ -21,26 +21,27 @@ from typing import Any
 
 import torch
 
-import dragoman
 from dragoman import machine
-from dragoman.config import check, differences, override, parse, render
+from dragoman.config import check, override, parse, render
 from dragoman.errors import ConfigError, Diverged, Interrupted
 from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
-from dragoman.files import free_name, lock, read_json, remove_partial, write_file, write_json
+from dragoman.files import lock, remove_partial, write_file
 from dragoman.model import EncoderDecoder, LanguageModel
 from dragoman.progress import Progress, silent
 from dragoman.recipe.curves import draw_curves
 from dragoman.recipe.materials import DATA, Materials, gather, prepare, training_batches
+from dragoman.recipe.place import PATHS, find_place, make_folder, note, open_run
 from dragoman.recipe.plan import (
     VALIDATIONS,
     Plan,
     choose_architecture,
+    choose_languages,
     choose_precision,
     choose_sizes,
     choose_steps,
     limits_given,
 )
-from dragoman.recipe.recipe import RECIPE, Recipe, apply, find_recipe
+from dragoman.recipe.recipe import RECIPE, Recipe
 from dragoman.recipe.session import BEST, CHECKPOINTS, OnDevice, Session, fresh_state
 from dragoman.recipe.validation import Validation
 from dragoman.store import StoredModel, load_model
@@ -48,7 +49,7 @@ from dragoman.training import TrainState
 from dragoman.training.loop import train_step
 from dragoman.training.settings import HARMLESS
 
-RUN, SCORES = "run.json", "scores.json"
+SCORES = "scores.json"
 SHARE_OF_STEPS, SHARE_OF_VALIDATION = 0.97, 0.2
 """Of the minutes asked for: training and validation together, and validation at most; the rest is for saving."""
 TRIAL_SECONDS, TRIAL_WARMUP = 12.0, 3
@@ -78,8 +79,8 @@ def train(
 ) -> RunResult:
     """Trains a model from a recipe, from data, or goes on with a run that was begun; then scores it on its test sets.
 
-    `what` is a recipe, a recipe file, the name of one in the library, data (a file, two aligned files, a folder, `hub:…`), or a
-    run folder. `overrides` are `dotted.key=value`. The run lies in `runs/name`; an unfinished one of that name is
+    `what` is a recipe, a recipe file, the name of one in the library, data (a file, two aligned files, a folder,
+    `hub:…`), or a run folder. `overrides` are `dotted.key=value`. The run lies in `runs/name`; an unfinished one of that name is
     continued, unless `fresh` asks for a new name. `anyway` goes on although the machine is not the one it began on.
 
     Raises:
@@ -89,133 +90,55 @@ def train(
     """
     device, why = machine.choose_device(device)
     log.info("device %s: %s", device, why)
-    folder, asked = _place(what, overrides, name, Path(runs), fresh)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder, asked = find_place(what, overrides, name, Path(runs), fresh)
+    make_folder(folder)
     with lock(folder):
         for part in (folder, folder / CHECKPOINTS, folder / "corpus"):
             remove_partial(part)
-        facts = _open(folder, asked, threads)
+        facts = open_run(folder, asked, threads)
         if facts["status"] == "finished":
             log.info("%s is finished; nothing is done again. Use --fresh for another run of the same", folder)
             return RunResult(folder, facts["steps"], ())
         torch.set_num_threads(facts["threads"])
-        recipe, materials = _settle(folder, facts, device, progress)
-        _note(folder, facts, "training")
+        recipe, materials = _settle(folder, facts, device, anyway, progress)
+        note(folder, facts, "training")
         try:
             state = Session(folder, recipe, materials, device, anyway, progress).run()
         except (Interrupted, Diverged) as end:
-            _note(folder, facts, "diverged" if isinstance(end, Diverged) else "stopped")
+            note(folder, facts, "diverged" if isinstance(end, Diverged) else "stopped")
             raise
-        evaluations = score_run(folder, progress)
+        evaluations = score_run(folder, device, progress)
         _picture(folder)
-        _note(folder, facts, "finished", steps=state.step)
+        note(folder, facts, "finished", steps=state.step)
         return RunResult(folder, state.step, evaluations)
 
 
-def score_run(folder: Path, progress: Progress = silent) -> tuple[Evaluation, ...]:
+def score_run(folder: Path, device: str = "auto", progress: Progress = silent) -> tuple[Evaluation, ...]:
     """Scores a run's best model on its test sets and writes `scores.json`."""
     report = folder / DATA
     names = [path.stem for path in sorted(report.glob("*.jsonl")) if path.stem not in ("train", "dev")]
     names = [name for name in names if (report / f"{name}.jsonl").stat().st_size]
-    evaluations = tuple(evaluate(folder / BEST, report / f"{name}.jsonl", progress=progress) for name in names)
+    evaluations = tuple(
+        evaluate(folder / BEST, report / f"{name}.jsonl", device=device, progress=progress) for name in names
+    )
     write_scores(folder / SCORES, evaluations)
     return evaluations
-
-
-# Where a run lies, and what it was asked for
-
-
-def _place(
-    what: Recipe | str | Path | Sequence[str | Path],
-    overrides: Sequence[str],
-    name: str | None,
-    runs: Path,
-    fresh: bool,
-) -> tuple[Path, dict[str, Any] | None]:
-    """The run's folder, and the tables asked for; None where an earlier run is named and goes on as it was."""
-    if isinstance(what, list | tuple) and len(what) == 1:
-        what = what[0]
-    if isinstance(what, str | Path) and (Path(what) / RUN).is_file():
-        before = _facts(Path(what))
-        if not fresh:
-            if name is not None:
-                raise ConfigError(f"{what} is a run with a name; --name goes with a recipe, data, or --fresh")
-            return Path(what), apply(overrides, before["asked"]) if overrides else None
-        asked = apply(overrides, before["asked"])
-        check(asked, str(Path(what) / RECIPE), Recipe)
-        return free_name(Path(what)), asked
-    source = find_recipe(what, overrides)
-    folder = runs / (name or source.name)
-    return free_name(folder) if fresh else folder, source.tables
-
-
-def _open(folder: Path, asked: dict[str, Any] | None, threads: int | None) -> dict[str, Any]:
-    """What `run.json` says, after a look at what is asked now; written, if the run is new."""
-    if not (folder / RUN).is_file():
-        strangers = [path.name for path in folder.iterdir() if path.name != ".lock"]
-        if strangers:
-            raise ConfigError(f"{folder} is no run, and not empty ({strangers[0]}); take another --name")
-        assert asked is not None, "an earlier run has its facts"
-        facts = {
-            "format": 1,
-            "dragoman": dragoman.__version__,
-            "status": "preparing",
-            "threads": threads or machine.threads(),
-            "asked": asked,
-        }
-        write_json(folder / RUN, facts)
-        return facts
-    facts = _facts(folder)
-    if asked is not None:
-        _refuse_changes(folder, facts["asked"], asked)
-        facts["asked"] = asked
-    if threads not in (None, facts["threads"]):
-        raise ConfigError(f"{folder} was begun with {facts['threads']} threads; go on with as many, or use --fresh")
-    return facts
-
-
-def _facts(folder: Path) -> dict[str, Any]:
-    facts = read_json(folder / RUN)
-    if not isinstance(facts, dict) or facts.get("format") != 1 or not isinstance(facts.get("asked"), dict):
-        raise ConfigError(f"{folder / RUN} is not of this version of Dragoman; use --fresh for a new run")
-    return facts
-
-
-def _refuse_changes(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    changes = differences(check(before, str(folder), Recipe), check(now, str(folder), Recipe))
-    harmful = {key: values for key, values in changes.items() if key.removeprefix("train.") not in HARMLESS}
-    if harmful:
-        told = "; ".join(f"{key} was {_told(was)}, is {_told(value)}" for key, (was, value) in harmful.items())
-        raise ConfigError(
-            f"{folder} was begun with other settings ({told}); use --fresh or another --name for a new run"
-        )
-
-
-def _told(value: Any) -> str:
-    return "not given" if value is None else repr(value)
-
-
-def _note(folder: Path, facts: dict[str, Any], status: str, **more: Any) -> None:
-    facts.update(status=status, **more)
-    write_json(folder / RUN, facts)
 
 
 # From what was asked to what is done
 
 
-def _settle(folder: Path, facts: dict[str, Any], device: str, progress: Progress) -> tuple[Recipe, Materials]:
+def _settle(
+    folder: Path, facts: dict[str, Any], device: str, anyway: bool, progress: Progress
+) -> tuple[Recipe, Materials]:
     """The resolved recipe and all that training needs; the recipe is written down, with reasons, once."""
     path = folder / RECIPE
     if path.is_file():
-        kept = parse(path.read_text(encoding="utf-8"), str(path), Recipe)
-        asked = check(facts["asked"], str(path), Recipe).train
-        given = facts["asked"].get("train", {})
-        recipe = kept.but(
-            train={**kept.train.model_dump(mode="json"), **{k: getattr(asked, k) for k in HARMLESS & given.keys()}}
-        )
-        return recipe, gather(folder, recipe, prepare(folder, recipe, progress), progress)
+        recipe = _with_harmless(parse(path.read_text(encoding="utf-8"), str(path), Recipe), facts["asked"])
+        return recipe, gather(folder, recipe, prepare(folder, recipe, anyway, progress), progress)
     plan = Plan(override(facts["asked"], ()), {})
-    report = prepare(folder, plan.recipe(), progress)
+    choose_languages(plan)
+    report = prepare(folder, plan.recipe(), anyway, progress)
     choose_sizes(plan, report.splits["train"].pairs)
     if plan.tables.get("start"):
         _take_over(plan)
@@ -232,6 +155,16 @@ def _settle(folder: Path, facts: dict[str, Any], device: str, progress: Progress
     return recipe, materials
 
 
+def _with_harmless(kept: Recipe, asked: dict[str, Any]) -> Recipe:
+    """The recipe of a run, with what may be asked differently: when to save, and where the same data lies."""
+    now = check(asked, "the recipe", Recipe)
+    saving = now.train.model_dump(mode="json", include=HARMLESS & asked.get("train", {}).keys())
+    return kept.but(
+        data={**kept.data.model_dump(mode="json"), **now.data.model_dump(mode="json", include=set(PATHS))},
+        train={**kept.train.model_dump(mode="json"), **saving},
+    )
+
+
 def _take_over(plan: Plan) -> None:
     """The architecture of the model that fine-tuning starts from."""
     stored: StoredModel = load_model(plan.tables["start"]["model"])
@@ -239,8 +172,10 @@ def _take_over(plan: Plan) -> None:
     given = plan.tables.get("model", {})
     if others := sorted(set(given) - changeable):
         raise ConfigError(f"fine-tuning keeps the model's architecture; model.{others[0]} cannot be set")
+    if others := sorted(plan.tables.get("tokenizer", {})):
+        raise ConfigError(f"fine-tuning keeps the model's tokenizer; tokenizer.{others[0]} cannot be set")
     plan.tables["model"] = {**stored.config.model_dump(mode="json", exclude_none=True), **given}
-    plan.tables["tokenizer"] = {**plan.tables.get("tokenizer", {}), "joint": stored.tokenizers.joint}
+    plan.tables["tokenizer"] = {"joint": stored.tokenizers.joint}
 
 
 def _steps(plan: Plan, materials: Materials, device: str, progress: Progress) -> tuple[int, str]:
@@ -259,7 +194,7 @@ def _steps(plan: Plan, materials: Materials, device: str, progress: Progress) ->
         part = round((amount - int(amount)) * len(batches.epoch(int(amount)))) if amount % 1 else 0
         return max(1, (whole + part) // recipe.train.accumulate), f"{amount:g} epochs, {asked}"
     step, validation = _trial(recipe, materials, device, progress)
-    count = min(VALIDATIONS, int(SHARE_OF_VALIDATION * 60 * amount / validation)) if validation else 0
+    count = max(1, min(VALIDATIONS, int(SHARE_OF_VALIDATION * 60 * amount / validation))) if validation else 0
     steps = max(1, round((60 * amount * SHARE_OF_STEPS - count * validation) / step))
     if count:
         plan.choose("train", "validate_every", max(1, steps // count), f"{count} validations of {validation:.0f} s")

@@ -1,4 +1,6 @@
-"""Training as one stretch of a run: from its newest checkpoint, or from fresh weights, to the end or to a request to stop."""
+"""Training as one stretch of a run: from its newest checkpoint, or from fresh weights, to the end or to a request to
+stop.
+"""
 
 import logging
 import time
@@ -154,8 +156,9 @@ class Session:
         found = self.validation.measure(state.weights)
         self.journal.write(state.step, dev_loss=found.loss, dev_bleu=found.bleu, dev_chrf=found.chrf)
         advance(0, dev=f"{found.loss:.2f} BLEU {found.bleu:.1f} chrF {found.chrf:.1f}")
-        log.info("step %s: dev loss %.3f, BLEU %.1f, chrF %.1f (greedy, %d sentences)%s", f"{state.step:,}", found.loss,
-                 found.bleu, found.chrf, len(self.validation.pairs), "".join(_sample(sample) for sample in found.samples))  # fmt: skip
+        scores = f"dev loss {found.loss:.3f}, BLEU {found.bleu:.1f}, chrF {found.chrf:.1f}"
+        samples = "".join(_sample(sample) for sample in found.samples)
+        log.info("step %s: %s (greedy, %d sentences)%s", f"{state.step:,}", scores, len(self.validation.pairs), samples)
         state.validations_since_best += 1
         if state.best_score is None or found.chrf > state.best_score:
             with disk_may_be_full():
@@ -199,7 +202,7 @@ class Session:
 
 
 def decisive_settings(recipe: Recipe) -> dict[str, Any]:
-    """The settings that decide a run's weights once data and tokenizer are made; a resumed run must find them unchanged."""
+    """The settings that decide the weights once data and tokenizer are made; a resumed run must find them unchanged."""
     groups = recipe.model_dump(mode="json", include={"model", "batches", "train"})
     groups["train"] = {name: value for name, value in groups["train"].items() if name not in HARMLESS}
     return flatten(groups)

@@ -54,7 +54,7 @@ class StepReport(NamedTuple):
 
 @dataclass(frozen=True)
 class Every:
-    """When a chore is due: after so many steps, or so many minutes since it was last done; and, if asked, at the end."""
+    """When a chore is due: after so many steps, or minutes since it was last done; and, if asked, at the end."""
 
     steps: int | None = None
     minutes: float | None = None
@@ -189,7 +189,9 @@ def _is_due(when: Every, step: int, steps: int, done: float) -> bool:
 
 
 def _is_averaged(settings: TrainSettings, step: int) -> bool:
-    """True at the steps whose weights the average takes in: evenly spread over the last part, the last step among them."""
+    """True at the steps whose weights the average takes in: evenly spread over the last part, the last step among
+    them.
+    """
     assert settings.steps is not None, "resolved"
     last_part = round(settings.average_last * settings.steps)
     spacing = max(1, last_part // AVERAGED_STATES)

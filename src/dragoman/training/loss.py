@@ -1,7 +1,7 @@
 """Cross-entropy with label smoothing, without ever holding the logits of a whole batch.
 
-The vocabulary is the widest thing in the model. Rows are projected, measured and differentiated a chunk at a time, so that
-the memory is that of one chunk; the gradient is made on the way forward and kept (D wide, not V).
+The vocabulary is the widest thing in the model. Rows are projected, measured and differentiated a chunk at a time, so
+that the memory is that of one chunk; the gradient is made on the way forward and kept (D wide, not V).
 """
 
 from typing import NamedTuple
@@ -25,8 +25,9 @@ class Loss(NamedTuple):
 def label_smoothed_loss(
     hidden: Float[Tensor, "M D"], output: Float[Tensor, "V D"], labels: Int[Tensor, "M"], smoothing: float = 0.0
 ) -> Loss:
-    """Cross-entropy against (1 - smoothing) on the label and smoothing / V on every token (Szegedy et al. 2016, section 7;
-    Vaswani et al. 2017, section 5.4). Equal to `F.cross_entropy(..., label_smoothing=smoothing, reduction="sum")`.
+    """Cross-entropy against (1 - smoothing) on the label and smoothing / V on every token (Szegedy et al. 2016,
+    section 7; Vaswani et al. 2017, section 5.4). Equal to `F.cross_entropy(..., label_smoothing=smoothing,
+    reduction="sum")`.
 
     Rows are real tokens: there is no padding to ignore.
     """

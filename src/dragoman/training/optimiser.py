@@ -1,7 +1,8 @@
 """Optimisers: torch's own, fused, over float32 masters, and the bf16 weights that follow them.
 
 In bf16 the model computes with 8 bits of mantissa, too few to add small steps to; so every weight has a float32 master
-that the optimiser moves, and the model's copy follows (Micikevicius et al. 2018). In float32 the masters are the weights.
+that the optimiser moves, and the model's copy follows (Micikevicius et al. 2018). In float32 the masters are the
+weights.
 """
 
 from collections.abc import Mapping
@@ -91,10 +92,10 @@ class Masters:
         """Takes back what `weights` and `state()` were."""
         for name, weight in self.weights.items():
             weight.copy_(weights[name])
-        for name, weight in self.moved.items():
-            kinds = [key[: -len(name) - 1] for key in state if key.endswith(f".{name}")]
-            kinds = [kind for kind in kinds if f"{kind}.{name}" in state and "." not in kind]
-            self.optimiser.state[weight] = {kind: state[f"{kind}.{name}"].clone() for kind in kinds}
+        self.optimiser.state.clear()
+        for key, value in state.items():
+            kind, _, name = key.partition(".")
+            self.optimiser.state[self.weights[name]][kind] = value.clone()
         self.follow()
 
 

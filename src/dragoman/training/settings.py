@@ -9,7 +9,9 @@ from dragoman.config import Settings
 
 class TrainSettings(Settings):
     steps: int | None = pydantic.Field(default=None, ge=1)
-    """Steps of the optimiser. One of steps, epochs and minutes is given; the others are turned into steps once, before the first."""
+    """Steps of the optimiser. One of steps, epochs and minutes is given; the others are turned into steps once, before
+    the first.
+    """
     epochs: float | None = pydantic.Field(default=None, gt=0)
     """Passes over the training data."""
     minutes: float | None = pydantic.Field(default=None, gt=0)

@@ -1,0 +1,120 @@
+"""Where a run lies, what it was asked for, and what of that may be asked differently when it goes on."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dragoman
+from dragoman import machine
+from dragoman.config import check, differences
+from dragoman.data.inputs import data_identity
+from dragoman.data.report import REPORT, read_report
+from dragoman.errors import ConfigError
+from dragoman.files import free_name, read_json, write_json
+from dragoman.recipe.materials import DATA, TOKENIZER
+from dragoman.recipe.recipe import RECIPE, Recipe, apply, find_recipe
+from dragoman.training.settings import HARMLESS
+
+RUN = "run.json"
+FORMAT = 1
+PATHS = ("path", "dev_path", "test_path")
+"""Settings of `[data]` that say where text lies; the same text may lie elsewhere."""
+
+_MADE_FROM = {"data": DATA, "tokenizer": TOKENIZER, "start": TOKENIZER}
+"""What settles each group of settings; the others are settled by the recipe."""
+
+
+def find_place(
+    what: Recipe | str | Path | Sequence[str | Path],
+    overrides: Sequence[str],
+    name: str | None,
+    runs: Path,
+    fresh: bool,
+) -> tuple[Path, dict[str, Any] | None]:
+    """The run's folder, and the tables asked for; None where an earlier run is named and goes on as it was."""
+    if isinstance(what, list | tuple) and len(what) == 1:
+        what = what[0]
+    if isinstance(what, str | Path) and (Path(what) / RUN).is_file():
+        before = _facts(Path(what))
+        if not fresh:
+            if name is not None:
+                raise ConfigError(f"{what} is a run with a name; --name goes with a recipe, data, or --fresh")
+            return Path(what), apply(overrides, before["asked"]) if overrides else None
+        asked = apply(overrides, before["asked"])
+        check(asked, str(Path(what) / RECIPE), Recipe)
+        return free_name(Path(what).with_name(name) if name else Path(what)), asked
+    source = find_recipe(what, overrides)
+    folder = runs / (name or source.name)
+    return free_name(folder) if fresh else folder, source.tables
+
+
+def make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be made: {error.strerror}; take another --name or --runs") from None
+
+
+def open_run(folder: Path, asked: dict[str, Any] | None, threads: int | None) -> dict[str, Any]:
+    """What `run.json` says, after a look at what is asked now; written, if the run is new."""
+    if not (folder / RUN).is_file():
+        strangers = sorted(path.name for path in folder.iterdir() if path.name != ".lock")
+        if strangers:
+            raise ConfigError(f"{folder} is no run, and not empty ({strangers[0]}); take another --name")
+        assert asked is not None, "an earlier run has its facts"
+        facts = {
+            "format": FORMAT,
+            "dragoman": dragoman.__version__,
+            "threads": threads or machine.threads(),
+            "asked": asked,
+        }
+        note(folder, facts, "preparing")
+        return facts
+    facts = _facts(folder)
+    if asked is not None:
+        _refuse_changes(folder, facts["asked"], asked)
+        facts["asked"] = asked
+    if threads not in (None, facts["threads"]):
+        raise ConfigError(f"{folder} was begun with {facts['threads']} threads; go on with as many, or use --fresh")
+    return facts
+
+
+def note(folder: Path, facts: dict[str, Any], status: str, **more: Any) -> None:
+    """Writes down how far a run is."""
+    facts.update(status=status, **more)
+    write_json(folder / RUN, facts)
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    facts = read_json(folder / RUN)
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT or not isinstance(facts.get("asked"), dict):
+        raise ConfigError(f"{folder / RUN} is not of this version of Dragoman; take another --name for a new run")
+    return facts
+
+
+def _refuse_changes(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Refuses other settings than those that something of the run was made from already."""
+    recipe = check(now, str(folder), Recipe)
+    changes = differences(check(before, str(folder), Recipe), recipe)
+    moved = {f"data.{name}" for name in PATHS} & changes.keys()
+    if moved and _is_same_text(folder / DATA, recipe):
+        changes = {key: values for key, values in changes.items() if key not in moved}
+    harmful = {
+        key: values
+        for key, values in changes.items()
+        if key.removeprefix("train.") not in HARMLESS
+        and (folder / _MADE_FROM.get(key.partition(".")[0], RECIPE)).exists()
+    }
+    if harmful:
+        told = "; ".join(f"{key} was {_told(was)}, is {_told(value)}" for key, (was, value) in harmful.items())
+        raise ConfigError(
+            f"{folder} was begun with other settings ({told}); use --fresh or another --name for a new run"
+        )
+
+
+def _is_same_text(data: Path, recipe: Recipe) -> bool:
+    return (data / REPORT).is_file() and read_report(data).identity == data_identity(recipe.data)
+
+
+def _told(value: Any) -> str:
+    return "not given" if value is None else repr(value)
