@@ -59,11 +59,12 @@ def override(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, A
         if not equals or not key.strip():
             raise ConfigError(f"--set takes KEY=VALUE, as in --set train.steps=1000, but was given {text!r}")
         *path, last = key.strip().split(".")
-        table = result
+        table: dict[str, Any] = result
         for name in path:
-            table = table.setdefault(name, {})
-            if not isinstance(table, dict):
+            table.setdefault(name, {})
+            if not isinstance(table[name], dict):
                 raise ConfigError(f"--set {text}: {name!r} is a value, not a group of settings")
+            table = table[name]
         table[last] = _value(value.strip())
     return result
 
@@ -104,7 +105,7 @@ def flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """
     flat: dict[str, Any] = {}
     for key, value in tables.items():
-        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+        flat |= flatten(tables[key], f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
     return flat
 
 
@@ -117,17 +118,16 @@ def _value(text: str) -> Any:
 
 
 def _fill(container: Any, tables: Mapping[str, Any], reasons: Mapping[str, str], prefix: str) -> None:
-    values = {key: value for key, value in tables.items() if not isinstance(value, dict)}
-    for key, value in values.items():
-        item = tomlkit.item(value)
+    groups = [key for key, value in tables.items() if isinstance(value, dict)]
+    for key in [key for key in tables if key not in groups]:
+        item: Any = tomlkit.item(tables[key])
         if reason := reasons.get(prefix + key):
             item.comment(reason)
         container.add(key, item)
-    for key, value in tables.items():
-        if isinstance(value, dict):
-            table = tomlkit.table()
-            _fill(table, value, reasons, f"{prefix}{key}.")
-            container.add(key, table)
+    for key in groups:
+        table = tomlkit.table()
+        _fill(table, tables[key], reasons, f"{prefix}{key}.")
+        container.add(key, table)
 
 
 def _complaint(problem: Any, origin: str, schema: type[Settings]) -> str:

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeGuard, cast
@@ -34,7 +34,7 @@ def write_file(path: Path | str, content: str | bytes) -> None:
 
 
 @contextmanager
-def new_folder(path: Path | str, replace: bool = False) -> Iterator[Path]:
+def new_folder(path: Path | str, replace: bool = False) -> Generator[Path]:
     """A folder to fill; it appears at `path`, complete, when the block ends, and not at all when the block raises.
 
     With `replace`, a folder that stands there makes way in that moment, and is deleted after. Not every system swaps
@@ -102,7 +102,7 @@ def set_aside(path: Path, word: str = "broken") -> Path:
 
 
 @contextmanager
-def lock(folder: Path | str) -> Iterator[None]:
+def lock(folder: Path | str) -> Generator[None]:
     """Holds `folder` for this process; the operating system lets go of it when the process ends, however it ends.
 
     Raises:
@@ -233,7 +233,7 @@ def _contents(folder: Path) -> list[str]:
 
 
 @contextmanager
-def _disk_errors(path: Path, aside: Path) -> Iterator[None]:
+def _disk_errors(path: Path, aside: Path) -> Generator[None]:
     """Clears what was written aside on any failure; says so in our words when the disk is full or forbids it."""
     try:
         yield

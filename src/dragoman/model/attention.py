@@ -132,5 +132,5 @@ class Attention(nn.Module):
 def joined_linear(x: Float[Tensor, "N D"], layers: list[nn.Linear]) -> Float[Tensor, "N F"]:
     """Several linear layers of one input as a single matrix product: one large is faster than many small."""
     weight = torch.cat([layer.weight for layer in layers])
-    biases = [layer.bias for layer in layers if layer.bias is not None]
+    biases: list[Tensor] = [layer.bias for layer in layers if layer.bias is not None]
     return nn.functional.linear(x, weight, torch.cat(biases) if biases else None)

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dragoman.data.batch import Batch
 from dragoman.errors import Diverged, OutOfMemory
-from dragoman.model import StepNoise
+from dragoman.model import EncoderDecoder, LanguageModel, StepNoise
 from dragoman.training.loss import label_smoothed_loss
 from dragoman.training.optimiser import Masters
 from dragoman.training.schedule import learning_rate
@@ -67,7 +67,7 @@ class Chore(NamedTuple):
 
 
 def run_steps(
-    model: nn.Module,
+    model: EncoderDecoder | LanguageModel,
     data: BatchSource,
     settings: TrainSettings,
     state: TrainState,
@@ -101,7 +101,7 @@ def run_steps(
 
 
 def train_step(
-    model: nn.Module, micro_batches: Sequence[Batch], settings: TrainSettings, state: TrainState
+    model: EncoderDecoder | LanguageModel, micro_batches: Sequence[Batch], settings: TrainSettings, state: TrainState
 ) -> StepReport:
     """Loss, gradient, and one step of the optimiser over all micro-batches together."""
     state.step += 1
@@ -127,7 +127,11 @@ def train_step(
 
 
 def backward(
-    model: nn.Module, masters: Masters, micro_batches: Sequence[Batch], label_smoothing: float, noise: StepNoise
+    model: EncoderDecoder | LanguageModel,
+    masters: Masters,
+    micro_batches: Sequence[Batch],
+    label_smoothing: float,
+    noise: StepNoise,
 ) -> tuple[Tensor, Tensor]:
     """Leaves the gradient of the mean smoothed loss a target token in the masters; returns the sums of both losses.
 
@@ -159,7 +163,7 @@ def backward(
     return smoothed, plain
 
 
-def mean_loss(model: nn.Module, batches: Sequence[Batch]) -> float:
+def mean_loss(model: EncoderDecoder | LanguageModel, batches: Sequence[Batch]) -> float:
     """Negative log-likelihood in nats a target token, without dropout or smoothing."""
     model.eval()
     with torch.inference_mode():
@@ -194,6 +198,6 @@ def _is_averaged(settings: TrainSettings, step: int) -> bool:
     """
     assert settings.steps is not None, "resolved"
     last_part = round(settings.average_last * settings.steps)
-    spacing = max(1, last_part // AVERAGED_STATES)
+    spacing = max(1, math.ceil(last_part / AVERAGED_STATES))
     left = settings.steps - step
     return left < last_part and left % spacing == 0

@@ -76,8 +76,8 @@ class Masters:
     def follow(self) -> None:
         """Copies the masters into the model."""
         if self.copied:
-            names = list(self.weights)
-            torch._foreach_copy_([self.working[name].data for name in names], [self.weights[name] for name in names])
+            for name, weight in self.weights.items():
+                self.working[name].copy_(weight)
 
     def state(self) -> dict[str, Tensor]:
         """The optimiser's moments and counts, as named tensors: `exp_avg.decoder.…`."""

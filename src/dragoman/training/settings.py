@@ -36,7 +36,7 @@ class TrainSettings(Settings):
     accumulate: int = pydantic.Field(default=1, ge=1)
     """Batches a step: the same step as one large batch, in less memory."""
     average_last: float = pydantic.Field(default=0.0, ge=0, le=1)
-    """Average the weights over this last part of the run, sampled 20 times (checkpoint averaging); 0 is off."""
+    """Average the weights over this last part of the run, at up to 20 of its steps (checkpoint averaging); 0 is off."""
     validate_every: int | None = pydantic.Field(default=None, ge=1)
     """Steps between validations. Not given: ten in a run."""
     patience: int | None = pydantic.Field(default=None, ge=1)

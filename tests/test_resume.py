@@ -1,0 +1,419 @@
+"""A run that was cut off anywhere goes on by the same command, and ends in the same bytes."""
+
+import errno
+import json
+import logging
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from runs import (
+    AtSteps,
+    command,
+    exit_code,
+    kill_at,
+    some_pairs,
+    terminate,
+    train_command,
+    train_small,
+    weights,
+    write_corpus,
+)
+
+from dragoman import machine
+from dragoman.errors import CheckpointError, ConfigError, DataError, DiskFull, Diverged, Interrupted, TokenizerError
+from dragoman.files import lock
+from dragoman.recipe.journal import read_metrics
+from dragoman.recipe.run import train
+from dragoman.training.checkpoint import list_checkpoints, newest_checkpoint
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was never cut off."""
+    return train_small(tmp_path_factory.mktemp("whole")).folder
+
+
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that was stopped at step 9, with checkpoints of steps 8 and 9."""
+    folder = tmp_path_factory.mktemp("cut")
+    with pytest.raises(Interrupted, match=r"stopped at step 9 of 12; go on with: dragoman train .*corpus"):
+        train_small(folder, progress=AtSteps({9: terminate}))
+    return folder
+
+
+@pytest.fixture
+def stopped(cut: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(cut, tmp_path / "copy"))
+
+
+def run_of(folder: Path) -> Path:
+    return folder / "runs" / "corpus"
+
+
+def check_whole(run: Path, whole: Path) -> None:
+    """The same weights, every step once, and nothing left aside."""
+    assert weights(run) == weights(whole)
+    for kind in ("loss", "dev_loss"):
+        steps = [line["step"] for line in read_metrics(run) if kind in line]
+        assert steps == [line["step"] for line in read_metrics(whole) if kind in line]
+    assert json.loads((run / "run.json").read_text())["status"] == "finished"
+    assert not list(run.rglob("*.partial"))
+
+
+# Stopped on request
+
+
+@pytest.mark.parametrize("step", [1, 4, 11])
+def test_a_stopped_run_ends_in_the_same_bytes(step: int, whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        train_small(tmp_path, progress=AtSteps({step: terminate}))
+    assert json.loads((run_of(tmp_path) / "run.json").read_text())["status"] == "stopped"
+    train_small(tmp_path)
+    check_whole(run_of(tmp_path), whole)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("train.accumulate=2", "train.average_last=0.5"),
+        ("train.precision=bf16",),
+        ("train.patience=1", "train.validate_every=2", "train.learning_rate=1e-9"),
+    ],
+    ids=["accumulated and averaged", "bf16", "patience"],
+)
+def test_whatever_the_settings_the_bytes_are_the_same(settings: tuple[str, ...], tmp_path: Path) -> None:
+    unbroken = train_small(tmp_path / "one", *settings)
+    with pytest.raises(Interrupted):
+        train_small(tmp_path / "other", *settings, progress=AtSteps({min(7, unbroken.steps - 1): terminate}))
+    resumed = train_small(tmp_path / "other", *settings)
+    assert resumed.steps == unbroken.steps
+    assert weights(resumed.folder) == weights(unbroken.folder)
+
+
+def test_patience_ends_a_run_that_gets_no_better(tmp_path: Path) -> None:
+    result = train_small(tmp_path, "train.patience=2", "train.validate_every=2", "train.learning_rate=1e-9")
+    assert result.steps == 6  # best at 2, no better at 4 and 6
+
+
+def test_a_run_goes_on_by_its_folder_too(stopped: Path, whole: Path) -> None:
+    train(run_of(stopped), device="cpu")
+    check_whole(run_of(stopped), whole)
+
+
+@pytest.mark.slow
+def test_signals_end_in_their_exit_codes(whole: Path, tmp_path: Path) -> None:
+    write_corpus(tmp_path / "corpus.tsv")
+    once = exit_code(signalled, tmp_path, [signal.SIGTERM])
+    assert once == 3
+    assert newest_checkpoint(run_of(tmp_path) / "checkpoints") is not None
+    assert exit_code(signalled, tmp_path, [signal.SIGINT, signal.SIGINT]) == 130
+    assert exit_code(signalled, tmp_path, [signal.SIGINT]) == 3
+    assert exit_code(command, *train_command(tmp_path)) == 0
+    check_whole(run_of(tmp_path), whole)
+
+
+def signalled(folder: Path, signals: list[signal.Signals]) -> None:
+    """The command, which two steps later is sent these signals."""
+    from dragoman.recipe.session import Session
+
+    log, calls = Session._log, 0
+
+    def and_signal(*given: Any) -> None:
+        nonlocal calls
+        log(*given)
+        calls += 1
+        if calls == 2:
+            for number in signals:
+                os.kill(os.getpid(), number)
+
+    Session._log = and_signal
+    command(*train_command(folder))
+
+
+# Killed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        *[("os.replace", call) for call in (2, 5, 9, 14, 30, 47, 66, 83)],
+        ("dragoman.data.tokenizer_training._trained", 2),
+        ("dragoman.data.corpus._encoded", 2),
+        ("dragoman.recipe.run.gather", 1),
+        ("dragoman.training.loop.train_step", 3),
+        ("dragoman.training.loop.train_step", 10),
+        ("dragoman.recipe.run.score_run", 1),
+        ("dragoman.recipe.run.draw_curves", 1),
+    ],
+)
+def test_a_run_killed_anywhere_is_completed_by_the_same_command(
+    function: str, call: int, whole: Path, tmp_path: Path
+) -> None:
+    write_corpus(tmp_path / "corpus.tsv")
+    assert exit_code(kill_at, function, call, train_small, tmp_path) == -signal.SIGKILL
+    train_small(tmp_path)
+    check_whole(run_of(tmp_path), whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", ["os.replace", "os.fsync"])
+def test_at_every_moment_of_saving_there_is_a_checkpoint_that_loads(
+    function: str, stopped: Path, tmp_path: Path
+) -> None:
+    folder = run_of(stopped) / "checkpoints"
+    for call in range(1, 100):
+        ended = exit_code(kill_at, function, call, save_again, folder)
+        newest = newest_checkpoint(folder)
+        assert newest is not None
+        if ended == 0:
+            break
+        assert newest.name in ("step-00000009", "step-00000010")
+        shutil.rmtree(folder / "step-00000010", ignore_errors=True)
+    assert newest.name == "step-00000010"
+    assert call > 8, "a checkpoint has more files than that"
+
+
+def save_again(folder: Path) -> None:
+    """Saves what the newest checkpoint holds as that of the step after."""
+    from dragoman.config import parse
+    from dragoman.data.tokenizer import Tokenizers
+    from dragoman.files import remove_partial
+    from dragoman.recipe.recipe import Recipe
+    from dragoman.recipe.session import fresh_state
+    from dragoman.store import Languages
+    from dragoman.training.checkpoint import restore, save_checkpoint
+
+    remove_partial(folder)
+    text = (folder.parent / "recipe.toml").read_text()
+    model, state = fresh_state(parse(text, "recipe.toml", Recipe), "cpu")
+    restore(folder / "step-00000009", state)
+    state.step = 10
+    tokenizers = Tokenizers.load(folder.parent / "tokenizer")
+    save_checkpoint(folder, state, model, tokenizers, Languages("en", "it"), {}, {}, keep=3)
+
+
+# Damaged
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut"])
+@pytest.mark.parametrize("name", ["model.safetensors", "training.safetensors", "training.json"])
+def test_a_damaged_checkpoint_costs_its_steps_and_not_the_run(
+    damage: str, name: str, stopped: Path, whole: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = run_of(stopped) / "checkpoints"
+    spoil(folder / "step-00000009" / name, damage)
+    with caplog.at_level(logging.INFO):
+        train_small(stopped)
+    assert "set aside as step-00000009.broken-1" in caplog.text
+    assert "going on from step 8" in caplog.text
+    assert (folder / "step-00000009.broken-1").is_dir()
+    check_whole(run_of(stopped), whole)
+
+
+def test_a_run_whose_checkpoints_are_all_damaged_begins_anew_only_if_asked(stopped: Path) -> None:
+    for path in list_checkpoints(run_of(stopped) / "checkpoints"):
+        spoil(path / "training.safetensors", "flip")
+    for _ in range(2):
+        with pytest.raises(CheckpointError, match="no undamaged checkpoint; start again with --fresh"):
+            train_small(stopped)
+    assert train_small(stopped, fresh=True).folder.name == "corpus-2"
+
+
+def spoil(path: Path, damage: str) -> None:
+    content = bytearray(path.read_bytes())
+    if damage == "cut":
+        content = content[:-1]
+    else:
+        content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+
+
+# Changed meanwhile
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ("train.learning_rate=0.5", "train.learning_rate was not given, is 0.5"),
+        ("model.decoder_layers=2", "model.decoder_layers was 1, is 2"),
+        ("batches.batch_tokens=100", "batches.batch_tokens was 200, is 100"),
+        ("train.steps=20", "train.steps was 12, is 20"),
+    ],
+)
+def test_changed_settings_are_refused_with_the_list_of_them(changed: str, told: str, stopped: Path) -> None:
+    with pytest.raises(ConfigError, match=rf"begun with other settings \({told}\); use --fresh"):
+        train_small(stopped, changed)
+    with pytest.raises(ConfigError, match=told):
+        train(run_of(stopped), overrides=[changed], device="cpu")
+
+
+def test_when_to_save_may_change(stopped: Path, whole: Path) -> None:
+    train(
+        run_of(stopped),
+        overrides=["train.save_minutes=1", "train.save_every=1", "train.keep_checkpoints=3"],
+        device="cpu",
+    )
+    assert [path.name[-2:] for path in list_checkpoints(run_of(stopped) / "checkpoints")] == ["10", "11", "12"]
+    check_whole(run_of(stopped), whole)
+
+
+def test_a_recipe_changed_in_the_runs_folder_is_refused(stopped: Path) -> None:
+    path = run_of(stopped) / "recipe.toml"
+    path.write_text(path.read_text().replace("label_smoothing = 0.1", "label_smoothing = 0.2"))
+    with pytest.raises(CheckpointError, match=r"other settings \(train.label_smoothing: 0.1 then, 0.2 now\)"):
+        train_small(stopped, anyway=True)
+
+
+def test_changed_data_is_refused_unless_asked_for(stopped: Path, whole: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_corpus(stopped / "corpus.tsv", some_pairs(199))
+    with pytest.raises(DataError, match=r"the train text changed.*--anyway goes on.*--fresh begins a new run"):
+        train_small(stopped)
+    train_small(stopped, anyway=True)
+    assert "going on with the data that the run holds" in caplog.text
+    check_whole(run_of(stopped), whole)
+
+
+def test_the_same_data_may_lie_elsewhere(stopped: Path, whole: Path) -> None:
+    (stopped / "corpus.tsv").rename(stopped / "moved.tsv")
+    with pytest.raises(DataError, match="does not exist.*--anyway goes on with the data that the run holds"):
+        train(run_of(stopped), device="cpu")
+    train_small(stopped, what=stopped / "moved.tsv", name="corpus")
+    check_whole(run_of(stopped), whole)
+
+
+def test_a_changed_tokenizer_is_refused(stopped: Path) -> None:
+    path = run_of(stopped) / "tokenizer" / "tokenizer.source.json"
+    path.write_text(path.read_text().replace('"gatt"', '"gattt"'))
+    with pytest.raises(TokenizerError, match="encoded by another tokenizer"):
+        train_small(stopped, anyway=True)
+
+
+def test_another_machine_is_refused_unless_asked_for(
+    stopped: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envelope = machine.envelope
+    monkeypatch.setattr(machine, "envelope", lambda **facts: {**envelope(**facts), "threads": 64})
+    with pytest.raises(CheckpointError, match=r"made elsewhere.*\(threads: 1 then, 64 now\); use --anyway") as caught:
+        train_small(stopped)
+    assert caught.value.exit_code == 4
+    train_small(stopped, anyway=True)
+    check_whole(run_of(stopped), whole)
+
+
+def test_other_threads_are_refused(stopped: Path) -> None:
+    with pytest.raises(ConfigError, match="begun with 1 threads; go on with as many"):
+        train_small(stopped, threads=2)
+
+
+# A full disk, and numbers that are not finite
+
+
+def fill_the_disk(monkeypatch: pytest.MonkeyPatch, is_full: Callable[[Path], bool]) -> None:
+    """Makes every file for which it is full end in the error that the system gives."""
+    write = Path.write_bytes
+
+    def refuse(path: Path, content: bytes) -> int:
+        if is_full(path):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return write(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+
+
+def test_a_full_disk_in_the_middle_costs_checkpoints_and_not_the_run(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept: list[list[str]] = []
+    full = False
+
+    def fill() -> None:
+        nonlocal full
+        full = True
+
+    def look() -> None:
+        nonlocal full
+        kept.append(sorted(path.name for path in (run_of(tmp_path) / "checkpoints").iterdir()))
+        full = False
+
+    fill_the_disk(monkeypatch, lambda path: full and "checkpoints" in path.parts)
+    train_small(tmp_path, progress=AtSteps({5: fill, 11: look}))
+    assert kept == [["step-00000004"]], "the last good one stays, and nothing accumulates"
+    assert "the disk is full" in caplog.text and "training goes on" in caplog.text
+    check_whole(run_of(tmp_path), whole)
+
+
+def test_a_full_disk_at_the_end_is_said_and_mended_by_the_same_command(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        fill_the_disk(patched, lambda path: ".final." in str(path))
+        with pytest.raises(DiskFull, match="final was not written; free some space and run the same") as caught:
+            train_small(tmp_path)
+    assert caught.value.exit_code == 7
+    assert not (run_of(tmp_path) / "final").exists()
+    train_small(tmp_path)
+    check_whole(run_of(tmp_path), whole)
+
+
+def poison(monkeypatch: pytest.MonkeyPatch, steps: range) -> None:
+    """Makes the loss of these steps not a number."""
+    from dragoman.training import loop
+
+    loss, calls = loop.label_smoothed_loss, 0
+
+    def poisoned(*given: Any, **named: Any) -> Any:
+        nonlocal calls
+        found = loss(*given, **named)
+        if not torch.is_grad_enabled():
+            return found
+        calls += 1
+        return found._replace(smoothed=found.smoothed * float("nan")) if calls in steps else found
+
+    monkeypatch.setattr(loop, "label_smoothed_loss", poisoned)
+
+
+def test_a_gradient_that_is_not_finite_is_skipped_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    poison(monkeypatch, range(3, 5))
+    run = train_small(tmp_path).folder
+    assert "step 3 skipped: its gradient is not finite" in caplog.text
+    facts = json.loads((run / "checkpoints" / "step-00000012" / "training.json").read_text())
+    assert facts["skipped"] == 2
+    assert json.loads((run / "diverged.json").read_text())["step"] == 4
+    skipped = [line for line in read_metrics(run) if line["step"] == 3]
+    assert [line["gradient_norm"] for line in skipped] == [None], "JSON knows no NaN"
+
+
+def test_many_in_a_row_end_the_run_and_keep_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from safetensors.torch import load_file
+
+    poison(monkeypatch, range(2, 100))
+    with pytest.raises(
+        Diverged, match=r"10 steps in a row .*the last was step 11.*lower train.learning_rate"
+    ) as caught:
+        train_small(tmp_path)
+    assert caught.value.exit_code == 5
+    run = run_of(tmp_path)
+    kept = json.loads((run / "diverged.json").read_text())
+    assert kept["step"] == 11 and kept["pairs"][0]
+    assert json.loads((run / "run.json").read_text())["status"] == "diverged"
+    for path in run.rglob("*.safetensors"):
+        assert all(bool(torch.isfinite(tensor).all()) for tensor in load_file(path).values()), path
+
+
+# Two at once
+
+
+def test_a_second_process_on_the_same_run_is_refused(stopped: Path) -> None:
+    with lock(run_of(stopped)):
+        assert exit_code(command, *train_command(stopped)) == 8
