@@ -143,13 +143,12 @@ class Padded(NamedTuple):
     def of(cls, batch: Batch) -> "Padded":
         assert batch.source is not None and batch.source_lengths is not None
         sources, targets = Packing.of(batch.source_lengths), Packing.of(batch.target_lengths)
-        unseen = [~sources.visible, ~targets.visible]
         source, target, labels = (
             packing.pad(ids).masked_fill(~packing.visible, PADDING)
             for packing, ids in ((sources, batch.source), (targets, batch.target), (targets, batch.labels))
         )
         future = torch.ones(targets.longest, targets.longest, dtype=torch.bool).triu(1)
-        return cls(source, target, labels, *unseen, future)
+        return cls(source, target, labels, ~sources.visible, ~targets.visible, future)
 
 
 def torch_transformer(batches: list[Batch], shape: Shape, precision: Precision, autocast: bool) -> Contender:
@@ -160,7 +159,7 @@ def torch_transformer(batches: list[Batch], shape: Shape, precision: Precision, 
     def step(number: int) -> None:
         given = padded[number]
         with torch.autocast("cpu", torch.bfloat16) if autocast else nullcontext():
-            logits = model(given).flatten(0, 1)
+            logits = model(given).flatten(0, 1)  # left in bf16 where they are: its cross-entropy is the faster one
             loss = F.cross_entropy(logits, given.labels.flatten(), ignore_index=PADDING, label_smoothing=SMOOTHING)
         loss.backward()
         masters.collect_gradients()
@@ -242,7 +241,7 @@ def measure(run: Run, precision: Precision, rounds: int) -> tuple[list[dict[str,
             "parameters": sum(weight.numel() for weight in contenders[name].model.parameters()),
             "tokens_per_second": Spread.of(speeds[name])._asdict(),
             "against": best,
-            "ratio": Spread.of([ours / theirs for ours, theirs in zip(speeds[name], speeds[best], strict=True)])._asdict(),
+            "ratio": Spread.of([a / b for a, b in zip(speeds[name], speeds[best], strict=True)])._asdict(),
             "flop_per_token": (each := work["modern" if name.endswith("modern") else "paper"]),
             "share_of_roof": Spread.of(speeds[name]).median * each / (roof.median * 1e9),
             "peak_memory_bytes": apart(name, run, precision),
@@ -287,7 +286,7 @@ def memory(name: str, run: Run, precision: Precision) -> int | None:
 def encode(data: list[str], vocabulary_size: int, folder: Path) -> int:
     """Encodes the training pairs with one vocabulary, and returns its size."""
     path = data[0] if len(data) == 1 else (data[0], data[1])
-    prepare_data(DataSettings(path=path, source_language="xx", target_language="yy"), folder / "data")
+    prepare_data(DataSettings(path=path), folder / "data")
     settings = TokenizerSettings(vocabulary_size=vocabulary_size)
     tokenizers = train_tokenizers(lambda: read_split(folder / "data", "train"), settings)
     encode_corpus(folder / "data" / "train.jsonl", tokenizers, folder / "corpus")
@@ -296,15 +295,16 @@ def encode(data: list[str], vocabulary_size: int, folder: Path) -> int:
 
 def show(results: list[dict[str, Any]], roofs: dict[str, Spread]) -> None:
     print(
-        f"{'':<34}{'parameters':>12}{'tokens/s':>10}{'range':>18}{'ratio':>7}{'range':>15}{'of the roof':>13}{'memory':>11}"
+        f"{'':<36}{'parameters':>11}{'tokens/s':>10}{'range':>18}{'ratio':>7}{'range':>15}"
+        f"{'of the roof':>13}{'peak memory':>13}"
     )
     for result in results:
         speed, ratio = Spread(**result["tokens_per_second"]), Spread(**result["ratio"])
         print(
-            f"{result['precision']:<8}{result['model']:<26}{result['parameters']:>12,}{speed.median:>10,.0f}"
+            f"{result['precision']:<8}{result['model']:<28}{result['parameters']:>11,}{speed.median:>10,.0f}"
             f"{f'{speed.low:,.0f} - {speed.high:,.0f}':>18}{ratio.median:>7.2f}"
             f"{f'{ratio.low:.2f} - {ratio.high:.2f}':>15}{result['share_of_roof']:>13.0%}"
-            f"{(result['peak_memory_bytes'] or 0) / 2**20:>7,.0f} MiB"
+            f"{(result['peak_memory_bytes'] or 0) / 1e6:>10,.0f} MB"
         )
     for precision, roof in roofs.items():
         print(f"roof, {precision}: {roof.median:,.0f} GFLOP/s ({roof.low:,.0f} - {roof.high:,.0f})")

@@ -229,7 +229,7 @@ def test_averages_take_evenly_spread_steps_of_the_last_part_and_the_last(part: f
         return
     assert taken[-1] == steps and taken[0] > steps - last_part
     assert len({later - earlier for earlier, later in pairwise(taken)}) <= 1
-    assert len(taken) == last_part or AVERAGED_STATES <= len(taken) < 2 * AVERAGED_STATES
+    assert len(taken) == last_part or AVERAGED_STATES / 2 < len(taken) <= AVERAGED_STATES
 
 
 def test_the_average_is_the_mean_of_the_weights_it_took_in() -> None:

@@ -1,21 +1,39 @@
+import hashlib
 import os
+import re
 import statistics
 import subprocess
 import sys
-import time
 from collections import Counter
+from itertools import islice
+from pathlib import Path
 
 import pytest
 
-from dragoman.data.phrasebook import Phrasebook, phrasebook, words, write_phrasebook
-from dragoman.data.phrasebook import english, italian
-from dragoman.data.phrasebook.generate import Sentences, deal, expand, sentences, walk
+from dragoman.data.phrasebook import Phrasebook, english, italian, words, write_phrasebook
+from dragoman.data.phrasebook.generate import Part, Sentences, deal, expand, sentences, walk
 from dragoman.data.phrasebook.lexicon import lexicon, read, tagged
-from dragoman.data.phrasebook.patterns import Pattern, pattern, patterns
+from dragoman.data.phrasebook.patterns import Pattern, patterns
+from dragoman.data.phrasebook.patterns import pattern as parse_pattern
 from dragoman.data.phrasebook.rendering import PERSONS, render_english, render_italian
 from dragoman.data.phrasebook.source import Entry
-from dragoman.data.phrasebook.words import Lexeme, Noun
+from dragoman.data.phrasebook.words import Lexeme
 from dragoman.errors import DataError
+
+VOWEL = "aeiouàèéìòù"
+IMPURE = f"(?:z|x|y|gn|ps|pn|s[^{VOWEL}])"
+# What no Italian text holds: an article that its next word does not allow, a preposition that was not joined to one.
+FORBIDDEN = {
+    "plain masculine before a vowel": rf"\b(?:il|[dn]el|[ads]?al|sul|quel|bel|i|[dn]ei|ai|dai|sui|quei) h?[{VOWEL}]\w",
+    "plain masculine before z or s and consonant": rf"\b(?:il|un|[dn]el|al|dal|quel|bel|i|[dn]ei|dai|quei) {IMPURE}",
+    "lo or gli before a plain consonant": rf"\b(?:lo|[dn]ello|uno|gli|[dn]egli|quegli) (?!{IMPURE}|h?[{VOWEL}])\w",
+    "whole feminine before a vowel": rf"\b(?:una|[dn]ella|alla|dalla|sulla) h?[{VOWEL}]\w",
+    "apostrophe before a consonant": rf"\b(?:l|[dn]ell|all|dall|sull|un|quest|quell)'(?!h?[{VOWEL}])",
+    "preposition and article apart": r"\b(?:di|a|da|in|su) (?:il|lo|la|i|gli|le) ",
+    "two vowels without d": r"\b(?:a a|e e|e è)",
+    "a space too many": r"  | [,.;:?!]|^ | $",
+    "braces or a slot": r"[{}@]|(?-i:[A-Z]{3})",
+}
 
 
 @pytest.fixture(scope="module")
@@ -26,3 +44,370 @@ def sets() -> Sentences:
 @pytest.fixture(scope="module")
 def book(sets: Sentences) -> Phrasebook:
     return Phrasebook(*([sentence.pair for sentence in part] for part in sets))
+
+
+@pytest.fixture(scope="module")
+def by_origin() -> dict[str, Pattern]:
+    return {pattern.origin: pattern for pattern in patterns()}
+
+
+def rendered(line: str, translation: str, **chosen: str) -> tuple[str, str]:
+    """Both sides of a pattern, its slots filled by English words."""
+    made = parse_pattern(line, translation, "here:1")
+    filled = {name: named(made.slots[name][0].tag or "", word) for name, word in chosen.items()}
+    return render_english(made.english, filled), render_italian(made.italian, filled)
+
+
+def named(tag: str, word: str) -> Lexeme:
+    return next(lexeme for lexeme in tagged(tag) if lexeme.english == word)
+
+
+def all_pairs(book: Phrasebook) -> list[tuple[str, str, str]]:
+    return [pair for part in book for pair in part]
+
+
+# The corpus as a whole
+
+
+def test_the_lexicon_has_more_than_1200_english_lexemes():
+    assert len({lexeme.english.lower() for lexeme in lexicon()}) >= 1200
+
+
+def test_there_are_more_than_300_patterns_in_training():
+    assert sum(not pattern.unseen for pattern in patterns()) >= 300
+
+
+def test_tens_of_thousands_of_distinct_pairs(book: Phrasebook):
+    assert len({pair[:2] for pair in book.train}) == len(book.train) == 50_000
+    assert (len(book.dev), len(book.test), len(book.new_patterns)) == (1000, 1000, 500)
+
+
+def test_no_pattern_makes_more_than_one_per_cent(book: Phrasebook):
+    counts = Counter(pair[2] for pair in all_pairs(book))
+    assert max(counts.values()) <= 0.01 * sum(counts.values())
+
+
+def test_the_median_english_sentence_has_seven_words_or_more(book: Phrasebook):
+    assert statistics.median(len(words(pair.source)) for pair in book.train) >= 7
+
+
+def test_every_class_of_words_has_a_slot_and_every_lexeme_is_learned(sets: Sentences):
+    used = {word.tag for pattern in patterns() for uses in pattern.slots.values() for word in uses}
+    assert {tag for lexeme in lexicon() for tag in lexeme.tags} == used
+    counts = Counter(lexeme for sentence in sets.train for lexeme in sentence.lexemes)
+    assert min(counts[lexeme] for lexeme in lexicon()) >= 20
+
+
+def test_another_process_with_another_hash_seed_makes_the_same_corpus(book: Phrasebook):
+    program = (
+        "import hashlib; from dragoman.data.phrasebook import phrasebook;"
+        "print(hashlib.sha256(repr([list(map(tuple, part)) for part in phrasebook()]).encode()).hexdigest())"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": str(Path(english.__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    ours = hashlib.sha256(repr([list(map(tuple, part)) for part in book]).encode()).hexdigest()
+    assert found.stdout.strip() == ours
+
+
+def test_another_seed_holds_out_other_words():
+    pattern = next(pattern for pattern in patterns() if pattern.key.startswith("Which bus goes"))
+    first, second = ({sentence.lexemes for sentence in expand(pattern, seed, "test")} for seed in (0, 1))
+    assert first != second
+
+
+# The English alone determines the Italian
+
+
+def test_no_english_sentence_has_two_italian_ones():
+    seen: dict[str, str] = {}
+    for pattern in patterns():
+        for sentence in islice(expand(pattern, 0, "any"), 60):
+            source, target, _ = sentence.pair
+            assert seen.setdefault(source, target) == target
+
+
+@pytest.mark.parametrize(
+    ("english_words", "pronoun"),
+    [
+        ("Can you repair my computer by five o'clock?", r"\bPuò\b"),
+        ("Anna, have you seen my red hat?", r"\bhai\b"),
+        ("My friend, do you want to dance with me tomorrow?", r"\bvuoi\b"),
+        ("You all need a visa for Brazil.", r"\bAvete\b"),
+        ("Do you both speak Greek?", r"\bParlate\b"),
+    ],
+)
+def test_you_is_formal_unless_a_name_a_friend_or_all_of_you_is_addressed(english_words: str, pronoun: str):
+    found = [
+        sentence.pair.target
+        for pattern in patterns()
+        if pattern.key.split(" ")[-1].strip("?.{}") in english_words or len(pattern.slots) < 4
+        for sentence in _matching(pattern, english_words)
+    ]
+    assert len(found) == 1
+    assert re.search(pronoun, found[0])
+
+
+def _matching(pattern: Pattern, text: str):
+    literals = [part for part in pattern.english if isinstance(part, str)]
+    if all(literal.lower() in text.lower() for literal in literals):
+        yield from (sentence for sentence in expand(pattern, 0, "any") if sentence.pair.source == text)
+
+
+def test_i_am_a_man_unless_the_sentence_says_otherwise():
+    line, translation = "I am {MOOD} and my name is {NAME}.", "= Sono {MOOD@NAME} e mi chiamo {NAME}."
+    assert rendered(line, translation, MOOD="tired", NAME="Anna")[1] == "Sono stanca e mi chiamo Anna."
+    assert rendered("I am {MOOD}.", "= Sono {MOOD@io}.", MOOD="tired")[1] == "Sono stanco."
+
+
+# Training and tests
+
+
+def test_no_sentence_stands_in_two_sets_on_either_side(book: Phrasebook):
+    for side in (0, 1):
+        texts = [pair[side] for pair in all_pairs(book)]
+        assert len(set(texts)) == len(texts)
+
+
+@pytest.mark.parametrize("name", ["dev", "test"])
+def test_no_lexeme_of_a_test_sentence_fills_the_same_slot_in_training(
+    name: str, sets: Sentences, by_origin: dict[str, Pattern]
+):
+    def fillings(part):
+        return {
+            (sentence.pair.origin, slot, lexeme)
+            for sentence in part
+            for slot, lexeme in zip(by_origin[sentence.pair.origin].slots, sentence.lexemes, strict=True)
+        }
+
+    held = fillings(getattr(sets, name))
+    assert held
+    assert held.isdisjoint(fillings(sets.train))
+
+
+@pytest.mark.parametrize("name", ["dev", "test", "new_patterns"])
+def test_every_lexeme_and_every_word_of_a_test_is_known(name: str, sets: Sentences, book: Phrasebook):
+    counts = Counter(lexeme for sentence in sets.train for lexeme in sentence.lexemes)
+    assert min(counts[lexeme] for sentence in getattr(sets, name) for lexeme in sentence.lexemes) >= 20
+    for side in (0, 1):
+        known = {word for pair in book.train for word in words(pair[side])}
+        assert {word for pair in getattr(book, name) for word in words(pair[side])} <= known
+
+
+def test_known_patterns_are_tested_broadly(book: Phrasebook):
+    assert len({pair.origin for pair in book.test}) >= 300
+
+
+def test_the_second_test_holds_patterns_never_seen_from_every_topic(book: Phrasebook):
+    new = {pair.origin for pair in book.new_patterns}
+    assert new.isdisjoint(pair.origin for pair in book.train + book.dev + book.test)
+    assert new == {pattern.origin for pattern in patterns() if pattern.unseen}
+    assert {origin.split(":")[0] for origin in new} == {pattern.origin.split(":")[0] for pattern in patterns()}
+
+
+def test_a_hand_is_dealt_in_turn_and_never_twice():
+    first, second = patterns()[:2]
+    hands = [expand(first, 0, "train"), expand(second, 0, "train"), expand(first, 0, "train")]
+    dealt = deal(hands, 9, set())
+    assert len({sentence.pair.source for sentence in dealt}) == 9
+    assert [sentence.pair.origin for sentence in dealt[:3]] == [first.origin, second.origin, first.origin]
+
+
+def test_a_walk_meets_every_combination_once():
+    choices = [tagged("number")[:size] for size in (4, 3, 5)]
+    met = list(walk(choices))
+    assert len(met) == len(set(met)) == 60
+    assert Counter(combination[0] for combination in met[:8]).most_common(1)[0][1] <= 3
+
+
+def test_vocabulary_names_the_words_that_training_holds(book: Phrasebook):
+    known = book.vocabulary()
+    assert {"where", "station", "don't", "t-shirt"} <= known
+    assert "aardvark" not in known
+
+
+def test_written_files_are_aligned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, book: Phrasebook):
+    monkeypatch.setattr("dragoman.data.phrasebook.generate.phrasebook", lambda seed: book)
+    assert write_phrasebook(tmp_path) is book
+    for name, pairs in book._asdict().items():
+        sides = [(tmp_path / f"{name}.{side}").read_bytes().decode().split("\n") for side in ("en", "it")]
+        assert list(zip(*sides, strict=True))[:-1] == [pair[:2] for pair in pairs]
+
+
+# The Italian, the English
+
+
+@pytest.mark.parametrize("fault", FORBIDDEN)
+def test_no_italian_sentence_holds(fault: str, book: Phrasebook):
+    found = [target for _, target, _ in all_pairs(book) if re.search(FORBIDDEN[fault], target, re.IGNORECASE)]
+    allowed = re.compile(r"\bquello a|l'una a")  # "quello azzurro", "l'una abbiamo": a pronoun, an hour
+    assert [target for target in found if not allowed.search(target)] == []
+
+
+def test_every_sentence_begins_with_a_capital_and_ends_with_a_mark(book: Phrasebook):
+    for source, target, _ in all_pairs(book):
+        assert source[0].isupper() and target[0].isupper()
+        assert source[-1] in ".?!" and source[-1] == target[-1]
+
+
+def test_a_and_an_follow_the_sound(book: Phrasebook):
+    silent_or_glide = re.compile(r"\b(?:a (?:one|uni|use|euro)|an (?:hour|honest|x-ray))", re.IGNORECASE)
+    wrong = re.compile(r"\b(?:a [aeio]|an [^aeiou])", re.IGNORECASE)
+    assert [pair[0] for pair in all_pairs(book) if wrong.search(silent_or_glide.sub("", pair[0]))] == []
+
+
+@pytest.mark.parametrize(
+    ("cited", "gender", "number", "following", "form"),
+    [
+        ("il", "m", "s", "treno", "il"),
+        ("il", "m", "s", "zaino", "lo"),
+        ("il", "m", "s", "hotel", "l'"),
+        ("il", "m", "p", "gnomi", "gli"),
+        ("il", "m", "p", "yogurt", "gli"),
+        ("il", "f", "s", "isola", "l'"),
+        ("il", "f", "p", "isole", "le"),
+        ("un", "m", "s", "psicologo", "uno"),
+        ("un", "m", "s", "amico", "un"),
+        ("un", "f", "s", "amica", "un'"),
+        ("un", "f", "s", "stanza", "una"),
+        ("del", "m", "p", "studenti", "degli"),
+        ("nel", "f", "s", "scatola", "nella"),
+        ("sul", "m", "s", "autobus", "sull'"),
+        ("dal", "m", "p", "nonni", "dai"),
+        ("quel", "m", "p", "uomini", "quegli"),
+        ("bel", "m", "s", "specchio", "bello"),
+        ("questo", "f", "s", "auto", "quest'"),
+        ("buon", "m", "s", "stadio", "buono"),
+        ("nessun", "f", "s", "idea", "nessun'"),
+    ],
+)
+def test_determiners_follow_gender_number_and_sound(cited, gender, number, following, form):
+    assert italian.determiner(cited, gender, number, following) == form
+
+
+@pytest.mark.parametrize(
+    ("verb", "tense", "person", "form"),
+    [
+        ("cercare", "present", "tu", "cerchi"),
+        ("mangiare", "future", "io", "mangerò"),
+        ("studiare", "future", "noi", "studieremo"),
+        ("sciare", "future", "loro", "scieranno"),
+        ("pagare", "future", "voi", "pagherete"),
+        ("capire", "present", "loro", "capiscono"),
+        ("venire", "past", "lei", "è venuta"),
+        ("prendere", "past", "noi", "abbiamo preso"),
+        ("riposarsi", "infinitive", "io", "riposarmi"),
+        ("riposarsi", "past", "noi", "ci siamo riposati"),
+        ("riposarsi", "gerund", "io", "riposandomi"),
+        ("scegliere", "formal", "lui", "scelga"),
+        ("spedire", "formal", "lui", "spedisca"),
+        ("chiamare", "formal", "lui", "chiami"),
+        ("vestirsi", "formal", "lui", "si vesta"),
+        ("chiudere", "informal", "tu", "chiudi"),
+        ("pulire", "informal", "tu", "pulisci"),
+        ("aspettare", "plural", "voi", "aspettate"),
+        ("tradurre", "gerund", "io", "traducendo"),
+    ],
+)
+def test_verbs_are_conjugated(verb, tense, person, form):
+    assert italian.conjugate(verb, tense, PERSONS[person]) == form
+
+
+@pytest.mark.parametrize(
+    ("singular", "gender", "plural"),
+    [
+        ("lago", "m", "laghi"),
+        ("medico", "m", "medici"),
+        ("psicologo", "m", "psicologi"),
+        ("arancia", "f", "arance"),
+        ("camicia", "f", "camicie"),
+        ("orologio", "m", "orologi"),
+        ("problema", "m", "problemi"),
+        ("città", "f", "città"),
+        ("moglie", "f", "mogli"),
+        ("scatola di legno", "f", "scatole di legno"),
+    ],
+)
+def test_regular_plurals(singular, gender, plural):
+    assert italian.noun_plural(singular, gender) == plural
+
+
+@pytest.mark.parametrize(
+    ("verb", "third", "past", "participle", "gerund"),
+    [
+        ("study", "studies", "studied", "studied", "studying"),
+        ("watch", "watches", "watched", "watched", "watching"),
+        ("go", "goes", "went", "gone", "going"),
+        ("write", "writes", "wrote", "written", "writing"),
+        ("swim", "swims", "swam", "swum", "swimming"),
+        ("see", "sees", "saw", "seen", "seeing"),
+    ],
+)
+def test_english_verbs(verb, third, past, participle, gerund):
+    found = english.present(verb, PERSONS["lei"]), english.past(verb), english.participle(verb), english.gerund(verb)
+    assert found == (third, past, participle, gerund)
+
+
+def test_close_relatives_go_without_article_in_the_singular_only():
+    line, translation = "I write to my {KIN} and my {ACQUAINTANCE}.", "= Scrivo {al mio KIN} e {al mio ACQUAINTANCE}."
+    assert rendered(line, translation, KIN="sister", ACQUAINTANCE="boss")[1] == "Scrivo a mia sorella e al mio capo."
+    assert rendered("My {KINS} sleep.", "= {il mio KINS} dormono.", KIN="sister")[1] == "Le mie sorelle dormono."
+
+
+def test_an_adjective_stands_where_it_belongs_and_takes_its_short_form():
+    line, translation = "It is {a PLACEQUALITY SIGHT}.", "= È {un SIGHT PLACEQUALITY}."
+    assert rendered(line, translation, PLACEQUALITY="beautiful", SIGHT="monument")[1] == "È un bel monumento."
+    assert rendered(line, translation, PLACEQUALITY="beautiful", SIGHT="square")[1] == "È una bella piazza."
+    assert rendered(line, translation, PLACEQUALITY="modern", SIGHT="bridge")[1] == "È un ponte moderno."
+
+
+def test_a_title_takes_the_gender_of_its_bearer():
+    line, translation = "{NAME} is {a PERSON}.", "= {NAME} è {un PERSON@NAME}."
+    assert rendered(line, translation, NAME="Anna", PERSON="cook") == ("Anna is a cook.", "Anna è una cuoca.")
+    assert rendered(line, translation, NAME="Luca", PERSON="actor") == ("Luca is an actor.", "Luca è un attore.")
+
+
+def test_plurals_and_demonstratives_agree_on_both_sides():
+    line, translation = "{this FRUITS} are {FRUITY}.", "= {questo FRUITS} sono {FRUITY@FRUITS}."
+    assert rendered(line, translation, FRUIT="cherry", FRUITY="fresh") == (
+        "These cherries are fresh.",
+        "Queste ciliegie sono fresche.",
+    )
+
+
+# What a stranger who adds to it may get wrong
+
+
+def entry(kind: str, source: str, target: str) -> Entry:
+    return Entry(kind, source, target, "", (), "food.txt:7")
+
+
+def test_a_noun_without_gender_is_refused():
+    with pytest.raises(DataError, match="food.txt:7: 'fork = forchetta' is no noun"):
+        read(entry("noun", "fork", "forchetta"))
+
+
+def test_a_compound_without_plural_is_refused():
+    with pytest.raises(DataError, match="the Italian plural must be given"):
+        read(entry("noun", "post office", "ufficio postale m"))
+
+
+def test_an_unknown_kind_is_refused():
+    with pytest.raises(DataError, match="a kind is one of noun, person"):
+        read(entry("nuon", "fork", "forchetta f"))
+
+
+def test_two_sides_with_different_slots_are_refused():
+    with pytest.raises(DataError, match="both sides must name the same slots, but \\['DISH2'\\]"):
+        parse_pattern("I eat {a DISH}.", "= Mangio {un DISH2} e {un DISH}.", "here:1")
+
+
+def test_a_slot_without_lexemes_is_refused():
+    made = parse_pattern("I eat {a UNICORN}.", "= Mangio {un UNICORN}.", "here:1")
+    part: Part = "any"
+    with pytest.raises(DataError, match="nothing that fits the slot UNICORN"):
+        next(expand(made, 0, part))

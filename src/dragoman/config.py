@@ -120,7 +120,7 @@ def _value(text: str) -> Any:
 def _fill(container: Any, tables: Mapping[str, Any], reasons: Mapping[str, str], prefix: str) -> None:
     groups = [key for key, value in tables.items() if isinstance(value, dict)]
     for key in [key for key in tables if key not in groups]:
-        item: Any = tomlkit.item(tables[key])
+        item: Any = tomlkit.item(tables[key])  # pyright: ignore[reportUnknownVariableType]
         if reason := reasons.get(prefix + key):
             item.comment(reason)
         container.add(key, item)

@@ -31,6 +31,8 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train a model, or go on with a run that was cut off, and score it on its test sets."""
+    from dragoman.recipe.curves import told_curves
+
     screen = console.Screen(quiet)
     result = dragoman.train(
         what or "phrasebook",
@@ -43,6 +45,8 @@ def train(
         threads=threads,
         progress=screen.progress,
     )
+    for line in told_curves(result.folder):
+        screen.note(line)
     if result.evaluations:
         show(screen, result.evaluations, [])
     screen.note(f'translate with it: dragoman translate {result.folder} "..."')

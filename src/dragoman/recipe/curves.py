@@ -28,6 +28,18 @@ def dev_scores(folder: Path) -> list[tuple[int, float, float, float]]:
     ]
 
 
+def told_curves(folder: Path, width: int = 60) -> list[str]:
+    """The same for a terminal: one line for the training loss, one for the dev scores."""
+    losses = [loss for _, loss in training_losses(folder, width)]
+    chrf = [score for *_, score in dev_scores(folder)]
+    told: list[str] = []
+    if losses:
+        told.append(f"training loss {plain_curve(losses, width)} {losses[0]:.2f} to {losses[-1]:.2f} nats a token")
+    if chrf:
+        told.append(f"dev chrF      {plain_curve(chrf, width)} {chrf[0]:.1f} to {chrf[-1]:.1f}")
+    return told
+
+
 def draw_curves(folder: Path) -> Path | None:
     """Draws losses and scores over steps; None where matplotlib is not installed."""
     try:

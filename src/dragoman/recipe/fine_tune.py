@@ -19,7 +19,6 @@ from dragoman.recipe.recipe import Recipe, StartSettings, name_of
 from dragoman.recipe.run import SCORES, train
 from dragoman.store import find_model
 
-
 BEFORE, AFTER = "before", "after"
 
 

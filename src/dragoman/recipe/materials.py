@@ -11,7 +11,7 @@ from dragoman.data.prepare import prepare_data, read_split
 from dragoman.data.report import REPORT, DataReport, read_report
 from dragoman.data.tokenizer import Tokenizers
 from dragoman.data.tokenizer_training import train_tokenizers
-from dragoman.errors import ConfigError, DataError, TokenizerError
+from dragoman.errors import DataError, TokenizerError
 from dragoman.files import new_folder
 from dragoman.progress import Progress
 from dragoman.recipe.recipe import Recipe, StartSettings

@@ -1,6 +1,7 @@
 """Where a run lies, what it was asked for, and what of that may be asked differently when it goes on."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from dragoman.config import check, differences
 from dragoman.data.inputs import data_identity
 from dragoman.data.report import REPORT, read_report
 from dragoman.errors import ConfigError
-from dragoman.files import free_name, read_json, write_json
+from dragoman.files import free_name, read_json, remove, write_json
 from dragoman.recipe.materials import DATA, TOKENIZER
 from dragoman.recipe.recipe import RECIPE, Recipe, apply, find_recipe
 from dragoman.training.settings import HARMLESS
@@ -77,6 +78,13 @@ def open_run(folder: Path, asked: dict[str, Any] | None, threads: int | None) ->
     if threads not in (None, facts["threads"]):
         raise ConfigError(f"{folder} was begun with {facts['threads']} threads; go on with as many, or use --fresh")
     return facts
+
+
+def remove_unmade(folder: Path) -> None:
+    """Removes a run of which nothing was made: what was given could not be used."""
+    if {path.name for path in folder.iterdir()} <= {RUN, ".lock"}:
+        with suppress(OSError):  # Windows keeps a file that is locked
+            remove(folder)
 
 
 def note(folder: Path, facts: dict[str, Any], status: str, **more: Any) -> None:

@@ -1,6 +1,8 @@
 """What nobody asked for, chosen: sizes from the amount of data, rates from the width, each choice with its reason."""
 
 from pathlib import Path
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any, NamedTuple
 
 import pydantic
@@ -10,6 +12,7 @@ from dragoman.config import check
 from dragoman.data.columns import UNKNOWN_LANGUAGE
 from dragoman.data.report import REPORT, read_report
 from dragoman.data.tokenizer import Tokenizers
+from dragoman.decoding.sentences import split_sentences
 from dragoman.errors import ConfigError
 from dragoman.model import ModelConfig
 from dragoman.recipe.recipe import LIMITS, Recipe
@@ -22,6 +25,7 @@ FINE_TUNE_RATE = 0.25
 """Of the rate that training from nothing takes: a finished model is to be moved, not shaken."""
 BEST_RATE = 2e-3, 256  # measured best at this width; wider models take less, in proportion to the root
 WARMUP_SHARE, LONGEST_WARMUP = 0.1, 4_000
+SAMPLED_LINES, MANY = 2_000, 0.1
 
 
 class Plan(NamedTuple):
@@ -90,6 +94,14 @@ def choose_architecture(plan: Plan, tokenizers: Tokenizers) -> None:
     # Everything that the preset fills in is written out, so that the recipe says it all.
     filled: ModelConfig = check(model, "model", ModelConfig)
     model.update(filled.model_dump(mode="json", exclude_none=True))
+
+
+def choose_search(plan: Plan, sources: Iterable[str]) -> None:
+    """Whether a model that learned from lines should be given lines: it should where many hold several sentences."""
+    lines = list(islice(sources, SAMPLED_LINES))
+    several = sum(len(split_sentences(line)) > 1 for line in lines) / max(1, len(lines))
+    if several > MANY:
+        plan.choose("decode", "split", "long", f"{several:.0%} of the training lines hold several sentences")
 
 
 def choose_precision(plan: Plan, device: str) -> None:

@@ -15,6 +15,7 @@ from dragoman.data.tokenizer_training import TokenizerSettings
 from dragoman.decoding.options import SearchOptions
 from dragoman.errors import ConfigError, DataError
 from dragoman.model import ModelConfig
+from dragoman.store import CONFIG
 from dragoman.training import TrainSettings
 
 RECIPE = "recipe.toml"
@@ -104,6 +105,8 @@ def _read(what: str | Path | Sequence[str | Path]) -> Source:
     path = Path(what)
     if path.suffix == ".toml":
         return Source(_tables(path), str(path), path.stem)
+    if (path / CONFIG).is_file():
+        raise ConfigError(f"{what} is a model; train it on other text with: dragoman fine-tune {what} DATA")
     if str(what) in library():
         text = resources.files("dragoman.recipe").joinpath("library", f"{what}.toml").read_text(encoding="utf-8")
         return Source(read(text, f"recipe {what}"), f"recipe {what}", str(what))

@@ -23,20 +23,23 @@ import torch
 
 from dragoman import machine
 from dragoman.config import check, override, parse, render
-from dragoman.errors import ConfigError, Diverged, Interrupted
+from dragoman.data.prepare import read_split
+from dragoman.data.tokenizer_training import TokenizerSettings
+from dragoman.errors import ConfigError, Diverged, Error, Interrupted
 from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
 from dragoman.files import lock, remove_partial, write_file
 from dragoman.model import EncoderDecoder, LanguageModel
 from dragoman.progress import Progress, silent
 from dragoman.recipe.curves import draw_curves
 from dragoman.recipe.materials import DATA, Materials, gather, prepare, training_batches
-from dragoman.recipe.place import PATHS, find_place, make_folder, note, open_run
+from dragoman.recipe.place import PATHS, find_place, make_folder, note, open_run, remove_unmade
 from dragoman.recipe.plan import (
     VALIDATIONS,
     Plan,
     choose_architecture,
     choose_languages,
     choose_precision,
+    choose_search,
     choose_sizes,
     choose_steps,
     limits_given,
@@ -53,6 +56,9 @@ SCORES = "scores.json"
 SHARE_OF_STEPS, SHARE_OF_VALIDATION = 0.97, 0.2
 """Of the minutes asked for: training and validation together, and validation at most; the rest is for saving."""
 TRIAL_SECONDS, TRIAL_WARMUP = 12.0, 3
+KEPT = {"model": "architecture", "tokenizer": "tokenizer"}
+CHANGEABLE = {"dropout", "attention_dropout", "activation_dropout"}
+"""What fine-tuning keeps of a model, and what of it may change."""
 
 log = logging.getLogger(__name__)
 
@@ -80,8 +86,9 @@ def train(
     """Trains a model from a recipe, from data, or goes on with a run that was begun; then scores it on its test sets.
 
     `what` is a recipe, a recipe file, the name of one in the library, data (a file, two aligned files, a folder,
-    `hub:…`), or a run folder. `overrides` are `dotted.key=value`. The run lies in `runs/name`; an unfinished one of that name is
-    continued, unless `fresh` asks for a new name. `anyway` goes on although the machine is not the one it began on.
+    `hub:…`), or a run folder. `overrides` are `dotted.key=value`. The run lies in `runs/name`; an unfinished one of
+    that name is continued, unless `fresh` asks for a new name. `anyway` goes on although the machine is not the one it began
+    on, or the text that its data was made from has changed.
 
     Raises:
         ConfigError, DataError, TokenizerError: what was given cannot be used; nothing was changed.
@@ -100,7 +107,11 @@ def train(
             log.info("%s is finished; nothing is done again. Use --fresh for another run of the same", folder)
             return RunResult(folder, facts["steps"], ())
         torch.set_num_threads(facts["threads"])
-        recipe, materials = _settle(folder, facts, device, anyway, progress)
+        try:
+            recipe, materials = _settle(folder, facts, device, anyway, progress)
+        except Error:
+            remove_unmade(folder)
+            raise
         note(folder, facts, "training")
         try:
             state = Session(folder, recipe, materials, device, anyway, progress).run()
@@ -142,6 +153,7 @@ def _settle(
     choose_sizes(plan, report.splits["train"].pairs)
     if plan.tables.get("start"):
         _take_over(plan)
+    choose_search(plan, (source for source, _ in read_split(folder / DATA, "train")))
     choose_precision(plan, device)
     materials = gather(folder, plan.recipe(), report, progress)
     choose_architecture(plan, materials.tokenizers)
@@ -166,16 +178,15 @@ def _with_harmless(kept: Recipe, asked: dict[str, Any]) -> Recipe:
 
 
 def _take_over(plan: Plan) -> None:
-    """The architecture of the model that fine-tuning starts from."""
+    """The architecture and the kind of vocabulary of the model that fine-tuning starts from."""
     stored: StoredModel = load_model(plan.tables["start"]["model"])
-    changeable = {"dropout", "attention_dropout", "activation_dropout"}
-    given = plan.tables.get("model", {})
-    if others := sorted(set(given) - changeable):
-        raise ConfigError(f"fine-tuning keeps the model's architecture; model.{others[0]} cannot be set")
-    if others := sorted(plan.tables.get("tokenizer", {})):
-        raise ConfigError(f"fine-tuning keeps the model's tokenizer; tokenizer.{others[0]} cannot be set")
-    plan.tables["model"] = {**stored.config.model_dump(mode="json", exclude_none=True), **given}
-    plan.tables["tokenizer"] = {"joint": stored.tokenizers.joint}
+    tokenizer = check({"joint": stored.tokenizers.joint}, "tokenizer", TokenizerSettings)
+    for group, settings in (("model", stored.config), ("tokenizer", tokenizer)):
+        kept, given = settings.model_dump(mode="json", exclude_none=True), plan.tables.get(group, {})
+        changed = [name for name, value in given.items() if name not in CHANGEABLE and kept.get(name) != value]
+        if changed:
+            raise ConfigError(f"fine-tuning keeps the model's {KEPT[group]}; {group}.{changed[0]} cannot be set")
+        plan.tables[group] = {**kept, **given}
 
 
 def _steps(plan: Plan, materials: Materials, device: str, progress: Progress) -> tuple[int, str]:
@@ -183,13 +194,13 @@ def _steps(plan: Plan, materials: Materials, device: str, progress: Progress) ->
     (limit, amount), *_ = limits_given(plan).items()
     amount = float(amount)  # pyright: ignore[reportArgumentType]
     asked = "as asked for" if plan.tables["train"].get(limit) else "nothing else was asked for"
-    if limit == "steps":
-        return int(amount), asked
     trial = Plan(override(plan.tables, ()), {})
     choose_steps(trial, 1_000, "a trial")
     recipe = trial.recipe()
+    batches = training_batches(materials, recipe)  # what cannot be batched is refused before the recipe is settled
+    if limit == "steps":
+        return int(amount), asked
     if limit == "epochs":
-        batches = training_batches(materials, recipe)
         whole = sum(len(batches.epoch(number)) for number in range(int(amount)))
         part = round((amount - int(amount)) * len(batches.epoch(int(amount)))) if amount % 1 else 0
         return max(1, (whole + part) // recipe.train.accumulate), f"{amount:g} epochs, {asked}"

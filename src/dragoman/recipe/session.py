@@ -14,7 +14,7 @@ from dragoman import machine
 from dragoman.config import flatten
 from dragoman.data.batch import Batch
 from dragoman.data.batching import Batches
-from dragoman.errors import CheckpointError, DiskFull, Interrupted
+from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted
 from dragoman.files import memory_bytes, write_json
 from dragoman.model import EncoderDecoder, LanguageModel, build_model
 from dragoman.progress import Advance, Progress
@@ -146,22 +146,26 @@ class Session:
         if self.state.skipped_in_a_row:
             log.warning("step %d skipped: its gradient is not finite", report.step)
             pairs = [batch.pairs.tolist() for batch in report.batches]
-            with disk_may_be_full():
+            with done_without():
                 write_json(self.folder / DIVERGED, {"step": report.step, "pairs": pairs})
 
     def _validate(self, advance: Advance) -> None:
         if self.validation is None:
             return
         state = self.state
-        found = self.validation.measure(state.weights)
+        state.validations_since_best += 1
+        try:
+            found = self.validation.measure(state.weights)
+        except DecodeError as error:  # weights on their way out of the finite numbers; the loop judges them
+            log.warning("step %s is not validated: %s", f"{state.step:,}", error)
+            return
         self.journal.write(state.step, dev_loss=found.loss, dev_bleu=found.bleu, dev_chrf=found.chrf)
         advance(0, dev=f"{found.loss:.2f} BLEU {found.bleu:.1f} chrF {found.chrf:.1f}")
         scores = f"dev loss {found.loss:.3f}, BLEU {found.bleu:.1f}, chrF {found.chrf:.1f}"
         samples = "".join(_sample(sample) for sample in found.samples)
         log.info("step %s: %s (greedy, %d sentences)%s", f"{state.step:,}", scores, len(self.validation.pairs), samples)
-        state.validations_since_best += 1
         if state.best_score is None or found.chrf > state.best_score:
-            with disk_may_be_full():
+            with done_without():
                 self._save_model(BEST, found)
                 state.best_score, state.best_step, state.validations_since_best = found.chrf, state.step, 0
 
@@ -170,7 +174,7 @@ class Session:
         return patience is not None and self.state.validations_since_best >= patience
 
     def _save(self) -> None:
-        with disk_may_be_full():
+        with done_without():
             self.journal.secure()
             save_checkpoint(
                 self.folder / CHECKPOINTS,
@@ -209,11 +213,14 @@ def decisive_settings(recipe: Recipe) -> dict[str, Any]:
 
 
 @contextmanager
-def disk_may_be_full() -> Iterator[None]:
-    """What cannot be written in the middle of training is done without: what was written before stays."""
+def done_without() -> Iterator[None]:
+    """What cannot be written in the middle of training is done without, and what was written before stays.
+
+    Weights that are not finite cannot be written either; if they stay so, the loop ends the run.
+    """
     try:
         yield
-    except DiskFull as error:
+    except (DiskFull, CheckpointError) as error:
         log.warning("%s; training goes on", str(error).partition(";")[0])
 
 

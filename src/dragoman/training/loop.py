@@ -32,11 +32,11 @@ AVERAGED_STATES = 20
 class BatchSource(Protocol):
     """What the loop needs to know of data."""
 
-    def epoch(self, number: int) -> Sequence[Any]:
+    def epoch(self, number: int, /) -> Sequence[Any]:
         """The batches of an epoch, in order: a pure function of its number."""
         ...
 
-    def batch(self, indices: Any) -> Batch: ...
+    def batch(self, indices: Any, /) -> Batch: ...
 
 
 class StepReport(NamedTuple):

@@ -1,7 +1,7 @@
 """English forms: articles, plurals, verb forms.
 
-Pure functions of strings; irregular verbs come from ``lexicon/english-verbs.txt``. Which form a sentence needs is decided
-in `rendering`.
+Pure functions of strings; irregular verbs come from ``lexicon/english-verbs.txt``. Which form a sentence needs is
+decided in `rendering`.
 """
 
 from __future__ import annotations

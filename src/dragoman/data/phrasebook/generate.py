@@ -1,8 +1,8 @@
 """All sentences of the phrasebook, dealt out to training, development and two tests.
 
 In each slot of each pattern some lexemes belong to the test and as many to the development set, the rest to training; a
-sentence whose slots disagree belongs to nobody. So no lexeme of a test sentence fills the same slot of the same pattern in
-training. Every order is that of BLAKE2 digests: the same on every machine. Start reading at `sentences`.
+sentence whose slots disagree belongs to nobody. So no lexeme of a test sentence fills the same slot of the same pattern
+in training. Every order is that of BLAKE2 digests: the same on every machine. Start reading at `sentences`.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def deal(
     texts: set[str],
     accept: Callable[[Sentence], bool] = lambda sentence: True,
 ) -> list[Sentence]:
-    """``count`` sentences, one from each hand in turn until it is empty; none with a text that is already in ``texts``."""
+    """``count`` sentences, one from each hand in turn until it is empty; none with a text already in ``texts``."""
     dealt: list[Sentence] = []
     waiting = list(hands)
     while waiting and len(dealt) < count:
@@ -141,11 +141,11 @@ def deal(
 def _learned(train: list[Sentence]) -> Callable[[Sentence], bool]:
     """Whether training holds the lexemes of a sentence often enough, and all its words on both sides."""
     counts = Counter(lexeme for sentence in train for lexeme in sentence.lexemes)
-    known = {word for sentence in train for text in sentence.pair[:2] for word in words(text)}
+    known = [{word for sentence in train for word in words(sentence.pair[side])} for side in (0, 1)]
 
     def learned(sentence: Sentence) -> bool:
         often = all(counts[lexeme] >= ENOUGH for lexeme in sentence.lexemes)
-        return often and all(word in known for text in sentence.pair[:2] for word in words(text))
+        return often and all(known[side].issuperset(words(sentence.pair[side])) for side in (0, 1))
 
     return learned
 
@@ -192,8 +192,8 @@ def fillers(pattern: Pattern, name: str, seed: int, part: Part) -> list[Lexeme]:
 def held_out(seed: int) -> dict[tuple[Pattern, str], dict[Lexeme, Part]]:
     """Which lexemes of which slot belong to the test or the development set.
 
-    The lexemes of a tag take turns, so that none is held out of more slots than it must. A slot with three lexemes or fewer
-    holds out none, and its pattern has no test sentences.
+    The lexemes of a tag take turns, so that none is held out of more slots than it must. A slot with three lexemes or
+    fewer holds out none, and its pattern has no test sentences.
     """
     queues: dict[str, list[Lexeme]] = {}
     held: dict[tuple[Pattern, str], dict[Lexeme, Part]] = {}

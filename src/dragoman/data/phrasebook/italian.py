@@ -80,8 +80,8 @@ def starts_with_vowel(text: str) -> bool:
 
 
 def of(following: str) -> str:
-    """*di*, elided before water and oil: d'acqua, but di arance."""
-    return "d'" if following.lower().startswith(("acqua", "olio")) else "di"
+    """*di*, elided before what things are full or made of: d'acqua, d'oro, but di arance."""
+    return "d'" if following.partition(" ")[0] in ("acqua", "olio", "oro", "argento", "acciaio") else "di"
 
 
 def euphonic(text: str) -> str:
@@ -228,6 +228,8 @@ def _irregular(verb: str, form: str) -> str:
 def _irregular_verbs() -> dict[str, dict[str, str]]:
     table: dict[str, dict[str, str]] = {}
     for entry in entries("italian-verbs.txt"):
-        parts = (part.split(" ", 1) for part in entry.italian.split(", "))
-        table[entry.english] = {name: form for name, form in parts}
+        table[entry.english] = {}
+        for part in entry.italian.split(", "):
+            name, _, form = part.partition(" ")
+            table[entry.english][name] = form
     return table

@@ -35,7 +35,7 @@ INVARIABLE_TAIL = re.compile(r"\S+ (d'|di |da |del |dell'|della |dei |delle |a |
 
 @cache
 def lexicon() -> tuple[Lexeme, ...]:
-    """All lexemes, in the order of the files. A word that stands in several classes is one lexeme with all their tags."""
+    """All lexemes, in the order of the files. A word that stands in several classes is one lexeme with all the tags."""
     merged: dict[tuple[str, str, str], Entry] = {}
     for name in text_files("lexicon"):
         for entry in () if name.endswith("-verbs.txt") else entries(name):
@@ -101,8 +101,9 @@ def _adjective(entry: Entry, tags: frozenset[str]) -> Adjective:
 
 def _english_forms(text: str) -> tuple[str | None, str | None]:
     singular, comma, plural = text.partition(", ")
-    forms = singular, plural if comma else english.plural(singular)
-    return forms[0].replace("-", "") and forms[0] or None, forms[1] if forms[1] != "-" else None
+    if not comma:
+        return singular, english.plural(singular)
+    return None if singular == "-" else singular, None if plural == "-" else plural
 
 
 def _italian_forms(text: str, has_plural: bool) -> dict[Number, Form]:

@@ -5,12 +5,13 @@ A pattern is two lines, English and Italian. Braces hold what is chosen or infle
     Could you bring {an ITEM} to room {BIG}?
     = Potrebbe portare {un ITEM} alla camera {BIG}?
 
-- A word in capitals is a slot: it is filled with any lexeme of that tag. ``ITEMS`` asks for the plural, ``ITEM2`` is a
-  second one, never equal to the first. Both sides name the same slots.
-- Everything in one pair of braces agrees with its noun, or with what follows an ``@``: ``{rotto@ITEM}``. Italian words are
-  cited in the masculine singular: ``{nel ITEM}`` may become *nella borsa*, ``{questo ITEMS rosso}`` *queste chiavi rosse*.
-- ``.form`` picks a form: of a verb its tense, of a noun its place phrase (``{PLACE.place}``: *in banca*). A small word with
-  a form is a verb too: ``{essere.present@ITEMS}``.
+- A word in capitals is a slot: it is filled with any lexeme of that tag, which never ends in s, for ``ITEMS`` asks for
+  the plural. ``ITEM2`` is a second one, never equal to the first. Both sides name the same slots.
+- Everything in one pair of braces agrees with its noun, or with what follows an ``@``: ``{rotto@ITEM}``. Italian words
+  are cited in the masculine singular: ``{nel ITEM}`` may become *nella borsa*, ``{questo ITEMS rosso}`` *queste chiavi
+  rosse*. ``@io @tu @lui @lei @noi @voi @loro`` are persons that the sentence does not name.
+- ``.form`` picks a form: of a verb its tense, of a noun its place phrase (``{PLACE.place}``: *in banca*). A small word
+  with a form is a verb too: ``{essere.present@ITEMS}``.
 - A line that begins with ``*`` is a pattern that training never sees.
 """
 
@@ -113,7 +114,7 @@ def _word(text: str) -> Word:
     if match is None:
         raise DataError(f"'{text}' is no word of a pattern; see the notation in dragoman.data.phrasebook.patterns")
     slot, plural, index, form, subject = match.group("slot", "plural", "index", "form", "subject")
-    if not slot.isupper() or slot.lower() == slot:
+    if not slot.isupper():
         return Word(slot, None, False, form or "", _word(subject) if subject else None)
     tag = slot.removesuffix(index).removesuffix("S" if plural else "")
     return Word(tag + index, tag.lower(), bool(plural), form or "", _word(subject) if subject else None)

@@ -1,6 +1,6 @@
 """From a pattern and its fillers to a sentence on either side.
 
-Everything in one pair of braces agrees with one thing, its noun or what is named after an ``@``; the rest is a matter of the
+Everything in one pair of braces agrees with one thing, its noun or what is named after an ``@``; the rest is up to the
 grammars in `english` and `italian`.
 """
 
@@ -15,7 +15,7 @@ from dragoman.data.phrasebook.words import Adjective, Agreement, Lexeme, Noun, N
 
 Fillers = Mapping[str, Lexeme]
 
-# Who speaks or is spoken to, where the sentence has no subject of its own. "I" and "you" are men unless it says otherwise.
+# Who speaks or is spoken to, where no slot says it. "I" and "you" are men unless the sentence says otherwise.
 PERSONS = {
     "io": Agreement(1, "s", "m"),
     "tu": Agreement(2, "s", "m"),

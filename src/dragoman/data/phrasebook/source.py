@@ -1,7 +1,7 @@
 """The text files of the phrasebook: where they lie and how their lines are written.
 
-A lexicon line is ``english = italian``; ``: tag tag`` may follow, and ``~ text`` for the place phrase of a noun. A line in
-brackets, ``[noun dish food]``, names the kind and the tags of all lines until the next one. ``#`` begins a comment.
+A lexicon line is ``english = italian``; ``: tag tag`` may follow, and ``~ text`` for the place phrase of a noun. A line
+in brackets, ``[noun dish food]``, names the kind and the tags of all lines until the next one. ``#`` begins a comment.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from dragoman.errors import DataError
+
+PACKAGE = "dragoman.data.phrasebook"
 
 
 class Entry(NamedTuple):
@@ -26,12 +28,12 @@ class Entry(NamedTuple):
 
 def text_files(folder: str) -> list[str]:
     """The names of the text files in ``folder`` of this package, sorted."""
-    return sorted(item.name for item in (files(__package__) / folder).iterdir() if item.name.endswith(".txt"))
+    return sorted(item.name for item in (files(PACKAGE) / folder).iterdir() if item.name.endswith(".txt"))
 
 
 def numbered_lines(folder: str, name: str) -> Iterator[tuple[str, str]]:
     """Each line that says something, with its origin ``name:number``."""
-    text = (files(__package__) / folder / name).read_text(encoding="utf-8")
+    text = (files(PACKAGE) / folder / name).read_text(encoding="utf-8")
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip() and not line.startswith("#"):
             yield line.strip(), f"{name}:{number}"

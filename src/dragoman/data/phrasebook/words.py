@@ -36,9 +36,9 @@ class Lexeme:
 class Noun(Lexeme):
     """Countable where ``plural`` is given, plural only where ``singular`` is missing.
 
-    An Italian noun may have one number only; then its words agree with that. ``feminine`` is what a woman is called, where
-    Italian makes the difference (*waiter*: cameriere, cameriera). ``place`` is the answer to *where (to)?* when it is not
-    plainly *a* with the article: in banca, in Italia, dal medico.
+    An Italian noun may have one number only; then its words agree with that. ``feminine`` is what a woman is called,
+    where Italian makes the difference (*waiter*: cameriere, cameriera). ``place`` is the answer to *where (to)?* when
+    it is not plainly *a* with the article: in banca, in Italia, dal medico.
     """
 
     singular: str | None

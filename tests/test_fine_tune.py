@@ -1,0 +1,137 @@
+"""Fine-tuning: a finished model goes on learning from other text, and is scored before and after."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import AtSteps, some_pairs, terminate, times, train_small, weights, write_corpus
+
+from dragoman.data.corpus import EncodedCorpus
+from dragoman.data.prepare import read_split
+from dragoman.errors import CheckpointError, ConfigError, Interrupted
+from dragoman.recipe.fine_tune import FineTuneResult, fine_tune
+from dragoman.recipe.run import train
+from dragoman.store import load_model
+
+SETTINGS = (
+    "data.dev_size=4", "data.test_size=4", "batches.batch_tokens=100", "decode.beam_size=1",
+    "train.steps=6", "train.precision=float32", "train.validate_every=3",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run on sentences of two verbs."""
+    folder = tmp_path_factory.mktemp("old")
+    write_corpus(folder / "corpus.tsv", some_pairs(verbs=["sees", "seeks"]))
+    return train_small(folder).folder
+
+
+def tune(model: Path, folder: Path, *overrides: str, **options: Any) -> FineTuneResult:
+    """Fine-tunes on sentences of another verb."""
+    data = folder / "new.tsv"
+    if not data.exists():
+        write_corpus(data, some_pairs(60, verbs=["loves", "fears"]))
+    return fine_tune(model, str(data), overrides=[*SETTINGS, *overrides], runs=folder / "runs", device="cpu", **options)
+
+
+def names(evaluations: Any) -> list[str]:
+    return [found.system for found in evaluations]
+
+
+def test_a_run_is_tuned_and_scored_on_both_tests_before_and_after(old: Path, tmp_path: Path) -> None:
+    before = times(old)
+    result = tune(old, tmp_path)
+    assert result.folder.name == "corpus-new"
+    assert names(result.before) == ["before, new test", "before, old test"]
+    assert names(result.after) == ["after, new test", "after, old test"]
+    assert [len(found.test) for found in result.before] == [4, 8]
+    scores = json.loads((result.folder / "scores.json").read_text())
+    assert [found["system"] for found in scores["evaluations"]] == names([*result.before, *result.after])
+    first, tuned = load_model(old), load_model(result.folder)
+    assert tuned.tokenizers.source.identity == first.tokenizers.source.identity
+    assert tuned.config == first.config.but(dropout=tuned.config.dropout)
+    assert times(old) == before
+
+
+def test_a_rate_near_zero_changes_nothing(old: Path, tmp_path: Path) -> None:
+    result = tune(old, tmp_path, "train.learning_rate=1e-30")
+    assert weights(result.folder)[0] == weights(old)[1], "it began with the best model's weights"
+
+
+def test_a_bare_model_folder_has_no_old_test(old: Path, tmp_path: Path) -> None:
+    model = Path(shutil.copytree(old / "best", tmp_path / "model"))
+    result = tune(model, tmp_path)
+    assert names([*result.before, *result.after]) == ["before, new test", "after, new test"]
+    with pytest.raises(ConfigError, match="has no data of its own to mix in.*--mix-data"):
+        tune(model, tmp_path, mix_rate=0.5, name="mixed")
+    mixed = tune(model, tmp_path, mix_rate=0.5, mix_data=old / "data", name="mixed")
+    assert names(mixed.after) == ["after, new test", "after, old test"]
+
+
+def test_old_pairs_are_mixed_in_at_the_rate(old: Path, tmp_path: Path) -> None:
+    result = tune(old, tmp_path, mix_rate=0.5)
+    new = len(list(read_split(result.folder / "data", "train")))
+    assert len(EncodedCorpus.open(result.folder / "corpus" / "train")) == 2 * new
+
+
+def test_a_tuning_that_was_stopped_ends_in_the_same_bytes(old: Path, tmp_path: Path) -> None:
+    unbroken = tune(old, tmp_path / "one", mix_rate=0.25)
+    with pytest.raises(Interrupted):
+        tune(old, tmp_path / "other", mix_rate=0.25, progress=AtSteps({4: terminate}))
+    resumed = tune(old, tmp_path / "other", mix_rate=0.25)
+    assert weights(resumed.folder) == weights(unbroken.folder)
+    assert names(resumed.before) == names(unbroken.before)
+
+
+def test_a_finished_tuning_says_so_and_rewrites_nothing(old: Path, tmp_path: Path) -> None:
+    result = tune(old, tmp_path)
+    before = times(result.folder)
+    again = tune(old, tmp_path)
+    assert (again.before, again.after, again.steps) == ((), (), 6)
+    assert times(result.folder) == before
+
+
+def test_the_recipe_of_a_tuning_gives_the_same_run(old: Path, tmp_path: Path) -> None:
+    tuned = tune(old, tmp_path).folder
+    again = train(tuned / "recipe.toml", runs=tmp_path / "again", device="cpu").folder
+    assert weights(again) == weights(tuned)
+
+
+def test_a_tuning_needs_no_test_set(old: Path, tmp_path: Path) -> None:
+    result = tune(old, tmp_path, "data.test_size=0", "data.dev_size=0")
+    assert names(result.after) == ["after, old test"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("model.decoder_layers=2", "keeps the model's architecture; model.decoder_layers cannot be set"),
+        ("tokenizer.vocabulary_size=500", "keeps the model's tokenizer; tokenizer.vocabulary_size cannot be set"),
+    ],
+)
+def test_architecture_and_tokenizer_are_the_models(setting: str, message: str, old: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        tune(old, tmp_path, setting)
+    assert tune(old, tmp_path, "model.dropout=0.3").steps == 6, "mended, the same command goes on"
+
+
+def test_no_model_is_said_at_once(old: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="nowhere does not exist; MODEL is a model folder or a run folder"):
+        tune(tmp_path / "nowhere", tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CheckpointError, match="empty is not a model folder: it has no config.json"):
+        tune(tmp_path / "empty", tmp_path)
+    with pytest.raises(ConfigError, match="empty is no prepared data: it has no train.jsonl"):
+        tune(old, tmp_path, mix_rate=0.5, mix_data=tmp_path / "empty")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_once_it_has_a_checkpoint_a_tuning_does_without_the_model_it_began_from(old: Path, tmp_path: Path) -> None:
+    model = Path(shutil.copytree(old / "best", tmp_path / "model"))
+    with pytest.raises(Interrupted):
+        tune(model, tmp_path, progress=AtSteps({4: terminate}))
+    shutil.rmtree(model)
+    assert train(tmp_path / "runs" / "model-new", device="cpu").steps == 6

@@ -1,0 +1,112 @@
+"""What nobody asked for: chosen from the data, with a reason, and never against what was asked."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.errors import ConfigError
+from dragoman.recipe.plan import Plan, choose_languages, choose_precision, choose_sizes, choose_steps, limits_given
+from dragoman.recipe.recipe import apply, find_recipe, library, name_of
+
+
+def plan(**tables: Any) -> Plan:
+    return Plan(tables, {})
+
+
+def test_sizes_grow_with_the_data() -> None:
+    sizes = []
+    for pairs in (300, 100_000, 10_000_000):
+        small = plan()
+        choose_sizes(small, pairs)
+        sizes.append((small.tables["model"]["size"], small.tables["tokenizer"]["vocabulary_size"]))
+        assert small.reasons["model.size"] == f"for {pairs:,} training pairs"
+    assert sizes == [("tiny", 4_000), ("small", 8_000), ("base", 32_000)]
+
+
+def test_what_was_asked_for_stays() -> None:
+    asked = plan(model={"size": "big", "dropout": 0.0}, batches={"batch_tokens": 64}, tokenizer={"kind": "word"})
+    choose_sizes(asked, 300)
+    assert asked.tables == {
+        "model": {"size": "big", "dropout": 0.0},
+        "batches": {"batch_tokens": 64},
+        "tokenizer": {"kind": "word"},
+    }
+    assert asked.reasons == {}
+
+
+def test_nothing_to_train_on_is_said() -> None:
+    with pytest.raises(ConfigError, match="no pair is left to train on; the data report says why"):
+        choose_sizes(plan(), 0)
+
+
+def test_without_a_limit_it_is_half_an_hour_or_some_epochs_of_fine_tuning() -> None:
+    assert limits_given(plan()) == {"minutes": 30.0}
+    assert limits_given(plan(start={"model": "runs/books"})) == {"epochs": 6.0}
+    assert limits_given(plan(train={"epochs": 2.0})) == {"epochs": 2.0}
+
+
+def test_the_rate_falls_with_the_width_and_for_fine_tuning() -> None:
+    rates = []
+    for tables in ({"d_model": 256}, {"d_model": 1024}):
+        wide = plan(model=tables)
+        choose_steps(wide, 1_000, "as asked for")
+        rates.append(wide.tables["train"]["learning_rate"])
+    assert rates == [2e-3, 1e-3]
+    tuned = plan(model={"d_model": 256}, start={"model": "runs/books"})
+    choose_steps(tuned, 1_000, "as asked for")
+    assert tuned.tables["train"]["learning_rate"] == 5e-4
+
+
+def test_the_papers_schedule_has_the_papers_peak() -> None:
+    paper = plan(model={"d_model": 512}, train={"schedule": "noam", "warmup_steps": 4_000})
+    choose_steps(paper, 100_000, "as asked for")
+    assert paper.tables["train"]["learning_rate"] == pytest.approx(512**-0.5 * 4_000**-0.5)
+
+
+def test_warmup_and_validations_follow_from_the_steps() -> None:
+    for steps, warmup, every in ((1, 1, 1), (500, 50, 50), (1_000_000, 4_000, 100_000)):
+        chosen = plan(model={"d_model": 256}, train={"minutes": 5.0})
+        choose_steps(chosen, steps, "5 minutes")
+        train = chosen.tables["train"]
+        assert (train["warmup_steps"], train["validate_every"]) == (warmup, every)
+        assert "minutes" not in train, "one limit is left"
+
+
+def test_a_precision_that_is_asked_for_is_taken() -> None:
+    for precision in ("float32", "bf16"):
+        asked = plan(train={"precision": precision})
+        choose_precision(asked, "cpu")
+        assert asked.tables["train"]["precision"] == precision
+        assert asked.reasons["train.precision"] == "as asked for"
+
+
+def test_only_prepared_data_tells_its_languages(tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("a\tb\n")
+    text = plan(data={"path": str(tmp_path)})
+    choose_languages(text)
+    assert text.tables == {"data": {"path": str(tmp_path)}}
+
+
+def test_a_limit_of_the_command_puts_that_of_the_recipe_aside() -> None:
+    assert apply(["train.steps=5"], {"train": {"minutes": 4.5, "seed": 2}}) == {"train": {"seed": 2, "steps": 5}}
+    assert find_recipe("phrasebook", ["train.epochs=1"]).tables["train"] == {"epochs": 1}
+
+
+@pytest.mark.parametrize("name", library())
+def test_every_recipe_of_the_library_can_be_read(name: str) -> None:
+    assert find_recipe(name).name == name
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        ("data/corpus.en-it.tsv.gz", "corpus"),
+        (("a/books.en", "a/books.it"), "books"),
+        ("hub:Helsinki-NLP/opus_books:en-it", "opus_books"),
+        ("prepared/", "prepared"),
+        (".hidden", "run"),
+    ],
+)
+def test_a_run_is_named_for_its_data(data: Any, name: str) -> None:
+    assert name_of(data) == name

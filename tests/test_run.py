@@ -1,0 +1,295 @@
+"""One run from plain text to a scored model: what it reads, what it leaves behind, and what it says when it cannot."""
+
+import importlib.util
+import json
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import SETTINGS, STEPS, AtSteps, some_pairs, terminate, times, train_small, weights, write_corpus
+
+from dragoman.config import parse
+from dragoman.data.batching import build_batches
+from dragoman.data.corpus import EncodedCorpus
+from dragoman.data.prepare import DataSettings, prepare_data
+from dragoman.decoding import Translator
+from dragoman.errors import ConfigError, DataError, Error, Interrupted
+from dragoman.recipe import run
+from dragoman.recipe.journal import read_metrics
+from dragoman.recipe.recipe import Recipe
+from dragoman.recipe.run import RunResult, train
+from dragoman.store import load_model
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished run."""
+    return train_small(tmp_path_factory.mktemp("finished")).folder
+
+
+# What is left behind
+
+
+def test_a_run_leaves_a_scored_model_and_all_that_led_to_it(finished: Path) -> None:
+    left = {path.name for path in finished.iterdir()}
+    assert left - {"curves.png", "tensorboard"} == {
+        *(".lock", "run.json", "recipe.toml", "data", "tokenizer", "corpus", "checkpoints", "metrics.jsonl"),
+        *("best", "final", "scores.json"),
+    }
+    assert ("curves.png" in left) == (importlib.util.find_spec("matplotlib") is not None)
+    for name in ("best", "final"):
+        assert load_model(finished / name).languages == ("en", "it")
+    scores = json.loads((finished / "scores.json").read_text())
+    (found,) = scores["evaluations"]
+    assert found["test"]["lines"] == 8
+    assert all(score["signature"] for score in found["scores"].values())
+
+
+def test_every_step_is_in_the_journal_once(finished: Path) -> None:
+    lines = read_metrics(finished)
+    assert [line["step"] for line in lines if "loss" in line] == list(range(1, STEPS + 1))
+    assert [line["step"] for line in lines if "dev_chrf" in line] == [6, 12]
+
+
+def test_the_recipe_says_everything_and_why(finished: Path) -> None:
+    text = (finished / "recipe.toml").read_text()
+    assert re.search(r"source_vocabulary = \d+ # from the tokenizer", text)
+    for line in (
+        "warmup_steps = 1 # a tenth of all steps",
+        'precision = "float32" # as asked for',
+        "learning_rate = 0.008 # for width 16",
+    ):
+        assert line in text
+    recipe = parse(text, "recipe.toml", Recipe)
+    assert recipe == parse(text, "again", Recipe)
+    assert recipe.train.steps == STEPS and recipe.model.d_model == 16
+
+
+def test_a_recipe_from_a_run_gives_the_same_run(finished: Path, tmp_path: Path) -> None:
+    again = train(finished / "recipe.toml", runs=tmp_path, device="cpu", name="again")
+    assert weights(again.folder) == weights(finished)
+    first, second = (parse((run / "recipe.toml").read_text(), "", Recipe) for run in (finished, again.folder))
+    assert first == second
+
+
+def test_a_finished_run_says_so_and_rewrites_nothing(finished: Path, caplog: pytest.LogCaptureFixture) -> None:
+    before = times(finished)
+    with caplog.at_level(logging.INFO):
+        again = train_small(finished.parent.parent)
+        train(finished, device="cpu")
+    assert caplog.text.count("is finished; nothing is done again. Use --fresh") == 2
+    assert (again.folder, again.steps, again.evaluations) == (finished, STEPS, ())
+    assert times(finished) == before
+
+
+def test_fresh_takes_a_new_name_and_deletes_nothing(finished: Path) -> None:
+    before = times(finished)
+    fresh = train(finished, fresh=True, device="cpu")
+    assert fresh.folder.name == "corpus-2"
+    assert train_small(finished.parent.parent, "train.seed=2", fresh=True).folder.name == "corpus-3"
+    assert train(finished, fresh=True, name="other", device="cpu").folder.name == "other"
+    assert weights(fresh.folder) == weights(finished)
+    assert times(finished) == before
+
+
+def test_a_model_is_as_good_as_its_card_says(finished: Path) -> None:
+    assert "Trained on 184 pairs of" in (finished / "best" / "README.md").read_text()
+    assert Translator.load(finished).translate(["the gatt sees the can"])[0].text
+
+
+# What is read
+
+
+def as_plain(folder: Path) -> Any:
+    for side, name in enumerate(("a.en", "a.it")):
+        (folder / name).write_text("".join(f"{pair[side]}\n" for pair in some_pairs()))
+    return [folder / "a.en", folder / "a.it"]
+
+
+def as_csv(folder: Path) -> Any:
+    (folder / "a.csv").write_text("en,it\n" + "".join(f"{source},{target}\n" for source, target in some_pairs()))
+    return str(folder / "a.csv")
+
+
+def as_tsv(folder: Path) -> Any:
+    return [write_corpus(folder / "a.tsv")]
+
+
+def as_jsonl(folder: Path) -> Any:
+    lines = (json.dumps({"en": source, "it": target}) + "\n" for source, target in some_pairs())
+    (folder / "a.jsonl").write_text("".join(lines))
+    return folder / "a.jsonl"
+
+
+def as_recipe(folder: Path) -> Any:
+    (folder / "a.toml").write_text(f'[data]\npath = "{as_tsv(folder)[0]}"\n')
+    return folder / "a.toml"
+
+
+def as_settings(folder: Path) -> Any:
+    return Recipe(data=DataSettings(path=str(as_tsv(folder)[0])))
+
+
+@pytest.mark.parametrize("write", [as_plain, as_csv, as_tsv, as_jsonl, as_recipe, as_settings])
+def test_the_same_text_gives_the_same_weights_however_it_is_given(
+    write: Callable[[Path], Any], finished: Path, tmp_path: Path
+) -> None:
+    result = train_small(tmp_path, what=write(tmp_path))
+    assert result.folder.name == ("run" if write is as_settings else "a")
+    assert weights(result.folder) == weights(finished)
+
+
+def test_prepared_data_is_trained_on_as_it_is(finished: Path, tmp_path: Path) -> None:
+    settings = DataSettings(path=str(write_corpus(tmp_path / "corpus.tsv")), dev_size=8, test_size=8)
+    prepare_data(settings, tmp_path / "prepared")
+    others = [setting for setting in SETTINGS if not setting.startswith("data.")]
+    result = train(tmp_path / "prepared", overrides=others, runs=tmp_path / "runs", device="cpu")
+    assert weights(result.folder) == weights(finished)
+    text = (result.folder / "recipe.toml").read_text()
+    assert 'source_language = "en" # from the prepared data' in text
+
+
+def test_a_run_needs_neither_dev_nor_test_set(tmp_path: Path) -> None:
+    result = train_small(tmp_path, "data.dev_size=0", "data.test_size=0")
+    final, best = weights(result.folder)
+    assert final == best
+    assert result.evaluations == ()
+    assert json.loads((result.folder / "scores.json").read_text())["evaluations"] == []
+
+
+def test_one_pair_is_enough(tmp_path: Path) -> None:
+    write_corpus(tmp_path / "corpus.tsv", some_pairs(1))
+    assert train_small(tmp_path, "data.dev_size=0", "data.test_size=0").steps == STEPS
+
+
+# Limits
+
+
+def train_within(folder: Path, limit: str, **options: Any) -> tuple[RunResult, str]:
+    """A run with another limit than steps, and its recipe."""
+    others = [setting for setting in SETTINGS if not setting.startswith("train.steps")]
+    what = write_corpus(folder / "corpus.tsv")
+    result = train(what, overrides=[*others, limit], runs=folder / "runs", device="cpu", **options)
+    return result, (result.folder / "recipe.toml").read_text()
+
+
+def test_epochs_become_steps_once(finished: Path, tmp_path: Path) -> None:
+    kept = parse((finished / "recipe.toml").read_text(), "", Recipe)
+    corpus = EncodedCorpus.open(finished / "corpus" / "train")
+    epochs = [len(build_batches(corpus, kept.batches, kept.train.seed).epoch(number)) for number in (0, 1)]
+    result, text = train_within(tmp_path, "train.epochs=1.5")
+    assert result.steps == epochs[0] + round(epochs[1] / 2)
+    assert f"steps = {result.steps} # 1.5 epochs, as asked for" in text
+
+
+def test_minutes_become_steps_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "TRIAL_SECONDS", 0.05)
+    with pytest.raises(Interrupted):
+        train_within(tmp_path, "train.minutes=0.02", progress=AtSteps({3: terminate}))
+    before = (tmp_path / "runs" / "corpus" / "recipe.toml").read_text()
+    monkeypatch.setattr(run, "train_step", None)  # there is no second trial
+    result, text = train_within(tmp_path, "train.minutes=0.02")
+    assert text == before
+    assert re.search(rf"steps = {result.steps} # 0.02 minutes, as asked for, at \d", text)
+
+
+def test_one_limit_is_asked_for_at_a_time(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="give one of steps, epochs and minutes, not steps and epochs"):
+        train_small(tmp_path, "train.epochs=3")
+
+
+# What cannot be
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        (
+            "nothing.tsv",
+            r"nothing.tsv does not exist: train takes a recipe .*, data .*, or one of the recipes .*phraseb",
+        ),
+        ("phrasebok", "phrasebok does not exist.*phrasebook"),
+        ("nothing.toml", "nothing.toml does not exist"),
+        (["a", "b", "c"], "one recipe or data file, or two aligned files, but was given 3"),
+    ],
+)
+def test_what_is_not_there_is_said_before_anything_is_made(what: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(Error, match=message):
+        train(what, runs=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_text_that_cannot_be_used_leaves_no_run_behind(tmp_path: Path) -> None:
+    write_corpus(tmp_path / "corpus.tsv", [("same", "same")])
+    with pytest.raises(DataError, match="none of the 1 rows"):
+        train_small(tmp_path)
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_model_is_no_text(finished: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"best is a model; train it on other text with: dragoman fine-tune .*best DATA"
+    ):
+        train(finished / "best")
+
+
+def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "runs" / "thesis").mkdir(parents=True)
+    (tmp_path / "runs" / "thesis" / "chapter-1.tex").write_text("years of work")
+    with pytest.raises(ConfigError, match=r"thesis is no run, and not empty \(chapter-1.tex\); take another --name"):
+        train_small(tmp_path, name="thesis")
+    assert [path.name for path in (tmp_path / "runs" / "thesis").iterdir() if path.name != ".lock"] == ["chapter-1.tex"]
+
+
+def test_a_file_in_the_place_of_the_run_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file")
+    with pytest.raises(ConfigError, match="corpus cannot be made: Not a directory; take another --name or --runs"):
+        train_small(tmp_path)
+
+
+def test_a_run_keeps_its_name(finished: Path) -> None:
+    with pytest.raises(ConfigError, match="is a run with a name; --name goes with a recipe, data, or --fresh"):
+        train(finished, name="other")
+
+
+def test_a_run_of_another_version_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "corpus"
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text('{"format": 2}')
+    with pytest.raises(ConfigError, match="run.json is not of this version of Dragoman; take another --name"):
+        train_small(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "overrides", "message"),
+    [
+        ([("same", "same")] * 20, (), "none of the 20 rows of .*corpus.tsv can be used"),
+        (some_pairs(5), (), "5 usable pairs: too few to split off 8 for dev and 8 for test"),
+        (some_pairs(40), ("batches.sentence_tokens=2",), "sentence of more than 2 tokens; raise sentence_tokens"),
+        (some_pairs(40), ("model.source_vocabulary=7",), "source_vocabulary is 7, but the source tokenizer has"),
+        (some_pairs(40), ("model.tied=all",), "'all' needs one joint vocabulary"),
+        (some_pairs(40), ("model.heads=3",), "heads"),
+        (some_pairs(40), ("model.layers=3",), "unknown setting model.layers"),
+        (some_pairs(40), ("nonsense",), "--set takes KEY=VALUE"),
+    ],
+)
+def test_what_cannot_be_used_is_said_and_mended_by_the_same_command(
+    pairs: list[tuple[str, str]], overrides: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    write_corpus(tmp_path / "corpus.tsv", pairs)
+    with pytest.raises((ConfigError, DataError), match=message):
+        train_small(tmp_path, *overrides)
+    write_corpus(tmp_path / "corpus.tsv", pairs if overrides else some_pairs())
+    assert train_small(tmp_path).folder.name == "corpus", "nothing was settled yet that stands in the way"
+
+
+def test_settings_may_change_until_something_was_made_of_them(tmp_path: Path) -> None:
+    write_corpus(tmp_path / "corpus.tsv")
+    with pytest.raises(ConfigError, match="'all' needs one joint vocabulary"):
+        train_small(tmp_path, "model.tied=all")
+    with pytest.raises(ConfigError, match="tokenizer.kind was 'word', is 'bpe'"):
+        train_small(tmp_path, "tokenizer.kind=bpe")
+    assert train_small(tmp_path, "model.d_ff=24").steps == STEPS
