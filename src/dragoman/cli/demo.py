@@ -14,6 +14,8 @@ SAMPLES = 6
 
 def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = None, quiet: Quiet = False) -> None:
     """Train a small English-Italian translator in minutes, then translate what you type."""
+    from dragoman.recipe.curves import told_curves
+
     screen = console.Screen(quiet)
     result = dragoman.train(
         "phrasebook",
@@ -22,10 +24,12 @@ def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = 
         threads=threads,
         progress=screen.progress,
     )
+    for line in told_curves(result.folder):
+        screen.note(line)
     if result.evaluations:
         show(screen, result.evaluations, [])
     translator = dragoman.Translator.load(result.folder, threads=threads)
-    work = Work(screen, translator, translator.options)
+    work = Work(screen, translator, translator.options, known_words=known_words(result.folder))
     pairs = test_pairs(result.folder)
     for source, target in pairs[:: max(1, len(pairs) // SAMPLES)][:SAMPLES]:
         console.write()
@@ -33,3 +37,11 @@ def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = 
     if sys.stdin.isatty():
         console.write()
         work.converse()
+
+
+def known_words(run: Path) -> frozenset[str]:
+    """The source words that a run was trained on, in lower case."""
+    from dragoman.data.phrasebook import words
+    from dragoman.data.prepare import read_split
+
+    return frozenset(word for source, _ in read_split(run / "data", "train") for word in words(source))

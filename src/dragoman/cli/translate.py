@@ -94,12 +94,19 @@ class Work:
     """One translator at work for the command line."""
 
     def __init__(
-        self, screen: console.Screen, translator: "Translator", options: "SearchOptions", as_json: bool = False
+        self,
+        screen: console.Screen,
+        translator: "Translator",
+        options: "SearchOptions",
+        as_json: bool = False,
+        known_words: frozenset[str] | None = None,
     ) -> None:
+        """`known_words`, in lower case: all others are named as unknown; without them, those that no token spells."""
         self._screen = screen
         self._translator = translator
         self._options = options
         self._as_json = as_json
+        self._known_words = known_words
         self._flags: Counter[str] = Counter()
 
     def say(self, text: str) -> None:
@@ -166,10 +173,17 @@ class Work:
         return [f"{number}\t{rank}\t{each.score:.4f}\t{each.text}" for rank, each in ranked]
 
     def _explain(self, found: "Translation") -> None:
-        if found.unknown_words:
-            self._screen.note(f"words that the model does not know: {', '.join(found.unknown_words)}")
+        if unknown := self._unknown(found):
+            self._screen.note(f"words that the model does not know: {', '.join(unknown)}")
         if found.flags:
             self._screen.note(f"flagged: {', '.join(found.flags)}")
+
+    def _unknown(self, found: "Translation") -> Sequence[str]:
+        from dragoman.data.phrasebook import words
+
+        if self._known_words is None:
+            return found.unknown_words
+        return [word for word in words(found.source) if word not in self._known_words]
 
 
 def nth(pairs: Sequence[tuple[str, str]], item: int) -> tuple[str, str]:

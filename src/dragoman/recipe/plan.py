@@ -1,8 +1,8 @@
 """What nobody asked for, chosen: sizes from the amount of data, rates from the width, each choice with its reason."""
 
-from pathlib import Path
 from collections.abc import Iterable
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pydantic
