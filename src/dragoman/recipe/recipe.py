@@ -112,8 +112,8 @@ def _read(what: str | Path | Sequence[str | Path]) -> Source:
         return Source(read(text, f"recipe {what}"), f"recipe {what}", str(what))
     if not path.exists() and not str(what).startswith("hub:") and not _is_prefix(path):
         raise DataError(
-            f"{what} does not exist: train takes a recipe (.toml), data (.tsv .csv .jsonl .parquet, two files, a folder), "
-            f"an earlier run, or one of the recipes {', '.join(library())}"
+            f"{what} does not exist: train takes a recipe (.toml), data (.tsv .csv .jsonl .parquet, two files, a "
+            f"folder), an earlier run, or one of the recipes {', '.join(library())}"
         )
     return Source({"data": {"path": str(what)}}, "the command line", name_of(str(what)))
 

@@ -87,8 +87,8 @@ def train(
 
     `what` is a recipe, a recipe file, the name of one in the library, data (a file, two aligned files, a folder,
     `hub:…`), or a run folder. `overrides` are `dotted.key=value`. The run lies in `runs/name`; an unfinished one of
-    that name is continued, unless `fresh` asks for a new name. `anyway` goes on although the machine is not the one it began
-    on, or the text that its data was made from has changed.
+    that name is continued, unless `fresh` asks for a new name. `anyway` goes on although the machine is not the one it
+    began on, or the text that its data was made from has changed.
 
     Raises:
         ConfigError, DataError, TokenizerError: what was given cannot be used; nothing was changed.
