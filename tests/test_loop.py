@@ -180,6 +180,8 @@ def test_a_batch_that_does_not_fit_says_what_to_lower() -> None:
 
 def test_our_own_mistakes_keep_their_name() -> None:
     class Broken(nn.Module):
+        output = torch.zeros(5, 4)
+
         def forward(self, *_: object, **__: object) -> Tensor:
             raise RuntimeError("shapes cannot be multiplied")
 

@@ -122,7 +122,7 @@ def _fill(container: Any, tables: Mapping[str, Any], reasons: Mapping[str, str],
     for key in [key for key in tables if key not in groups]:
         item: Any = tomlkit.item(tables[key])  # pyright: ignore[reportUnknownVariableType]
         if reason := reasons.get(prefix + key):
-            item.comment(reason)
+            item.comment(reason)  # pyright: ignore[reportUnknownMemberType]
         container.add(key, item)
     for key in groups:
         table = tomlkit.table()

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeGuard, cast
+from typing import Any, TypeGuard, cast
 
 from dragoman.errors import CheckpointError, DataError, DiskFull, FolderInUse
 
@@ -132,6 +132,18 @@ def read_json(path: Path | str) -> object:
         raise CheckpointError(f"{path} is missing") from None
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from None
+
+
+def read_object(path: Path | str) -> dict[str, Any]:
+    """Reads a JSON file that holds an object.
+
+    Raises:
+        CheckpointError: missing, unreadable, or something else.
+    """
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path} should hold a JSON object")
+    return cast("dict[str, Any]", content)
 
 
 def write_json(path: Path | str, content: object) -> None:

@@ -1,8 +1,11 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# (matplotlib's types are partial)
 """The course of a run as a picture, `curves.png`, where matplotlib is installed (extra `plots`), and as numbers."""
 
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from dragoman.recipe.journal import read_metrics
 
@@ -43,11 +46,11 @@ def told_curves(folder: Path, width: int = 60) -> list[str]:
 def draw_curves(folder: Path) -> Path | None:
     """Draws losses and scores over steps; None where matplotlib is not installed."""
     try:
-        from matplotlib.figure import Figure
+        from matplotlib.figure import Figure  # pyright: ignore
     except ImportError:
         return None
     losses, scores = training_losses(folder, 200), dev_scores(folder)
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    figure: Any = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     left.plot(*_columns(losses, 2), label="training")
     steps, dev_losses, bleu, chrf = _columns(scores, 4)

@@ -12,7 +12,7 @@ from dragoman.data.readers import Address
 from dragoman.decoding.translator import Translator
 from dragoman.errors import ConfigError
 from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
-from dragoman.files import read_json
+from dragoman.files import read_object
 from dragoman.progress import Progress, silent
 from dragoman.recipe.materials import DATA
 from dragoman.recipe.recipe import Recipe, StartSettings, name_of
@@ -102,9 +102,7 @@ def _score(
 
 def _is_scored(path: Path) -> bool:
     """Whether a finished run was scored before and after: a kill may have come between its end and that."""
-    scores = read_json(path)
-    systems = [found["system"] for found in scores["evaluations"]] if isinstance(scores, dict) else []
-    return any(system.startswith(BEFORE) for system in systems)
+    return any(found["system"].startswith(BEFORE) for found in read_object(path)["evaluations"])
 
 
 def _old_data(model: Path, mix_data: Path | str | None) -> Path | None:

@@ -4,10 +4,10 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from dragoman.errors import DiskFull
 from dragoman.files import write_file
@@ -71,7 +71,7 @@ class Journal:
                 self._unwritten = self._unwritten[self._file.write(self._unwritten) :]
 
     @contextmanager
-    def _disk_errors(self) -> Iterator[None]:
+    def _disk_errors(self) -> Generator[None]:
         try:
             yield
         except OSError as error:
@@ -94,13 +94,14 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
         lines = (folder / METRICS).read_text(encoding="utf-8").split("\n")
     except FileNotFoundError:
         return []
-    metrics = []
+    metrics: list[dict[str, Any]] = []
     for line in lines:
         try:
-            metrics.append(json.loads(line))
-        except ValueError:
+            facts = cast("dict[str, Any]", json.loads(line))
+            metrics.append({**facts, "step": int(facts["step"])})
+        except (ValueError, TypeError, KeyError):
             continue
-    return [line for line in metrics if isinstance(line, dict) and isinstance(line.get("step"), int)]
+    return metrics
 
 
 def _is_not_finite(value: object) -> bool:
@@ -112,7 +113,7 @@ def _trackers(folder: Path, step: int) -> list[Tracker]:
     try:
         from torch.utils.tensorboard import SummaryWriter
 
-        writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+        writer: Any = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
     except ImportError:
         return []
     except Exception as error:

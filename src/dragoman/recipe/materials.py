@@ -1,7 +1,7 @@
 """From text to batches: prepared data, tokenizers and encoded corpora of a run, each made once and found again."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -104,7 +104,9 @@ def _training_pairs(data: Path, start: StartSettings | None) -> Iterator[tuple[s
             yield pair
 
 
-def _encoded(folder: Path, pairs, tokenizers: Tokenizers, progress: Progress) -> EncodedCorpus:
+def _encoded(
+    folder: Path, pairs: Callable[[], Iterator[tuple[str, str]]], tokenizers: Tokenizers, progress: Progress
+) -> EncodedCorpus:
     if not folder.exists():
         return encode_corpus(pairs(), tokenizers, folder, progress)
     corpus = EncodedCorpus.open(folder)

@@ -11,7 +11,7 @@ from dragoman.config import check, differences
 from dragoman.data.inputs import data_identity
 from dragoman.data.report import REPORT, read_report
 from dragoman.errors import ConfigError
-from dragoman.files import free_name, read_json, remove, write_json
+from dragoman.files import free_name, read_object, remove, write_json
 from dragoman.recipe.materials import DATA, TOKENIZER
 from dragoman.recipe.recipe import RECIPE, Recipe, apply, find_recipe
 from dragoman.training.settings import HARMLESS
@@ -94,8 +94,8 @@ def note(folder: Path, facts: dict[str, Any], status: str, **more: Any) -> None:
 
 
 def _facts(folder: Path) -> dict[str, Any]:
-    facts = read_json(folder / RUN)
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT or not isinstance(facts.get("asked"), dict):
+    facts = read_object(folder / RUN)
+    if facts.get("format") != FORMAT or not isinstance(facts.get("asked"), dict):
         raise ConfigError(f"{folder / RUN} is not of this version of Dragoman; take another --name for a new run")
     return facts
 

@@ -101,7 +101,7 @@ def _read(what: str | Path | Sequence[str | Path]) -> Source:
             return _read(paths[0])
         if len(paths) != 2:
             raise ConfigError(f"train takes one recipe or data file, or two aligned files, but was given {len(paths)}")
-        return Source({"data": {"path": paths}}, "the command line", name_of(paths))
+        return Source({"data": {"path": paths}}, "the command line", name_of((paths[0], paths[1])))
     path = Path(what)
     if path.suffix == ".toml":
         return Source(_tables(path), str(path), path.stem)

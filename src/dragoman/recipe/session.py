@@ -4,9 +4,10 @@ stop.
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,11 +97,9 @@ class Session:
         with self.journal, self.progress.track("train", steps, "steps") as advance, stop_on_signals() as stop:
             advance(self.state.step)
             chores = [
-                Chore(Every(steps=1), lambda state, report: self._log(report, advance)),
-                Chore(Every(steps=settings.validate_every, at_end=True), lambda state, report: self._validate(advance)),
-                Chore(
-                    Every(settings.save_every, settings.save_minutes, at_end=True), lambda state, report: self._save()
-                ),
+                Chore(Every(steps=1), partial(self._log, advance)),
+                Chore(Every(steps=settings.validate_every, at_end=True), partial(self._validate, advance)),
+                Chore(Every(settings.save_every, settings.save_minutes, at_end=True), self._save),
             ]
             run_steps(self.model, batches, settings, self.state, chores, lambda: stop() or self._has_patience_ended())
             if self.state.step < steps and not self._has_patience_ended():
@@ -127,7 +126,7 @@ class Session:
         restore(checkpoint, self.state)
         log.info("going on from step %s (%s)", f"{self.state.step:,}", checkpoint.name)
 
-    def _log(self, report: StepReport, advance: Advance) -> None:
+    def _log(self, advance: Advance, _state: TrainState, report: StepReport) -> None:
         self.tokens += report.tokens
         self.last = report
         self.journal.write(
@@ -145,11 +144,11 @@ class Session:
         advance(1, loss=f"{report.plain_loss:.2f}", tokens=f"{rate:,.0f}/s", **facts)
         if self.state.skipped_in_a_row:
             log.warning("step %d skipped: its gradient is not finite", report.step)
-            pairs = [batch.pairs.tolist() for batch in report.batches]
+            pairs = [list(map(int, batch.pairs)) for batch in report.batches]
             with done_without():
                 write_json(self.folder / DIVERGED, {"step": report.step, "pairs": pairs})
 
-    def _validate(self, advance: Advance) -> None:
+    def _validate(self, advance: Advance, state: TrainState, _report: StepReport) -> None:
         if self.validation is None:
             return
         state = self.state
@@ -173,7 +172,7 @@ class Session:
         patience = self.recipe.train.patience
         return patience is not None and self.state.validations_since_best >= patience
 
-    def _save(self) -> None:
+    def _save(self, _state: TrainState | None = None, _report: StepReport | None = None) -> None:
         with done_without():
             self.journal.secure()
             save_checkpoint(
@@ -213,7 +212,7 @@ def decisive_settings(recipe: Recipe) -> dict[str, Any]:
 
 
 @contextmanager
-def done_without() -> Iterator[None]:
+def done_without() -> Generator[None]:
     """What cannot be written in the middle of training is done without, and what was written before stays.
 
     Weights that are not finite cannot be written either; if they stay so, the loop ends the run.

@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -18,7 +18,7 @@ class Stop:
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[Stop]:
+def stop_on_signals() -> Generator[Stop]:
     """Within the block SIGTERM and Ctrl-C ask to stop; a second one is as deadly as ever."""
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():  # signals belong to the main thread

@@ -10,14 +10,14 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dragoman.data.batch import Batch
 from dragoman.errors import Diverged, OutOfMemory
-from dragoman.model import EncoderDecoder, LanguageModel, StepNoise
+from dragoman.model import StepNoise
 from dragoman.training.loss import label_smoothed_loss
 from dragoman.training.optimiser import Masters
 from dragoman.training.schedule import learning_rate
@@ -67,7 +67,7 @@ class Chore(NamedTuple):
 
 
 def run_steps(
-    model: EncoderDecoder | LanguageModel,
+    model: nn.Module,
     data: BatchSource,
     settings: TrainSettings,
     state: TrainState,
@@ -101,7 +101,7 @@ def run_steps(
 
 
 def train_step(
-    model: EncoderDecoder | LanguageModel, micro_batches: Sequence[Batch], settings: TrainSettings, state: TrainState
+    model: nn.Module, micro_batches: Sequence[Batch], settings: TrainSettings, state: TrainState
 ) -> StepReport:
     """Loss, gradient, and one step of the optimiser over all micro-batches together."""
     state.step += 1
@@ -127,7 +127,7 @@ def train_step(
 
 
 def backward(
-    model: EncoderDecoder | LanguageModel,
+    model: nn.Module,
     masters: Masters,
     micro_batches: Sequence[Batch],
     label_smoothing: float,
@@ -139,11 +139,12 @@ def backward(
         OutOfMemory: a batch did not fit.
     """
     target_tokens = sum(batch.labels.numel() for batch in micro_batches)
-    sums = []
+    output = cast("Tensor", model.output)
+    sums: list[Tensor] = []
     try:
         for batch in micro_batches:
             hidden = model(*batch.inputs, noise=noise)
-            loss = label_smoothed_loss(hidden, model.output, batch.labels, label_smoothing)
+            loss = label_smoothed_loss(hidden, output, batch.labels, label_smoothing)
             (loss.smoothed / target_tokens).backward()
             masters.collect_gradients()
             sums.append(torch.stack([loss.smoothed.detach(), loss.plain]))
@@ -163,13 +164,12 @@ def backward(
     return smoothed, plain
 
 
-def mean_loss(model: EncoderDecoder | LanguageModel, batches: Sequence[Batch]) -> float:
+def mean_loss(model: nn.Module, batches: Sequence[Batch]) -> float:
     """Negative log-likelihood in nats a target token, without dropout or smoothing."""
     model.eval()
+    output = cast("Tensor", model.output)
     with torch.inference_mode():
-        losses = [
-            float(label_smoothed_loss(model(*batch.inputs), model.output, batch.labels).plain) for batch in batches
-        ]
+        losses = [float(label_smoothed_loss(model(*batch.inputs), output, batch.labels).plain) for batch in batches]
     return sum(losses) / max(1, sum(batch.labels.numel() for batch in batches))
 
 
