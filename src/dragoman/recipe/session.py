@@ -1,6 +1,4 @@
-"""Training as one stretch of a run: from its newest checkpoint, or from fresh weights, to the end or to a request to
-stop.
-"""
+"""One stretch of training: from the newest checkpoint, or from fresh weights, to the end or to a request to stop."""
 
 import logging
 import time
@@ -128,7 +126,6 @@ class Session:
 
     def _log(self, advance: Advance, _state: TrainState, report: StepReport) -> None:
         self.tokens += report.tokens
-        self.last = report
         self.journal.write(
             report.step,
             loss=report.loss,
@@ -151,7 +148,6 @@ class Session:
     def _validate(self, advance: Advance, state: TrainState, _report: StepReport) -> None:
         if self.validation is None:
             return
-        state = self.state
         state.validations_since_best += 1
         try:
             found = self.validation.measure(state.weights)
