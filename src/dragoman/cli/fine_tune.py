@@ -60,5 +60,6 @@ def fine_tune(
         threads=threads,
         progress=screen.progress,
     )
-    show(screen, [*result.before, *result.after], [])
+    if result.before or result.after:
+        show(screen, [*result.before, *result.after], [])
     screen.note(f'translate with it: dragoman translate {result.folder} "..."')
