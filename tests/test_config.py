@@ -78,7 +78,7 @@ def test_reasons_stand_as_comments_and_absence_says_none() -> None:
         ("", "train.toml: wheels must be given"),
         ("wheels = 4\nlabl = 'a'", r"train.toml: unknown setting labl; did you mean label\?"),
         ("wheels = 4\nzzz = 1", "train.toml: unknown setting zzz; known here: wheels, label, loud, length, engine"),
-        ("wheels = 4\n[engine]\npowr = 2", r"train.toml: unknown setting engine.powr; did you mean power\?"),
+        ("wheels = 4\n[engine]\npowr = 2", r"train.toml: unknown setting engine.powr; did you mean engine.power\?"),
         ("wheels = '4'", 'train.toml: wheels should be a valid integer, but is "4"'),
         ("wheels = 4.0", "train.toml: wheels should be a valid integer"),
         ("wheels = true", "train.toml: wheels should be a valid integer, but is true"),
@@ -124,7 +124,7 @@ def test_bare_words_are_text_for_shells_eat_quotes(value: str, label: str) -> No
         ("wheels", "--set takes KEY=VALUE, as in --set train.steps=1000, but was given 'wheels'"),
         ("=3", "--set takes KEY=VALUE"),
         ("wheels.a=3", "--set wheels.a=3: 'wheels' is a value, not a group of settings"),
-        ("engine.powr=3", "unknown setting engine.powr; did you mean power?"),
+        ("engine.powr=3", "unknown setting engine.powr; did you mean engine.power?"),
     ],
 )
 def test_overrides_that_do_not_fit_are_told(given: str, message: str) -> None:

@@ -371,7 +371,11 @@ def test_columns_are_guessed_or_taken_as_named(names, naming, expected):
 @pytest.mark.parametrize(
     ("names", "naming", "words"),
     [
-        (["a", "b", "c"], Naming(), "3 columns .'a', 'b', 'c'.; say which are the pair with source_column"),
+        (
+            ["a", "b", "c"],
+            Naming(),
+            "3 columns .'a', 'b', 'c'.; say which are the pair, by name or number from 1: --set data.source_column=NAME",
+        ),
         (["en", "fr", "it"], Naming(), "say which"),
         (["a", "b"], Naming("d", "a"), "no column 'd'"),
         (["a", "b"], Naming("a", "a"), "the same column"),
@@ -402,7 +406,7 @@ def test_no_ordinary_word_is_a_language():
         ("a.csv", "en,it\nx,y\n", ("en", "it"), "from the names en and it"),
         ("books.en-it.tsv", "x\ty\n", ("en", "it"), "from the name books.en-it.tsv"),
         ("books_de_fr.csv", "source,target\nx,y\n", ("de", "fr"), "from the name books_de_fr.csv"),
-        ("a.csv", "x,y\n", ("und", "und"), "say source_language and target_language"),
+        ("a.csv", "x,y\n", ("und", "und"), "--set data.source_language=en --set data.target_language=it"),
     ],
 )
 def test_languages_come_from_names(tmp_path, name, content, languages, reason):

@@ -21,7 +21,11 @@ WRONG = [
     # models that are none
     ("translate nowhere text", "nowhere does not exist; MODEL is a model folder or a run folder", 4),
     ("translate pairs.tsv text", "pairs.tsv is not a model folder: it has no config.json", 4),
-    ("evaluate nowhere pairs.tsv", "nowhere does not exist", 2),
+    ("evaluate nowhere pairs.tsv", "nowhere does not exist", 4),
+    ("evaluate RUN --against nowhere", "nowhere does not exist", 4),
+    ("translate RUN text --output nowhere/out.txt", "there is no folder nowhere", 2),
+    ("translate RUN text --output .", ". is a folder; name a file to write", 2),
+    ("train pairs.tsv --name ../elsewhere", "--name takes a plain name, without folders", 2),
     ("benchmark nowhere --input pairs.tsv", "nowhere does not exist", 4),
     # what to translate, and how
     ("translate RUN text --input pairs.tsv", "TEXT and --input were given; translate takes one of", 2),
@@ -50,7 +54,7 @@ WRONG = [
     ("evaluate RUN pairs.tsv --metric meteor", "meteor", 2),
     ("evaluate short.it pairs.tsv", "short.it has 2 lines but the test set pairs.tsv 100", 2),
     ("train pair.tsv", "pair.tsv does not exist", 2),
-    ("train my.toml", "unknown setting train.stepz; did you mean steps?", 2),
+    ("train my.toml", "unknown setting train.stepz; did you mean train.steps?", 2),
     ("train pairs.tsv --set train.steps=0", "train.steps should be greater than or equal to 1, but is 0", 2),
     ("train pairs.tsv --set train.steps=many", 'train.steps should be a valid integer, but is "many"', 2),
 ]

@@ -137,7 +137,7 @@ def _complaint(problem: Any, origin: str, schema: type[Settings]) -> str:
     if problem["type"] == "extra_forbidden":
         known = _keys_beside(schema, path[:-1])
         near = difflib.get_close_matches(path[-1], known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
+        hint = f"did you mean {'.'.join([*path[:-1], near[0]])}?" if near else f"known here: {', '.join(known)}"
         return f"{origin}: unknown setting {key}; {hint}"
     if problem["type"] == "missing":
         return f"{origin}: {key} must be given"

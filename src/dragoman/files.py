@@ -33,6 +33,21 @@ def write_file(path: Path | str, content: str | bytes) -> None:
         _flush(path.parent)
 
 
+def check_output(path: Path | str) -> None:
+    """Refuses, before any work is done, a path that no file can be written to.
+
+    Raises:
+        DataError: a folder stands there, or the folder it should lie in is missing or may not be written.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name a file to write")
+    if not path.parent.is_dir():
+        raise DataError(f"{path} cannot be written: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise DataError(f"{path} cannot be written: {path.parent} may not be written to")
+
+
 @contextmanager
 def new_folder(path: Path | str, replace: bool = False) -> Generator[Path]:
     """A folder to fill; it appears at `path`, complete, when the block ends, and not at all when the block raises.

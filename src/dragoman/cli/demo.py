@@ -2,14 +2,20 @@
 
 import sys
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 import dragoman
 from dragoman.cli import console
 from dragoman.cli.evaluate import show
-from dragoman.cli.options import Minutes, Quiet, Runs, Threads, test_pairs, with_minutes
+from dragoman.cli.options import Quiet, Runs, Threads, test_pairs, with_minutes
 from dragoman.cli.translate import Work
 
 SAMPLES = 6
+
+
+Minutes = Annotated[float | None, typer.Option(help="Minutes of training.", show_default="4.5")]
 
 
 def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = None, quiet: Quiet = False) -> None:

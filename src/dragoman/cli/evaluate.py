@@ -63,9 +63,14 @@ def evaluate(
     from dragoman.evaluating.evaluate import compare, write_scores
     from dragoman.evaluating.metrics import METRICS
     from dragoman.evaluating.references import read_references
-    from dragoman.files import write_file
+    from dragoman.files import check_output, write_file
 
     screen = console.Screen(quiet)
+    for path in (output, scores):
+        if path is not None:
+            check_output(path)
+    for each in (system, *([against] if against is not None else [])):
+        check_system(each)
     reference_set = read_references(test or test_set(system), references or ())
 
     def score(each: Path) -> "Evaluation":
@@ -74,7 +79,7 @@ def evaluate(
         return dragoman.evaluate(
             translator or each,
             reference_set,
-            options=chosen(dragoman.SearchOptions, overrides, translator and translator.options, **search),
+            options=chosen(dragoman.SearchOptions, "decode", overrides, translator and translator.options, **search),
             name=str(each),
             language=language,
             metrics=metric or METRICS,
@@ -110,3 +115,11 @@ def show(screen: console.Screen, evaluations: "Sequence[Evaluation]", comparison
 
 def interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"{low:.1f} to {high:.1f}"
+
+
+def check_system(path: Path) -> None:
+    """Refuses, before any work is done, what is neither a model nor a file of translations."""
+    from dragoman.store import find_model
+
+    if not path.is_file():
+        find_model(path)

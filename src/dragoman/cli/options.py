@@ -49,13 +49,17 @@ Format = Annotated[Literal["text", "json"], typer.Option("--format", help="How r
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show results, warnings and errors alone.")]
 
 
-def chosen(schema: type[S], overrides: Sequence[str] | None, base: S | None = None, **options: Any) -> S:
-    """Settings from `base`, from the options that were given (not None), and from every `--set`, which wins."""
+def chosen(schema: type[S], group: str, overrides: Sequence[str] | None, base: S | None = None, **options: Any) -> S:
+    """Settings from `base`, from the options that were given (not None), and from every `--set`, which wins.
+
+    A key may be given with the name of its group in a recipe, as `train` takes it, or without.
+    """
     from dragoman.config import check, override
 
     tables = base.model_dump(mode="json", exclude_none=True) if base else {}
     tables |= {name: value for name, value in options.items() if value is not None}
-    return check(override(tables, overrides or ()), "the command line", schema)
+    plain = [text.removeprefix(f"{group}.") for text in overrides or ()]
+    return check(override(tables, plain), "the command line", schema)
 
 
 def with_minutes(overrides: Sequence[str] | None, minutes: float | None) -> list[str]:
@@ -65,6 +69,9 @@ def with_minutes(overrides: Sequence[str] | None, minutes: float | None) -> list
 
 def test_set(run: Path) -> Path:
     """The test set of a run."""
+    from dragoman.store import find_model
+
+    find_model(run)
     path = run / "data" / "test.jsonl"
     if not path.is_file():
         raise ConfigError(f"{run} has no test set of its own, for it is no run folder; name a file")

@@ -29,6 +29,7 @@ def prepare_data(
     screen = console.Screen(quiet)
     settings = chosen(
         DataSettings,
+        "data",
         overrides,
         path=one_or_two(data),
         source_language=source_language,

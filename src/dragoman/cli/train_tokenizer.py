@@ -30,7 +30,7 @@ def train_tokenizer(
     from dragoman.files import new_folder
 
     screen = console.Screen(quiet)
-    settings = chosen(TokenizerSettings, overrides, kind=kind, vocabulary_size=vocabulary_size)
+    settings = chosen(TokenizerSettings, "tokenizer", overrides, kind=kind, vocabulary_size=vocabulary_size)
     text = TrainingText(one_or_two(data))
     tokenizers = train_tokenizers(text.pairs, settings, screen.progress, text.languages)
     with new_folder(folder) as aside:

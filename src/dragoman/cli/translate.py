@@ -27,6 +27,7 @@ from dragoman.cli.options import (
     test_pairs,
 )
 from dragoman.errors import ConfigError, DataError
+from dragoman.files import check_output
 
 if TYPE_CHECKING:
     from dragoman.decoding.options import SearchOptions
@@ -62,10 +63,12 @@ def translate(
     """Translate text: one line in, one line out."""
     screen = console.Screen(quiet)
     check_sources(text, input_file, item)
+    if output is not None:
+        check_output(output)
     pair = None if item is None else nth(test_pairs(model), item)
     translator = dragoman.Translator.load(model, device, precision, threads)
     search = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": n_best}
-    options = chosen(dragoman.SearchOptions, overrides, translator.options, **search)
+    options = chosen(dragoman.SearchOptions, "decode", overrides, translator.options, **search)
     screen.note(f"{' → '.join(translator.languages)}, {translator.device}, {translator.precision}")
     work = Work(screen, translator, options, output_format == "json")
     if pair is not None:

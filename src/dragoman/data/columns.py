@@ -54,8 +54,8 @@ def choose_columns(names: Sequence[str], naming: Naming, where: str) -> Columns:
     if len(names) < 2:
         raise DataError(f"{where} has one column{_list(names)}; a pair needs a source and a target")
     raise DataError(
-        f"{where} has {len(names)} columns{_list(names)}; say which are the pair with source_column and target_column "
-        "(a name, or a number from 1)"
+        f"{where} has {len(names)} columns{_list(names)}; say which are the pair, by name or number from 1: "
+        "--set data.source_column=NAME --set data.target_column=NAME"
     )
 
 
@@ -78,7 +78,7 @@ def languages(columns: Columns, naming: Naming, file_name: str) -> tuple[str, st
     if naming.source_language and naming.target_language:
         reason = "as given"
     if not (source and target):
-        reason = "no name tells; say source_language and target_language, as in en and it"
+        reason = "no name tells; --set data.source_language=en --set data.target_language=it says so"
     return source or UNKNOWN_LANGUAGE, target or UNKNOWN_LANGUAGE, reason
 
 
@@ -148,6 +148,8 @@ def _by_language(names: Sequence[str], naming: Naming, where: str) -> Columns | 
     if len(columns) == 2 and None in wanted:
         one, other = columns
         wanted = [other, one] if one == wanted[1] or other == wanted[0] else [one, other]
+    elif len(columns) == 2 and not columns.keys() & set(wanted):
+        wanted = list(columns)  # the languages given are called otherwise here
     if None not in wanted and all(language in columns for language in wanted):
         source, target = (columns[str(language)] for language in wanted)
         return Columns(source, target, "columns named for languages")

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from dragoman.config import Settings, flatten
 from dragoman.data.checks import CheckSettings
@@ -56,6 +56,13 @@ class DataSettings(Settings):
     """Decides which pairs are split off."""
     checks: CheckSettings = CheckSettings()
     """Which pairs are dropped."""
+
+    @field_validator("path", "dev_path", "test_path", mode="before")
+    @classmethod
+    def _one_is_no_pair(cls, given: Any) -> Any:
+        if not isinstance(given, list | tuple):
+            return given
+        return given[0] if len(given) == 1 else tuple(given)
 
     @model_validator(mode="after")
     def _held_out_one_way(self) -> "DataSettings":

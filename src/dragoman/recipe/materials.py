@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.data.batching import Batches, build_batches
+from dragoman.data.columns import UNKNOWN_LANGUAGE
 from dragoman.data.corpus import EncodedCorpus, encode_corpus
 from dragoman.data.prepare import prepare_data, read_split
 from dragoman.data.report import REPORT, DataReport, read_report
@@ -15,7 +16,7 @@ from dragoman.errors import DataError, TokenizerError
 from dragoman.files import new_folder
 from dragoman.progress import Progress
 from dragoman.recipe.recipe import Recipe, StartSettings
-from dragoman.store import Languages, load_model
+from dragoman.store import CONFIG, Languages, load_model, read_config
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +64,7 @@ def prepare(folder: Path, recipe: Recipe, anyway: bool, progress: Progress) -> D
 def gather(folder: Path, recipe: Recipe, report: DataReport, progress: Progress) -> Materials:
     """Tokenizers trained and text encoded, or found in the run's folder."""
     data = folder / DATA
-    languages = Languages(report.source_language, report.target_language)
+    languages = _languages(report, recipe.start)
     tokenizers = find_tokenizers(folder / TOKENIZER, data, recipe, languages, progress)
     train = _encoded(folder / CORPUS / "train", lambda: _training_pairs(data, recipe.start), tokenizers, progress)
     dev_pairs = list(read_split(data, "dev")) if report.splits["dev"].pairs else []
@@ -88,6 +89,20 @@ def find_tokenizers(folder: Path, data: Path, recipe: Recipe, languages: Languag
 def training_batches(materials: Materials, recipe: Recipe) -> Batches:
     """The batches of the training corpus, in the order that the seed gives."""
     return build_batches(materials.train, recipe.batches, recipe.train.seed)
+
+
+def _languages(report: DataReport, start: StartSettings | None) -> Languages:
+    """Those of the data; what it leaves open, a model that is fine-tuned knows."""
+    found = Languages(report.source_language, report.target_language)
+    if start is None or not (Path(start.model) / CONFIG).is_file():
+        return found
+    known = Languages(**read_config(Path(start.model))["languages"])
+    both = [
+        (of_data if of_data != UNKNOWN_LANGUAGE else of_model) for of_data, of_model in zip(found, known, strict=True)
+    ]
+    if UNKNOWN_LANGUAGE not in known and tuple(both) != known:
+        log.warning("the model translates %s to %s, but the data is called %s to %s", *known, *both)
+    return Languages(*both)
 
 
 def _training_pairs(data: Path, start: StartSettings | None) -> Iterator[tuple[str, str]]:

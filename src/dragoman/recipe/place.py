@@ -33,6 +33,10 @@ def find_place(
     fresh: bool,
 ) -> tuple[Path, dict[str, Any] | None]:
     """The run's folder, and the tables asked for; None where an earlier run is named and goes on as it was."""
+    if name is not None and (Path(name).name != name or name in ("", ".", "..")):
+        raise ConfigError(
+            f"--name takes a plain name, without folders, but was given {name!r}; --runs names the folder"
+        )
     if isinstance(what, list | tuple) and len(what) == 1:
         what = what[0]
     if isinstance(what, str | Path) and (Path(what) / RUN).is_file():

@@ -1,5 +1,6 @@
 """What nobody asked for, chosen: sizes from the amount of data, rates from the width, each choice with its reason."""
 
+import logging
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
@@ -26,6 +27,9 @@ FINE_TUNE_RATE = 0.25
 BEST_RATE = 2e-3, 256  # measured best at this width; wider models take less, in proportion to the root
 WARMUP_SHARE, LONGEST_WARMUP = 0.1, 4_000
 SAMPLED_LINES, MANY = 2_000, 0.1
+FEW_PAIRS = 5_000
+
+log = logging.getLogger(__name__)
 
 
 class Plan(NamedTuple):
@@ -62,6 +66,8 @@ def choose_sizes(plan: Plan, pairs: int) -> None:
     """Vocabulary, model and batch from the number of training pairs; a model that is fine-tuned has its own."""
     if pairs == 0:
         raise ConfigError("no pair is left to train on; the data report says why")
+    if pairs < FEW_PAIRS and not plan.tables.get("start"):
+        log.warning("only %s pairs to train on: a model of its own needs some ten thousand at least", f"{pairs:,}")
     if plan.tables.get("start"):
         plan.choose("batches", "batch_tokens", 1_024 if pairs < 100_000 else 2_048, f"for {pairs:,} training pairs")
         return

@@ -96,7 +96,6 @@ def train(
         Diverged, OutOfMemory, DiskFull, FolderInUse, CheckpointError: as named.
     """
     device, why = machine.choose_device(device)
-    log.info("device %s: %s", device, why)
     folder, asked = find_place(what, overrides, name, Path(runs), fresh)
     make_folder(folder)
     with lock(folder):
@@ -106,6 +105,7 @@ def train(
         if facts["status"] == "finished":
             log.info("%s is finished; nothing is done again. Use --fresh for another run of the same", folder)
             return RunResult(folder, facts["steps"], ())
+        log.info("device %s: %s", device, why)
         torch.set_num_threads(facts["threads"])
         try:
             recipe, materials = _settle(folder, facts, device, anyway, progress)
