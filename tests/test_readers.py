@@ -374,7 +374,7 @@ def test_columns_are_guessed_or_taken_as_named(names, naming, expected):
         (
             ["a", "b", "c"],
             Naming(),
-            "3 columns .'a', 'b', 'c'.; say which are the pair, by name or number from 1: --set data.source_column=NAME",
+            "3 columns .'a', 'b', 'c'.; say which are the pair, by name or number from 1: --set data",
         ),
         (["en", "fr", "it"], Naming(), "say which"),
         (["a", "b"], Naming("d", "a"), "no column 'd'"),
