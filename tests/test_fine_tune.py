@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import AtSteps, some_pairs, terminate, times, train_small, weights, write_corpus
+from small_runs import AtSteps, some_pairs, terminate, times, train_small, weights, write_corpus
 
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.prepare import read_split

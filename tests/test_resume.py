@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from runs import (
+from small_runs import (
     AtSteps,
     command,
     exit_code,

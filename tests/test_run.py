@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import SETTINGS, STEPS, AtSteps, some_pairs, terminate, times, train_small, weights, write_corpus
+from small_runs import SETTINGS, STEPS, AtSteps, some_pairs, terminate, times, train_small, weights, write_corpus
 
 from dragoman.config import parse
 from dragoman.data.batching import build_batches
