@@ -63,14 +63,10 @@ def evaluate(
     from dragoman.evaluating.evaluate import compare, write_scores
     from dragoman.evaluating.metrics import METRICS
     from dragoman.evaluating.references import read_references
-    from dragoman.files import check_output, write_file
+    from dragoman.files import write_file
 
     screen = console.Screen(quiet)
-    for path in (output, scores):
-        if path is not None:
-            check_output(path)
-    for each in (system, *([against] if against is not None else [])):
-        check_system(each)
+    check_paths([system, against], [output, scores])
     reference_set = read_references(test or test_set(system), references or ())
 
     def score(each: Path) -> "Evaluation":
@@ -117,9 +113,14 @@ def interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"{low:.1f} to {high:.1f}"
 
 
-def check_system(path: Path) -> None:
-    """Refuses, before any work is done, what is neither a model nor a file of translations."""
+def check_paths(systems: "Sequence[Path | None]", outputs: "Sequence[Path | None]") -> None:
+    """Refuses, before any work is done, what is neither a model nor a file of translations, or cannot be written."""
+    from dragoman.files import check_output
     from dragoman.store import find_model
 
-    if not path.is_file():
-        find_model(path)
+    for path in outputs:
+        if path is not None:
+            check_output(path)
+    for path in systems:
+        if path is not None and not path.is_file():
+            find_model(path)
