@@ -10,6 +10,7 @@ from small_runs import AtSteps, some_pairs, terminate, times, train_small, weigh
 
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.prepare import read_split
+from dragoman.data.tokenizer import Tokenizers
 from dragoman.errors import CheckpointError, ConfigError, Interrupted
 from dragoman.recipe.fine_tune import FineTuneResult, fine_tune
 from dragoman.recipe.run import train
@@ -73,8 +74,17 @@ def test_a_bare_model_folder_has_no_old_test(old: Path, tmp_path: Path) -> None:
 
 def test_old_pairs_are_mixed_in_at_the_rate(old: Path, tmp_path: Path) -> None:
     result = tune(old, tmp_path, mix_rate=0.5)
-    new = len(list(read_split(result.folder / "data", "train")))
-    assert len(EncodedCorpus.open(result.folder / "corpus" / "train")) == 2 * new
+    new = list(read_split(result.folder / "data", "train"))
+    tokenizers = Tokenizers.load(result.folder / "tokenizer")
+    corpus = EncodedCorpus.open(result.folder / "corpus" / "train")
+    texts = [
+        tokenizer.decode(side.row(number).tolist())
+        for tokenizer, side in ((tokenizers.source, corpus.source), (tokenizers.target, corpus.target))
+        if side is not None
+        for number in range(len(corpus))
+    ]
+    share_of_new = sum(len(source) + len(target) for source, target in new) / sum(map(len, texts))
+    assert share_of_new == pytest.approx(0.5, abs=0.05)
 
 
 def test_a_tuning_that_was_stopped_ends_in_the_same_bytes(old: Path, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def fine_tune(
     model: Model,
     data: Data,
     mix_rate: Annotated[
-        float, typer.Option(min=0.0, max=0.99, help="Share of the model's old data among the pairs it sees.")
+        float, typer.Option(min=0.0, max=0.99, help="Share of the model's old data in the text it sees.")
     ] = 0.0,
     mix_data: Annotated[
         Path | None, typer.Option(help="The old data, as prepared.", show_default="that of the model's run")

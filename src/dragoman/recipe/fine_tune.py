@@ -49,8 +49,8 @@ def fine_tune(
 ) -> FineTuneResult:
     """Trains a finished model on other text, and scores it before and after, on the new test set and on the old one.
 
-    `mix_rate` is the share of old pairs among those of an epoch; they come from `mix_data` (prepared data), or from the
-    data of the run that `model` is. Everything else is as in `train`.
+    `mix_rate` is the share of old text in that of an epoch, in characters; it comes from `mix_data` (prepared data), or
+    from the data of the run that `model` is. Everything else is as in `train`.
 
     Raises:
         ConfigError: old data is asked for, and there is none.

@@ -1,7 +1,7 @@
 """From text to batches: prepared data, tokenizers and encoded corpora of a run, each made once and found again."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -106,17 +106,34 @@ def _languages(report: DataReport, start: StartSettings | None) -> Languages:
 
 
 def _training_pairs(data: Path, start: StartSettings | None) -> Iterator[tuple[str, str]]:
-    """The training pairs, and when a model is fine-tuned the old ones mixed in at the stated rate."""
+    """The training pairs, and when a model is fine-tuned the old ones mixed in at the stated rate.
+
+    The rate is one of text, not of pairs: old sentences are often shorter, and would weigh little by their number.
+    """
     yield from read_split(data, "train")
     if start is None or start.mix_data is None:
         return
-    new = sum(1 for _ in read_split(data, "train"))
-    old = sum(1 for _ in read_split(start.mix_data, "train"))
-    wanted = min(old, round(new * start.mix_rate / (1 - start.mix_rate)))
-    log.info("mixing in %s of %s old pairs", f"{wanted:,}", f"{old:,}")
+    new, old = (_Amount.of(read_split(folder, "train")) for folder in (data, start.mix_data))
+    share = new.characters * start.mix_rate / (1 - start.mix_rate) / max(1, old.characters)
+    wanted = min(old.pairs, round(share * old.pairs))
+    log.info("mixing in %s of %s old pairs", f"{wanted:,}", f"{old.pairs:,}")
     for number, pair in enumerate(read_split(start.mix_data, "train")):
-        if (number + 1) * wanted // old > number * wanted // old:  # evenly spread over all of them
+        if (number + 1) * wanted // old.pairs > number * wanted // old.pairs:  # evenly spread over all of them
             yield pair
+
+
+class _Amount(NamedTuple):
+    """How much text some pairs hold, both sides together."""
+
+    pairs: int
+    characters: int
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]]) -> "_Amount":
+        count = characters = 0
+        for source, target in pairs:
+            count, characters = count + 1, characters + len(source) + len(target)
+        return cls(count, characters)
 
 
 def _encoded(

@@ -30,7 +30,7 @@ class StartSettings(Settings):
     mix_data: str | None = None
     """Prepared data that the model was trained on, to be mixed in."""
     mix_rate: float = pydantic.Field(default=0.0, ge=0, lt=1)
-    """Share of the old data among the pairs of an epoch."""
+    """Share of the old data in the text of an epoch, in characters."""
 
     @pydantic.model_validator(mode="after")
     def _both_or_neither(self) -> "StartSettings":
