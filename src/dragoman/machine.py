@@ -185,14 +185,20 @@ def torch_build() -> dict[str, str | None]:
     }
 
 
-@cache
-def compiler() -> str | None:
-    """Which C++ compiler is there, in the first line of its `--version`: `torch.compile` needs one on a processor."""
+def compiler_path() -> str | None:
+    """The C++ compiler of this machine: the one that CXX names, else the first of the usual ones that answers."""
     for name in filter(None, (os.environ.get("CXX"), "g++", "clang++", "c++")):
         path = shutil.which(name)
-        if path and (text := _output(path, "--version")):
-            return text.partition("\n")[0]
-    return shutil.which("cl")
+        if path and _output(path, "--version"):
+            return path
+    return None
+
+
+@cache
+def compiler() -> str | None:
+    """Which C++ compiler is there, in the first line of its `--version`: kernels are compiled with it."""
+    path = compiler_path()
+    return (_output(path, "--version") or "").partition("\n")[0] if path else shutil.which("cl")
 
 
 def gpus() -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
+from dragoman.model import kernels
 from dragoman.model.dropout import Noise, drop_weights
 from dragoman.model.packing import Packing
 from dragoman.model.positions import rotate
@@ -58,12 +59,41 @@ def attend(
         key.repeat_interleave(shared, 1) if shared > 1 else key,
         (value.repeat_interleave(shared, 1) if shared > 1 else value),
     )
-    scores = (query * (1.0 / math.sqrt(query.size(-1)))) @ key.transpose(-2, -1)
+    weights = masked_softmax(query @ key.transpose(-2, -1), visible, 1.0 / math.sqrt(query.size(-1)))
+    return drop_weights(weights, dropout, site, noise, tokens) @ value, weights
+
+
+def masked_softmax(
+    scores: Float[Tensor, "B H T S"], visible: Bool[Tensor, "#B #H #T S"], scale: float
+) -> Float[Tensor, "B H T S"]:
+    """softmax(scale * scores) over the visible keys, zero on the others; a query that sees nothing gets zeros."""
+    if visible.size(1) == 1 and kernels.usable("masked_softmax", scores):
+        return _FusedSoftmax.apply(scores, visible, scale)
     hidden = ~visible
     # Filling twice: the first keeps hidden keys out of the sum, the second gives zeros to a query that sees nothing,
     # whose softmax is undefined. A NaN of a diverged model stands on visible keys, and stays to be seen.
-    weights = scores.masked_fill(hidden, -math.inf).softmax(-1).masked_fill(hidden, 0.0)
-    return drop_weights(weights, dropout, site, noise, tokens) @ value, weights
+    return (scores * scale).masked_fill(hidden, -math.inf).softmax(-1).masked_fill(hidden, 0.0)
+
+
+class _FusedSoftmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, scores, visible, scale):
+        scores, visible = scores.contiguous(), visible.contiguous()
+        weights, keys = torch.empty_like(scores), scores.size(-1)
+        by_query = keys if visible.size(2) > 1 else 0
+        by_sentence = visible.size(2) * keys if visible.size(0) > 1 else 0
+        kernels.run("masked_softmax", scores, visible, weights, *scores.shape, by_sentence, by_query, scale)
+        ctx.save_for_backward(weights)
+        ctx.scale = scale
+        return weights
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (weights,) = ctx.saved_tensors
+        gradient, of_scores, keys = gradient.contiguous(), torch.empty_like(weights), weights.size(-1)
+        rows = weights.numel() // max(1, keys)
+        kernels.run("masked_softmax_back", gradient, weights, of_scores, rows, keys, ctx.scale)
+        return of_scores, None, None
 
 
 class Attention(nn.Module):
@@ -121,12 +151,12 @@ class Attention(nn.Module):
         noise: Noise | None = None,
     ) -> Float[Tensor, "N D"]:
         """Attends from packed queries to padded keys, and projects the mixed values (the W^O of the paper)."""
-        padded = packing.pad(query).transpose(1, 2)  # (N, H, K) -> (B, T, H, K) -> (B, H, T, K)
+        padded = packing.to_heads(query)  # (N, H, K) -> (B, H, T, K)
         tokens = packing.pad(noise.tokens) if noise is not None and self.dropout else None
         mixed, weights = attend(padded, key, value, visible, self.dropout, self.site, noise, tokens)
         if (seen := _seen.get()) is not None:
             seen[self.name] = weights
-        return self.output(packing.unpad(mixed.transpose(1, 2)).flatten(1))  # (B, H, T, K) -> (N, H * K)
+        return self.output(packing.from_heads(mixed).flatten(1))  # (B, H, T, K) -> (N, H * K)
 
 
 def joined_linear(x: Float[Tensor, "N D"], layers: list[nn.Linear]) -> Float[Tensor, "N F"]:

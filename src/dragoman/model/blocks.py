@@ -80,5 +80,5 @@ def attend_to_self(attention: Attention, layer: int, x: Float[Tensor, "N D"], gi
     if given.cache is not None and given.positions is not None:
         keys, values = given.cache.append(layer, given.packing, given.positions, key, value)
     else:
-        keys, values = (given.packing.pad(rows).transpose(1, 2) for rows in (key, value))  # (N, G, K) -> (B, G, T, K)
+        keys, values = (given.packing.to_heads(rows) for rows in (key, value))  # (N, G, K) -> (B, G, T, K)
     return attention.mix(query, given.packing, keys, values, given.visible, given.noise)

@@ -50,8 +50,8 @@ class Decoder(nn.Module):
         projections = [layer for attention in attentions for layer in (attention.key, attention.value)]
         heads, width = attentions[0].kv_heads, attentions[0].d_head
         rows = joined_linear(encoded, projections).unflatten(-1, (2 * len(attentions), heads, width))
-        padded = packing.pad(rows).permute(2, 0, 3, 1, 4)  # (N, 2L, G, K) -> (B, S, 2L, G, K) -> (2L, B, G, S, K)
-        return Memory(list(padded[0::2].unbind()), list(padded[1::2].unbind()), packing.visible)
+        padded = [packing.to_heads(part) for part in rows.unbind(1)]  # (N, 2L, G, K) -> 2L of (B, G, S, K)
+        return Memory(padded[0::2], padded[1::2], packing.visible)
 
 
 def causal(packing: Packing) -> Bool[Tensor, "1 1 T T"]:

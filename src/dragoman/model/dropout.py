@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.model import kernels
+
 _GOLDEN, _MIX_1, _MIX_2 = 0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35
 _FEATURE_STRIDE = 65_536  # keys per attention head, so that a weight's feature does not depend on the padded length
 
@@ -49,10 +51,22 @@ class StepNoise:
         return _fold(_fold(_fold(0, self.seed), self.step), self.passage)
 
 
-def drop(x: Float[Tensor, "N F"], rate: float, site: int, noise: Noise | None) -> Float[Tensor, "N F"]:
-    """Zeroes each element with probability `rate`, scales the others by 1 / (1 - rate); without noise, `x` itself."""
+def drop(
+    x: Float[Tensor, "N F"], rate: float, site: int, noise: Noise | None, onto: Float[Tensor, "N F"] | None = None
+) -> Float[Tensor, "N F"]:
+    """Zeroes each element with probability `rate`, scales the others by 1 / (1 - rate); without noise, `x` itself.
+
+    The result is added to `onto`, if that is given.
+    """
     if noise is None or rate == 0.0:
-        return x
+        return x if onto is None else onto + x
+    if kernels.usable("drop", x, x if onto is None else onto):
+        return _FusedDrop.apply(x, onto, rate, _fold(noise.key, site), noise.tokens)
+    dropped = _dropped(x, rate, site, noise)
+    return dropped if onto is None else onto + dropped
+
+
+def _dropped(x: Float[Tensor, "N F"], rate: float, site: int, noise: Noise) -> Float[Tensor, "N F"]:
     features = torch.arange(x.size(1), dtype=torch.int32, device=x.device)
     return _Drop.apply(x, _keep(_row_hash(noise.key, site, noise.tokens)[:, None], features, rate), rate)
 
@@ -69,6 +83,29 @@ def drop_weights(
     keys = torch.arange(weights.size(3), dtype=torch.int32, device=weights.device)
     row = _row_hash(noise.key, site, tokens.flatten()).unflatten(0, tokens.shape)  # (B, T)
     return _Drop.apply(weights, _keep(row[:, None, :, None], (heads[:, None] + keys)[None, :, None, :], rate), rate)
+
+
+class _FusedDrop(torch.autograd.Function):
+    """The mask is made again on the way back: that is cheaper than to keep it."""
+
+    @staticmethod
+    def forward(ctx, x, onto, rate, key, tokens):
+        ctx.save_for_backward(tokens)
+        ctx.rate, ctx.key = rate, key
+        return _run_drop(x, onto, rate, key, tokens)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (tokens,) = ctx.saved_tensors
+        of_onto = gradient if ctx.needs_input_grad[1] else None
+        return _run_drop(gradient, None, ctx.rate, ctx.key, tokens), of_onto, None, None, None
+
+
+def _run_drop(x: Tensor, onto: Tensor | None, rate: float, key: int, tokens: Tensor) -> Tensor:
+    x, onto, tokens = x.contiguous(), None if onto is None else onto.contiguous(), tokens.contiguous()
+    out = torch.empty_like(x)
+    kernels.run("drop", x, onto, out, tokens, *x.shape, key, _threshold(rate), 1.0 / (1.0 - rate))
+    return out
 
 
 class _Drop(torch.autograd.Function):
@@ -94,7 +131,12 @@ def _keep(row: Int[Tensor, "..."], feature: Int[Tensor, "..."], rate: float) -> 
     x *= _signed(_MIX_1)
     x ^= x >> 13
     x *= _signed(_MIX_2)
-    return x >= int(rate * 2**32) - 2**31
+    return x >= _threshold(rate)
+
+
+def _threshold(rate: float) -> int:
+    """Below it lies a share of `rate` of all 32-bit numbers."""
+    return int(rate * 2**32) - 2**31
 
 
 def _row_hash(key: int, site: int, tokens: Int[Tensor, "..."]) -> Int[Tensor, "..."]:

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dragoman.model import kernels
 from dragoman.model.dropout import Noise, drop
 
 NormKind = Literal["layer", "rms"]
@@ -37,7 +38,8 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(d_model))
 
     def forward(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
-        return _RMSNorm.apply(x, self.weight, self.epsilon)
+        fused = kernels.usable("rms_norm", x, self.weight)
+        return (_FusedRMSNorm if fused else _RMSNorm).apply(x, self.weight, self.epsilon)
 
 
 class _RMSNorm(torch.autograd.Function):
@@ -60,6 +62,24 @@ class _RMSNorm(torch.autograd.Function):
         of_unit = gradient * weight
         along = torch.linalg.vecdot(of_unit, unit).unsqueeze(-1) / unit.size(-1)
         return (of_unit - unit * along) * scale, (gradient * unit).sum(0), None
+
+
+class _FusedRMSNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, epsilon):
+        x, width = x.contiguous(), x.size(-1)
+        out, inverse = torch.empty_like(x), torch.empty(x.numel() // width, dtype=torch.float32)
+        kernels.run("rms_norm", x, weight, out, inverse, inverse.numel(), width, epsilon)
+        ctx.save_for_backward(x, weight, inverse)
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, weight, inverse = ctx.saved_tensors
+        gradient, of_x = gradient.contiguous(), torch.empty_like(x)
+        of_weight = torch.empty(weight.shape, dtype=torch.float32)
+        kernels.run("rms_norm_back", gradient, x, weight, inverse, of_x, of_weight, inverse.numel(), x.size(-1))
+        return of_x, of_weight.to(weight.dtype), None
 
 
 def make_norm(kind: NormKind, d_model: int, epsilon: float, bias: bool) -> LayerNorm | RMSNorm:
@@ -92,9 +112,32 @@ class FeedForward(nn.Module):
             hidden = self.inner(x)
             hidden = F.relu(hidden) if self.activation == "relu" else F.gelu(hidden)
         else:
-            gate = self.gate(x)
-            hidden = (F.silu(gate) if self.activation == "swiglu" else F.gelu(gate)) * self.inner(x)
+            gate, inner = self.gate(x), self.inner(x)
+            hidden = swiglu(gate, inner) if self.activation == "swiglu" else F.gelu(gate) * inner
         return self.outer(drop(hidden, self.dropout, self.site, noise))
+
+
+def swiglu(gate: Float[Tensor, "N F"], inner: Float[Tensor, "N F"]) -> Float[Tensor, "N F"]:
+    """SiLU(gate) * inner (Shazeer 2020)."""
+    return _FusedSwiGLU.apply(gate, inner) if kernels.usable("swiglu", gate, inner) else F.silu(gate) * inner
+
+
+class _FusedSwiGLU(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, gate, inner):
+        gate, inner = gate.contiguous(), inner.contiguous()
+        out, width = torch.empty_like(gate), gate.size(-1)
+        kernels.run("swiglu", gate, inner, out, gate.numel() // width, width)
+        ctx.save_for_backward(gate, inner)
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient):
+        gate, inner = ctx.saved_tensors
+        gradient, of_gate, of_inner = gradient.contiguous(), torch.empty_like(gate), torch.empty_like(inner)
+        width = gate.size(-1)
+        kernels.run("swiglu_back", gradient, gate, inner, of_gate, of_inner, gate.numel() // width, width)
+        return of_gate, of_inner
 
 
 class Residual(nn.Module):
@@ -114,5 +157,5 @@ class Residual(nn.Module):
         self, x: Float[Tensor, "N D"], sublayer: Callable[[Tensor], Tensor], noise: Noise | None = None
     ) -> Float[Tensor, "N D"]:
         if self.pre:
-            return x + drop(sublayer(self.norm(x)), self.dropout, self.site, noise)
-        return self.norm(x + drop(sublayer(x), self.dropout, self.site, noise))
+            return drop(sublayer(self.norm(x)), self.dropout, self.site, noise, onto=x)
+        return self.norm(drop(sublayer(x), self.dropout, self.site, noise, onto=x))

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
+from dragoman.model import kernels
 
 
 def sinusoids(position: Int[Tensor, "N"], d_model: int, base: float = 10_000.0) -> Float[Tensor, "N D"]:
@@ -62,8 +63,31 @@ def rotate(
 ) -> Float[Tensor, "N H K"]:
     """Each pair (a, b) of features becomes (a cos - b sin, b cos + a sin)."""
     cosine, sine = turns
+    if kernels.usable("rotate", x, cosine) and x.stride()[1:] == (x.size(2), 1):
+        return _FusedRotation.apply(x, cosine, sine)
     first, second = x.chunk(2, dim=-1)
     return x * cosine + torch.cat([-second, first], dim=-1) * sine
+
+
+class _FusedRotation(torch.autograd.Function):
+    """The way back is the same turn in the other direction."""
+
+    @staticmethod
+    def forward(ctx, x, cosine, sine):
+        ctx.save_for_backward(cosine, sine)
+        return _run_rotation(x, cosine, sine, 1.0)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        cosine, sine = ctx.saved_tensors
+        return _run_rotation(gradient.contiguous(), cosine, sine, -1.0), None, None
+
+
+def _run_rotation(x: Tensor, cosine: Tensor, sine: Tensor, sign: float) -> Tensor:
+    out = torch.empty(x.shape, dtype=x.dtype)
+    cosine, sine = cosine.contiguous(), sine.contiguous()
+    kernels.run("rotate", x, cosine, sine, out, *x.shape, x.stride(0), sign)
+    return out
 
 
 def _angles(position: Int[Tensor, "N"], width: int, base: float) -> Float[Tensor, "N half"]:

@@ -15,7 +15,7 @@ from dragoman.data.batch import Batch
 from dragoman.data.batching import Batches
 from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted
 from dragoman.files import memory_bytes, write_json
-from dragoman.model import EncoderDecoder, LanguageModel, build_model
+from dragoman.model import EncoderDecoder, LanguageModel, build_model, kernels
 from dragoman.progress import Advance, Progress
 from dragoman.recipe.card import model_card
 from dragoman.recipe.journal import Journal
@@ -73,7 +73,9 @@ class Session:
         self.folder, self.recipe, self.materials, self.device = folder, recipe, materials, device
         self.progress = progress
         self.identity = {**materials.identity, **decisive_settings(recipe)}
-        self.envelope = machine.envelope(threads=machine.threads(), precision=recipe.train.precision, device=device)
+        self.envelope = machine.envelope(
+            threads=machine.threads(), precision=recipe.train.precision, compiled=kernels.available(), device=device
+        )
         checkpoint = newest_checkpoint(folder / CHECKPOINTS)
         self.model, self.state = fresh_state(recipe, device, resumed=checkpoint is not None)
         if checkpoint is not None:

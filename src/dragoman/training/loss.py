@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.model import kernels
+
 _CHUNK_ELEMENTS = 1 << 22  # logits held at a time: 16 MiB in float32
 
 
@@ -43,16 +45,10 @@ class _ChunkedLoss(torch.autograd.Function):
         of_output = torch.zeros(output.shape, dtype=exact, device=output.device) if differentiate else None
         rows = max(1, _CHUNK_ELEMENTS // output.size(0))
         for first in range(0, hidden.size(0), rows):
-            part, label = hidden[first : first + rows], labels[first : first + rows, None]
-            logits = (part @ output.T).to(exact)
-            norm = logits.logsumexp(-1, keepdim=True)
-            picked, mean = logits.gather(1, label), logits.mean(-1, keepdim=True)
-            sums += torch.stack([(norm - (1 - smoothing) * picked - smoothing * mean).sum(), (norm - picked).sum()])
+            part, label = hidden[first : first + rows], labels[first : first + rows]
+            gradient, losses = smoothed_cross_entropy(part @ output.T, label, smoothing)
+            sums += losses
             if of_hidden is not None and of_output is not None:
-                # softmax - target distribution, in place of the logits
-                gradient = logits.sub_(norm).exp_().sub_(smoothing / output.size(0))
-                gradient.scatter_add_(1, label, gradient.new_full((1, 1), smoothing - 1).expand_as(label))
-                gradient = gradient.to(hidden.dtype)
                 torch.mm(gradient, output, out=of_hidden[first : first + rows])
                 of_output += gradient.T @ part
         if of_hidden is not None and of_output is not None:
@@ -65,3 +61,22 @@ class _ChunkedLoss(torch.autograd.Function):
     def backward(ctx, gradient, _of_plain):
         of_hidden, of_output = ctx.saved_tensors
         return of_hidden * gradient.to(of_hidden.dtype), of_output * gradient.to(of_output.dtype), None, None, None
+
+
+def smoothed_cross_entropy(
+    logits: Float[Tensor, "R V"], labels: Int[Tensor, "R"], smoothing: float
+) -> tuple[Float[Tensor, "R V"], Float[Tensor, "2"]]:
+    """The gradient with respect to the logits, softmax - target distribution, and the sums of the smoothed and the
+    plain loss. The logits are overwritten.
+    """
+    if kernels.usable("smoothed_loss", logits):
+        losses = torch.empty(logits.size(0), 2)
+        kernels.run("smoothed_loss", logits, labels.contiguous(), losses, *logits.shape, smoothing)
+        return logits, losses.sum(0)
+    exact, label = logits.to(torch.promote_types(logits.dtype, torch.float32)), labels[:, None]
+    norm = exact.logsumexp(-1, keepdim=True)
+    picked, mean = exact.gather(1, label), exact.mean(-1, keepdim=True)
+    losses = torch.stack([(norm - (1 - smoothing) * picked - smoothing * mean).sum(), (norm - picked).sum()])
+    gradient = exact.sub_(norm).exp_().sub_(smoothing / logits.size(1))
+    gradient.scatter_add_(1, label, gradient.new_full((1, 1), smoothing - 1).expand_as(label))
+    return gradient.to(logits.dtype), losses

@@ -1,0 +1,214 @@
+"""Every compiled kernel beside its plain twin: results, gradients, masks; and what happens without a compiler."""
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from dragoman import machine
+from dragoman.model import ModelConfig, build_model, kernels
+from dragoman.model.attention import masked_softmax
+from dragoman.model.dropout import Noise, StepNoise, drop
+from dragoman.model.layers import RMSNorm, swiglu
+from dragoman.model.packing import Packing
+from dragoman.model.positions import Rotary, rotate
+from dragoman.training.loss import label_smoothed_loss
+
+pytestmark = pytest.mark.skipif(not kernels.available(), reason="no C++ compiler that can build the kernels")
+DTYPES = (torch.float32, torch.bfloat16)
+LENGTHS = [7, 1, 4, 19]
+TOLERANCE = {torch.float32: {"atol": 2e-5, "rtol": 2e-5}, torch.bfloat16: {"atol": 4e-2, "rtol": 4e-2}}
+
+
+def random(*shape: int, dtype: torch.dtype, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def packing() -> Packing:
+    return Packing.of(LENGTHS)
+
+
+def noise() -> Noise:
+    return Noise(5, torch.arange(3, 3 + sum(LENGTHS)))
+
+
+def strided(x: Tensor) -> Tensor:
+    """Heads as they come out of a joined projection: a slice of wider rows."""
+    return x.split([3, 1], dim=1)[0]
+
+
+def rms_norm(x: Tensor, weight: Tensor) -> Tensor:
+    norm = RMSNorm(x.size(-1))
+    return torch.func.functional_call(norm, {"weight": weight}, (x,))
+
+
+def turned(x: Tensor) -> Tensor:
+    return rotate(strided(x), Rotary(8).turns(packing().position, x.dtype))
+
+
+def softmax_of(visible: Tensor) -> Callable[[Tensor], Tensor]:
+    return lambda scores: masked_softmax(scores, visible, 0.3)
+
+
+CAUSAL = torch.ones(19, 19, dtype=torch.bool).tril()[None, None]
+BY_SENTENCE = Packing.of(LENGTHS).visible[:, None, None]
+BLIND = (torch.arange(4 * 19 * 19) % 3 > 0).view(4, 1, 19, 19) & (torch.arange(19) != 5)[:, None]
+CASES: dict[str, tuple[str, Callable[..., Tensor], list[tuple[int, ...]]]] = {
+    "drop": ("drop", lambda x: drop(x, 0.3, 2, noise()), [(31, 40)]),
+    "drop onto": ("drop", lambda x, base: drop(x, 0.3, 2, noise(), onto=base), [(31, 40), (31, 40)]),
+    "rms_norm": ("rms_norm", rms_norm, [(31, 40), (40,)]),
+    "rms_norm of one row": ("rms_norm", rms_norm, [(1, 17), (17,)]),
+    "swiglu": ("swiglu", swiglu, [(31, 40), (31, 40)]),
+    "softmax, causal": ("masked_softmax", softmax_of(CAUSAL), [(4, 2, 19, 19)]),
+    "softmax, by sentence": ("masked_softmax", softmax_of(BY_SENTENCE), [(4, 2, 5, 19)]),
+    "softmax, queries that see nothing": ("masked_softmax", softmax_of(BLIND), [(4, 2, 19, 19)]),
+    "rotate": ("rotate", turned, [(31, 4, 8)]),
+    "to heads": ("to_heads", lambda x: packing().to_heads(strided(x)), [(31, 4, 8)]),
+    "from heads": ("to_heads", lambda x: packing().from_heads(x), [(4, 3, 19, 8)]),
+}
+
+
+def result_and_gradients(function: Callable[..., Tensor], inputs: list[Tensor]) -> list[Tensor]:
+    leaves = [x.detach().clone().requires_grad_() for x in inputs]
+    result = function(*leaves)
+    result.backward(random(*result.shape, dtype=result.dtype, seed=9))
+    return [result.detach(), *(leaf.grad for leaf in leaves if leaf.grad is not None)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", CASES)
+def test_a_kernel_equals_its_plain_twin_forward_and_back(case: str, dtype: torch.dtype) -> None:
+    name, function, shapes = CASES[case]
+    inputs = [random(*shape, dtype=dtype, seed=seed) for seed, shape in enumerate(shapes)]
+    assert kernels.usable(name, *inputs)
+    compiled = result_and_gradients(function, inputs)
+    with kernels.without(name):
+        assert not kernels.usable(name, *inputs)
+        plain = result_and_gradients(function, inputs)
+    assert len(compiled) == len(plain) == 1 + len(shapes)
+    for ours, theirs in zip(compiled, plain, strict=True):
+        assert ours.dtype == theirs.dtype == dtype
+        torch.testing.assert_close(ours, theirs, **TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_plain_twin_has_the_right_gradient(case: str) -> None:
+    _, function, shapes = CASES[case]
+    smaller = [random(*shape, dtype=torch.float64, seed=seed) for seed, shape in enumerate(shapes)]
+    assert torch.autograd.gradcheck(function, [x.requires_grad_() for x in smaller], fast_mode=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_loss_kernel_equals_its_plain_twin(dtype: torch.dtype) -> None:
+    output, labels = random(50, 16, dtype=dtype, seed=1), torch.arange(33) % 50
+
+    def losses() -> list[Tensor]:
+        hidden = random(33, 16, dtype=dtype).requires_grad_()
+        weight = output.clone().requires_grad_()
+        loss = label_smoothed_loss(hidden, weight, labels, 0.1)
+        loss.smoothed.backward()
+        assert hidden.grad is not None and weight.grad is not None
+        return [loss.smoothed.detach(), loss.plain, hidden.grad, weight.grad]
+
+    compiled = losses()
+    with kernels.without("smoothed_loss"):
+        plain = losses()
+    for ours, theirs in zip(compiled, plain, strict=True):
+        torch.testing.assert_close(ours, theirs, **TOLERANCE[dtype])
+
+
+def test_masks_are_the_same_bits_compiled_or_not() -> None:
+    many = Noise(2**31 + 11, torch.arange(5_000))
+    ones = torch.ones(5_000, 64)
+    compiled = drop(ones, 0.1, 7, many)
+    with kernels.without("drop"):
+        assert torch.equal(compiled, drop(ones, 0.1, 7, many))
+
+
+@pytest.mark.parametrize("special", [float("nan"), float("inf")])
+def test_a_broken_number_stays_to_be_seen(special: float) -> None:
+    scores = random(4, 2, 19, 19, dtype=torch.float32)
+    scores[1, 0, 8, 3] = special
+    assert masked_softmax(scores, CAUSAL, 1.0)[1, 0, 8].isnan().any()
+    scores[1, 0, 8] = 0.0
+    scores[1, 0, 2, 3] = special  # hidden from this query
+    assert masked_softmax(scores, CAUSAL, 1.0).isfinite().all()
+    x = random(3, 40, dtype=torch.float32)
+    x[1, 2] = special
+    assert not rms_norm(x, torch.ones(40)).isfinite().all()
+    assert not swiglu(x, torch.ones_like(x)).isfinite().all()
+
+
+@pytest.mark.parametrize("preset", ["paper", "modern"])
+def test_a_whole_model_has_the_same_gradient_with_and_without(preset: str) -> None:
+    sizes = {"source_vocabulary": 30, "target_vocabulary": 30, "attention_dropout": 0.1, "activation_dropout": 0.1}
+    model = build_model(ModelConfig.model_validate({"preset": preset, "size": "tiny", **sizes}))
+    ids, lengths = torch.arange(31) % 30, torch.tensor(LENGTHS)
+
+    def gradients() -> dict[str, Tensor]:
+        model.zero_grad()
+        hidden: Any = model(ids, lengths, ids, lengths, noise=StepNoise(1, 4))
+        label_smoothed_loss(hidden, model.output, ids, 0.1).smoothed.backward()
+        return {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None}
+
+    compiled = gradients()
+    with kernels.without(*kernels.KERNELS):
+        plain = gradients()
+    assert compiled.keys() == plain.keys()
+    for name in plain:
+        torch.testing.assert_close(compiled[name], plain[name], atol=1e-4, rtol=1e-4, msg=name)
+
+
+def test_what_no_kernel_takes_runs_plain() -> None:
+    x = random(3, 4, dtype=torch.float32)
+    assert not kernels.usable("swiglu", x.double(), x.double())
+    assert not kernels.usable("swiglu", x, x.bfloat16())
+    assert not kernels.usable("swiglu", x.to("meta"))
+
+
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """An empty cache, and kernels that have not been looked for yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    forget()
+    yield tmp_path / "dragoman"
+    forget()
+
+
+def forget() -> None:
+    kernels._library.cache_clear()
+    kernels._missing.cache_clear()
+
+
+def test_kernels_are_compiled_once_and_found_again(forgetful: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kernels.available()
+    assert [path.suffix for path in forgetful.iterdir()] == [".so"]
+    monkeypatch.setattr(kernels, "_compile", lambda *_: pytest.fail("compiled twice"))
+    forget()
+    assert kernels.available()
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_without_a_compiler_the_plain_twins_run_and_it_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(machine, "compiler_path", lambda: None)
+    with caplog.at_level(logging.WARNING):
+        assert not kernels.available()
+        assert not kernels.usable("swiglu", torch.ones(2, 2))
+    assert "no C++ compiler was found" in caplog.text
+    assert swiglu(torch.ones(2, 2), torch.ones(2, 2)).allclose(torch.tensor(0.7311), atol=1e-4)
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_a_compiler_that_fails_is_named_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(kernels, "FLAGS", ["--no-such-flag"])
+    with caplog.at_level(logging.WARNING):
+        assert not kernels.available()
+    assert "could not be compiled" in caplog.text and "no-such-flag" in caplog.text
