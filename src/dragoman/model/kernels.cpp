@@ -1,9 +1,9 @@
 // The elementwise arithmetic of a training step, each in one pass over memory.
 //
-// torch does each of these in several calls, every one of which reads and writes the whole tensor. Everything here has a
-// plain twin in PyTorch, named in kernels.py, that is the definition; what stands here is only faster. Sums are taken in
-// float32. Rows are shared out among threads; what is summed over rows is summed in a fixed order, so that the same
-// number of threads gives the same bits.
+// torch does each of these in several calls, every one of which reads and writes the whole tensor. Everything here has
+// a plain twin in PyTorch, in the file named above it, that is the definition; what stands here is only faster. Sums
+// are taken in float32. Rows are shared out among threads; what is summed over rows is summed in a fixed order, so that
+// any number of threads gives the same bits.
 
 #include <algorithm>
 #include <cstdint>
@@ -60,7 +60,8 @@ template <class Work> void sum_rows(int64_t rows, int64_t width, float *total, W
     std::vector<float> parts(BLOCKS * width, 0.0f);
 #pragma omp parallel for schedule(static) if (rows * width > WORTH_SHARING)
     for (int64_t block = 0; block < BLOCKS; ++block)
-        for (int64_t row = rows * block / BLOCKS; row < rows * (block + 1) / BLOCKS; ++row) work(row, &parts[block * width]);
+        for (int64_t row = rows * block / BLOCKS; row < rows * (block + 1) / BLOCKS; ++row)
+            work(row, &parts[block * width]);
     std::fill(total, total + width, 0.0f);
     for (int64_t block = 0; block < BLOCKS; ++block)
         for (int64_t i = 0; i < width; ++i) total[i] += parts[block * width + i];
@@ -76,10 +77,11 @@ inline uint32_t row_hash(uint32_t key, int64_t token) {
     return x * 0x9E3779B1u;
 }
 
-inline bool keeps(uint32_t row, uint32_t feature, int32_t threshold) {
+// 1 or 0, as a number: a condition around the load of x would keep the loop from being vectorised.
+inline float keeps(uint32_t row, uint32_t feature, int32_t threshold) {
     uint32_t x = (row ^ (feature * 0x9E3779B1u)) * 0x85EBCA6Bu;
     x ^= uint32_t(int32_t(x) >> 13);
-    return int32_t(x * 0xC2B2AE35u) >= threshold;
+    return int32_t(x * 0xC2B2AE35u) >= threshold ? 1.0f : 0.0f;
 }
 
 }  // namespace
@@ -97,11 +99,11 @@ void drop(const T *x, const T *base, T *out, const int64_t *tokens, int64_t rows
         if (under) {
 #pragma omp simd
             for (int64_t i = 0; i < width; ++i)
-                store(to[i], load(under[i]) + (keeps(hash, uint32_t(i), threshold) ? load(from[i]) * scale : 0.0f));
+                store(to[i], load(under[i]) + load(from[i]) * scale * keeps(hash, uint32_t(i), threshold));
         } else {
 #pragma omp simd
             for (int64_t i = 0; i < width; ++i)
-                store(to[i], keeps(hash, uint32_t(i), threshold) ? load(from[i]) * scale : 0.0f);
+                store(to[i], load(from[i]) * scale * keeps(hash, uint32_t(i), threshold));
         }
     });
 }
@@ -150,7 +152,8 @@ void swiglu(const T *gate, const T *inner, T *out, int64_t rows, int64_t width) 
     });
 }
 
-void swiglu_back(const T *gradient, const T *gate, const T *inner, T *of_gate, T *of_inner, int64_t rows, int64_t width) {
+void swiglu_back(const T *gradient, const T *gate, const T *inner, T *of_gate, T *of_inner, int64_t rows,
+                 int64_t width) {
     for_rows(rows, width, [=](int64_t row) {
 #pragma omp simd
         for (int64_t i = row * width; i < (row + 1) * width; ++i) {
@@ -172,13 +175,21 @@ void masked_softmax(const T *scores, const bool *visible, T *out, int64_t senten
         T *to = out + row * keys;
         float highest = -__builtin_inff(), sum = 0.0f;
 #pragma omp simd reduction(max : highest)
-        for (int64_t i = 0; i < keys; ++i) highest = std::max(highest, seen[i] ? load(from[i]) * scale : -__builtin_inff());
+        for (int64_t i = 0; i < keys; ++i) {
+            float score = load(from[i]) * scale;
+            highest = std::max(highest, seen[i] ? score : -__builtin_inff());
+        }
 #pragma omp simd reduction(+ : sum)
-        for (int64_t i = 0; i < keys; ++i) sum += seen[i] ? exponential(load(from[i]) * scale - highest) : 0.0f;
+        for (int64_t i = 0; i < keys; ++i) {
+            float share = exponential(load(from[i]) * scale - highest);
+            sum += seen[i] ? share : 0.0f;
+        }
         float share = 1.0f / sum;
 #pragma omp simd
-        for (int64_t i = 0; i < keys; ++i)
-            store(to[i], seen[i] ? exponential(load(from[i]) * scale - highest) * share : 0.0f);
+        for (int64_t i = 0; i < keys; ++i) {
+            float weight = exponential(load(from[i]) * scale - highest) * share;
+            store(to[i], seen[i] ? weight : 0.0f);
+        }
     });
 }
 
