@@ -21,7 +21,10 @@ from dragoman.training.loss import label_smoothed_loss
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no C++ compiler that can build the kernels")
 DTYPES = (torch.float32, torch.bfloat16)
 LENGTHS = [7, 1, 4, 19]
-TOLERANCE = {torch.float32: {"atol": 2e-5, "rtol": 2e-5}, torch.bfloat16: {"atol": 4e-2, "rtol": 4e-2}}
+TOLERANCE: dict[torch.dtype, Any] = {
+    torch.float32: {"atol": 2e-5, "rtol": 2e-5},
+    torch.bfloat16: {"atol": 4e-2, "rtol": 4e-2},
+}
 
 
 def random(*shape: int, dtype: torch.dtype, seed: int = 0) -> Tensor:

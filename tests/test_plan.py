@@ -55,7 +55,7 @@ def test_the_rate_falls_with_the_width_and_for_fine_tuning() -> None:
     assert rates == [2e-3, 1e-3]
     tuned = plan(model={"d_model": 256}, start={"model": "runs/books"})
     choose_steps(tuned, 1_000, "as asked for")
-    assert tuned.tables["train"]["learning_rate"] == 2e-4
+    assert tuned.tables["train"]["learning_rate"] == 5e-4
 
 
 def test_the_papers_schedule_has_the_papers_peak() -> None:

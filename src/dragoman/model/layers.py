@@ -38,30 +38,9 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(d_model))
 
     def forward(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
-        fused = kernels.usable("rms_norm", x, self.weight)
-        return (_FusedRMSNorm if fused else _RMSNorm).apply(x, self.weight, self.epsilon)
-
-
-class _RMSNorm(torch.autograd.Function):
-    """Equal to `F.rms_norm`, whose pieces on a CPU take twice as long (benchmarks/norms.py); sums are in float32 at
-    least.
-    """
-
-    @staticmethod
-    def forward(ctx, x, weight, epsilon):
-        exact = torch.promote_types(x.dtype, torch.float32)
-        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=exact)
-        scale = (length.square() / x.size(-1) + epsilon).rsqrt().to(x.dtype)
-        unit = x * scale
-        ctx.save_for_backward(unit, scale, weight)
-        return unit * weight
-
-    @staticmethod
-    def backward(ctx, gradient):
-        unit, scale, weight = ctx.saved_tensors
-        of_unit = gradient * weight
-        along = torch.linalg.vecdot(of_unit, unit).unsqueeze(-1) / unit.size(-1)
-        return (of_unit - unit * along) * scale, (gradient * unit).sum(0), None
+        if kernels.usable("rms_norm", x, self.weight):
+            return _FusedRMSNorm.apply(x, self.weight, self.epsilon)
+        return F.rms_norm(x, self.weight.shape, self.weight, self.epsilon)
 
 
 class _FusedRMSNorm(torch.autograd.Function):

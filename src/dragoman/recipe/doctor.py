@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import dragoman
 from dragoman import machine
+from dragoman.model import kernels
 
 TESTED_TORCH = "2.13.0"
 EXTRAS = {
@@ -40,13 +41,15 @@ def _software() -> list[Fact]:
     judged = "the tested version" if tested else f"tested with {TESTED_TORCH}; others are expected to work"
     libraries = ("numpy", "tokenizers", "safetensors", "sacrebleu")
     compiler = machine.compiler()
-    compiles = "models can be compiled" if compiler else "to compile models, install g++"
+    compiled = (
+        "kernels are compiled" if kernels.available() else "kernels run uncompiled, slower; on Linux, install g++"
+    )
     return [
         Fact("dragoman", dragoman.__version__, f"from {Path(dragoman.__file__).parent}"),
         Fact("python", str(machine.machine()["python"]), "3.11 or newer is needed"),
         Fact("torch", torch, judged),
         *(Fact(name, versions.get(name, "missing"), "") for name in libraries),
-        Fact("compiler", compiler or "none", compiles),
+        Fact("compiler", compiler or "none", compiled),
     ]
 
 

@@ -22,7 +22,7 @@ from dragoman.training.schedule import noam_peak
 DEFAULT_MINUTES = 30.0
 VALIDATIONS = 10
 FINE_TUNE_EPOCHS = 6.0
-FINE_TUNE_RATE = 0.1
+FINE_TUNE_RATE = 0.25
 """Of the rate that training from nothing takes: a finished model is to be moved, not shaken."""
 BEST_RATE = 2e-3, 256  # measured best at this width; wider models take less, in proportion to the root
 WARMUP_SHARE, LONGEST_WARMUP = 0.1, 4_000
