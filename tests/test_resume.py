@@ -137,7 +137,7 @@ def signalled(folder: Path, signals: list[signal.Signals]) -> None:
         calls += 1
         if calls == 2:
             for number in signals:
-                os.kill(os.getpid(), number)
+                signal.raise_signal(number)  # os.kill may hand both at once to another thread
 
     setattr(Session, "_log", and_signal)  # noqa: B010 (the type is another)
     command(*train_command(folder))
