@@ -129,6 +129,7 @@ def signalled(folder: Path, signals: list[signal.Signals]) -> None:
     """The command, which two steps later is sent these signals."""
     from dragoman.recipe.session import Session
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with it ignored
     log, calls = Session._log, 0
 
     def and_signal(*given: Any) -> None:
