@@ -163,9 +163,7 @@ def torch_transformer(batches: list[Batch], shape: Shape, precision: Precision, 
             loss = F.cross_entropy(logits, given.labels.flatten(), ignore_index=PADDING, label_smoothing=SMOOTHING)
         loss.backward()
         masters.collect_gradients()
-        masters.clip(CLIP)
-        masters.step(RATE)
-        masters.forget_gradients()
+        masters.step(RATE, CLIP)
 
     return Contender(model, step)
 

@@ -13,9 +13,10 @@ from dragoman import machine
 from dragoman.model import ModelConfig, build_model, kernels
 from dragoman.model.attention import masked_softmax
 from dragoman.model.dropout import Noise, StepNoise, drop
+from dragoman.model.heads import from_heads, to_heads
 from dragoman.model.layers import RMSNorm, swiglu
 from dragoman.model.packing import Packing
-from dragoman.model.positions import Rotary, rotate
+from dragoman.model.positions import Rotary
 from dragoman.training.loss import label_smoothed_loss
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no C++ compiler that can build the kernels")
@@ -39,18 +40,20 @@ def noise() -> Noise:
     return Noise(5, torch.arange(3, 3 + sum(LENGTHS)))
 
 
-def strided(x: Tensor) -> Tensor:
-    """Heads as they come out of a joined projection: a slice of wider rows."""
-    return x.split([3, 1], dim=1)[0]
+def heads_of(x: Tensor) -> Tensor:
+    """Two query heads, a key and a value head, as they come out of a joined projection; laid side by side again."""
+    turns = Rotary(8).turns(packing().position, x.dtype)
+    return torch.cat(to_heads(x, [2, 1, 1], packing(), turns), dim=1)
+
+
+def memory_heads(x: Tensor) -> Tensor:
+    """Unturned, and a slice of wider rows."""
+    return torch.cat(to_heads(x.split([3, 1], dim=1)[0], [1, 2], packing()), dim=1)
 
 
 def rms_norm(x: Tensor, weight: Tensor) -> Tensor:
     norm = RMSNorm(x.size(-1))
     return torch.func.functional_call(norm, {"weight": weight}, (x,))
-
-
-def turned(x: Tensor) -> Tensor:
-    return rotate(strided(x), Rotary(8).turns(packing().position, x.dtype))
 
 
 def softmax_of(visible: Tensor) -> Callable[[Tensor], Tensor]:
@@ -69,9 +72,9 @@ CASES: dict[str, tuple[str, Callable[..., Tensor], list[tuple[int, ...]]]] = {
     "softmax, causal": ("masked_softmax", softmax_of(CAUSAL), [(4, 2, 19, 19)]),
     "softmax, by sentence": ("masked_softmax", softmax_of(BY_SENTENCE), [(4, 2, 5, 19)]),
     "softmax, queries that see nothing": ("masked_softmax", softmax_of(BLIND), [(4, 2, 19, 19)]),
-    "rotate": ("rotate", turned, [(31, 4, 8)]),
-    "to heads": ("to_heads", lambda x: packing().to_heads(strided(x)), [(31, 4, 8)]),
-    "from heads": ("to_heads", lambda x: packing().from_heads(x), [(4, 3, 19, 8)]),
+    "to heads, turned": ("to_heads", heads_of, [(31, 4, 8)]),
+    "to heads": ("to_heads", memory_heads, [(31, 4, 8)]),
+    "from heads": ("to_heads", lambda x: from_heads(x, packing()), [(4, 3, 19, 8)]),
 }
 
 
@@ -122,6 +125,23 @@ def test_the_loss_kernel_equals_its_plain_twin(dtype: torch.dtype) -> None:
         plain = losses()
     for ours, theirs in zip(compiled, plain, strict=True):
         torch.testing.assert_close(ours, theirs, **TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("label", [-1, 50])
+def test_a_label_outside_the_vocabulary_is_refused(label: int) -> None:
+    hidden, output = random(3, 16, dtype=torch.float32), random(50, 16, dtype=torch.float32)
+    with pytest.raises(IndexError, match="from 0 to 49"):
+        label_smoothed_loss(hidden, output, torch.tensor([1, label, 2]))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_second_derivative_is_refused_and_not_wrong(case: str) -> None:
+    _, function, shapes = CASES[case]
+    inputs = [random(*shape, dtype=torch.float32, seed=seed).requires_grad_() for seed, shape in enumerate(shapes)]
+    result = function(*inputs)
+    (gradient, *_) = torch.autograd.grad(result.square().sum(), inputs, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
 
 
 def test_masks_are_the_same_bits_compiled_or_not() -> None:
@@ -193,6 +213,32 @@ def test_kernels_are_compiled_once_and_found_again(forgetful: Path, monkeypatch:
     monkeypatch.setattr(kernels, "_compile", lambda *_: pytest.fail("compiled twice"))
     forget()
     assert kernels.available()
+
+
+def test_a_damaged_kernel_file_is_compiled_again(
+    forgetful: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert kernels.available()
+    (made,) = forgetful.iterdir()
+    damaged = tmp_path / "other" / "dragoman" / made.name
+    damaged.parent.mkdir(parents=True)
+    damaged.write_bytes(b"not a library")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+    forget()
+    assert kernels.available()
+    assert damaged.stat().st_size == made.stat().st_size
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_without_a_home_kernels_live_as_long_as_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    assert kernels.available()
+    assert list(Path(kernels._own_folder().name).iterdir())
 
 
 @pytest.mark.usefixtures("forgetful")

@@ -36,7 +36,6 @@ def one_step(model: Names, masters: Masters, seed: int, rate: float = 0.05) -> N
     model.loss(x).backward()
     masters.collect_gradients()
     masters.step(rate)
-    masters.forget_gradients()
 
 
 @pytest.mark.parametrize("kind", ["adamw", "adam"])
@@ -66,6 +65,7 @@ def test_the_steps_are_the_published_algorithm() -> None:
     for step in range(1, 5):
         model.weight.grad = torch.randn(3, 2)
         weight, first, second = reference.adamw_step(weight, model.weight.grad, first, second, step, 0.02, 0.1)
+        masters.collect_gradients()
         masters.step(0.02)
         torch.testing.assert_close(model.weight.detach(), weight)
 
@@ -76,6 +76,7 @@ def test_matrices_decay_and_vectors_do_not() -> None:
     masters = masters_of(model, decay=0.5)
     for weight in model.parameters():
         weight.grad = torch.zeros_like(weight)
+    masters.collect_gradients()
     masters.step(0.1)
     for (name, weight), old in zip(model.named_parameters(), before.parameters(), strict=True):
         torch.testing.assert_close(weight.detach(), old.detach() * (0.95 if weight.dim() > 1 else 1.0), msg=name)
@@ -104,7 +105,6 @@ def test_steps_too_small_for_bf16_add_up_in_the_masters() -> None:
         model.weight.grad = torch.ones_like(model.weight)
         masters.collect_gradients()
         masters.step(1e-4)
-        masters.forget_gradients()
     assert masters.weights["weight"].item() == pytest.approx(0.99, abs=1e-4)
     assert model.weight.item() == pytest.approx(0.99, abs=0.004)
 
@@ -116,8 +116,7 @@ def test_gradients_of_micro_batches_add_up_in_float32() -> None:
         model.weight.grad = torch.full_like(model.weight, gradient)
         masters.collect_gradients()
     assert model.weight.grad is None
-    grad = masters.weights["weight"].grad
-    assert grad is not None and grad.item() == 257
+    assert masters.gradients["weight"].item() == 257
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
@@ -149,17 +148,48 @@ def test_each_moment_is_named_for_its_weight() -> None:
     assert sorted(masters.state()) == sorted(f"{kind}.{name}" for kind in kinds for name, _ in model.named_parameters())
 
 
-def test_clipping_shortens_all_gradients_together_and_tells_the_length_before() -> None:
+@pytest.mark.parametrize("longest", [0.5, 1e9])
+def test_clipping_shortens_all_gradients_together_and_tells_the_length_before(longest: float) -> None:
+    ours, theirs = Names(), Names()
+    theirs.load_state_dict(ours.state_dict())
+    masters, plain = masters_of(ours), masters_of(theirs)
+    x = torch.randn(4, 2)
+    for model in (ours, theirs):
+        model.loss(x).backward()
+    length = torch.cat([weight.grad.flatten() for weight in theirs.parameters() if weight.grad is not None]).norm()
+    for weight in theirs.parameters():
+        assert weight.grad is not None
+        weight.grad *= min(1.0, longest / length.item())
+    masters.collect_gradients()
+    plain.collect_gradients()
+    torch.testing.assert_close(masters.step(0.05, longest), length)
+    plain.step(0.05)
+    torch.testing.assert_close(masters.row, plain.row)
+    torch.testing.assert_close(masters.state(), plain.state())
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_a_gradient_that_is_not_finite_moves_nothing(precision: Precision) -> None:
+    model = Names()
+    masters = masters_of(model, precision)
+    one_step(model, masters, 0)
+    before, state = masters.row.clone(), {name: value.clone() for name, value in masters.state().items()}
+    model.bias.grad = torch.full_like(model.bias, torch.nan)
+    masters.collect_gradients()
+    assert masters.step(0.05, 1.0).isnan()
+    assert torch.equal(masters.row, before)
+    torch.testing.assert_close(masters.state(), state, rtol=0, atol=0)
+    one_step(model, masters, 1)  # and what was not finite is forgotten, also by weights that get no gradient next time
+    assert masters.row.isfinite().all() and not torch.equal(masters.row, before)
+
+
+def test_a_weight_without_a_gradient_has_none_left_from_the_step_before() -> None:
     model = Names()
     masters = masters_of(model)
-    model.loss(torch.randn(4, 2)).backward()
-    before = {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None}
-    length = torch.cat([gradient.flatten() for gradient in before.values()]).norm()
-    torch.testing.assert_close(masters.clip(1e9), length)
-    assert all(torch.equal(model.get_parameter(name).grad, gradient) for name, gradient in before.items())  # pyright: ignore[reportArgumentType]
-    torch.testing.assert_close(masters.clip(0.5), length)
-    for name, gradient in before.items():
-        torch.testing.assert_close(model.get_parameter(name).grad, gradient * 0.5 / length)
+    one_step(model, masters, 0)
+    model.bias.grad = torch.ones_like(model.bias)
+    masters.collect_gradients()
+    assert masters.gradient.sum() == model.bias.numel()
 
 
 def test_frozen_weights_stay_and_leave_no_moments() -> None:

@@ -15,12 +15,13 @@ from contextvars import ContextVar
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from dragoman.errors import ConfigError
 from dragoman.model import kernels
 from dragoman.model.dropout import Noise, drop_weights
+from dragoman.model.heads import from_heads
 from dragoman.model.packing import Packing
-from dragoman.model.positions import rotate
 
 _seen: ContextVar[dict[str, Tensor] | None] = ContextVar("attention weights", default=None)
 
@@ -88,6 +89,7 @@ class _FusedSoftmax(torch.autograd.Function):
         return weights
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, gradient):
         (weights,) = ctx.saved_tensors
         gradient, of_scores, keys = gradient.contiguous(), torch.empty_like(weights), weights.size(-1)
@@ -128,35 +130,30 @@ class Attention(nn.Module):
     def queries(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N H K"]:
         return self.query(x).unflatten(-1, (self.heads, self.d_head))
 
-    def self_projections(
-        self, x: Float[Tensor, "N D"], turns: tuple[Tensor, Tensor] | None
-    ) -> tuple[Float[Tensor, "N H K"], Float[Tensor, "N G K"], Float[Tensor, "N G K"]]:
-        """Queries, keys and values of the same rows in one matrix product; queries and keys turned by position."""
-        widths = [self.heads, self.kv_heads, self.kv_heads]
-        rows = joined_linear(x, [self.query, self.key, self.value]).unflatten(-1, (sum(widths), self.d_head))
-        if turns is None:
-            query, key, value = rows.split(widths, dim=1)
-            return query, key, value
-        turned, value = rows.split([self.heads + self.kv_heads, self.kv_heads], dim=1)
-        query, key = rotate(turned, turns).split([self.heads, self.kv_heads], dim=1)
-        return query, key, value
+    @property
+    def parts(self) -> list[int]:
+        """Heads of queries, keys and values."""
+        return [self.heads, self.kv_heads, self.kv_heads]
+
+    def self_projections(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N P K"]:
+        """Queries, keys and values of the same rows side by side (see `parts`), in one matrix product."""
+        return joined_linear(x, [self.query, self.key, self.value]).unflatten(-1, (sum(self.parts), self.d_head))
 
     def mix(
         self,
-        query: Float[Tensor, "N H K"],
+        query: Float[Tensor, "B H T K"],
         packing: Packing,
         key: Float[Tensor, "B G S K"],
         value: Float[Tensor, "B G S K"],
         visible: Bool[Tensor, "#B #H #T S"],
         noise: Noise | None = None,
     ) -> Float[Tensor, "N D"]:
-        """Attends from packed queries to padded keys, and projects the mixed values (the W^O of the paper)."""
-        padded = packing.to_heads(query)  # (N, H, K) -> (B, H, T, K)
+        """Attends, and projects the mixed values as rows again (the W^O of the paper)."""
         tokens = packing.pad(noise.tokens) if noise is not None and self.dropout else None
-        mixed, weights = attend(padded, key, value, visible, self.dropout, self.site, noise, tokens)
+        mixed, weights = attend(query, key, value, visible, self.dropout, self.site, noise, tokens)
         if (seen := _seen.get()) is not None:
             seen[self.name] = weights
-        return self.output(packing.from_heads(mixed).flatten(1))  # (B, H, T, K) -> (N, H * K)
+        return self.output(from_heads(mixed, packing).flatten(1))  # (B, H, T, K) -> (N, H * K)
 
 
 def joined_linear(x: Float[Tensor, "N D"], layers: list[nn.Linear]) -> Float[Tensor, "N F"]:

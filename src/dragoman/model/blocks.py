@@ -12,8 +12,10 @@ from torch import Tensor, nn
 from dragoman.model.attention import Attention
 from dragoman.model.cache import Cache, Memory
 from dragoman.model.dropout import Noise
+from dragoman.model.heads import cut, to_heads
 from dragoman.model.layers import FeedForward, Residual
 from dragoman.model.packing import Packing
+from dragoman.model.positions import Turns
 
 
 class Pass(NamedTuple):
@@ -22,7 +24,7 @@ class Pass(NamedTuple):
     packing: Packing
     visible: Bool[Tensor, "#B 1 #T S"]
     """Where self-attention may look: padding, and in a causal stack the future, are hidden."""
-    turns: tuple[Tensor, Tensor] | None
+    turns: Turns | None
     """Cosines and sines of the rows' positions, if positions are rotary."""
     noise: Noise | None = None
     cache: Cache | None = None
@@ -71,14 +73,17 @@ class CrossBlock(nn.Module):
     def _attend_to_memory(self, x: Float[Tensor, "N D"], given: Pass, memory: Memory) -> Float[Tensor, "N D"]:
         attention, visible = self.cross_attention, memory.visible[:, None, None]  # (B, S) -> (B, 1, 1, S)
         key, value = memory.keys[self.index], memory.values[self.index]
-        return attention.mix(attention.queries(x), given.packing, key, value, visible, given.noise)
+        (query,) = to_heads(attention.queries(x), [attention.heads], given.packing)
+        return attention.mix(query, given.packing, key, value, visible, given.noise)
 
 
 def attend_to_self(attention: Attention, layer: int, x: Float[Tensor, "N D"], given: Pass) -> Float[Tensor, "N D"]:
     """Self-attention of packed rows; with a cache, also to what the rows wrote before."""
-    query, key, value = attention.self_projections(x, given.turns)
+    rows = attention.self_projections(x)
     if given.cache is not None and given.positions is not None:
+        query, key, value = cut(rows, attention.parts, given.turns)
         keys, values = given.cache.append(layer, given.packing, given.positions, key, value)
+        (query,) = to_heads(query, [attention.heads], given.packing)
     else:
-        keys, values = (given.packing.to_heads(rows) for rows in (key, value))  # (N, G, K) -> (B, G, T, K)
+        query, keys, values = to_heads(rows, attention.parts, given.packing, given.turns)
     return attention.mix(query, given.packing, keys, values, given.visible, given.noise)

@@ -10,6 +10,7 @@ from dragoman.model.attention import joined_linear
 from dragoman.model.blocks import CrossBlock, Pass, SelfBlock
 from dragoman.model.cache import Cache, Memory
 from dragoman.model.dropout import Noise
+from dragoman.model.heads import to_heads
 from dragoman.model.layers import LayerNorm, RMSNorm
 from dragoman.model.packing import Packing
 from dragoman.model.positions import Rotary
@@ -49,9 +50,9 @@ class Decoder(nn.Module):
         attentions = [block.cross_attention for block in self.blocks if isinstance(block, CrossBlock)]
         projections = [layer for attention in attentions for layer in (attention.key, attention.value)]
         heads, width = attentions[0].kv_heads, attentions[0].d_head
-        rows = joined_linear(encoded, projections).unflatten(-1, (2 * len(attentions), heads, width))
-        padded = [packing.to_heads(part) for part in rows.unbind(1)]  # (N, 2L, G, K) -> 2L of (B, G, S, K)
-        return Memory(padded[0::2], padded[1::2], packing.visible)
+        rows = joined_linear(encoded, projections).unflatten(-1, (len(projections) * heads, width))
+        padded = to_heads(rows, [heads] * len(projections), packing)  # (N, 2LG, K) -> 2L of (B, G, S, K)
+        return Memory(list(padded[0::2]), list(padded[1::2]), packing.visible)
 
 
 def causal(packing: Packing) -> Bool[Tensor, "1 1 T T"]:

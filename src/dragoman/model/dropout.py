@@ -2,7 +2,7 @@
 
 The mask of an element is a hash of (seed, step, pass) and of (site, index of the token in the whole step, feature).
 So it is the same however a step is cut into batches, padded, or spread over processes, and a resumed run needs no saved
-random state. Compiled, it is also some twenty times cheaper than drawing random numbers.
+random state. Compiled, it is also many times cheaper than drawing random numbers (benchmarks/dropout.py).
 """
 
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from dragoman.model import kernels
 
@@ -95,6 +96,7 @@ class _FusedDrop(torch.autograd.Function):
         return _run_drop(x, onto, rate, key, tokens)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, gradient):
         (tokens,) = ctx.saved_tensors
         of_onto = gradient if ctx.needs_input_grad[1] else None
@@ -118,6 +120,7 @@ class _Drop(torch.autograd.Function):
         return keep.view(torch.uint8).to(x.dtype).mul_(ctx.scale).mul_(x)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, gradient):
         (keep,) = ctx.saved_tensors
         return keep.view(torch.uint8).to(gradient.dtype).mul_(ctx.scale).mul_(gradient), None, None

@@ -46,10 +46,18 @@ inline float exponential(float x) {
 
 inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
 
+// Room for one row of float32, of each thread its own.
+inline float *scratch(int64_t width) {
+    thread_local std::vector<float> room;
+    if (int64_t(room.size()) < width) room.resize(width);
+    return room.data();
+}
+
 constexpr int64_t WORTH_SHARING = 1 << 14;  // elements; fewer are done before a second thread wakes up
 
+// `work` is each thread's own: shared, its pointers would be read again for every element, and loops take thrice as long.
 template <class Work> void for_rows(int64_t rows, int64_t width, Work work) {
-#pragma omp parallel for schedule(static) if (rows * width > WORTH_SHARING)
+#pragma omp parallel for schedule(static) firstprivate(work) if (rows * width > WORTH_SHARING)
     for (int64_t row = 0; row < rows; ++row) work(row);
 }
 
@@ -58,7 +66,7 @@ constexpr int64_t BLOCKS = 32;
 
 template <class Work> void sum_rows(int64_t rows, int64_t width, float *total, Work work) {
     std::vector<float> parts(BLOCKS * width, 0.0f);
-#pragma omp parallel for schedule(static) if (rows * width > WORTH_SHARING)
+#pragma omp parallel for schedule(static) firstprivate(work) if (rows * width > WORTH_SHARING)
     for (int64_t block = 0; block < BLOCKS; ++block)
         for (int64_t row = rows * block / BLOCKS; row < rows * (block + 1) / BLOCKS; ++row)
             work(row, &parts[block * width]);
@@ -82,6 +90,16 @@ inline float keeps(uint32_t row, uint32_t feature, int32_t threshold) {
     uint32_t x = (row ^ (feature * 0x9E3779B1u)) * 0x85EBCA6Bu;
     x ^= uint32_t(int32_t(x) >> 13);
     return int32_t(x * 0xC2B2AE35u) >= threshold ? 1.0f : 0.0f;
+}
+
+// positions.py: rotate
+inline void turn(const T *x, T *to, const T *cosine, const T *sine, int64_t half, float sign) {
+#pragma omp simd
+    for (int64_t i = 0; i < half; ++i) {
+        float a = load(x[i]), b = load(x[i + half]), along = load(cosine[i]), across = sign * load(sine[i]);
+        store(to[i], a * along - b * across);
+        store(to[i + half], b * along + a * across);
+    }
 }
 
 }  // namespace
@@ -132,11 +150,10 @@ void rms_norm_back(const T *gradient, const T *x, const T *weight, const float *
         for (int64_t i = 0; i < width; ++i) along += load(given[i]) * load(weight[i]) * load(from[i]);
         along *= scale * scale / float(width);
 #pragma omp simd
-        for (int64_t i = 0; i < width; ++i) {
-            float one = load(given[i]), value = load(from[i]);
-            store(of_x[row * width + i], scale * (one * load(weight[i]) - value * along));
-            sums[i] += one * value * scale;
-        }
+        for (int64_t i = 0; i < width; ++i)
+            store(of_x[row * width + i], scale * (load(given[i]) * load(weight[i]) - load(from[i]) * along));
+#pragma omp simd
+        for (int64_t i = 0; i < width; ++i) sums[i] += load(given[i]) * load(from[i]) * scale;
     });
 }
 
@@ -169,26 +186,29 @@ void swiglu_back(const T *gradient, const T *gate, const T *inner, T *of_gate, T
 
 void masked_softmax(const T *scores, const bool *visible, T *out, int64_t sentences, int64_t heads, int64_t queries,
                     int64_t keys, int64_t sentence_stride, int64_t query_stride, float scale) {
+    int64_t whole = (keys + 15) / 16 * 16;  // exponentials in full vectors only: rows are short, and their rests dear
     for_rows(sentences * heads * queries, keys, [=](int64_t row) {
         const T *from = scores + row * keys;
         const bool *seen = visible + row / (heads * queries) * sentence_stride + row % queries * query_stride;
-        T *to = out + row * keys;
-        float highest = -__builtin_inff(), sum = 0.0f;
+        float *shares = scratch(whole), highest = -__builtin_inff(), sum = 0.0f;
+        std::fill(shares + keys, shares + whole, -__builtin_inff());
 #pragma omp simd reduction(max : highest)
         for (int64_t i = 0; i < keys; ++i) {
             float score = load(from[i]) * scale;
-            highest = std::max(highest, seen[i] ? score : -__builtin_inff());
+            shares[i] = seen[i] ? score : -__builtin_inff();
+            highest = std::max(highest, shares[i]);
         }
+        highest = std::max(highest, -1e30f);  // a query that sees nothing gets zeros
 #pragma omp simd reduction(+ : sum)
-        for (int64_t i = 0; i < keys; ++i) {
-            float share = exponential(load(from[i]) * scale - highest);
-            sum += seen[i] ? share : 0.0f;
+        for (int64_t i = 0; i < whole; ++i) {
+            shares[i] = exponential(shares[i] - highest);
+            sum += shares[i];
         }
-        float share = 1.0f / sum;
+        float each = sum == 0.0f ? 0.0f : 1.0f / sum;
 #pragma omp simd
         for (int64_t i = 0; i < keys; ++i) {
-            float weight = exponential(load(from[i]) * scale - highest) * share;
-            store(to[i], seen[i] ? weight : 0.0f);
+            float weight = shares[i] * each;
+            store(out[row * keys + i], seen[i] ? weight : 0.0f);  // a NaN stands on visible keys
         }
     });
 }
@@ -204,32 +224,12 @@ void masked_softmax_back(const T *gradient, const T *weights, T *out, int64_t ro
     });
 }
 
-// positions.py: rotate. `sign` is -1 on the way back: a rotation's gradient is turned the other way.
-
-void rotate(const T *x, const T *cosine, const T *sine, T *out, int64_t rows, int64_t heads, int64_t width,
-            int64_t row_stride, float sign) {
-    for_rows(rows, heads * width, [=](int64_t row) {
-        const T *c = cosine + row * width, *s = sine + row * width;
-        int64_t half = width / 2;
-        for (int64_t head = 0; head < heads; ++head) {
-            const T *from = x + row * row_stride + head * width;
-            T *to = out + (row * heads + head) * width;
-#pragma omp simd
-            for (int64_t i = 0; i < half; ++i) {
-                float a = load(from[i]), b = load(from[i + half]), turn = sign * load(s[i]);
-                store(to[i], a * load(c[i]) - b * turn);
-                store(to[i + half], b * load(c[i]) + a * turn);
-            }
-        }
-    });
-}
-
 // loss.py: logits become the gradient of the smoothed loss; both losses of each row are left in `losses` (rows, 2).
 
 void smoothed_loss(T *logits, const int64_t *labels, float *losses, int64_t rows, int64_t width, float smoothing) {
     for_rows(rows, width, [=](int64_t row) {
         T *row_of = logits + row * width;
-        float highest = -__builtin_inff(), sum = 0.0f, total = 0.0f;
+        float *shares = scratch(width), highest = -__builtin_inff(), sum = 0.0f, total = 0.0f;
 #pragma omp simd reduction(max : highest) reduction(+ : total)
         for (int64_t i = 0; i < width; ++i) {
             float x = load(row_of[i]);
@@ -237,32 +237,39 @@ void smoothed_loss(T *logits, const int64_t *labels, float *losses, int64_t rows
             total += x;
         }
 #pragma omp simd reduction(+ : sum)
-        for (int64_t i = 0; i < width; ++i) sum += exponential(load(row_of[i]) - highest);
-        float norm = highest + __builtin_logf(sum), picked = load(row_of[labels[row]]), each = smoothing / float(width);
+        for (int64_t i = 0; i < width; ++i) {
+            shares[i] = exponential(load(row_of[i]) - highest);
+            sum += shares[i];
+        }
+        int64_t label = labels[row];
+        float norm = highest + __builtin_logf(sum), picked = load(row_of[label]), each = smoothing / float(width);
         losses[2 * row] = norm - (1.0f - smoothing) * picked - smoothing * (total / float(width));
         losses[2 * row + 1] = norm - picked;
+        float share = 1.0f / sum;
 #pragma omp simd
-        for (int64_t i = 0; i < width; ++i) store(row_of[i], exponential(load(row_of[i]) - norm) - each);
-        store(row_of[labels[row]], exponential(picked - norm) - each - (1.0f - smoothing));
+        for (int64_t i = 0; i < width; ++i) store(row_of[i], shares[i] * share - each);
+        store(row_of[label], shares[label] * share - each - (1.0f - smoothing));
     });
 }
 
-// packing.py: rows (N, heads, K) to padded (B, heads, T, K) with zeros where there is no token, and back.
+// heads.py: rows (N, heads, K) to padded (B, heads, T, K), with zeros where there is no token, and back. With sines, rows
+// are turned by position on the way, and turned back on the way back.
 
-void to_heads(const T *rows, const int64_t *lengths, T *padded, int64_t sentences, int64_t longest, int64_t heads,
-              int64_t width, int64_t row_stride, bool back) {
+void to_heads(T *rows, const int64_t *lengths, T *padded, const T *cosine, const T *sine, int64_t sentences,
+              int64_t longest, int64_t heads, int64_t width, int64_t row_stride, bool back) {
     std::vector<int64_t> firsts(sentences + 1, 0);
     for (int64_t i = 0; i < sentences; ++i) firsts[i + 1] = firsts[i] + lengths[i];
     for_rows(sentences * heads, longest * width, [=, &firsts](int64_t one) {
-        int64_t sentence = one / heads, head = one % heads;
-        T *block = padded + one * longest * width;
-        for (int64_t i = 0; i < lengths[sentence]; ++i) {
-            T *row = const_cast<T *>(rows) + (firsts[sentence] + i) * row_stride + head * width;
-            back ? std::memcpy(row, block + i * width, width * sizeof(T))
-                 : std::memcpy(block + i * width, row, width * sizeof(T));
+        int64_t sentence = one / heads, head = one % heads, length = lengths[sentence];
+        for (int64_t i = 0; i < length; ++i) {
+            int64_t token = firsts[sentence] + i;
+            T *row = rows + token * row_stride + head * width, *place = padded + (one * longest + i) * width;
+            const T *from = back ? place : row;
+            T *to = back ? row : place;
+            if (sine) turn(from, to, cosine + token * width, sine + token * width, width / 2, back ? -1.0f : 1.0f);
+            else std::memcpy(to, from, width * sizeof(T));
         }
-        if (!back && lengths[sentence] < longest)
-            std::memset(block + lengths[sentence] * width, 0, (longest - lengths[sentence]) * width * sizeof(T));
+        if (!back) std::memset(padded + (one * longest + length) * width, 0, (longest - length) * width * sizeof(T));
     });
 }
 

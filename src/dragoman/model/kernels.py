@@ -35,9 +35,8 @@ _SIGNATURES: dict[str, list[type]] = {
     "swiglu_back": [*[_POINTER] * 5, _NUMBER, _NUMBER],
     "masked_softmax": [*[_POINTER] * 3, *[_NUMBER] * 6, _REAL],
     "masked_softmax_back": [*[_POINTER] * 3, _NUMBER, _NUMBER, _REAL],
-    "rotate": [*[_POINTER] * 4, *[_NUMBER] * 4, _REAL],
     "smoothed_loss": [*[_POINTER] * 3, _NUMBER, _NUMBER, _REAL],
-    "to_heads": [*[_POINTER] * 3, *[_NUMBER] * 5, _FLAG],
+    "to_heads": [*[_POINTER] * 5, *[_NUMBER] * 5, _FLAG],
 }
 KERNELS = tuple(name for name in _SIGNATURES if not name.endswith("_back"))
 
@@ -86,9 +85,7 @@ def _library(element: str) -> dict[str, Callable[..., None]] | None:
         return _missing("no C++ compiler was found (g++ or clang++)")
     path = _cache_folder() / f"kernels-{element}-{_identity(compiler)}.so"
     try:
-        if not path.exists():
-            _compile(compiler, element, path)
-        loaded = ctypes.CDLL(str(path))
+        loaded = _load(path) or _compile(compiler, element, path)
     except (OSError, subprocess.SubprocessError) as error:
         reason = getattr(error, "stderr", None) or str(error)
         return _missing(f"they could not be compiled ({reason.strip().splitlines()[-1] if reason.strip() else error})")
@@ -113,21 +110,31 @@ def _identity(compiler: str) -> str:
 
 def _cache_folder() -> Path:
     """Where compiled kernels are kept between runs: the user's cache, or a folder of this process where none can be."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dragoman"
-    with suppress(OSError):
+    with suppress(OSError, RuntimeError):  # a user without a home
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dragoman"
         folder.mkdir(parents=True, exist_ok=True)
-    return folder if os.access(folder, os.W_OK) else _own_folder()
+        if os.access(folder, os.W_OK):
+            return folder
+    return Path(_own_folder().name)
 
 
 @cache
-def _own_folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="dragoman-"))
+def _own_folder() -> tempfile.TemporaryDirectory[str]:
+    """Removed when the process ends."""
+    return tempfile.TemporaryDirectory(prefix="dragoman-")
 
 
-def _compile(compiler: str, element: str, path: Path) -> None:
+def _load(path: Path) -> ctypes.CDLL | None:
+    """What was compiled earlier; None where nothing was, or where it is damaged."""
+    with suppress(OSError):
+        return ctypes.CDLL(str(path))
+
+
+def _compile(compiler: str, element: str, path: Path) -> ctypes.CDLL:
     """Compiles aside and renames, so that processes that start together do not meet half a file."""
     with tempfile.TemporaryDirectory(dir=path.parent) as aside:
         made = Path(aside) / path.name
         command = [compiler, *FLAGS, f"-DELEMENT={element}", str(SOURCE), "-o", str(made)]
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
         made.replace(path)
+    return ctypes.CDLL(str(path))

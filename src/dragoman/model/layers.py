@@ -6,6 +6,7 @@ from typing import Literal
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from dragoman.model import kernels
@@ -53,6 +54,7 @@ class _FusedRMSNorm(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, gradient):
         x, weight, inverse = ctx.saved_tensors
         gradient, of_x = gradient.contiguous(), torch.empty_like(x)
@@ -111,6 +113,7 @@ class _FusedSwiGLU(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, gradient):
         gate, inner = ctx.saved_tensors
         gradient, of_gate, of_inner = gradient.contiguous(), torch.empty_like(gate), torch.empty_like(inner)

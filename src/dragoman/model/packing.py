@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
-
-from dragoman.model import kernels
 
 
 class Packing:
@@ -69,59 +67,10 @@ class Packing:
             rows = _Pad.apply(rows, self._slot, self.sentences * self.longest)
         return rows.unflatten(0, (self.sentences, self.longest))
 
-    def to_heads(self, rows: Float[Tensor, "N H K"]) -> Float[Tensor, "B H T K"]:
-        """Rows to what attention multiplies: padded, and each head by itself."""
-        if kernels.usable("to_heads", rows) and rows.stride()[1:] == (rows.size(2), 1):
-            return _ToHeads.apply(rows, self)
-        return self.pad(rows).transpose(1, 2)
-
-    def from_heads(self, padded: Float[Tensor, "B H T K"]) -> Float[Tensor, "N H K"]:
-        """The inverse of `to_heads`."""
-        return (
-            _FromHeads.apply(padded, self) if kernels.usable("to_heads", padded) else self.unpad(padded.transpose(1, 2))
-        )
-
     def unpad(self, padded: Tensor) -> Tensor:
         """(B, T, ...) -> (N, ...): the rows that are tokens."""
         rows = padded.flatten(0, 1)
         return rows if self.full else _Unpad.apply(rows, self._slot)
-
-
-def _copy_heads(packing: Packing, rows: Tensor, padded: Tensor, back: bool) -> None:
-    lengths = packing.lengths.contiguous()
-    sizes = (packing.sentences, packing.longest, *rows.shape[1:], rows.stride(0))
-    kernels.run("to_heads", rows, lengths, padded, *sizes, back)
-
-
-class _ToHeads(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, rows, packing):
-        ctx.packing = packing
-        padded = rows.new_empty((packing.sentences, rows.size(1), packing.longest, rows.size(2)))
-        _copy_heads(packing, rows, padded, back=False)
-        return padded
-
-    @staticmethod
-    def backward(ctx, gradient):
-        rows = gradient.new_empty((ctx.packing.rows, gradient.size(1), gradient.size(3)))
-        _copy_heads(ctx.packing, rows, gradient.contiguous(), back=True)
-        return rows, None
-
-
-class _FromHeads(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, padded, packing):
-        ctx.packing = packing
-        rows = padded.new_empty((packing.rows, padded.size(1), padded.size(3)))
-        _copy_heads(packing, rows, padded.contiguous(), back=True)
-        return rows
-
-    @staticmethod
-    def backward(ctx, gradient):
-        packing = ctx.packing
-        padded = gradient.new_empty((packing.sentences, gradient.size(1), packing.longest, gradient.size(2)))
-        _copy_heads(packing, gradient.contiguous(), padded, back=False)
-        return padded, None
 
 
 class _Pad(torch.autograd.Function):

@@ -8,7 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
-from dragoman.model import kernels
+
+Turns = tuple[Float[Tensor, "N 1 K"], Float[Tensor, "N 1 K"]]
+"""Cosine and sine of every row's angles."""
 
 
 def sinusoids(position: Int[Tensor, "N"], d_model: int, base: float = 10_000.0) -> Float[Tensor, "N D"]:
@@ -50,44 +52,17 @@ class Rotary:
             raise ConfigError(f"rotary positions need an even d_model / heads, but it is {d_head}")
         self.d_head, self.base = d_head, base
 
-    def turns(
-        self, position: Int[Tensor, "N"], dtype: torch.dtype
-    ) -> tuple[Float[Tensor, "N 1 K"], Float[Tensor, "N 1 K"]]:
-        """Cosine and sine for every row, computed once a forward pass and used by all layers."""
+    def turns(self, position: Int[Tensor, "N"], dtype: torch.dtype) -> Turns:
+        """Made once a forward pass, and used by all layers."""
         angle = _angles(position, self.d_head, self.base).repeat(1, 2)[:, None]  # (N, K/2) -> (N, 1, K)
         return angle.cos().to(dtype), angle.sin().to(dtype)
 
 
-def rotate(
-    x: Float[Tensor, "N H K"], turns: tuple[Float[Tensor, "N 1 K"], Float[Tensor, "N 1 K"]]
-) -> Float[Tensor, "N H K"]:
+def rotate(x: Float[Tensor, "N H K"], turns: Turns) -> Float[Tensor, "N H K"]:
     """Each pair (a, b) of features becomes (a cos - b sin, b cos + a sin)."""
     cosine, sine = turns
-    if kernels.usable("rotate", x, cosine) and x.stride()[1:] == (x.size(2), 1):
-        return _FusedRotation.apply(x, cosine, sine)
     first, second = x.chunk(2, dim=-1)
     return x * cosine + torch.cat([-second, first], dim=-1) * sine
-
-
-class _FusedRotation(torch.autograd.Function):
-    """The way back is the same turn in the other direction."""
-
-    @staticmethod
-    def forward(ctx, x, cosine, sine):
-        ctx.save_for_backward(cosine, sine)
-        return _run_rotation(x, cosine, sine, 1.0)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        cosine, sine = ctx.saved_tensors
-        return _run_rotation(gradient.contiguous(), cosine, sine, -1.0), None, None
-
-
-def _run_rotation(x: Tensor, cosine: Tensor, sine: Tensor, sign: float) -> Tensor:
-    out = torch.empty(x.shape, dtype=x.dtype)
-    cosine, sine = cosine.contiguous(), sine.contiguous()
-    kernels.run("rotate", x, cosine, sine, out, *x.shape, x.stride(0), sign)
-    return out
 
 
 def _angles(position: Int[Tensor, "N"], width: int, base: float) -> Float[Tensor, "N half"]:

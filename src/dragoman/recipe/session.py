@@ -73,8 +73,9 @@ class Session:
         self.folder, self.recipe, self.materials, self.device = folder, recipe, materials, device
         self.progress = progress
         self.identity = {**materials.identity, **decisive_settings(recipe)}
+        compiled = device == "cpu" and kernels.available()
         self.envelope = machine.envelope(
-            threads=machine.threads(), precision=recipe.train.precision, compiled=kernels.available(), device=device
+            threads=machine.threads(), precision=recipe.train.precision, compiled=compiled, device=device
         )
         checkpoint = newest_checkpoint(folder / CHECKPOINTS)
         self.model, self.state = fresh_state(recipe, device, resumed=checkpoint is not None)

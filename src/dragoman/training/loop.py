@@ -110,19 +110,15 @@ def train_step(
     target_tokens = sum(batch.labels.numel() for batch in micro_batches)
     tokens = sum(batch.tokens for batch in micro_batches)
     noise = StepNoise(settings.seed, state.step)
-    smoothed, plain = backward(model, state.masters, micro_batches, settings.label_smoothing, noise)
-    norm = float(state.masters.clip(settings.clip_norm))
-    if math.isfinite(norm):
-        state.masters.step(rate)
-        state.skipped_in_a_row = 0
-    else:
-        state.skipped += 1
-        state.skipped_in_a_row += 1
-    state.masters.forget_gradients()
+    losses = backward(model, state.masters, micro_batches, settings.label_smoothing, noise)
+    norms = state.masters.step(rate, settings.clip_norm)
+    smoothed, plain, norm = torch.stack([*losses, norms]).tolist()  # the one place where a GPU is waited for
     state.tokens += tokens
+    state.skipped_in_a_row = 0 if math.isfinite(norm) else state.skipped_in_a_row + 1
+    state.skipped += not math.isfinite(norm)
     if _is_averaged(settings, state.step):
         state.average_in()
-    loss, plain_loss = float(smoothed) / target_tokens, float(plain) / target_tokens
+    loss, plain_loss = smoothed / target_tokens, plain / target_tokens
     return StepReport(state.step, loss, plain_loss, rate, norm, tokens, 0.0, list(micro_batches))
 
 

@@ -9,10 +9,11 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from dragoman.model import kernels
 
-_CHUNK_ELEMENTS = 1 << 22  # logits held at a time: 16 MiB in float32
+_CHUNK_ELEMENTS = 1 << 23  # logits held at a time: 32 MiB in float32
 
 
 class Loss(NamedTuple):
@@ -58,6 +59,7 @@ class _ChunkedLoss(torch.autograd.Function):
         return smoothed.clone(), plain
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, gradient, _of_plain):
         of_hidden, of_output = ctx.saved_tensors
         return of_hidden * gradient.to(of_hidden.dtype), of_output * gradient.to(of_output.dtype), None, None, None
@@ -70,6 +72,8 @@ def smoothed_cross_entropy(
     plain loss. The logits are overwritten.
     """
     if kernels.usable("smoothed_loss", logits):
+        if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < logits.size(1):
+            raise IndexError(f"labels must be from 0 to {logits.size(1) - 1}")
         losses = torch.empty(logits.size(0), 2)
         kernels.run("smoothed_loss", logits, labels.contiguous(), losses, *logits.shape, smoothing)
         return logits, losses.sum(0)

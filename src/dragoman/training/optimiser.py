@@ -1,8 +1,8 @@
-"""Optimisers: torch's own, fused, over float32 masters, and the bf16 weights that follow them.
+"""Optimisers: torch's own, fused, over float32 masters, and the weights of the model that follow them.
 
 In bf16 the model computes with 8 bits of mantissa, too few to add small steps to; so every weight has a float32 master
-that the optimiser moves, and the model's copy follows (Micikevicius et al. 2018). In float32 the masters are the
-weights.
+that the optimiser moves, and the model's copy follows (Micikevicius et al. 2018). In float32 the model computes with
+the masters themselves.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,16 @@ Precision = Literal["float32", "bf16"]
 
 
 class Masters:
-    """The float32 weights of a model, by name, their gradients, and the optimiser that moves them."""
+    """The float32 weights of a model that train, laid end to end as one row, and the optimiser that moves it.
+
+    So a norm, a step or an exchange between processes is one call over one row, and not one for every matrix.
+
+    Attributes:
+        row, gradient: all weights that train, and the gradient of the step so far.
+        weights: every weight of the model by name, the frozen ones too; those that train are views of `row`.
+        gradients: the gradients by name, views of `gradient`.
+        working: the model's own parameters: the same memory in float32, copies in bf16.
+    """
 
     def __init__(
         self,
@@ -29,48 +38,61 @@ class Masters:
     ) -> None:
         self.working = dict(model.named_parameters(remove_duplicate=True))
         self.copied = precision == "bf16"
-        self.weights: dict[str, Tensor] = {
-            name: weight.detach().clone().float() if self.copied else weight for name, weight in self.working.items()
-        }
-        for name, weight in self.weights.items():
-            weight.requires_grad_(self.working[name].requires_grad)
+        training = {name: weight for name, weight in self.working.items() if weight.requires_grad}
+        ordered = sorted(training.items(), key=lambda item: item[1].dim() <= 1)  # matrices first: they alone decay
+        self._shapes = {name: weight.shape for name, weight in ordered}
+        self.row = torch.cat([_exact(weight).flatten() for _, weight in ordered])
+        self.gradient, self._has_gradient = torch.zeros_like(self.row), False
+        self.gradients = self._views(self.gradient)
+        trained = self._views(self.row)
+        self.weights = {name: trained.get(name, _exact(weight)) for name, weight in self.working.items()}
         if self.copied:
             model.to(torch.bfloat16)
-        self.optimiser = _make(self.moved, optimiser, betas, epsilon, weight_decay)
+        else:
+            for name, weight in self.working.items():
+                weight.data = self.weights[name]
+        matrices = sum(weight.numel() for _, weight in ordered if weight.dim() > 1)
+        self.optimiser = _make([self.row[:matrices], self.row[matrices:]], optimiser, betas, epsilon, weight_decay)
+        for part, gradient in zip(
+            self._parts, self.gradient.split([part.numel() for part in self._parts]), strict=True
+        ):
+            part.grad = gradient
 
     @property
-    def moved(self) -> dict[str, Tensor]:
-        """The weights that train: all but the frozen."""
-        return {name: weight for name, weight in self.weights.items() if self.working[name].requires_grad}
+    def _parts(self) -> list[Tensor]:
+        """The stretches of the row that the optimiser moves: what decays, and what does not."""
+        return [part for group in self.optimiser.param_groups for part in group["params"]]
 
+    def _views(self, row: Tensor) -> dict[str, Tensor]:
+        """A row like `row` by the names of its weights."""
+        parts = row.split([shape.numel() for shape in self._shapes.values()])
+        return {name: part.view(shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
+
+    @torch.no_grad()
     def collect_gradients(self) -> None:
-        """Adds the gradients of one micro-batch to the masters', in float32, and clears the model's."""
-        if not self.copied:
-            return
-        for name, master in self.moved.items():
+        """Adds the gradients of one micro-batch to the row, in float32, and clears the model's."""
+        for name, sum_so_far in self.gradients.items():
             gradient = self.working[name].grad
-            if gradient is None:
-                continue
-            master.grad = gradient.float() if master.grad is None else master.grad.add_(gradient)
+            if gradient is not None:
+                sum_so_far.add_(gradient) if self._has_gradient else sum_so_far.copy_(gradient)
+            elif not self._has_gradient:
+                sum_so_far.zero_()
             self.working[name].grad = None
+        self._has_gradient = True
 
-    def clip(self, longest: float) -> Tensor:
-        """Scales all gradients so that their common norm is at most `longest`; returns the norm before."""
-        gradients = [weight.grad for weight in self.moved.values() if weight.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients)
-        torch.nn.utils.clip_grads_with_norm_(list(self.moved.values()), longest, norm)
-        return norm
-
-    def step(self, rate: float) -> None:
-        """One step of the optimiser at this learning rate; the model's weights follow."""
+    def step(self, rate: float, longest: float = torch.inf) -> Tensor:
+        """One step at this learning rate with the gradients collected, scaled so that their common norm is at most
+        `longest`; the model's weights follow. Returns the norm before; where it is not finite, nothing moves.
+        """
+        norm = torch.linalg.vector_norm(self.gradient)
+        self.optimiser.grad_scale = (norm / longest).clamp_(min=1.0).float()  # pyright: ignore[reportAttributeAccessIssue]
+        self.optimiser.found_inf = (~norm.isfinite()).float()  # pyright: ignore[reportAttributeAccessIssue]
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.optimiser.step()
+        self._has_gradient = False
         self.follow()
-
-    def forget_gradients(self) -> None:
-        for weight in self.weights.values():
-            weight.grad = None
+        return norm
 
     @torch.no_grad()
     def follow(self) -> None:
@@ -81,11 +103,13 @@ class Masters:
 
     def state(self) -> dict[str, Tensor]:
         """The optimiser's moments and counts, as named tensors: `exp_avg.decoder.…`."""
-        return {
-            f"{kind}.{name}": torch.as_tensor(value)
-            for name, weight in self.moved.items()
-            for kind, value in self.optimiser.state.get(weight, {}).items()
-        }
+        states = [self.optimiser.state[part] for part in self._parts if part in self.optimiser.state]
+        if not states:
+            return {}
+        step = states[0]["step"]
+        moments = {kind: torch.cat([state[kind] for state in states]) for kind in states[0].keys() - {"step"}}
+        named = {f"{kind}.{name}": part for kind, row in moments.items() for name, part in self._views(row).items()}
+        return {**named, **{f"step.{name}": step.clone() for name in self._shapes}}
 
     @torch.no_grad()
     def restore(self, weights: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
@@ -93,20 +117,30 @@ class Masters:
         for name, weight in self.weights.items():
             weight.copy_(weights[name])
         self.optimiser.state.clear()
-        for key, value in state.items():
-            kind, _, name = key.partition(".")
-            self.optimiser.state[self.weights[name]][kind] = value.clone()
+        for kind in {key.partition(".")[0] for key in state}:
+            values = [state[f"{kind}.{name}"].flatten() for name in self._shapes]
+            if kind == "step":
+                rows = [values[0].reshape(()).clone() for _ in self._parts]
+            else:
+                rows = torch.cat(values).split([part.numel() for part in self._parts])
+            for part, row in zip(self._parts, rows, strict=True):
+                self.optimiser.state[part][kind] = row.clone()
         self.follow()
 
 
+def _exact(weight: Tensor) -> Tensor:
+    """A copy in float32, or in float64 where the weight is."""
+    return weight.detach().to(torch.promote_types(weight.dtype, torch.float32), copy=True)
+
+
 def _make(
-    weights: Mapping[str, Tensor], kind: Optimiser, betas: tuple[float, float], epsilon: float, weight_decay: float
+    parts: list[Tensor], kind: Optimiser, betas: tuple[float, float], epsilon: float, weight_decay: float
 ) -> torch.optim.Optimizer:
-    """Matrices decay, norms and biases do not."""
-    decayed = [weight for weight in weights.values() if weight.dim() > 1]
-    free = [weight for weight in weights.values() if weight.dim() <= 1]
-    groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": free, "weight_decay": 0.0}]
-    groups = [group for group in groups if group["params"]]
-    if kind == "adamw":
-        return torch.optim.AdamW(groups, lr=0.0, betas=betas, eps=epsilon, fused=True)
-    return torch.optim.Adam(groups, lr=0.0, betas=betas, eps=epsilon, fused=True)
+    """Matrices, the first part, decay; norms and biases, the second, do not."""
+    groups = [
+        {"params": [nn.Parameter(part)], "weight_decay": decay}
+        for part, decay in zip(parts, (weight_decay, 0.0), strict=True)
+        if part.numel()
+    ]
+    make = torch.optim.AdamW if kind == "adamw" else torch.optim.Adam
+    return make(groups, lr=0.0, betas=betas, eps=epsilon, fused=True)

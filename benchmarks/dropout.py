@@ -1,0 +1,49 @@
+"""Is keyed dropout cheaper than drawing random numbers? Forward and backward beside torch's own `F.dropout`.
+
+    python benchmarks/dropout.py [--rounds 20] [--threads 2]
+
+Both ways take turns; the ratio is of the medians.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from dragoman.machine import describe
+from dragoman.model.dropout import Noise, drop
+
+SHAPES = ((2048, 256), (4096, 1024))
+RATE = 0.1
+
+
+def milliseconds(way: Callable[[Tensor], Tensor], x: Tensor) -> float:
+    start = time.perf_counter()
+    way(x).backward(x.detach())
+    return (time.perf_counter() - start) * 1e3
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    print(f"{'shape':<14}{'type':<10}{'keyed, ms':>11}{'F.dropout, ms':>15}{'times cheaper':>15}")
+    for dtype in (torch.float32, torch.bfloat16):
+        for shape in SHAPES:
+            x, noise = torch.randn(shape).to(dtype).requires_grad_(), Noise(1, torch.arange(shape[0]))
+            ways = (lambda x, noise=noise: drop(x, RATE, 0, noise), lambda x: F.dropout(x, RATE))
+            taken = [[milliseconds(way, x) for way in ways] for _ in range(options.rounds + 1)][1:]
+            keyed, drawn = (statistics.median(times) for times in zip(*taken, strict=True))
+            kind = str(dtype).removeprefix("torch.")
+            print(f"{shape!s:<14}{kind:<10}{keyed:>11.2f}{drawn:>15.2f}{drawn / keyed:>15.1f}")
+    print(f"\n{describe()}")
+
+
+if __name__ == "__main__":
+    main()
