@@ -294,3 +294,9 @@ def test_the_doctor_tells_what_was_chosen_and_why(capsys: pytest.CaptureFixture[
     assert facts["precision"] in {"float32", "bf16"} and facts["torch"].startswith("2.")
     assert main(["doctor"]) == 0
     assert "processor" in capsys.readouterr().out
+
+
+def test_a_group_of_options_is_spread_over_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"--{name}" in shown for name in ("minutes", "set", "name", "runs", "fresh", "anyway", "device"))

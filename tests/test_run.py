@@ -1,6 +1,7 @@
 """One run from plain text to a scored model: what it reads, what it leaves behind, and what it says when it cannot."""
 
 import importlib.util
+import inspect
 import json
 import logging
 import re
@@ -17,8 +18,9 @@ from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.prepare import DataSettings, prepare_data
 from dragoman.decoding import Translator
 from dragoman.errors import ConfigError, DataError, Error, Interrupted
-from dragoman.recipe import run
+from dragoman.recipe import trial
 from dragoman.recipe.journal import read_metrics
+from dragoman.recipe.place import RunOptions
 from dragoman.recipe.recipe import Recipe
 from dragoman.recipe.run import RunResult, train
 from dragoman.store import load_model
@@ -186,11 +188,11 @@ def test_epochs_become_steps_once(finished: Path, tmp_path: Path) -> None:
 
 
 def test_minutes_become_steps_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "TRIAL_SECONDS", 0.05)
+    monkeypatch.setattr(trial, "TRIAL_SECONDS", 0.05)
     with pytest.raises(Interrupted):
         train_within(tmp_path, "train.minutes=0.02", progress=AtSteps({3: terminate}))
     before = (tmp_path / "runs" / "corpus" / "recipe.toml").read_text()
-    monkeypatch.setattr(run, "train_step", None)  # there is no second trial
+    monkeypatch.setattr(trial, "train_step", None)  # there is no second trial
     result, text = train_within(tmp_path, "train.minutes=0.02")
     assert text == before
     assert re.search(rf"steps = {result.steps} # 0.02 minutes, as asked for, at \d", text)
@@ -199,6 +201,15 @@ def test_minutes_become_steps_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_one_limit_is_asked_for_at_a_time(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="give one of steps, epochs and minutes, not steps and epochs"):
         train_small(tmp_path, "train.epochs=3")
+
+
+# What can be asked
+
+
+def test_whoever_trains_hands_on_every_option_of_train() -> None:
+    """`RunOptions` and the signature of `train` name the same, so that neither falls behind."""
+    options = [p for p in inspect.signature(train).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    assert {option.name for option in options} == set(RunOptions.__annotations__)
 
 
 # What cannot be

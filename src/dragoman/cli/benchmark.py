@@ -7,16 +7,18 @@ import typer
 
 import dragoman
 from dragoman.cli import console
-from dragoman.cli.options import Device, Format, Precision, Quiet, Threads, test_pairs
+from dragoman.cli.options import Format, Place, Quiet, spread, test_pairs
 
 if TYPE_CHECKING:
     from dragoman.evaluating.speed import Benchmark, Spread
 
 
+@spread
 def benchmark(
     models: Annotated[
         list[Path], typer.Argument(help="One model or run, or several side by side.", show_default=False)
     ],
+    place: Place,
     texts: Annotated[
         Path | None,
         typer.Option(
@@ -27,9 +29,6 @@ def benchmark(
     rounds: Annotated[int, typer.Option(min=1, help="Rounds in which the models take turns.")] = 3,
     output: Annotated[Path | None, typer.Option(help="Write everything that was measured to this JSON file.")] = None,
     output_format: Format = "text",
-    device: Device = "auto",
-    precision: Precision = "auto",
-    threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
     """Measure tokens a second, latency, memory and start-up, greedy and with a beam."""
@@ -40,14 +39,14 @@ def benchmark(
     from dragoman.machine import choose_device, choose_precision
 
     screen = console.Screen(quiet)
-    place, _ = choose_device(device)
+    device, _ = choose_device(place.device)
     measured = dragoman.benchmark(
         models,
         list(islice(read_lines(texts) if texts else (source for source, _ in test_pairs(models[0])), sentences)),
         rounds=rounds,
-        device=place,
-        precision=choose_precision(precision, place)[0],
-        threads=threads,
+        device=device,
+        precision=choose_precision(place.precision, device)[0],
+        threads=place.threads,
         progress=screen.progress,
     )
     if output:

@@ -33,7 +33,7 @@ def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = 
     for line in told_curves(result.folder):
         screen.note(line)
     if result.evaluations:
-        show(screen, result.evaluations, [])
+        show(screen, result.evaluations)
     translator = dragoman.Translator.load(result.folder, threads=threads)
     work = Work(screen, translator, translator.options, known_words=known_words(result.folder))
     pairs = test_pairs(result.folder)

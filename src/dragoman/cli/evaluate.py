@@ -8,18 +8,7 @@ import typer
 
 import dragoman
 from dragoman.cli import console
-from dragoman.cli.options import (
-    BeamSize,
-    Device,
-    Format,
-    LengthPenalty,
-    Precision,
-    Quiet,
-    Set,
-    Threads,
-    chosen,
-    test_set,
-)
+from dragoman.cli.options import Format, Place, Quiet, Search, spread, test_set
 
 if TYPE_CHECKING:
     from dragoman.evaluating.evaluate import Evaluation
@@ -36,8 +25,11 @@ References = Annotated[
 ]
 
 
+@spread
 def evaluate(
     system: Annotated[Path, typer.Argument(help="A model, a run, or a file of translations.", show_default=False)],
+    place: Place,
+    search: Search,
     test: Test = None,
     references: References = None,
     against: Annotated[
@@ -48,15 +40,9 @@ def evaluate(
     metric: Annotated[
         list[str] | None, typer.Option(help="bleu, chrf or ter; may be repeated.", show_default="all three")
     ] = None,
-    language: Annotated[str | None, typer.Option(help="Of the translations.", show_default="from the names")] = None,
+    language: Annotated[str, typer.Option(help="Of the translations.", show_default="from the names")] = "und",
     samples: Annotated[int, typer.Option(min=0, help="Bootstrap samples of the intervals.")] = 1000,
-    beam_size: BeamSize = None,
-    length_penalty: LengthPenalty = None,
-    overrides: Set = None,
     output_format: Format = "text",
-    device: Device = "auto",
-    precision: Precision = "auto",
-    threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
     """Score translations with BLEU, chrF and TER, each with its signature and 95 % interval."""
@@ -70,17 +56,16 @@ def evaluate(
     reference_set = read_references(test or test_set(system), references or ())
 
     def score(each: Path) -> "Evaluation":
-        translator = dragoman.Translator.load(each, device, precision, threads) if each.is_dir() else None
-        search = {"beam_size": beam_size, "length_penalty": length_penalty}
+        translator = place.load(each) if each.is_dir() else None
         return dragoman.evaluate(
             translator or each,
             reference_set,
-            options=chosen(dragoman.SearchOptions, "decode", overrides, translator and translator.options, **search),
+            options=search.options(translator and translator.options),
             name=str(each),
-            language=language,
-            metrics=metric or METRICS,
             samples=samples,
             progress=screen.progress,
+            metrics=metric or METRICS,
+            language=language,
         )
 
     evaluations = [score(each) for each in (system, against) if each is not None]
@@ -95,22 +80,16 @@ def evaluate(
         show(screen, evaluations, comparisons)
 
 
-def show(screen: console.Screen, evaluations: "Sequence[Evaluation]", comparisons: "Sequence[Comparison]") -> None:
-    rows = [
-        (each.system, score.name, f"{score.value:.1f}", interval(score.low, score.high), score.signature)
-        for each in evaluations
-        for score in each.scores.values()
-    ]
-    screen.show(console.table(["system", "metric", "score", "95 % interval", "signature"], rows))
+def show(screen: console.Screen, evaluations: "Sequence[Evaluation]", comparisons: "Sequence[Comparison]" = ()) -> None:
+    from dragoman.evaluating.evaluate import HEADINGS
+
+    rows = [(each.system, *row) for each in evaluations for row in each.rows()]
+    screen.show(console.table(["system", *HEADINGS], rows))
     for each in evaluations:
         counts = ", ".join(f"{count:,} {name}" for name, count in each.counts.items())
         console.write(f"{each.system}: {each.test}; {each.search}; {counts}")
     for comparison in comparisons:
         console.write(str(comparison))
-
-
-def interval(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f"{low:.1f} to {high:.1f}"
 
 
 def check_paths(systems: "Sequence[Path | None]", outputs: "Sequence[Path | None]") -> None:

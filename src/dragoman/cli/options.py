@@ -1,15 +1,27 @@
-"""The options that several commands share, so that each has one name and one explanation."""
+"""The options that several commands share, so that each has one name and one explanation; groups of them are classes.
 
-from collections.abc import Sequence
+A command that takes a group as one argument, and is decorated `spread`, has the options of the group.
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
+import dragoman
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
     from dragoman.config import Settings
+    from dragoman.decoding.options import SearchOptions
+    from dragoman.decoding.translator import Translator
+    from dragoman.progress import Progress
+    from dragoman.recipe.place import RunOptions
 
 S = TypeVar("S", bound="Settings")
 
@@ -47,6 +59,87 @@ Precision = Annotated[Literal["auto", "float32", "bf16"], typer.Option(help="The
 Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads.", show_default="all cores")]
 Format = Annotated[Literal["text", "json"], typer.Option("--format", help="How results are printed.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show results, warnings and errors alone.")]
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a run is made, whatever it learns."""
+
+    minutes: Minutes = None
+    overrides: Set = None
+    name: Name = None
+    runs: Runs = Path("runs")
+    fresh: Fresh = False
+    anyway: Anyway = False
+    device: Device = "auto"
+    threads: Threads = None
+
+    def options(self, progress: "Progress") -> "RunOptions":
+        """As `train` and the functions that hand on to it take them; the limit in minutes is one of the overrides."""
+        return {
+            "overrides": with_minutes(self.overrides, self.minutes),
+            "name": self.name,
+            "runs": self.runs,
+            "fresh": self.fresh,
+            "anyway": self.anyway,
+            "device": self.device,
+            "threads": self.threads,
+            "progress": progress,
+        }
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a model runs on."""
+
+    device: Device = "auto"
+    precision: Precision = "auto"
+    threads: Threads = None
+
+    def load(self, model: Path) -> "Translator":
+        return dragoman.Translator.load(model, self.device, self.precision, self.threads)
+
+
+@dataclass(frozen=True)
+class Search:
+    """How translations are looked for."""
+
+    beam_size: BeamSize = None
+    length_penalty: LengthPenalty = None
+    overrides: Set = None
+
+    def options(self, base: "SearchOptions | None", **more: Any) -> "SearchOptions":
+        """The model's own, with what was asked for."""
+        asked = {"beam_size": self.beam_size, "length_penalty": self.length_penalty, **more}
+        return chosen(dragoman.SearchOptions, "decode", self.overrides, base, **asked)
+
+
+def spread(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, with the fields of each group of options that it takes as parameters of its own.
+
+    They stand where the group stood; Typer reads them from the signature.
+    """
+    parameters = inspect.signature(command).parameters
+    groups: dict[str, Any] = {
+        name: parameter.annotation
+        for name, parameter in parameters.items()
+        if dataclasses.is_dataclass(parameter.annotation)
+    }
+
+    @wraps(command)
+    def spread_out(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in dataclasses.fields(group)})
+        command(**given)
+
+    options = [
+        option
+        for name, parameter in parameters.items()
+        for option in (inspect.signature(groups[name]).parameters.values() if name in groups else [parameter])
+    ]
+    options = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
+    spread_out.__signature__ = inspect.Signature(options)  # pyright: ignore[reportAttributeAccessIssue]
+    return spread_out
 
 
 def chosen(schema: type[S], group: str, overrides: Sequence[str] | None, base: S | None = None, **options: Any) -> S:

@@ -1,6 +1,5 @@
 """`dragoman train`: from a recipe or plain data to a scored model; the same command goes on with what was cut off."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -8,10 +7,12 @@ import typer
 import dragoman
 from dragoman.cli import console
 from dragoman.cli.evaluate import show
-from dragoman.cli.options import Anyway, Device, Fresh, Minutes, Name, Quiet, Runs, Set, Threads, with_minutes
+from dragoman.cli.options import Quiet, Run, spread
 
 
+@spread
 def train(
+    run: Run,
     what: Annotated[
         list[str] | None,
         typer.Argument(
@@ -20,33 +21,15 @@ def train(
             show_default="phrasebook",
         ),
     ] = None,
-    minutes: Minutes = None,
-    overrides: Set = None,
-    name: Name = None,
-    runs: Runs = Path("runs"),
-    fresh: Fresh = False,
-    anyway: Anyway = False,
-    device: Device = "auto",
-    threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
     """Train a model, or go on with a run that was cut off, and score it on its test sets."""
     from dragoman.recipe.curves import told_curves
 
     screen = console.Screen(quiet)
-    result = dragoman.train(
-        what or "phrasebook",
-        overrides=with_minutes(overrides, minutes),
-        name=name,
-        runs=runs,
-        fresh=fresh,
-        anyway=anyway,
-        device=device,
-        threads=threads,
-        progress=screen.progress,
-    )
+    result = dragoman.train(what or "phrasebook", **run.options(screen.progress))
     for line in told_curves(result.folder):
         screen.note(line)
     if result.evaluations:
-        show(screen, result.evaluations, [])
+        show(screen, result.evaluations)
     screen.note(f'translate with it: dragoman translate {result.folder} "..."')

@@ -11,21 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import dragoman
 from dragoman.cli import console
-from dragoman.cli.options import (
-    BeamSize,
-    Device,
-    Format,
-    LengthPenalty,
-    Model,
-    Precision,
-    Quiet,
-    Set,
-    Threads,
-    chosen,
-    test_pairs,
-)
+from dragoman.cli.options import Format, Model, Place, Quiet, Search, spread, test_pairs
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import check_output
 
@@ -37,8 +24,11 @@ if TYPE_CHECKING:
 LINES_AT_A_TIME = 1000
 
 
+@spread
 def translate(
     model: Model,
+    place: Place,
+    search: Search,
     text: Annotated[str | None, typer.Argument(help="One text.", show_default="standard input, a text a line")] = None,
     input_file: Annotated[Path | None, typer.Option("--input", help="Translate every line of this file.")] = None,
     output: Annotated[
@@ -48,16 +38,10 @@ def translate(
         int | None,
         typer.Option(min=1, help="Sentence of the run's test set, from 1: shows source, target, prediction."),
     ] = None,
-    beam_size: BeamSize = None,
-    length_penalty: LengthPenalty = None,
     n_best: Annotated[
         int | None, typer.Option(help="Translations of each text; with text output: line, rank, score, text.")
     ] = None,
-    overrides: Set = None,
     output_format: Format = "text",
-    device: Device = "auto",
-    precision: Precision = "auto",
-    threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
     """Translate text: one line in, one line out."""
@@ -66,9 +50,8 @@ def translate(
     if output is not None:
         check_output(output)
     pair = None if item is None else nth(test_pairs(model), item)
-    translator = dragoman.Translator.load(model, device, precision, threads)
-    search = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": n_best}
-    options = chosen(dragoman.SearchOptions, "decode", overrides, translator.options, **search)
+    translator = place.load(model)
+    options = search.options(translator.options, n_best=n_best)
     screen.note(f"{' → '.join(translator.languages)}, {translator.device}, {translator.precision}")
     work = Work(screen, translator, options, output_format == "json")
     if pair is not None:

@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Unpack
 
 from dragoman.data.columns import UNKNOWN_LANGUAGE
 from dragoman.data.lines import read_lines
 from dragoman.decoding import SearchOptions, Translation, Translator
 from dragoman.errors import DataError
-from dragoman.evaluating.metrics import METRICS, SAMPLES, SEED, Score, build_metric, score
+from dragoman.evaluating.metrics import SAMPLES, Measures, Score, build_metrics, score
 from dragoman.evaluating.references import ReferenceSet, read_references
 from dragoman.evaluating.significance import Comparison, compare_outputs
 from dragoman.files import write_json
@@ -106,21 +106,15 @@ def evaluate(
     *,
     options: SearchOptions | None = None,
     name: str | None = None,
-    language: str | None = None,
-    metrics: Sequence[str] = METRICS,
     samples: int = SAMPLES,
-    seed: int = SEED,
-    tokenizer: str | None = None,
-    device: str = "auto",
-    precision: str = "auto",
-    threads: int | None = None,
     progress: Progress = silent,
+    **measures: Unpack[Measures],
 ) -> Evaluation:
     """Scores `system` on `test`: a translator, a model folder, or a file with one translation a line.
 
-    `test` and `references` are what `read_references` takes, or the test set that it gave.
-    `language` is that of the translations, if neither model nor test set tells it; it chooses BLEU's tokenizer, unless
-    `tokenizer` does. `samples` is the number of bootstrap samples of the intervals, 0 for none.
+    `test` and `references` are what `read_references` takes, or the test set that it gave. `samples` is the number of
+    bootstrap samples of the intervals, 0 for none; `measures` are the `metrics`, and the `language` of the translations
+    if neither model nor test set tells it, which chooses BLEU's tokenizer, unless `tokenizer` does.
 
     Raises:
         DataError: the test set cannot be read, or the file has another number of lines.
@@ -128,31 +122,22 @@ def evaluate(
         ConfigError: an unknown metric or tokenizer.
     """
     test = test if isinstance(test, ReferenceSet) else read_references(test, references)
-    for metric in metrics:
-        build_metric(metric, tokenizer=tokenizer)  # refused now, not after all is translated
+    build_metrics(**{**measures, "language": UNKNOWN_LANGUAGE})  # refused now, not after all is translated
     if isinstance(system, str | Path) and not Path(system).is_dir():
         output = _Output(read_hypotheses(Path(system), test), "translations read from a file")
-    elif isinstance(system, str | Path):
-        output = _translate(Translator.load(system, device, precision, threads), test, options, progress)
     else:
-        output = _translate(system, test, options, progress)
-    language = language or next(filter(_known, (output.language, test.language)), UNKNOWN_LANGUAGE)
+        translator = Translator.load(system) if isinstance(system, str | Path) else system
+        output = _translate(translator, test, options, progress)
+    languages = (measures.get("language", UNKNOWN_LANGUAGE), output.language, test.language)
+    measures["language"] = next(filter(_known, languages), UNKNOWN_LANGUAGE)
     return Evaluation(
         system=name or (str(system) if isinstance(system, str | Path) else type(system).__name__),
         test=test,
         search=output.search,
         hypotheses=output.hypotheses,
-        scores=score(
-            output.hypotheses,
-            test.references,
-            language=language,
-            metrics=metrics,
-            samples=samples,
-            seed=seed,
-            tokenizer=tokenizer,
-        ),
-        language=language,
-        tokenizer=tokenizer,
+        scores=score(output.hypotheses, test.references, samples=samples, **measures),
+        language=measures["language"],
+        tokenizer=measures.get("tokenizer"),
         flags=output.flags,
     )
 
@@ -163,7 +148,6 @@ def compare(
     *,
     test: str = "randomisation",
     samples: int | None = None,
-    seed: int = SEED,
 ) -> dict[str, Comparison]:
     """Tests, metric by metric, whether one of two systems is better on the test set that both translated.
 
@@ -181,11 +165,10 @@ def compare(
         second.hypotheses,
         first.test.references,
         names=(first.system, second.system),
-        language=first.language,
-        metrics=[metric for metric in first.scores if metric in second.scores],
         test=test,
         samples=samples,
-        seed=seed,
+        metrics=[metric for metric in first.scores if metric in second.scores],
+        language=first.language,
         tokenizer=first.tokenizer,
     )
 

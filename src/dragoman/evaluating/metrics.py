@@ -11,6 +11,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -97,19 +98,18 @@ class Statistics:
         return signature.format()
 
 
+class Measures(TypedDict, total=False):
+    """What translations are measured by: what `build_metrics` takes, and every function that scores hands on to it."""
+
+    metrics: Sequence[str]
+    language: str
+    tokenizer: str | None
+
+
 def score(
-    hypotheses: Sequence[str],
-    references: References,
-    *,
-    language: str = "und",
-    metrics: Sequence[str] = METRICS,
-    samples: int = SAMPLES,
-    seed: int = SEED,
-    tokenizer: str | None = None,
+    hypotheses: Sequence[str], references: References, *, samples: int = SAMPLES, **measures: Unpack[Measures]
 ) -> dict[str, Score]:
     """Scores lines against one or several references each; `samples=0` leaves the intervals out.
-
-    `language` is that of the hypotheses and chooses BLEU's tokenizer; `tokenizer` is one of sacreBLEU's by name.
 
     >>> found = score(["the cat sat on the mat"], [["the cat sat on the mat", "a cat sat"]], samples=0)
     >>> print(found["bleu"])  # doctest: +ELLIPSIS
@@ -121,8 +121,8 @@ def score(
     """
     rows = checked(hypotheses, references)
     return {
-        name: summary(statistics(build_metric(name, language, tokenizer), hypotheses, rows), samples, seed)
-        for name in metrics
+        name: summary(statistics(metric, hypotheses, rows), samples)
+        for name, metric in build_metrics(**measures).items()
     }
 
 
@@ -132,11 +132,11 @@ def bleu_and_chrf(hypotheses: Sequence[str], references: References, language: s
     return {name: found.value for name, found in scores.items()}
 
 
-def summary(counted: Statistics, samples: int = SAMPLES, seed: int = SEED) -> Score:
+def summary(counted: Statistics, samples: int = SAMPLES) -> Score:
     """The score of all lines, with the interval of `samples` bootstrap samples."""
     result = counted.metric._compute_score_from_stats(counted.total.tolist())
-    low, high = interval(counted.resampled(samples, seed)) if samples else (None, None)
-    facts = {"bs": samples, "seed": seed} if samples else {}
+    low, high = interval(counted.resampled(samples)) if samples else (None, None)
+    facts = {"bs": samples, "seed": SEED} if samples else {}
     detail = result.format().partition(" = ")[2].partition(" ")[2]
     return Score(result.name, result.score, low, high, counted.signature(**facts), detail)
 
@@ -172,6 +172,17 @@ def checked(hypotheses: Sequence[str], references: References) -> list[Sequence[
             raise DataError(f"translation {number} holds a line break; one translation is one line")
     _warn_of_tokens(hypotheses)
     return rows
+
+
+def build_metrics(
+    *, metrics: Sequence[str] = METRICS, language: str = "und", tokenizer: str | None = None
+) -> dict[str, Metric]:
+    """sacreBLEU's metrics by name, for output in `language`, which chooses BLEU's tokenizer, unless `tokenizer` does.
+
+    Raises:
+        ConfigError: an unknown metric, or a tokenizer that is unknown or cannot be used here.
+    """
+    return {name: build_metric(name, language, tokenizer) for name in metrics}
 
 
 def build_metric(name: str, language: str = "und", tokenizer: str | None = None) -> Metric:

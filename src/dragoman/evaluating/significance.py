@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 
 from dragoman.errors import ConfigError
 from dragoman.evaluating.metrics import (
-    METRICS,
     SAMPLES,
     SEED,
     Array,
+    Measures,
     References,
     Statistics,
-    build_metric,
+    build_metrics,
     checked,
     interval,
     statistics,
@@ -67,12 +68,9 @@ def compare_outputs(
     references: References,
     *,
     names: tuple[str, str] = ("the first", "the second"),
-    language: str = "und",
-    metrics: Sequence[str] = METRICS,
     test: str = "randomisation",
     samples: int | None = None,
-    seed: int = SEED,
-    tokenizer: str | None = None,
+    **measures: Unpack[Measures],
 ) -> dict[str, Comparison]:
     """Compares two lists of translations of the same lines, metric by metric.
 
@@ -88,48 +86,42 @@ def compare_outputs(
     rows = checked(first, references)
     checked(second, references)
     results = {}
-    for name in metrics:
-        metric = build_metric(name, language, tokenizer)
+    for name, metric in build_metrics(**measures).items():
         pair = statistics(metric, first, rows), statistics(metric, second, rows)
-        results[name] = _compare(pair, names, test, samples or _DEFAULTS[test], seed)
+        results[name] = _compare(pair, names, test, samples or _DEFAULTS[test])
     return results
 
 
-def randomisation_p_value(first: Statistics, second: Statistics, trials: int, seed: int = SEED) -> float:
+def randomisation_p_value(first: Statistics, second: Statistics, trials: int) -> float:
     """Approximate randomisation: how often do systems that swap lines at random differ as much as these? Two-sided.
 
     A trial that differs exactly as much counts (Edgington 1969). The `sacrebleu` command leaves it out, so that two
     systems that differ in a single line come out as different with p = 1 / (trials + 1).
     """
     real = _distance(first, first.total[None], second.total[None])[0]
-    as_much = exchanged_distances(first, second, trials, seed) >= real - 1e-9
+    as_much = exchanged_distances(first, second, trials) >= real - 1e-9
     return (int(as_much.sum()) + 1) / (trials + 1)
 
 
-def exchanged_distances(first: Statistics, second: Statistics, trials: int, seed: int = SEED) -> Array:
+def exchanged_distances(first: Statistics, second: Statistics, trials: int) -> Array:
     """How far apart the two scores are, in each trial, after every line changed sides or not by a coin."""
     both, surplus = first.total + second.total, first.lines - second.lines
     return np.concatenate(
-        [
-            _distance(first, one := second.total + coins @ surplus, both - one)
-            for coins in _coins(trials, len(surplus), seed)
-        ]
+        [_distance(first, one := second.total + coins @ surplus, both - one) for coins in _coins(trials, len(surplus))]
     )
 
 
-def bootstrap_p_value(first: Statistics, second: Statistics, samples: int, seed: int = SEED) -> float:
+def bootstrap_p_value(first: Statistics, second: Statistics, samples: int) -> float:
     """Paired bootstrap: how often do samples exceed their mean difference by more than the real one? One-sided."""
     real = _distance(first, first.total[None], second.total[None])[0]
-    differences = np.abs(first.resampled(samples, seed) - second.resampled(samples, seed))
+    differences = np.abs(first.resampled(samples) - second.resampled(samples))
     return (int((differences - differences.mean() > real).sum()) + 1) / (samples + 1)
 
 
-def _compare(
-    pair: tuple[Statistics, Statistics], names: tuple[str, str], test: str, samples: int, seed: int
-) -> Comparison:
+def _compare(pair: tuple[Statistics, Statistics], names: tuple[str, str], test: str, samples: int) -> Comparison:
     first, second = pair
     results = [statistic.metric._compute_score_from_stats(statistic.total.tolist()) for statistic in pair]
-    low, high = interval(first.resampled(SAMPLES, seed) - second.resampled(SAMPLES, seed))
+    low, high = interval(first.resampled() - second.resampled())
     facts = {"bs": SAMPLES, "ar": samples} if test == "randomisation" else {"bs": samples}
     return Comparison(
         metric=results[0].name,
@@ -138,10 +130,10 @@ def _compare(
         delta=results[0].score - results[1].score,
         low=low,
         high=high,
-        p_value=_TESTS[test](first, second, samples, seed),
+        p_value=_TESTS[test](first, second, samples),
         test=test,
         samples=samples,
-        signature=first.signature(**facts, seed=seed),
+        signature=first.signature(**facts, seed=SEED),
     )
 
 
@@ -149,12 +141,12 @@ def _distance(statistic: Statistics, one: Array, other: Array) -> Array:
     return np.abs(statistic.scores(one) - statistic.scores(other))
 
 
-def _coins(trials: int, lines: int, seed: int) -> Iterator[np.ndarray]:
+def _coins(trials: int, lines: int) -> Iterator[np.ndarray]:
     """A coin for every line of every trial, a few trials at a time: one line of each in memory would be trials x lines.
 
     Blocks of 32 trials draw the same coins as one large draw does: NumPy takes 32 of them from one random word.
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(SEED)
     for start in range(0, trials, 32):
         yield random.integers(2, size=(min(32, trials - start), lines), dtype=bool)
 
@@ -163,7 +155,7 @@ def _digits(p_value: float) -> str:
     return f"= {p_value:.4f}".rstrip("0").rstrip(".") if p_value >= 0.00005 else "< 0.0001"
 
 
-_TESTS: dict[str, Callable[[Statistics, Statistics, int, int], float]] = {
+_TESTS: dict[str, Callable[[Statistics, Statistics, int], float]] = {
     "randomisation": randomisation_p_value,
     "bootstrap": bootstrap_p_value,
 }

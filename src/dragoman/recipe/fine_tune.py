@@ -2,9 +2,10 @@
 forget.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
 from dragoman.config import check
 from dragoman.data.inputs import DataSettings
@@ -15,6 +16,7 @@ from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
 from dragoman.files import read_object
 from dragoman.progress import Progress, silent
 from dragoman.recipe.materials import DATA
+from dragoman.recipe.place import RunOptions
 from dragoman.recipe.recipe import Recipe, StartSettings, name_of
 from dragoman.recipe.run import SCORES, train
 from dragoman.store import find_model
@@ -38,19 +40,12 @@ def fine_tune(
     *,
     mix_rate: float = 0.0,
     mix_data: Path | str | None = None,
-    overrides: Sequence[str] = (),
-    name: str | None = None,
-    runs: Path | str = "runs",
-    fresh: bool = False,
-    device: str = "auto",
-    threads: int | None = None,
-    anyway: bool = False,
-    progress: Progress = silent,
+    **options: Unpack[RunOptions],
 ) -> FineTuneResult:
     """Trains a finished model on other text, and scores it before and after, on the new test set and on the old one.
 
     `mix_rate` is the share of old text in that of an epoch, in characters; it comes from `mix_data` (prepared data), or
-    from the data of the run that `model` is. Everything else is as in `train`.
+    from the data of the run that `model` is. The `options` are those of `train`.
 
     Raises:
         ConfigError: old data is asked for, and there is none.
@@ -58,43 +53,33 @@ def fine_tune(
     """
     start = find_model(model).resolve()
     old = _old_data(Path(model), mix_data)
-    if mix_rate and old is None:
-        raise ConfigError(
-            f"{model} has no data of its own to mix in, for it is no run folder; name some with --mix-data"
-        )
-    facts = {"model": str(start), "mix_rate": mix_rate, "mix_data": str(old.resolve()) if old and mix_rate else None}
-    recipe = Recipe(
-        start=check(facts, "fine-tuning", StartSettings), data=check({"path": data}, "fine-tuning", DataSettings)
-    )
-    name = name or f"{Path(model).resolve().name}-{name_of(data)}"
-    result = train(
-        recipe,
-        overrides=overrides,
-        name=name,
-        runs=runs,
-        fresh=fresh,
-        device=device,
-        threads=threads,
-        anyway=anyway,
-        progress=progress,
-    )
+    recipe = Recipe(start=_start(start, old, mix_rate), data=check({"path": data}, "fine-tuning", DataSettings))
+    options["name"] = options.get("name") or f"{Path(model).resolve().name}-{name_of(data)}"
+    result = train(recipe, **options)
     if not result.evaluations and _is_scored(result.folder / SCORES):
         return FineTuneResult(result.folder, result.steps, (), ())
     tests = {"new": result.folder / DATA / "test.jsonl", **({} if old is None else {"old": old / "test.jsonl"})}
+    device, progress = options.get("device", "auto"), options.get("progress", silent)
     before, after = (
-        _score(folder, tests, word, device, progress)
+        _score(Translator.load(folder, device), tests, word, progress)
         for folder, word in ((start, BEFORE), (find_model(result.folder), AFTER))
     )
     write_scores(result.folder / SCORES, [*before, *after])
     return FineTuneResult(result.folder, result.steps, before, after)
 
 
-def _score(
-    folder: Path, tests: Mapping[str, Path], word: str, device: str, progress: Progress
-) -> tuple[Evaluation, ...]:
-    translator = Translator.load(folder, device)
+def _start(model: Path, old: Path | None, mix_rate: float) -> StartSettings:
+    if mix_rate and old is None:
+        raise ConfigError(
+            f"{model} has no data of its own to mix in, for it is no run folder; name some with --mix-data"
+        )
+    facts = {"model": str(model), "mix_rate": mix_rate, "mix_data": str(old.resolve()) if old and mix_rate else None}
+    return check(facts, "fine-tuning", StartSettings)
+
+
+def _score(translator: Translator, tests: Mapping[str, Path], word: str, progress: Progress) -> tuple[Evaluation, ...]:
     return tuple(
-        evaluate(translator, test, options=translator.options, name=f"{word}, {side} test", progress=progress)
+        evaluate(translator, test, name=f"{word}, {side} test", progress=progress)
         for side, test in tests.items()
         if test.is_file() and test.stat().st_size
     )

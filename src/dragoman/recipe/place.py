@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypedDict
 
 import dragoman
 from dragoman import machine
@@ -12,6 +12,7 @@ from dragoman.data.inputs import data_identity
 from dragoman.data.report import REPORT, read_report
 from dragoman.errors import ConfigError
 from dragoman.files import free_name, read_object, remove, write_json
+from dragoman.progress import Progress
 from dragoman.recipe.materials import DATA, TOKENIZER
 from dragoman.recipe.recipe import RECIPE, Recipe, apply, find_recipe
 from dragoman.training.settings import HARMLESS
@@ -23,6 +24,29 @@ PATHS = ("path", "dev_path", "test_path")
 
 _MADE_FROM = {"data": DATA, "tokenizer": TOKENIZER, "start": TOKENIZER}
 """What settles each group of settings; the others are settled by the recipe."""
+
+
+class RunOptions(TypedDict, total=False):
+    """What `train` may be told besides what to learn from; functions that train hand it on."""
+
+    overrides: Sequence[str]
+    name: str | None
+    runs: Path | str
+    fresh: bool
+    anyway: bool
+    device: str
+    threads: int | None
+    progress: Progress
+
+
+class Workplace(NamedTuple):
+    """Where a run is made, on what, and whom it tells how far it is."""
+
+    folder: Path
+    device: str
+    anyway: bool
+    """Whether it goes on although something under it has changed."""
+    progress: Progress
 
 
 def find_place(

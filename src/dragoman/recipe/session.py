@@ -16,10 +16,11 @@ from dragoman.data.batching import Batches
 from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted
 from dragoman.files import memory_bytes, write_json
 from dragoman.model import EncoderDecoder, LanguageModel, build_model, kernels
-from dragoman.progress import Advance, Progress
+from dragoman.progress import Advance
 from dragoman.recipe.card import model_card
 from dragoman.recipe.journal import Journal
 from dragoman.recipe.materials import Materials, training_batches
+from dragoman.recipe.place import Workplace
 from dragoman.recipe.recipe import Recipe
 from dragoman.recipe.stop import stop_on_signals
 from dragoman.recipe.validation import Measured, Validation
@@ -67,22 +68,21 @@ def fresh_state(
 class Session:
     """What the chores of one stretch of training share."""
 
-    def __init__(
-        self, folder: Path, recipe: Recipe, materials: Materials, device: str, anyway: bool, progress: Progress
-    ) -> None:
-        self.folder, self.recipe, self.materials, self.device = folder, recipe, materials, device
-        self.progress = progress
+    def __init__(self, place: Workplace, recipe: Recipe, materials: Materials) -> None:
+        self.recipe, self.materials = recipe, materials
+        self.folder, device, anyway, self.progress = place
+        self.device = device
         self.identity = {**materials.identity, **decisive_settings(recipe)}
         compiled = device == "cpu" and kernels.available()
         self.envelope = machine.envelope(
             threads=machine.threads(), precision=recipe.train.precision, compiled=compiled, device=device
         )
-        checkpoint = newest_checkpoint(folder / CHECKPOINTS)
+        checkpoint = newest_checkpoint(self.folder / CHECKPOINTS)
         self.model, self.state = fresh_state(recipe, device, resumed=checkpoint is not None)
         if checkpoint is not None:
             self._resume(checkpoint, anyway)
         self.validation = Validation(recipe, materials, device) if materials.dev is not None else None
-        self.journal = Journal(folder, self.state.step)
+        self.journal = Journal(self.folder, self.state.step)
         self.started, self.tokens = time.monotonic(), 0
 
     def run(self) -> TrainState:

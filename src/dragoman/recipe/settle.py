@@ -1,0 +1,113 @@
+"""From what was asked to what is done: every setting decided, and written down once, with the reasons."""
+
+import logging
+from typing import Any
+
+from dragoman.config import check, override, parse, render
+from dragoman.data.prepare import read_split
+from dragoman.data.tokenizer_training import TokenizerSettings
+from dragoman.errors import ConfigError
+from dragoman.files import write_file
+from dragoman.recipe.materials import DATA, Materials, gather, prepare, training_batches
+from dragoman.recipe.place import PATHS, Workplace
+from dragoman.recipe.plan import (
+    VALIDATIONS,
+    Plan,
+    choose_architecture,
+    choose_languages,
+    choose_precision,
+    choose_search,
+    choose_sizes,
+    choose_steps,
+    limits_given,
+)
+from dragoman.recipe.recipe import RECIPE, Recipe
+from dragoman.recipe.trial import try_out
+from dragoman.store import StoredModel, load_model
+from dragoman.training.settings import HARMLESS
+
+SHARE_OF_STEPS, SHARE_OF_VALIDATION = 0.97, 0.2
+"""Of the minutes asked for: training and validation together, and validation at most; the rest is for saving."""
+KEPT = {"model": "architecture", "tokenizer": "tokenizer"}
+CHANGEABLE = {"dropout", "attention_dropout", "activation_dropout"}
+"""What fine-tuning keeps of a model, and what of it may change."""
+
+log = logging.getLogger(__name__)
+
+
+def settle(place: Workplace, asked: dict[str, Any]) -> tuple[Recipe, Materials]:
+    """The resolved recipe and all that training needs: found in the folder, or made there of what was asked."""
+    path = place.folder / RECIPE
+    if path.is_file():
+        recipe = _with_harmless(parse(path.read_text(encoding="utf-8"), str(path), Recipe), asked)
+        report = prepare(place.folder, recipe, place.anyway, place.progress)
+        return recipe, gather(place.folder, recipe, report, place.progress)
+    plan = Plan(override(asked, ()), {})
+    materials = _decide(plan, place)
+    recipe = plan.recipe()
+    write_file(path, render(recipe, plan.reasons))
+    for key, reason in plan.reasons.items():
+        group, name = key.split(".")
+        log.info("%s = %s (%s)", key, plan.tables[group][name], reason)
+    return recipe, materials
+
+
+def _decide(plan: Plan, place: Workplace) -> Materials:
+    """Fills in the plan, in the order in which one choice needs another, and makes what the choices need."""
+    choose_languages(plan)
+    report = prepare(place.folder, plan.recipe(), place.anyway, place.progress)
+    choose_sizes(plan, report.splits["train"].pairs)
+    if plan.tables.get("start"):
+        _take_over(plan)
+    choose_search(plan, (source for source, _ in read_split(place.folder / DATA, "train")))
+    choose_precision(plan, place.device)
+    materials = gather(place.folder, plan.recipe(), report, place.progress)
+    choose_architecture(plan, materials.tokenizers)
+    steps, reason = _steps(plan, materials, place)
+    choose_steps(plan, steps, reason)
+    return materials
+
+
+def _with_harmless(kept: Recipe, asked: dict[str, Any]) -> Recipe:
+    """The recipe of a run, with what may be asked differently: when to save, and where the same data lies."""
+    now = check(asked, "the recipe", Recipe)
+    saving = now.train.model_dump(mode="json", include=HARMLESS & asked.get("train", {}).keys())
+    return kept.but(
+        data={**kept.data.model_dump(mode="json"), **now.data.model_dump(mode="json", include=set(PATHS))},
+        train={**kept.train.model_dump(mode="json"), **saving},
+    )
+
+
+def _take_over(plan: Plan) -> None:
+    """The architecture and the kind of vocabulary of the model that fine-tuning starts from."""
+    stored: StoredModel = load_model(plan.tables["start"]["model"])
+    tokenizer = check({"joint": stored.tokenizers.joint}, "tokenizer", TokenizerSettings)
+    for group, settings in (("model", stored.config), ("tokenizer", tokenizer)):
+        kept, given = settings.model_dump(mode="json", exclude_none=True), plan.tables.get(group, {})
+        changed = [name for name, value in given.items() if name not in CHANGEABLE and kept.get(name) != value]
+        if changed:
+            raise ConfigError(f"fine-tuning keeps the model's {KEPT[group]}; {group}.{changed[0]} cannot be set")
+        plan.tables[group] = {**kept, **given}
+
+
+def _steps(plan: Plan, materials: Materials, place: Workplace) -> tuple[int, str]:
+    """The limit that was asked for, in steps."""
+    (limit, amount), *_ = limits_given(plan).items()
+    amount = float(amount)  # pyright: ignore[reportArgumentType]
+    asked = "as asked for" if plan.tables["train"].get(limit) else "nothing else was asked for"
+    trial = Plan(override(plan.tables, ()), {})
+    choose_steps(trial, 1_000, "a trial")
+    recipe = trial.recipe()
+    batches = training_batches(materials, recipe)  # what cannot be batched is refused before the recipe is settled
+    if limit == "steps":
+        return int(amount), asked
+    if limit == "epochs":
+        whole = sum(len(batches.epoch(number)) for number in range(int(amount)))
+        part = round((amount - int(amount)) * len(batches.epoch(int(amount)))) if amount % 1 else 0
+        return max(1, (whole + part) // recipe.train.accumulate), f"{amount:g} epochs, {asked}"
+    step, validation = try_out(recipe, materials, place.device, place.progress)
+    count = max(1, min(VALIDATIONS, int(SHARE_OF_VALIDATION * 60 * amount / validation))) if validation else 0
+    steps = max(1, round((60 * amount * SHARE_OF_STEPS - count * validation) / step))
+    if count:
+        plan.choose("train", "validate_every", max(1, steps // count), f"{count} validations of {validation:.0f} s")
+    return steps, f"{amount:g} minutes, {asked}, at {step:.3f} s a step in a trial"
