@@ -42,6 +42,35 @@ def test_the_rate_is_right_for_every_token_and_every_feature() -> None:
         assert (mask.mean(axis) - 0.5).abs().max() < 6 * math.sqrt(0.25 / 1024)
 
 
+def rows_over(axis: str, count: int) -> Tensor:
+    """Masks of 512 features each, over neighbouring tokens, steps, layers' sites or seeds."""
+    if axis == "tokens":
+        return kept(StepNoise(5, 2), rows=count, rate=0.1)
+    noises = {
+        "steps": lambda i: (StepNoise(5, i), 0),
+        "sites": lambda i: (StepNoise(5, 2), i),
+        "seeds": lambda i: (StepNoise(i, 2), 0),
+    }
+    return torch.cat([kept(noise, site, rows=1, rate=0.1) for noise, site in map(noises[axis], range(count))])
+
+
+@pytest.mark.parametrize("axis", ["tokens", "steps", "sites", "seeds"])
+def test_a_mask_shows_no_pattern(axis: str) -> None:
+    """Whatever repeats is a line in the spectrum. Of independent masks its 131,072 powers are exponential with mean
+    one, and the strongest is over 25 by chance once in 500,000 seeds.
+    """
+    mask = rows_over(axis, 512).double()
+    power = torch.fft.rfft2((mask - mask.mean()) / mask.std()).abs().square() / mask.numel()
+    assert power.max() < 25
+    assert abs(power.mean() - 1) < 0.02
+    striped = mask.clone()
+    striped[:, ::16] *= (
+        torch.rand(512, 1, generator=torch.Generator().manual_seed(1)).round().double()
+    )  # it would be seen
+    power = torch.fft.rfft2((striped - striped.mean()) / striped.std()).abs().square() / striped.numel()
+    assert power.max() > 25
+
+
 @pytest.mark.parametrize(
     "other",
     [
