@@ -146,3 +146,24 @@ def test_importing_machine_loads_no_torch():
         "import sys, dragoman.machine as m; m.processor(); m.versions(); m.compiler(); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc alone has the switch")
+def test_freed_memory_is_kept_for_the_next_tensor() -> None:
+    code = """
+import resource, sys, torch
+from dragoman.machine import keep_freed_memory
+if sys.argv[1] == "kept":
+    assert keep_freed_memory()
+before = 0
+for _ in range(3):
+    torch.ones(2**26)  # 256 MiB, freed at once
+    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    fresh, before = faults - before, faults
+print(fresh)
+"""
+    fresh = {
+        way: int(subprocess.run([sys.executable, "-c", code, way], check=True, capture_output=True, text=True).stdout)
+        for way in ("kept", "given back")
+    }
+    assert fresh["kept"] < 100 < fresh["given back"]

@@ -41,6 +41,10 @@ _KERNEL_VARIABLES = (
     "ONEDNN_MAX_CPU_ISA",
 )
 
+# Of glibc's <malloc.h>.
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4
+_GROWTH_BYTES = 64 * 2**20
+
 _CACHE_KINDS = {"Data": "d", "Instruction": "i"}
 
 
@@ -126,6 +130,19 @@ def gemm_rate(precision: str = "float32", seconds: float = 1.0, size: int = 2048
         result[0, 0].item()  # waits for a GPU
         taken.append(time.perf_counter() - start)
     return 2 * size**3 / statistics.median(taken) / 1e9
+
+
+def keep_freed_memory() -> bool:
+    """Has glibc keep the memory that tensors leave, for those of the next step, rather than hand it back; for good.
+
+    A step makes and frees the same large tensors again and again, and every page that comes fresh from the system costs
+    more than what is then written into it: training takes a tenth longer (benchmarks/allocator.py). False, and nothing
+    done, where the C library has no such switch.
+    """
+    if sys.platform != "linux" or not hasattr(library := ctypes.CDLL(None), "mallopt"):
+        return False
+    settings = {_MMAP_MAX: 0, _TRIM_THRESHOLD: 2**31 - 1, _TOP_PAD: _GROWTH_BYTES}
+    return all([library.mallopt(name, value) for name, value in settings.items()])
 
 
 @cache
