@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from dragoman.data.batch import Batch
+from dragoman.data.batch import Batch, Outline
 from dragoman.model import EncoderDecoder, LanguageModel, ModelConfig, build_model
 from dragoman.training import TrainSettings, TrainState
 from dragoman.training.optimiser import Masters
@@ -72,6 +72,10 @@ class Source:
 
     def batch(self, indices: int) -> Batch:
         return self.batches[indices]
+
+    def outline(self, indices: int) -> Outline:
+        batch = self.batches[indices]
+        return Outline(batch.source_tokens, batch.target_tokens, batch.pairs)
 
 
 def few_batches(count: int = 5) -> list[Batch]:

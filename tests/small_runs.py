@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,23 @@ def exit_code(do: Callable[..., Any], *arguments: Any) -> int:
     process.join(60)
     assert process.exitcode is not None, "the process hangs"
     return process.exitcode
+
+
+def exit_codes(count: int, do: Callable[..., Any], *arguments: Any) -> list[int]:
+    """What processes end with that `do` the same together, as torchrun starts them; this one keeps their store."""
+    from torch.distributed import TCPStore
+
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    with ThreadPoolExecutor(count) as pool:
+        ended = [pool.submit(exit_code, as_rank, rank, count, store.port, do, *arguments) for rank in range(count)]
+        return [each.result() for each in ended]
+
+
+def as_rank(rank: int, count: int, port: int, do: Callable[..., Any], *arguments: Any) -> None:
+    """Calls `do` with the variables that torchrun sets."""
+    facts = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ |= {name: str(value) for name, value in facts.items()} | {"TORCHELASTIC_USE_AGENT_STORE": "True"}
+    do(*arguments)
 
 
 def kill_at(function: str, call: int, do: Callable[..., Any], *arguments: Any) -> None:

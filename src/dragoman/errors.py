@@ -24,6 +24,8 @@ class Error(Exception):
     """Something the user can mend. The message is one line."""
 
     exit_code = 2
+    told = False
+    """Whether another process of the same run tells it, so that this one need not."""
 
 
 class ConfigError(Error):

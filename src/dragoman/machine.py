@@ -169,6 +169,11 @@ def threads() -> int:
     return torch.get_num_threads()
 
 
+def rank() -> int:
+    """The number that torchrun gave this process among those of its run; 0 for one on its own."""
+    return int(os.environ.get("RANK", "0"))
+
+
 def installed_memory_bytes() -> int | None:
     """Memory of the whole machine."""
     try:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dragoman import machine
 from dragoman.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -21,14 +22,17 @@ UNFOLDED = 10_000
 
 
 class Screen:
-    """The terminal of one command. Its `progress` is what the public functions report to."""
+    """The terminal of one command. Its `progress` is what the public functions report to.
+
+    Of several processes that do one command together, the first speaks for all.
+    """
 
     progress: Progress
 
     def __init__(self, quiet: bool = False) -> None:
-        self.quiet = quiet
+        self.quiet = quiet or machine.rank() > 0
         self._notes = error_console()
-        self.progress = silent if quiet else self._bars()
+        self.progress = silent if self.quiet else self._bars()
         self._listen()
 
     def note(self, what: "RenderableType") -> None:
@@ -56,7 +60,7 @@ class Screen:
         for earlier in [each for each in log.handlers if isinstance(each, NoteHandler)]:
             log.removeHandler(earlier)
         log.addHandler(NoteHandler(self._notes))
-        log.setLevel(logging.WARNING if self.quiet else logging.INFO)
+        log.setLevel(logging.CRITICAL if machine.rank() else logging.WARNING if self.quiet else logging.INFO)
 
 
 class NoteHandler(logging.Handler):

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import dragoman
+from dragoman import machine
 from dragoman.cli import console
 from dragoman.cli.benchmark import benchmark
 from dragoman.cli.demo import demo
@@ -63,10 +64,12 @@ def main(arguments: list[str]) -> int:
         code = app(arguments or ["--help"], prog_name="dragoman", standalone_mode=False)
         console.flush()
     except Error as error:
-        console.complain(str(error))
+        if not error.told:
+            console.complain(str(error))
         return error.exit_code
     except typer.TyperException as error:
-        console.complain(usage(error))
+        if machine.rank() == 0:  # several processes are given the same command line
+            console.complain(usage(error))
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED

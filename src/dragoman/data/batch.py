@@ -49,6 +49,20 @@ class Batch:
         )
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same batch on `device`."""
-        moved = {name: part.to(device) for name, part in vars(self).items() if part is not None}
-        return replace(self, **moved)
+        """The same batch with its ids on `device`; lengths stay where the host reads them."""
+        ids = {"source": self.source, "target": self.target, "labels": self.labels}
+        return replace(self, **{name: part.to(device) for name, part in ids.items() if part is not None})
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What is known of a batch without its ids: enough for the processes that leave it to another."""
+
+    source_tokens: int
+    target_tokens: int
+    pairs: Int[Tensor, "B"]
+
+    @property
+    def tokens(self) -> int:
+        """Source and target tokens together."""
+        return self.source_tokens + self.target_tokens

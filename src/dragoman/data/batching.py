@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from dragoman.config import Settings
-from dragoman.data.batch import Batch
+from dragoman.data.batch import Batch, Outline
 from dragoman.data.corpus import EncodedCorpus, Rows
 from dragoman.data.specials import END, START
 from dragoman.errors import DataError
@@ -104,6 +104,16 @@ class Batches:
             target_lengths=torch.from_numpy(lengths - 1),
             pairs=torch.from_numpy(pairs),
         )
+
+    def outline(self, pairs: Indices) -> Outline:
+        """How many tokens `batch` would have, without reading any."""
+        source, target = self._sides(pairs)
+        return Outline(source, target, torch.from_numpy(pairs))
+
+    def _sides(self, pairs: Indices) -> tuple[int, int]:
+        corpus = self.corpus
+        source = int(corpus.source.lengths[pairs].sum()) + 2 * len(pairs) if corpus.source else 0
+        return source, int(corpus.target.lengths[pairs].sum()) + (-len(pairs) if corpus.windows else len(pairs))
 
     def _by_length(self, chance: np.random.Philox | None) -> Indices:
         """Positions in `_pairs` from short to long, with a little chance."""

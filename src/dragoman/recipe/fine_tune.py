@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
 
+from dragoman import machine
 from dragoman.config import check
 from dragoman.data.inputs import DataSettings
 from dragoman.data.readers import Address
@@ -56,7 +57,7 @@ def fine_tune(
     recipe = Recipe(start=_start(start, old, mix_rate), data=check({"path": data}, "fine-tuning", DataSettings))
     options["name"] = options.get("name") or f"{Path(model).resolve().name}-{name_of(data)}"
     result = train(recipe, **options)
-    if not result.evaluations and _is_scored(result.folder / SCORES):
+    if machine.rank() or (not result.evaluations and _is_scored(result.folder / SCORES)):
         return FineTuneResult(result.folder, result.steps, (), ())
     tests = {"new": result.folder / DATA / "test.jsonl", **({} if old is None else {"old": old / "test.jsonl"})}
     device, progress = options.get("device", "auto"), options.get("progress", silent)

@@ -15,6 +15,7 @@ from dragoman.files import free_name, read_object, remove, write_json
 from dragoman.progress import Progress
 from dragoman.recipe.materials import DATA, TOKENIZER
 from dragoman.recipe.recipe import RECIPE, Recipe, apply, find_recipe
+from dragoman.training.distributed import ALONE, World
 from dragoman.training.settings import HARMLESS
 
 RUN = "run.json"
@@ -47,6 +48,8 @@ class Workplace(NamedTuple):
     anyway: bool
     """Whether it goes on although something under it has changed."""
     progress: Progress
+    world: World = ALONE
+    """The processes that make it together."""
 
 
 def find_place(

@@ -117,6 +117,22 @@ def choose_precision(plan: Plan, device: str) -> None:
     plan.reasons["train.precision"] = reason
 
 
+def choose_share(plan: Plan, processes: int) -> None:
+    """A batch of every step for each process, where nothing else is asked for."""
+    if processes > 1:
+        plan.choose("train", "accumulate", processes, "a batch of every step for each process")
+    check_share(plan.recipe(), processes)
+
+
+def check_share(recipe: Recipe, processes: int) -> None:
+    """Refuses a step that leaves processes without work."""
+    if recipe.train.accumulate < processes:
+        raise ConfigError(
+            f"train.accumulate is {recipe.train.accumulate}, so {processes} processes cannot share a step's batches; "
+            f"use train.accumulate={processes} or more, with smaller batches for the same step, or fewer processes"
+        )
+
+
 def choose_steps(plan: Plan, steps: int, reason: str) -> None:
     """The limit as a number of steps, and what is derived from it."""
     train = plan.tables.setdefault("train", {})

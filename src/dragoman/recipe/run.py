@@ -26,11 +26,13 @@ from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
 from dragoman.files import lock, remove_partial
 from dragoman.progress import Progress, silent
 from dragoman.recipe.curves import draw_curves
+from dragoman.recipe.follow import follow, tell
 from dragoman.recipe.materials import DATA
 from dragoman.recipe.place import Workplace, find_place, make_folder, note, open_run, remove_unmade
 from dragoman.recipe.recipe import Recipe
 from dragoman.recipe.session import BEST, CHECKPOINTS, Session
 from dragoman.recipe.settle import settle
+from dragoman.training.distributed import join
 
 SCORES = "scores.json"
 
@@ -69,34 +71,39 @@ def train(
         Interrupted: stopped on request; the same command goes on.
         Diverged, OutOfMemory, DiskFull, FolderInUse, CheckpointError: as named.
     """
-    device, why = machine.choose_device(device)
-    folder, asked = find_place(what, overrides, name, Path(runs), fresh)
-    make_folder(folder)
-    with lock(folder):
-        for part in (folder, folder / CHECKPOINTS, folder / "corpus"):
-            remove_partial(part)
-        facts = open_run(folder, asked, threads)
-        if facts["status"] == "finished":
-            log.info("%s is finished; nothing is done again. Use --fresh for another run of the same", folder)
-            return RunResult(folder, facts["steps"], ())
-        log.info("device %s: %s", device, why)
-        torch.set_num_threads(facts["threads"])
-        place = Workplace(folder, device, anyway, progress)
-        try:
-            recipe, materials = settle(place, facts["asked"])
-        except Error:
-            remove_unmade(folder)
-            raise
-        note(folder, facts, "training")
-        try:
-            state = Session(place, recipe, materials).run()
-        except (Interrupted, Diverged) as end:
-            note(folder, facts, "diverged" if isinstance(end, Diverged) else "stopped")
-            raise
-        evaluations = score_run(folder, device, progress)
-        _picture(folder)
-        note(folder, facts, "finished", steps=state.step)
-        return RunResult(folder, state.step, evaluations)
+    with join(device) as world:
+        device, why = machine.choose_device(device)
+        if not world.is_first:
+            return RunResult(*follow(world, device), ())
+        folder, asked = find_place(what, overrides, name, Path(runs), fresh)
+        make_folder(folder)
+        with lock(folder):
+            for part in (folder, folder / CHECKPOINTS, folder / "corpus"):
+                remove_partial(part)
+            facts = open_run(folder, asked, threads)
+            world.share({"folder": str(folder), **facts})
+            if facts["status"] == "finished":
+                log.info("%s is finished; nothing is done again. Use --fresh for another run of the same", folder)
+                return RunResult(folder, facts["steps"], ())
+            log.info("device %s: %s", device, why)
+            torch.set_num_threads(facts["threads"])
+            place = Workplace(folder, device, anyway, progress, world)
+            try:
+                recipe, materials = settle(place, facts["asked"])
+            except Error:
+                remove_unmade(folder)
+                raise
+            note(folder, facts, "training")
+            tell(world, recipe, trial=False)
+            try:
+                state = Session(place, recipe, materials).run()
+            except (Interrupted, Diverged) as end:
+                note(folder, facts, "diverged" if isinstance(end, Diverged) else "stopped")
+                raise
+            evaluations = score_run(folder, device, progress)
+            _picture(folder)
+            note(folder, facts, "finished", steps=state.step)
+            return RunResult(folder, state.step, evaluations)
 
 
 def score_run(folder: Path, device: str = "auto", progress: Progress = silent) -> tuple[Evaluation, ...]:

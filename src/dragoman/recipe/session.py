@@ -11,7 +11,7 @@ from typing import Any
 
 from dragoman import machine
 from dragoman.config import flatten
-from dragoman.data.batch import Batch
+from dragoman.data.batch import Batch, Outline
 from dragoman.data.batching import Batches
 from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted
 from dragoman.files import memory_bytes, write_json
@@ -25,7 +25,7 @@ from dragoman.recipe.recipe import Recipe
 from dragoman.recipe.stop import stop_on_signals
 from dragoman.recipe.validation import Measured, Validation
 from dragoman.store import load_model, named_weights, place_weights, save_model
-from dragoman.training import Chore, Every, TrainState, run_steps
+from dragoman.training import Chore, Every, TrainSettings, TrainState, run_steps
 from dragoman.training.checkpoint import newest_checkpoint, read_facts, restore, save_checkpoint
 from dragoman.training.loop import StepReport
 from dragoman.training.optimiser import Masters
@@ -50,6 +50,9 @@ class OnDevice:
     def batch(self, indices: Any) -> Batch:
         return self.batches.batch(indices).to(self.device)
 
+    def outline(self, indices: Any) -> Outline:
+        return self.batches.outline(indices)
+
 
 def fresh_state(
     recipe: Recipe, device: str, resumed: bool = False
@@ -70,17 +73,22 @@ class Session:
 
     def __init__(self, place: Workplace, recipe: Recipe, materials: Materials) -> None:
         self.recipe, self.materials = recipe, materials
-        self.folder, device, anyway, self.progress = place
+        self.folder, device, anyway, self.progress, self.world = place
         self.device = device
         self.identity = {**materials.identity, **decisive_settings(recipe)}
         compiled = device == "cpu" and kernels.available()
         self.envelope = machine.envelope(
-            threads=machine.threads(), precision=recipe.train.precision, compiled=compiled, device=device
+            threads=machine.threads(),
+            world_size=self.world.size,
+            precision=recipe.train.precision,
+            compiled=compiled,
+            device=device,
         )
         checkpoint = newest_checkpoint(self.folder / CHECKPOINTS)
         self.model, self.state = fresh_state(recipe, device, resumed=checkpoint is not None)
         if checkpoint is not None:
             self._resume(checkpoint, anyway)
+        self.world.share(checkpoint and str(checkpoint))
         self.validation = Validation(recipe, materials, device) if materials.dev is not None else None
         self.journal = Journal(self.folder, self.state.step)
         self.started, self.tokens = time.monotonic(), 0
@@ -102,8 +110,12 @@ class Session:
                 Chore(Every(steps=settings.validate_every, at_end=True), partial(self._validate, advance)),
                 Chore(Every(settings.save_every, settings.save_minutes, at_end=True), self._save),
             ]
-            run_steps(self.model, batches, settings, self.state, chores, lambda: stop() or self._has_patience_ended())
-            if self.state.step < steps and not self._has_patience_ended():
+
+            def is_enough() -> bool:
+                return stop() or is_over(self.state, settings)
+
+            run_steps(self.model, batches, settings, self.state, chores, is_enough, self.world)
+            if not is_over(self.state, settings):
                 self._save()
                 raise Interrupted(
                     f"stopped at step {self.state.step:,} of {steps:,}; go on with: dragoman train {self.folder}"
@@ -149,11 +161,14 @@ class Session:
                 write_json(self.folder / DIVERGED, {"step": report.step, "pairs": pairs})
 
     def _validate(self, advance: Advance, state: TrainState, _report: StepReport) -> None:
-        if self.validation is None:
-            return
+        if self.validation is not None:
+            self._measure(self.validation, advance, state)
+        self.world.share(state.validations_since_best)  # the other processes wait for what patience depends on
+
+    def _measure(self, validation: Validation, advance: Advance, state: TrainState) -> None:
         state.validations_since_best += 1
         try:
-            found = self.validation.measure(state.weights)
+            found = validation.measure(state.weights)
         except DecodeError as error:  # weights on their way out of the finite numbers; the loop judges them
             log.warning("step %s is not validated: %s", f"{state.step:,}", error)
             return
@@ -161,15 +176,11 @@ class Session:
         advance(0, dev=f"{found.loss:.2f} BLEU {found.bleu:.1f} chrF {found.chrf:.1f}")
         scores = f"dev loss {found.loss:.3f}, BLEU {found.bleu:.1f}, chrF {found.chrf:.1f}"
         samples = "".join(_sample(sample) for sample in found.samples)
-        log.info("step %s: %s (greedy, %d sentences)%s", f"{state.step:,}", scores, len(self.validation.pairs), samples)
+        log.info("step %s: %s (greedy, %d sentences)%s", f"{state.step:,}", scores, len(validation.pairs), samples)
         if state.best_score is None or found.chrf > state.best_score:
             with done_without():
                 self._save_model(BEST, found)
                 state.best_score, state.best_step, state.validations_since_best = found.chrf, state.step, 0
-
-    def _has_patience_ended(self) -> bool:
-        patience = self.recipe.train.patience
-        return patience is not None and self.state.validations_since_best >= patience
 
     def _save(self, _state: TrainState | None = None, _report: StepReport | None = None) -> None:
         with done_without():
@@ -201,6 +212,13 @@ class Session:
             self.state.weights,
             replace=True,
         )
+
+
+def is_over(state: TrainState, settings: TrainSettings) -> bool:
+    """Whether all steps are done, or patience has ended."""
+    assert settings.steps is not None, "resolved before training"
+    impatient = settings.patience is not None and state.validations_since_best >= settings.patience
+    return state.step >= settings.steps or impatient
 
 
 def decisive_settings(recipe: Recipe) -> dict[str, Any]:

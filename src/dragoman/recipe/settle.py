@@ -8,15 +8,18 @@ from dragoman.data.prepare import read_split
 from dragoman.data.tokenizer_training import TokenizerSettings
 from dragoman.errors import ConfigError
 from dragoman.files import write_file
+from dragoman.recipe.follow import tell
 from dragoman.recipe.materials import DATA, Materials, gather, prepare, training_batches
 from dragoman.recipe.place import PATHS, Workplace
 from dragoman.recipe.plan import (
     VALIDATIONS,
     Plan,
+    check_share,
     choose_architecture,
     choose_languages,
     choose_precision,
     choose_search,
+    choose_share,
     choose_sizes,
     choose_steps,
     limits_given,
@@ -40,6 +43,7 @@ def settle(place: Workplace, asked: dict[str, Any]) -> tuple[Recipe, Materials]:
     path = place.folder / RECIPE
     if path.is_file():
         recipe = _with_harmless(parse(path.read_text(encoding="utf-8"), str(path), Recipe), asked)
+        check_share(recipe, place.world.size)
         report = prepare(place.folder, recipe, place.anyway, place.progress)
         return recipe, gather(place.folder, recipe, report, place.progress)
     plan = Plan(override(asked, ()), {})
@@ -55,6 +59,7 @@ def settle(place: Workplace, asked: dict[str, Any]) -> tuple[Recipe, Materials]:
 def _decide(plan: Plan, place: Workplace) -> Materials:
     """Fills in the plan, in the order in which one choice needs another, and makes what the choices need."""
     choose_languages(plan)
+    choose_share(plan, place.world.size)
     report = prepare(place.folder, plan.recipe(), place.anyway, place.progress)
     choose_sizes(plan, report.splits["train"].pairs)
     if plan.tables.get("start"):
@@ -105,7 +110,8 @@ def _steps(plan: Plan, materials: Materials, place: Workplace) -> tuple[int, str
         whole = sum(len(batches.epoch(number)) for number in range(int(amount)))
         part = round((amount - int(amount)) * len(batches.epoch(int(amount)))) if amount % 1 else 0
         return max(1, (whole + part) // recipe.train.accumulate), f"{amount:g} epochs, {asked}"
-    step, validation = try_out(recipe, materials, place.device, place.progress)
+    tell(place.world, recipe, trial=True)
+    step, validation = try_out(recipe, materials, place.device, place.progress, place.world)
     count = max(1, min(VALIDATIONS, int(SHARE_OF_VALIDATION * 60 * amount / validation))) if validation else 0
     steps = max(1, round((60 * amount * SHARE_OF_STEPS - count * validation) / step))
     if count:

@@ -11,7 +11,8 @@ from dragoman.recipe.materials import Materials, training_batches
 from dragoman.recipe.recipe import Recipe
 from dragoman.recipe.session import OnDevice, fresh_state
 from dragoman.recipe.validation import Validation
-from dragoman.training.loop import train_step
+from dragoman.training.distributed import ALONE, World
+from dragoman.training.loop import share_out, train_step
 
 TRIAL_SECONDS, TRIAL_WARMUP = 12.0, 3
 
@@ -23,8 +24,8 @@ class Trial(NamedTuple):
     """Of one validation; 0 where there is no dev set."""
 
 
-def try_out(recipe: Recipe, materials: Materials, device: str, progress: Progress) -> Trial:
-    """Trains for some seconds, and validates once."""
+def try_out(recipe: Recipe, materials: Materials, device: str, progress: Progress, world: World = ALONE) -> Trial:
+    """Trains for some seconds, all processes together, and validates once, on the first alone."""
     model, state = fresh_state(recipe, device)
     batches = OnDevice(training_batches(materials, recipe), device)
     order = batches.epoch(0)
@@ -32,16 +33,18 @@ def try_out(recipe: Recipe, materials: Materials, device: str, progress: Progres
     model.train()
     with progress.track("trial", unit="steps") as advance:
         begin = time.monotonic()
-        while time.monotonic() - begin < TRIAL_SECONDS or len(counts) <= TRIAL_WARMUP:
-            taken = [batches.batch(order[(len(counts) + i) % len(order)]) for i in range(recipe.train.accumulate)]
+        while world.any(time.monotonic() - begin < TRIAL_SECONDS or len(counts) <= TRIAL_WARMUP):
+            step = [order[(len(counts) + i) % len(order)] for i in range(recipe.train.accumulate)]
+            taken = share_out(batches, step, world)
             started = time.monotonic()
-            report = train_step(model, taken, recipe.train, state)
+            report = train_step(model, taken, recipe.train, state, world)
             counts.append((report.tokens, time.monotonic() - started))
             advance(1)
     timed = counts[TRIAL_WARMUP:]
     tokens_a_second = sum(tokens for tokens, _ in timed) / sum(seconds for _, seconds in timed)
     mean_tokens = recipe.train.accumulate * tokens_an_epoch(materials) / len(order)
-    return Trial(mean_tokens / tokens_a_second, _validation_seconds(recipe, materials, device, state.weights))
+    validation = _validation_seconds(recipe, materials, device, state.weights) if world.is_first else 0.0
+    return Trial(mean_tokens / tokens_a_second, validation)
 
 
 def tokens_an_epoch(materials: Materials) -> int:

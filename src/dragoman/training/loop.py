@@ -1,23 +1,26 @@
 """The one training loop: pre-training and fine-tuning, translation and language models, with other parts.
 
-    for each step: the next micro-batches, loss, backward, clip, step, then chores.
+    for each step: the next micro-batches, loss, backward, sum over processes, clip, step, then chores.
 
 A chore is something done every so often (log, validate, save): a pair of `Every` and a function. Loss is a sum over
-target tokens divided by the token count of the whole step, so that cutting a step into micro-batches changes nothing.
+target tokens divided by the token count of the whole step, so that cutting a step into micro-batches changes nothing,
+and no more does sharing them out among processes.
 """
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, NamedTuple, Protocol, cast
 
 import torch
 from torch import Tensor, nn
 
-from dragoman.data.batch import Batch
+from dragoman.data.batch import Batch, Outline
 from dragoman.errors import Diverged, OutOfMemory
 from dragoman.model import StepNoise
+from dragoman.training.distributed import ALONE, World
 from dragoman.training.loss import label_smoothed_loss
 from dragoman.training.optimiser import Masters
 from dragoman.training.schedule import learning_rate
@@ -38,6 +41,10 @@ class BatchSource(Protocol):
 
     def batch(self, indices: Any, /) -> Batch: ...
 
+    def outline(self, indices: Any, /) -> Outline:
+        """What other processes need to know of a batch."""
+        ...
+
 
 class StepReport(NamedTuple):
     """What one step did. Losses are in nats a target token."""
@@ -49,7 +56,7 @@ class StepReport(NamedTuple):
     norm: float
     tokens: int
     seconds: float
-    batches: list[Batch]
+    batches: list[Batch | Outline]
 
 
 @dataclass(frozen=True)
@@ -73,8 +80,10 @@ def run_steps(
     state: TrainState,
     chores: Sequence[Chore] = (),
     stop: Callable[[], bool] = lambda: False,
+    world: World = ALONE,
 ) -> None:
     """Trains from `state.step` to `settings.steps`, or until `stop()`; `state` then holds all that going on needs.
+    The processes of a `world` each do their share of every step, and stop together.
 
     Raises:
         Diverged: many steps in a row had gradients that were not finite.
@@ -82,12 +91,12 @@ def run_steps(
     """
     assert settings.steps is not None, "a recipe is resolved to a number of steps before training"
     done = {id(chore): time.monotonic() for chore in chores}
-    stream = _stream(data, state)
+    stream = _order(data, state)
     model.train()
-    while state.step < settings.steps and not stop():
+    while state.step < settings.steps and not world.any(stop()):
         started = time.monotonic()
-        micro_batches = [next(stream) for _ in range(settings.accumulate)]
-        report = train_step(model, micro_batches, settings, state)
+        micro_batches = share_out(data, islice(stream, settings.accumulate), world)
+        report = train_step(model, micro_batches, settings, state, world)
         report = report._replace(seconds=time.monotonic() - started)
         for chore in chores:
             if _is_due(chore.when, state.step, settings.steps, done[id(chore)]):
@@ -100,17 +109,27 @@ def run_steps(
             )
 
 
+def share_out(data: BatchSource, step: Iterable[Any], world: World) -> list[Batch | Outline]:
+    """The batches of a step: this process's own, and of the others' the outlines."""
+    return [data.batch(each) if world.owns(place) else data.outline(each) for place, each in enumerate(step)]
+
+
 def train_step(
-    model: nn.Module, micro_batches: Sequence[Batch], settings: TrainSettings, state: TrainState
+    model: nn.Module,
+    micro_batches: Sequence[Batch | Outline],
+    settings: TrainSettings,
+    state: TrainState,
+    world: World = ALONE,
 ) -> StepReport:
-    """Loss, gradient, and one step of the optimiser over all micro-batches together."""
+    """Loss, gradient, and one step of the optimiser over all micro-batches together, those of other processes too."""
     state.step += 1
     assert settings.steps and settings.learning_rate is not None and settings.warmup_steps is not None, "resolved"
     rate = learning_rate(settings.schedule, state.step, settings.learning_rate, settings.warmup_steps, settings.steps)
-    target_tokens = sum(batch.labels.numel() for batch in micro_batches)
+    target_tokens = sum(batch.target_tokens for batch in micro_batches)
     tokens = sum(batch.tokens for batch in micro_batches)
     noise = StepNoise(settings.seed, state.step)
     losses = backward(model, state.masters, micro_batches, settings.label_smoothing, noise)
+    world.sum(state.masters.gradient, losses)
     norms = state.masters.step(rate, settings.clip_norm)
     smoothed, plain, norm = torch.stack([*losses, norms]).tolist()  # the one place where a GPU is waited for
     state.tokens += tokens
@@ -125,29 +144,31 @@ def train_step(
 def backward(
     model: nn.Module,
     masters: Masters,
-    micro_batches: Sequence[Batch],
+    micro_batches: Sequence[Batch | Outline],
     label_smoothing: float,
     noise: StepNoise,
-) -> tuple[Tensor, Tensor]:
-    """Leaves the gradient of the mean smoothed loss a target token in the masters; returns the sums of both losses.
+) -> Tensor:
+    """Leaves the gradient of the mean smoothed loss a target token in the masters, as far as this process computes it;
+    returns the sums of the smoothed and the plain loss.
 
     Raises:
         OutOfMemory: a batch did not fit.
     """
-    target_tokens = sum(batch.labels.numel() for batch in micro_batches)
+    target_tokens = sum(batch.target_tokens for batch in micro_batches)
     output = cast("Tensor", model.output)
     sums: list[Tensor] = []
     try:
         for batch in micro_batches:
-            hidden = model(*batch.inputs, noise=noise)
-            loss = label_smoothed_loss(hidden, output, batch.labels, label_smoothing)
-            (loss.smoothed / target_tokens).backward()
-            masters.collect_gradients()
-            sums.append(torch.stack([loss.smoothed.detach(), loss.plain]))
+            if isinstance(batch, Batch):
+                hidden = model(*batch.inputs, noise=noise)
+                loss = label_smoothed_loss(hidden, output, batch.labels, label_smoothing)
+                (loss.smoothed / target_tokens).backward()
+                masters.collect_gradients()
+                sums.append(torch.stack([loss.smoothed.detach(), loss.plain]))
             noise = replace(
                 noise,
                 source_first=noise.source_first + batch.source_tokens,
-                target_first=noise.target_first + batch.labels.numel(),
+                target_first=noise.target_first + batch.target_tokens,
             )
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "memory" not in str(error):
@@ -156,8 +177,7 @@ def backward(
             f"a step of {target_tokens:,} target tokens does not fit in memory; lower batches.batch_tokens "
             "(and raise train.accumulate by as much, for the same step)"
         ) from error
-    smoothed, plain = torch.stack(sums).sum(0).unbind()
-    return smoothed, plain
+    return torch.stack(sums).sum(0)
 
 
 def mean_loss(model: nn.Module, batches: Sequence[Batch]) -> float:
@@ -169,14 +189,14 @@ def mean_loss(model: nn.Module, batches: Sequence[Batch]) -> float:
     return sum(losses) / max(1, sum(batch.labels.numel() for batch in batches))
 
 
-def _stream(data: BatchSource, state: TrainState) -> Iterator[Batch]:
-    """Batch after batch, epoch after epoch, from where the state stands; moves the state's place as it goes."""
+def _order(data: BatchSource, state: TrainState) -> Iterator[Any]:
+    """What to fetch, batch after batch, epoch after epoch, from where the state stands; moves its place as it goes."""
     while True:
         order = data.epoch(state.epoch)
         assert len(order), "an epoch has at least one batch"
         while state.batch < len(order):
             state.batch += 1
-            yield data.batch(order[state.batch - 1])
+            yield order[state.batch - 1]
         state.epoch, state.batch = state.epoch + 1, 0
 
 

@@ -34,7 +34,7 @@ class TrainSettings(Settings):
     clip_norm: float = pydantic.Field(default=1.0, gt=0)
     """Highest common norm of all gradients together."""
     accumulate: int = pydantic.Field(default=1, ge=1)
-    """Batches a step: the same step as one large batch, in less memory."""
+    """Batches a step: the same step as one large batch, in less memory. Several processes share them out."""
     average_last: float = pydantic.Field(default=0.0, ge=0, le=1)
     """Average the weights over this last part of the run, at up to 20 of its steps (checkpoint averaging); 0 is off."""
     validate_every: int | None = pydantic.Field(default=None, ge=1)

@@ -1,0 +1,252 @@
+"""Several processes are one: the same steps, the same end, one voice."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from small import Source, fresh_state, random_batch, train_settings, translator
+from small_runs import command, exit_codes, kill_at, train_command, train_small, weights, write_corpus
+
+from dragoman.config import parse
+from dragoman.data.batch import Batch
+from dragoman.errors import OutOfMemory
+from dragoman.recipe import trial
+from dragoman.recipe.journal import read_metrics
+from dragoman.recipe.recipe import Recipe
+from dragoman.training import Chore, Every, distributed, loop, run_steps
+from dragoman.training.distributed import ALONE, World, join
+
+STEPS = 20
+
+
+def uneven_batches() -> list[Batch]:
+    """Batches of which no two have as many tokens."""
+    return [random_batch([3, 5, 2][: 1 + n % 3], [4 + n, 1, 6][: 1 + n % 3], seed=10 * n) for n in range(7)]
+
+
+def train_here(folder: Path, accumulate: int, precision: str) -> None:
+    """Trains as one of however many processes there are, and writes down what its steps told and what came of them."""
+    settings = train_settings(steps=STEPS, accumulate=accumulate, precision=precision, average_last=0.5)
+    model = translator(dtype=torch.float32, dropout=0.1, attention_dropout=0.1, activation_dropout=0.1)
+    state, told = fresh_state(model, settings), []
+    watch = Chore(Every(1), lambda _, report: told.append([report.loss, report.plain_loss, report.norm, report.tokens]))
+    with join() as world:
+        run_steps(model, Source(uneven_batches()), settings, state, [watch], world=world)
+        name = f"{world.rank} of {world.size}"
+    save_file({name: weight.detach() for name, weight in state.weights.items()}, folder / f"{name}.safetensors")
+    (folder / f"{name}.json").write_text(json.dumps(told))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("processes", "accumulate", "precision"), [(2, 2, "float32"), (2, 3, "float32"), (3, 4, "bf16")]
+)
+def test_several_processes_train_as_one_does(processes: int, accumulate: int, precision: str, tmp_path: Path) -> None:
+    arguments = (tmp_path, accumulate, precision)
+    train_here(*arguments)
+    assert exit_codes(processes, train_here, *arguments) == [0] * processes
+    one = torch.tensor(json.loads((tmp_path / "0 of 1.json").read_text()))
+    alone = load_file(tmp_path / "0 of 1.safetensors")
+    for rank in range(processes):
+        name = tmp_path / f"{rank} of {processes}"
+        several = torch.tensor(json.loads(name.with_suffix(".json").read_text()))
+        assert several.shape == (STEPS, 4)
+        torch.testing.assert_close(several, one, atol=1e-5, rtol=0)
+        torch.testing.assert_close(load_file(name.with_suffix(".safetensors")), alone, atol=1e-5, rtol=0)
+    first = (tmp_path / f"0 of {processes}.safetensors").read_bytes()
+    assert (tmp_path / f"1 of {processes}.safetensors").read_bytes() == first, "replicas are equal to the bit"
+
+
+def test_every_batch_of_a_step_belongs_to_one_process() -> None:
+    for size in (1, 2, 3, 8):
+        owners = [[rank for rank in range(size) if World(rank, size).owns(place)] for place in range(11)]
+        assert owners == [[place % size] for place in range(11)]
+
+
+def test_a_process_on_its_own_talks_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    with join() as world:
+        assert world is ALONE
+        tensor = torch.ones(3)
+        world.sum(tensor)
+        assert tensor.tolist() == [1, 1, 1]
+        assert (world.any(True), world.any(False), world.share("said")) == (True, False, "said")
+
+
+# Whole runs
+
+
+def together(do: Callable[..., Any], folder: Path, *arguments: Any) -> tuple[list[int], str]:
+    """The exit codes of two processes, and all that they said."""
+    folder.mkdir(exist_ok=True)
+    if not (folder / "corpus.tsv").exists():
+        write_corpus(folder / "corpus.tsv")
+    codes = exit_codes(2, heard, folder / "said", do, folder, *arguments)
+    said = (folder / "said").read_text()
+    (folder / "said").unlink()
+    return codes, said
+
+
+def heard(said: Path, do: Callable[..., Any], *arguments: Any) -> None:
+    """Writes to a file what a process says, and what the libraries under it say."""
+    with open(said, "a") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.stdout = sys.stderr = open(said, "a", buffering=1)  # noqa: SIM115 (as long as the process lives)
+    do(*arguments)
+
+
+def run_command(folder: Path, *overrides: str) -> None:
+    command(*train_command(folder, *overrides))
+
+
+def on_rank(folder: Path, rank: int, step: int, act: Callable[[], Any]) -> None:
+    """The command; as the step begins, this rank does something else first."""
+    original, calls = loop.train_step, 0
+
+    def counted(*given: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == step and os.environ["RANK"] == str(rank):
+            act()
+        return original(*given, **named)
+
+    loop.train_step = counted
+    distributed._LAST_WORDS_SECONDS = 1.0
+    run_command(folder)
+
+
+def terminate() -> None:
+    signal.raise_signal(signal.SIGTERM)
+
+
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def need_more() -> None:
+    raise OutOfMemory("a step of 9 target tokens does not fit in memory")
+
+
+def killed(folder: Path, step: int) -> None:
+    kill_at("dragoman.training.loop.train_step", step, run_command, folder)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two processes that was never cut off."""
+    folder = tmp_path_factory.mktemp("two")
+    codes, said = together(run_command, folder)
+    assert codes == [0, 0], said
+    assert said.count("train.accumulate = 2 (a batch of every step for each process)") == 1
+    assert said.count("translate with it") == 1, "the first process speaks for both"
+    return folder / "runs" / "corpus"
+
+
+@pytest.mark.slow
+def test_a_run_of_two_is_that_of_one_with_accumulation(two: Path, tmp_path: Path) -> None:
+    one = train_small(tmp_path, "train.accumulate=2").folder
+    for line, expected in zip(read_metrics(two), read_metrics(one), strict=True):
+        assert line.keys() == expected.keys() and line["step"] == expected["step"]
+        if "loss" in line:
+            assert line["tokens"] == expected["tokens"]
+            assert line["loss"] == pytest.approx(expected["loss"], abs=1e-5)
+    ours, theirs = (load_file(run / "final" / "model.safetensors") for run in (two, one))
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [1, 7])
+def test_two_killed_and_resumed_end_in_the_bytes_of_two_unbroken(step: int, two: Path, tmp_path: Path) -> None:
+    assert together(killed, tmp_path, step)[0] == [-signal.SIGKILL] * 2
+    codes, said = together(run_command, tmp_path)
+    assert codes == [0, 0], said
+    assert weights(tmp_path / "runs" / "corpus") == weights(two)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_signal_to_one_stops_both_after_the_same_step(rank: int, two: Path, tmp_path: Path) -> None:
+    codes, said = together(on_rank, tmp_path, rank, 5, terminate)
+    assert codes == [3, 3], said
+    assert said.count("error: stopped at step 5 of 12; go on with") == 1
+    assert json.loads((tmp_path / "runs" / "corpus" / "run.json").read_text())["status"] == "stopped"
+    codes, said = together(run_command, tmp_path)
+    assert codes == [0, 0] and "going on from step 5" in said
+    assert weights(tmp_path / "runs" / "corpus") == weights(two)
+
+
+@pytest.mark.slow
+def test_an_error_of_one_ends_both_and_is_said_once(tmp_path: Path) -> None:
+    codes, said = together(on_rank, tmp_path, 1, 3, need_more)
+    assert codes == [6, 6], said
+    assert said.count("error: a step of 9 target tokens does not fit") == 1 and "Traceback" not in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_process_that_dies_does_not_leave_the_other_waiting(rank: int, two: Path, tmp_path: Path) -> None:
+    codes, said = together(on_rank, tmp_path, rank, 6, kill)
+    assert codes == [-signal.SIGKILL, 3][:: 1 if rank == 0 else -1], said
+    assert said.count("error: another process of the run has ended without a word; the same command goes on") == 1
+    assert together(run_command, tmp_path)[0] == [0, 0]
+    assert weights(tmp_path / "runs" / "corpus") == weights(two)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("train.accumulate=1", "train.accumulate is 1, so 2 processes cannot share a step's batches; use"),
+        ("train.accumulat=2", "train.accumulat"),
+    ],
+)
+def test_a_bad_setting_is_one_line(setting: str, told: str, tmp_path: Path) -> None:
+    codes, said = together(run_command, tmp_path, setting)
+    assert codes == [2, 2], said
+    assert sum(line.startswith("error: ") for line in said.splitlines()) == 1
+    assert told in said and "Traceback" not in said
+    assert not (tmp_path / "runs" / "corpus").exists()
+
+
+@pytest.mark.slow
+def test_a_wrong_option_is_one_line(tmp_path: Path) -> None:
+    codes, said = together(mistype, tmp_path)
+    assert codes == [2, 2]
+    assert said == "error: No such option: --nonsense (see dragoman train --help)\n"
+
+
+def mistype(_folder: Path) -> None:
+    command("train", "--nonsense")
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_as_many_processes_or_not_at_all(tmp_path: Path) -> None:
+    assert together(on_rank, tmp_path, 0, 5, terminate)[0] == [3, 3]
+    with pytest.raises(Exception, match=r"world_size: 2 then, 1 now.*--anyway") as caught:
+        train_small(tmp_path)
+    assert getattr(caught.value, "exit_code", None) == 4
+    assert train_small(tmp_path, anyway=True).steps == 12
+
+
+def timed(folder: Path) -> None:
+    trial.TRIAL_SECONDS = 0.2
+    arguments = train_command(folder, "train.minutes=0.02")
+    limit = arguments.index("train.steps=12")
+    command(*arguments[: limit - 1], *arguments[limit + 1 :])
+
+
+@pytest.mark.slow
+def test_minutes_become_steps_by_a_trial_of_all_processes(tmp_path: Path) -> None:
+    codes, said = together(timed, tmp_path)
+    assert codes == [0, 0], said
+    recipe = parse((tmp_path / "runs" / "corpus" / "recipe.toml").read_text(), "", Recipe)
+    assert recipe.train.accumulate == 2 and recipe.train.steps
+    assert len([line for line in read_metrics(tmp_path / "runs" / "corpus") if "loss" in line]) == recipe.train.steps
