@@ -74,8 +74,11 @@ class Source:
         return self.batches[indices]
 
     def outline(self, indices: int) -> Outline:
-        batch = self.batches[indices]
-        return Outline(batch.source_tokens, batch.target_tokens, batch.pairs)
+        return outline_of(self.batches[indices])
+
+
+def outline_of(batch: Batch) -> Outline:
+    return Outline(batch.source_tokens, batch.target_tokens, batch.pairs)
 
 
 def few_batches(count: int = 5) -> list[Batch]:

@@ -100,13 +100,16 @@ def exit_code(do: Callable[..., Any], *arguments: Any) -> int:
     process = context.Process(target=do, args=arguments)
     process.start()
     process.join(60)
-    assert process.exitcode is not None, "the process hangs"
+    if hangs := process.is_alive():
+        process.kill()
+        process.join()
+    assert not hangs and process.exitcode is not None, "the process hangs"
     return process.exitcode
 
 
 def exit_codes(count: int, do: Callable[..., Any], *arguments: Any) -> list[int]:
     """What processes end with that `do` the same together, as torchrun starts them; this one keeps their store."""
-    from torch.distributed import TCPStore
+    from torch.distributed import TCPStore  # pyright: ignore[reportPrivateImportUsage]
 
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     with ThreadPoolExecutor(count) as pool:

@@ -165,8 +165,24 @@ def test_windows_of_running_text_have_no_source_and_no_special_symbols(tmp_path:
     assert batch.target_lengths.tolist() == [5, 5]
 
 
-def test_a_batch_moves_to_a_device(corpus):
+def outlines_match(batches: Batches, pairs: np.ndarray) -> None:
+    outline, batch = batches.outline(pairs), batches.batch(pairs)
+    for name in ("source_tokens", "target_tokens", "tokens"):
+        assert getattr(outline, name) == getattr(batch, name), name
+    assert torch.equal(outline.pairs, batch.pairs)
+
+
+def test_an_outline_has_the_tokens_of_its_batch(corpus, tmp_path: Path):
+    for pairs in ([0], [299], [5, 3, 299, 0], range(300)):
+        outlines_match(Batches(corpus), np.array(pairs))
+    tokenizer = train_tokenizer(["x"], TokenizerSettings(kind="byte_bpe", vocabulary_size=260))
+    windows = Batches(encode_text("hello world", tokenizer, tmp_path / "text", 5), batch_tokens=10, sentence_tokens=5)
+    outlines_match(windows, windows.epoch(0)[0])
+
+
+def test_the_ids_of_a_batch_move_to_a_device_and_its_lengths_stay_with_the_host(corpus):
     batch = Batches(corpus).batch(np.array([1, 2]))
     moved = batch.to("meta")
-    assert moved.target.device.type == "meta"
+    for name, tensor in vars(moved).items():
+        assert tensor.device.type == ("meta" if name in ("source", "target", "labels") else "cpu"), name
     assert moved.source_tokens == batch.source_tokens

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from small import END, START, batch_of, fresh_state, train_settings
+from small import END, START, Source, batch_of, fresh_state, outline_of, train_settings
 
-from dragoman.data.batch import Batch
+from dragoman.data.batch import Batch, Outline
 from dragoman.decoding import ModelStepper, Search, SearchOptions
 from dragoman.model import EncoderDecoder, LanguageModel, ModelConfig, Packing, build_model
 from dragoman.training import run_steps
@@ -30,6 +30,9 @@ class Toys:
     def batch(self, indices: int, rows: int = 64) -> Batch:
         sources = toy_sources(seed=indices, rows=rows)
         return batch_of([torch.tensor(row) for row in sources], [torch.tensor(self.task(row)) for row in sources])
+
+    def outline(self, indices: int) -> Outline:
+        return outline_of(self.batch(indices))
 
 
 def toy_sources(seed: int, rows: int) -> list[list[int]]:
@@ -75,14 +78,7 @@ def test_a_language_model_of_characters_learns_a_sentence_by_heart() -> None:
     assert isinstance(model, LanguageModel)
     settings = train_settings(steps=150, warmup_steps=10, label_smoothing=0.0)
 
-    class Once:
-        def epoch(self, number: int) -> list[int]:
-            return [0]
-
-        def batch(self, indices: int) -> Batch:
-            return batch_of(None, [ids])
-
-    run_steps(model, Once(), settings, fresh_state(model, settings))
+    run_steps(model, Source([batch_of(None, [ids])]), settings, fresh_state(model, settings))
     assert "".join(chr(token - 4 + ord(" ")) for token in written(model.eval(), len(ids))) == SENTENCE
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch import distributed as dist
+from torch.distributed import PrefixStore, Store, rendezvous  # pyright: ignore[reportPrivateImportUsage]
 
 from dragoman import errors, machine
 from dragoman.errors import ConfigError, Diverged, Error, Interrupted
@@ -31,7 +32,7 @@ _joined = itertools.count()
 class World:
     """The processes of a run, as one of them sees it."""
 
-    def __init__(self, rank: int = 0, size: int = 1, store: dist.Store | None = None) -> None:
+    def __init__(self, rank: int = 0, size: int = 1, store: Store | None = None) -> None:
         self.rank, self.size = rank, size
         self._store, self._shared, self._is_torn = store, 0, False
 
@@ -92,7 +93,7 @@ class World:
             self._is_torn = True
             raise self._last_words() from broken
 
-    def _wait(self, store: dist.Store, key: str) -> str:
+    def _wait(self, store: Store, key: str) -> str:
         """Asks again and again, rather than block: so a signal still ends the process."""
         pause = 0.01
         try:
@@ -115,7 +116,7 @@ class World:
         except dist.DistError:
             return _gone()
 
-    def _tell(self, store: dist.Store, error: BaseException | None) -> None:
+    def _tell(self, store: Store, error: BaseException | None) -> None:
         """Writes the error down for the others; the first to do so is the one whose message is printed."""
         kind = "Interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__
         words = json.dumps({"rank": self.rank, "kind": kind, "message": str(error)})
@@ -143,9 +144,9 @@ def join(device: str = "cpu") -> Generator[World]:
         return
     base, run = _store(), f"run {next(_joined)}"
     backend = "cpu:gloo,cuda:nccl" if _takes_gpu(device) else "gloo"
-    links = dist.PrefixStore(f"{run} links", base)
+    links = PrefixStore(f"{run} links", base)
     dist.init_process_group(backend, store=links, rank=machine.rank(), world_size=size, timeout=TIMEOUT)
-    world = World(machine.rank(), size, dist.PrefixStore(run, base))
+    world = World(machine.rank(), size, PrefixStore(run, base))
     try:
         try:
             yield world
@@ -158,10 +159,10 @@ def join(device: str = "cpu") -> Generator[World]:
 
 
 @cache
-def _store() -> dist.Store:
+def _store() -> Store:
     """What all processes can read and write; torchrun keeps it, or the first process does."""
     try:
-        return next(dist.rendezvous("env://", timeout=TIMEOUT))[0]
+        return next(rendezvous("env://", timeout=TIMEOUT))[0]
     except ValueError as error:
         raise ConfigError(f"WORLD_SIZE is set, but {error}; start several processes with torchrun") from None
 
