@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from small import Source, fresh_state, random_batch, train_settings, translator
 from small_runs import command, exit_codes, kill_at, train_command, train_small, weights, write_corpus
 
+from dragoman import machine
 from dragoman.config import parse
 from dragoman.data.batch import Batch
 from dragoman.errors import OutOfMemory
@@ -78,6 +79,26 @@ def test_a_process_on_its_own_talks_to_nobody(monkeypatch: pytest.MonkeyPatch) -
         world.sum(tensor)
         assert tensor.tolist() == [1, 1, 1]
         assert (world.any(True), world.any(False), world.share("said")) == (True, False, "said")
+
+
+def agree(folder: Path) -> None:
+    """Adds up, asks and tells, in one world and then in another."""
+    found = []
+    for turn in range(2):
+        with join() as world:
+            row = torch.full((3,), world.rank + 1.0)
+            world.sum(row)
+            told = world.share({"turn": turn} if world.is_first else None)
+            found.append([row.tolist(), world.any(world.rank == 1), world.any(False), told])
+    (folder / f"{machine.rank()}.json").write_text(json.dumps(found))
+
+
+@pytest.mark.slow
+def test_processes_add_up_agree_and_hear_the_first(tmp_path: Path) -> None:
+    assert exit_codes(3, agree, tmp_path) == [0, 0, 0]
+    for rank in range(3):
+        found = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert found == [[[6.0, 6.0, 6.0], True, False, {"turn": turn}] for turn in range(2)]
 
 
 # Whole runs
