@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from dragoman.errors import ConfigError
 from dragoman.model import Packing, attend, attention_weights
 from dragoman.model.attention import Attention
+from dragoman.model.heads import to_heads
 
 EXACT: dict[str, Any] = {"atol": 1e-10, "rtol": 0}
 

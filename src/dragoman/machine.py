@@ -136,13 +136,14 @@ def keep_freed_memory() -> bool:
     """Has glibc keep the memory that tensors leave, for those of the next step, rather than hand it back; for good.
 
     A step makes and frees the same large tensors again and again, and every page that comes fresh from the system costs
-    more than what is then written into it: training takes a tenth longer (benchmarks/allocator.py). False, and nothing
+    more than what is then written into it: training takes longer by up to a tenth (`benchmarks/training.py --allocator`). False, and nothing
     done, where the C library has no such switch.
     """
     if sys.platform != "linux" or not hasattr(library := ctypes.CDLL(None), "mallopt"):
         return False
-    settings = {_MMAP_MAX: 0, _TRIM_THRESHOLD: 2**31 - 1, _TOP_PAD: _GROWTH_BYTES}
-    return all([library.mallopt(name, value) for name, value in settings.items()])
+    for name, value in ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, 2**31 - 1), (_TOP_PAD, _GROWTH_BYTES)):
+        library.mallopt(name, value)
+    return True
 
 
 @cache

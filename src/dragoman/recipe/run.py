@@ -72,6 +72,7 @@ def train(
         Diverged, OutOfMemory, DiskFull, FolderInUse, CheckpointError: as named.
     """
     with join(device) as world:
+        machine.keep_freed_memory()
         device, why = machine.choose_device(device)
         if not world.is_first:
             return RunResult(*follow(world, device), ())
