@@ -1,8 +1,9 @@
 """Batches: every pair once, in an order that follows from seed and epoch, fetched as a plain loop would."""
 
 import logging
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +26,12 @@ def corpus(tmp_path_factory) -> EncodedCorpus:
     pairs = [(" ".join(["a"] * s + [str(n)]), " ".join(["b"] * t + [str(n)])) for n, (s, t) in enumerate(lengths)]
     tokenizers = train_tokenizers(lambda: pairs, TokenizerSettings(kind="word", minimum_frequency=1))
     return encode_corpus(pairs, tokenizers, tmp_path_factory.mktemp("batching") / "corpus")
+
+
+def lengths_of(corpus: EncodedCorpus) -> tuple[np.ndarray, np.ndarray]:
+    """Ids of each source and each target sentence."""
+    source, target = zip(*(map(len, corpus.pair(number)) for number in range(len(corpus))), strict=True)
+    return np.array(source), np.array(target)
 
 
 def plain_batch(corpus: EncodedCorpus, pairs: np.ndarray) -> Batch:
@@ -118,7 +125,7 @@ def test_epochs_put_other_pairs_together(corpus):
 
 def test_pairs_of_a_batch_are_alike_in_length(corpus):
     batches = Batches(corpus, 300, seed=1)
-    longer = np.maximum(corpus.source_lengths, corpus.target_lengths)
+    longer = np.maximum(*lengths_of(corpus))
     assert max(np.ptp(longer[pairs]) for pairs in batches.epoch(0)) <= 20
     assert np.median([np.ptp(longer[pairs]) for pairs in batches.epoch(0)]) <= 6
 
@@ -127,15 +134,92 @@ def test_without_a_seed_all_epochs_are_one_from_short_to_long(corpus):
     batches = Batches(corpus, 200)
     first, second = batches.epoch(0), batches.epoch(1)
     assert [pairs.tolist() for pairs in first] == [pairs.tolist() for pairs in second]
-    longer = np.maximum(corpus.source_lengths + 2, corpus.target_lengths + 1)
+    source, target = lengths_of(corpus)
+    longer = np.maximum(source + 2, target + 1)
     lengths = longer[np.concatenate(first)]
     assert lengths.tolist() == sorted(lengths)
+
+
+# Corpora larger than a window
+
+
+@pytest.fixture
+def small_windows(monkeypatch):
+    """Windows of a fifth of the corpus, blocks of eight pairs."""
+    monkeypatch.setattr("dragoman.data.batching._WINDOW", 64)
+    monkeypatch.setattr("dragoman.data.batching._BLOCK", 8)
+
+
+@pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize("seed", [None, 0, 7])
+@pytest.mark.parametrize("sentence_tokens", [256, 20])
+def test_windows_cover_every_pair_once(corpus, seed, sentence_tokens):
+    batches = Batches(corpus, 200, sentence_tokens, seed)
+    kept = np.flatnonzero(np.maximum(*lengths_of(corpus)) <= sentence_tokens)
+    for epoch in (0, 1):
+        assert sorted(np.concatenate(batches.epoch(epoch))) == kept.tolist()
+    assert (len(batches), batches.left_out) == (len(kept), len(corpus) - len(kept))
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_a_batch_is_the_same_whichever_was_asked_for_before(corpus):
+    batches = Batches(corpus, 200, seed=1)
+    whole = [pairs.tolist() for pairs in batches.epoch(2)]
+    for start in range(len(whole)):
+        epoch = batches.epoch(2)
+        assert epoch[start].tolist() == whole[start]
+        assert epoch[0].tolist() == whole[0]
+        assert [pairs.tolist() for pairs in islice(epoch, start, None)] == whole[start:]
+    assert len(batches.epoch(2)) == len(whole)
+    assert [pairs.tolist() for pairs in batches.epoch(2)[3:-1]] == whole[3:-1]
+    assert batches.epoch(2)[-1].tolist() == whole[-1]
+    with pytest.raises(IndexError, match=f"the epoch has {len(whole)} batches"):
+        batches.epoch(2)[len(whole)]
+
+
+@pytest.fixture
+def windows_made(small_windows, monkeypatch) -> list[list[int]]:
+    """The pairs of every window, as they are made."""
+    made: list[list[int]] = []
+    original = Batches._window
+
+    def noted(self: Batches, *given: Any) -> list[np.ndarray]:
+        batches = original(self, *given)
+        made.append(sorted(np.concatenate(batches).tolist()))
+        return batches
+
+    monkeypatch.setattr(Batches, "_window", noted)
+    return made
+
+
+def test_only_the_windows_asked_for_are_made(corpus, windows_made):
+    stream = iter(Batches(corpus, 200, seed=1).epoch(0))
+    first = [next(stream) for _ in range(3)]
+    assert len(windows_made) == 1
+    assert len([*first, *stream]) == len(Batches(corpus, 200, seed=1).epoch(0))
+    assert len(windows_made) == 5 + 5
+
+
+def test_every_epoch_other_pairs_meet_in_a_window(corpus, windows_made):
+    for epoch in (0, 1):
+        len(Batches(corpus, 200, seed=1).epoch(epoch))
+    one, two = set(map(tuple, windows_made[:5])), set(map(tuple, windows_made[5:]))
+    assert len(one) == len(two) == 5
+    assert not one & two
+    assert all(np.ptp(window) > len(corpus) / 2 for window in one)  # from all over the corpus
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_the_order_of_windows_never_changes_between_versions(corpus):
+    """Frozen, as above."""
+    epoch = Batches(corpus, 200, seed=1).epoch(0)
+    assert np.concatenate(epoch)[:10].tolist() == [185, 115, 184, 26, 109, 238, 197, 265, 196, 106]
 
 
 def test_longer_sentences_are_left_out_counted_and_reported(corpus, caplog):
     with caplog.at_level(logging.WARNING):
         batches = Batches(corpus, sentence_tokens=20, seed=1)
-    too_long = np.maximum(corpus.source_lengths, corpus.target_lengths) > 20
+    too_long = np.maximum(*lengths_of(corpus)) > 20
     assert batches.left_out == too_long.sum() > 0
     assert len(batches) == len(corpus) - batches.left_out
     assert sorted(np.concatenate(batches.epoch(0))) == np.flatnonzero(~too_long).tolist()

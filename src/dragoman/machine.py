@@ -136,8 +136,8 @@ def keep_freed_memory() -> bool:
     """Has glibc keep the memory that tensors leave, for those of the next step, rather than hand it back; for good.
 
     A step makes and frees the same large tensors again and again, and every page that comes fresh from the system costs
-    more than what is then written into it: training takes longer by up to a tenth (`benchmarks/training.py --allocator`). False, and nothing
-    done, where the C library has no such switch.
+    more than what is then written into it (`benchmarks/training.py --allocator`). False, and nothing done, where the C
+    library has no such switch.
     """
     if sys.platform != "linux" or not hasattr(library := ctypes.CDLL(None), "mallopt"):
         return False

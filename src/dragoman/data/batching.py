@@ -2,10 +2,17 @@
 
 A batch is filled with pairs of like length up to a number of tokens. The order of an epoch is a pure function of
 (seed, epoch), made from raw random bits that no version of numpy changes; there is no state to save.
+
+An epoch is made window by window, so that any corpus takes the memory of one window: each time other blocks of pairs
+meet in a window, and within it everything is sorted, cut and shuffled. A corpus that fits one window is one.
 """
 
 import logging
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
+from typing import overload
 
 import numpy as np
 import pydantic
@@ -24,6 +31,11 @@ logger = logging.getLogger(__name__)
 # 10 % are together again in the next epoch on 29,000 captions (without it 19 %), on 3,700 lines of documentation 57 %
 # (84 %); attention then pads 18 % (14 %) and 28 % (25 %).
 _JITTER = 0.1
+
+# Pairs of a window at most: some 100 MB while it is made, and a third of a second. Blocks of neighbours are a few pages
+# of the disk, so that a corpus larger than memory is read about once an epoch.
+_WINDOW = 2**20
+_BLOCK = 64
 
 Indices = NDArray[np.int64]
 
@@ -54,14 +66,12 @@ class Batches:
     ) -> None:
         self.corpus = corpus
         self.batch_tokens = batch_tokens
+        self.sentence_tokens = sentence_tokens
         self.seed = seed
-        source = corpus.source.lengths if corpus.source else np.zeros_like(corpus.target.lengths)
-        target = corpus.target.lengths - 1 if corpus.windows else corpus.target.lengths
-        self._pairs = np.flatnonzero(np.maximum(source, target) <= sentence_tokens)
-        self._source_tokens = source[self._pairs] + 2 * bool(corpus.source)
-        self._target_tokens = target[self._pairs] + (not corpus.windows)
-        self.left_out = len(corpus) - len(self._pairs)
-        if not len(self._pairs):
+        parts = (np.arange(first, min(first + _WINDOW, len(corpus))) for first in range(0, len(corpus), _WINDOW))
+        self._kept = sum(len(self._short_enough(part)) for part in parts)
+        self.left_out = len(corpus) - self._kept
+        if not self._kept:
             raise DataError(
                 f"all {self.left_out:,} pairs have a sentence of more than {sentence_tokens} tokens; "
                 "raise sentence_tokens"
@@ -76,18 +86,27 @@ class Batches:
 
     def __len__(self) -> int:
         """Number of pairs in an epoch."""
-        return len(self._pairs)
+        return self._kept
 
-    def epoch(self, epoch: int) -> list[Indices]:
+    def epoch(self, epoch: int) -> "Epoch":
         """The pairs of each batch of an epoch, in order: every pair that is not left out, exactly once."""
-        chance = None if self.seed is None else np.random.Philox(key=np.array([self.seed, epoch], np.uint64))
-        order = self._by_length(chance)
-        cuts = self._cut(order)
-        batches = [self._pairs[order[first:last]] for first, last in pairwise(cuts)]
-        if chance is None:
-            return batches
-        # Raw bits, here and below: numpy may change its own shuffling between versions.
-        return [batches[i] for i in np.argsort(chance.random_raw(len(batches)), kind="stable")]
+        blocks = np.arange(-(-len(self.corpus) // _BLOCK))
+        count = -(-len(self.corpus) // _WINDOW)
+        if self.seed is not None:
+            blocks = _shuffled(blocks, _chance(self.seed, epoch, count))
+        windows = [np.sort(part) for part in np.array_split(blocks, count)]
+        return Epoch(count, partial(self._window, epoch, windows))
+
+    def _window(self, epoch: int, windows: Sequence[Indices], number: int) -> list[Indices]:
+        """The batches of one window, which is given as its blocks."""
+        pairs = (windows[number][:, None] * _BLOCK + np.arange(_BLOCK)).ravel()
+        pairs = self._short_enough(pairs[pairs < len(self.corpus)])
+        chance = None if self.seed is None else _chance(self.seed, epoch, number)
+        source, target = self._tokens(pairs)
+        order = _by_length(np.maximum(source, target), chance)
+        cuts = self._cut(source[order], target[order])
+        batches = [pairs[order[first:last]] for first, last in pairwise(cuts)]
+        return batches if chance is None else [batches[i] for i in _shuffled(np.arange(len(batches)), chance)]
 
     def batch(self, pairs: Indices) -> Batch:
         """The ids of some pairs, laid end to end, with special symbols around every sentence."""
@@ -107,34 +126,91 @@ class Batches:
 
     def outline(self, pairs: Indices) -> Outline:
         """How many tokens `batch` would have, without reading any."""
-        source, target = self._sides(pairs)
+        source, target = (int(tokens.sum()) for tokens in self._tokens(pairs))
         return Outline(source, target, torch.from_numpy(pairs))
 
-    def _sides(self, pairs: Indices) -> tuple[int, int]:
+    def _short_enough(self, pairs: Indices) -> Indices:
+        """Those of some pairs that have no sentence of more than `sentence_tokens`."""
+        source, target = self._tokens(pairs)
+        specials = (2 * bool(self.corpus.source), not self.corpus.windows)
+        return pairs[np.maximum(source - specials[0], target - specials[1]) <= self.sentence_tokens]
+
+    def _tokens(self, pairs: Indices) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """How many tokens some pairs add to either side of a batch."""
         corpus = self.corpus
-        source = int(corpus.source.lengths[pairs].sum()) + 2 * len(pairs) if corpus.source else 0
-        return source, int(corpus.target.lengths[pairs].sum()) + (-len(pairs) if corpus.windows else len(pairs))
+        target = corpus.target.lengths(pairs) + (-1 if corpus.windows else 1)
+        return (corpus.source.lengths(pairs) + 2 if corpus.source else np.zeros_like(target)), target
 
-    def _by_length(self, chance: np.random.Philox | None) -> Indices:
-        """Positions in `_pairs` from short to long, with a little chance."""
-        longer = np.maximum(self._source_tokens, self._target_tokens)
-        if chance is None:
-            return np.argsort(longer, kind="stable")
-        share = (chance.random_raw(len(longer)) >> 11) * 2.0**-53
-        return np.argsort(longer * (1 + _JITTER * share), kind="stable")
-
-    def _cut(self, order: Indices) -> list[int]:
+    def _cut(self, source_tokens: NDArray[np.int64], target_tokens: NDArray[np.int64]) -> list[int]:
         """Where batches begin and end, so that neither side holds more than `batch_tokens`."""
-        source, target = (
-            np.cumsum(tokens[order], dtype=np.int64) for tokens in (self._source_tokens, self._target_tokens)
-        )
+        source, target = np.cumsum(source_tokens), np.cumsum(target_tokens)
         cuts, taken = [0], (0, 0)
-        while cuts[-1] < len(order):
+        while cuts[-1] < len(source):
             limits = (taken[0] + self.batch_tokens, taken[1] + self.batch_tokens)
             end = min(np.searchsorted(source, limits[0], "right"), np.searchsorted(target, limits[1], "right"))
             cuts.append(max(int(end), cuts[-1] + 1))
             taken = int(source[cuts[-1] - 1]), int(target[cuts[-1] - 1])
         return cuts
+
+
+class Epoch(Sequence[Indices]):
+    """The pairs of each batch, made when they are asked for and one window at a time.
+
+    Going through it needs no `len`, which makes every window once to count its batches.
+    """
+
+    def __init__(self, windows: int, batches_of: Callable[[int], list[Indices]]) -> None:
+        self._windows = windows
+        self._batches_of = batches_of
+        self._begins = [0]
+        """The number of the first batch of each window that was made, and of the one after them."""
+        self._made: tuple[int, list[Indices]] = (-1, [])
+
+    def __len__(self) -> int:
+        while len(self._begins) <= self._windows:
+            self._make(len(self._begins) - 1)
+        return self._begins[-1]
+
+    @overload
+    def __getitem__(self, index: int) -> Indices: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Indices]: ...
+    def __getitem__(self, index: int | slice) -> Indices | list[Indices]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if index < 0:
+            index += len(self)
+        while index >= self._begins[-1]:
+            if len(self._begins) > self._windows:
+                raise IndexError(f"the epoch has {len(self):,} batches")
+            self._make(len(self._begins) - 1)
+        window = bisect_right(self._begins, index) - 1
+        return self._make(window)[index - self._begins[window]]
+
+    def _make(self, window: int) -> list[Indices]:
+        if window != self._made[0]:
+            self._made = (window, self._batches_of(window))
+            if window == len(self._begins) - 1:
+                self._begins.append(self._begins[-1] + len(self._made[1]))
+        return self._made[1]
+
+
+def _chance(seed: int, epoch: int, stream: int) -> np.random.Philox:
+    """Random bits for each window of an epoch; the stream after the last deals blocks to the windows."""
+    return np.random.Philox(key=np.array([seed, epoch], np.uint64), counter=np.array([0, 0, 0, stream], np.uint64))
+
+
+def _shuffled(numbers: Indices, chance: np.random.Philox) -> Indices:
+    """In an order of raw bits: numpy may change its own shuffling between versions."""
+    return numbers[np.argsort(chance.random_raw(len(numbers)), kind="stable")]
+
+
+def _by_length(longer: NDArray[np.int64], chance: np.random.Philox | None) -> Indices:
+    """Positions from short to long, with a little chance."""
+    if chance is None:
+        return np.argsort(longer, kind="stable")
+    share = (chance.random_raw(len(longer)) >> 11) * 2.0**-53
+    return np.argsort(longer * (1 + _JITTER * share), kind="stable")
 
 
 def gather(

@@ -8,7 +8,6 @@ int32) and where each row begins (`target.offsets`: int64, one more than there a
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Literal, Self
@@ -75,12 +74,16 @@ class Rows:
         self.ids = ids
         self.offsets = offsets
 
-    @cached_property
-    def lengths(self) -> NDArray[np.int32]:
-        lengths = np.diff(self.offsets)
-        if lengths.min() < 0:
+    def lengths(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many ids each of some rows has.
+
+        Raises:
+            DataError: the rows overlap.
+        """
+        lengths = self.offsets[rows + 1] - self.offsets[rows]
+        if lengths.min(initial=0) < 0:
             raise DataError("an encoded corpus is damaged: its rows overlap; delete its folder and encode again")
-        return lengths.astype(np.int32)
+        return lengths
 
     def row(self, index: int) -> Ids:
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
@@ -124,17 +127,6 @@ class EncodedCorpus:
 
     def __len__(self) -> int:
         return self.facts.rows
-
-    @property
-    def source_lengths(self) -> NDArray[np.int32]:
-        """Ids of each source sentence, without special symbols."""
-        assert self.source is not None, "a corpus for a decoder-only model has no source"
-        return self.source.lengths
-
-    @property
-    def target_lengths(self) -> NDArray[np.int32]:
-        """Ids of each target sentence, without special symbols."""
-        return self.target.lengths
 
     def pair(self, index: int) -> tuple[Ids, Ids]:
         """The ids of one pair."""

@@ -50,7 +50,7 @@ def try_out(recipe: Recipe, materials: Materials, device: str, progress: Progres
 def tokens_an_epoch(materials: Materials) -> int:
     """Source and target tokens of an epoch, special symbols included."""
     corpus = materials.train
-    return int(corpus.source_lengths.sum() + corpus.target_lengths.sum()) + 3 * len(corpus)
+    return sum(side.tokens for side in (corpus.facts.source, corpus.facts.target) if side) + 3 * len(corpus)
 
 
 def _validation_seconds(recipe: Recipe, materials: Materials, device: str, weights: Mapping[str, Tensor]) -> float:

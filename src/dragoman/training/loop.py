@@ -192,11 +192,10 @@ def mean_loss(model: nn.Module, batches: Sequence[Batch]) -> float:
 def _order(data: BatchSource, state: TrainState) -> Iterator[Any]:
     """What to fetch, batch after batch, epoch after epoch, from where the state stands; moves its place as it goes."""
     while True:
-        order = data.epoch(state.epoch)
-        assert len(order), "an epoch has at least one batch"
-        while state.batch < len(order):
+        for indices in islice(data.epoch(state.epoch), state.batch, None):
             state.batch += 1
-            yield order[state.batch - 1]
+            yield indices
+        assert state.batch, "an epoch has at least one batch"
         state.epoch, state.batch = state.epoch + 1, 0
 
 
