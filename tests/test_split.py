@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.data import split
 from dragoman.data.split import (
     DEV,
     TEST,
@@ -22,11 +23,22 @@ from dragoman.data.split import (
     sentence_key,
 )
 
+
+@pytest.fixture(params=["whole", "parts"], autouse=True, scope="module")
+def parts(request):
+    """Everything once as a small corpus and once as a large one, whose keys are looked at a few at a time."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "parts":
+            patch.setattr(split, "_PART", 7)
+        yield
+
+
 links = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=60)
 
 
 def keys(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-    sources, targets = np.array(pairs, np.uint64).reshape(-1, 2).T
+    spread = np.array(pairs, np.uint64).reshape(-1, 2) * np.uint64(0x9E3779B97F4A7C15)  # over all values, as hashes are
+    sources, targets = spread.T
     return np.ascontiguousarray(sources), np.ascontiguousarray(targets)
 
 

@@ -1,11 +1,13 @@
 """A split that cannot leak: pairs that share a sentence on either side stay on one side of it.
 
-Sentences are compared as 64-bit keys, so a million pairs are a few arrays. Pairs linked by a shared sentence, over any
-number of steps, form a component; whole components are dealt out, in an order that depends on the seed and on their
-content alone. Knows nothing of files.
+Sentences are compared as 64-bit keys. Pairs linked by a shared sentence, over any number of steps, form a component;
+whole components are dealt out, in an order that depends on the seed and on their content alone. Knows nothing of files.
+
+Keys may be mapped from a disk: they are looked at in parts, and what is held at once is about 30 bytes a pair.
 """
 
 import hashlib
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +22,9 @@ FINAL_PUNCTUATION = " .,;:!?…。！？、，।؟"
 LARGEST_PART = 0.05
 
 Keys = np.ndarray  # of uint64, one a pair
+
+# How many keys are looked at together.
+_PART = 2**20
 
 
 class Sizes(NamedTuple):
@@ -74,7 +79,8 @@ def default_sizes(pairs: int) -> Sizes:
 def first_occurrences(keys: Keys) -> np.ndarray:
     """True where a key stands for the first time."""
     first = np.zeros(len(keys), bool)
-    first[np.unique(keys, return_index=True)[1]] = True
+    for places in _by_value(keys):
+        first[places[np.unique(keys[places], return_index=True)[1]]] = True
     return first
 
 
@@ -84,21 +90,16 @@ def components(sources: Keys, targets: Keys) -> np.ndarray:
     Every root of a forest over the sentences takes the smallest root that a pair links it to, then all paths are
     shortened to their root; a few rounds reach the end, also for a chain of a million pairs.
     """
-    sentence = np.unique(sources, return_inverse=True)[1]
-    source, target = sentence, np.unique(targets, return_inverse=True)[1]
-    target = target + (source.max(initial=-1) + 1)
-    root = np.arange(target.max(initial=-1) + 1)
-    while len(source):
-        one, other = root[source], root[target]
-        apart = one != other
-        if not apart.any():
-            break
-        source, target, one, other = source[apart], target[apart], one[apart], other[apart]
-        smaller, larger = np.minimum(one, other), np.maximum(one, other)
-        np.minimum.at(root, larger, smaller)
-        while (shorter := root[root]).tobytes() != root.tobytes():
+    (source, count), (target, more) = _numbered(sources), _numbered(targets)
+    target += count
+    root = np.arange(count + more, dtype=source.dtype)
+    while _link(root, source, target):
+        while not np.array_equal(shorter := root[root], root):
             root = shorter
-    return np.unique(root[sentence], return_inverse=True)[1]
+    label = root[source]
+    stands = np.zeros(len(root), bool)
+    stands[label] = True
+    return (np.cumsum(stands, dtype=source.dtype) - 1)[label]
 
 
 def assign(sources: Keys, targets: Keys, dev: int, test: int, seed: int) -> np.ndarray:
@@ -111,12 +112,11 @@ def assign(sources: Keys, targets: Keys, dev: int, test: int, seed: int) -> np.n
     assert int(sizes.sum()) == len(label), "every pair is in one component"
     key = np.full(len(sizes), np.iinfo(np.uint64).max, np.uint64)
     np.minimum.at(key, label, sources)
-    order = np.argsort(_mix(key, seed), kind="stable")
+    key = _mix(key, seed)
     side = np.full(len(sizes), TRAIN, np.uint8)
     for name, wanted in ((TEST, test), (DEV, dev)):
         for largest in (max(1, int(LARGEST_PART * wanted)), wanted):
-            free = order[(side[order] == TRAIN) & (sizes[order] <= largest)]
-            taken = _fill(free, sizes, wanted)
+            taken = _fill(_in_order(key, (side == TRAIN) & (sizes <= largest)), sizes, wanted)
             side[taken] = name
             wanted -= int(sizes[taken].sum())
     return side[label]
@@ -124,16 +124,61 @@ def assign(sources: Keys, targets: Keys, dev: int, test: int, seed: int) -> np.n
 
 def leakage(train: tuple[Keys, Keys], held_out: tuple[Keys, Keys]) -> Leakage:
     """How many pairs of a held-out set share a sentence with training, from the keys of (sources, targets)."""
-    source, target = (np.isin(mine, theirs) for mine, theirs in zip(held_out, train, strict=True))
+    source, target = (_found(mine, theirs) for mine, theirs in zip(held_out, train, strict=True))
     either = np.flatnonzero(source | target)
     first = int(either[0]) if len(either) else None
     return Leakage(len(source), int(source.sum()), int(target.sum()), len(either), first)
 
 
-def _fill(candidates: np.ndarray, sizes: np.ndarray, wanted: int) -> list[int]:
+def _by_value(keys: Keys) -> Iterator[np.ndarray]:
+    """The places of all keys, those of the smallest keys first, so many at a time that sorting them needs no room."""
+    bits = min(8, (len(keys) // _PART).bit_length())
+    if not bits:
+        yield np.arange(len(keys))
+        return
+    begins = np.concatenate([(part >> np.uint64(64 - bits)).astype(np.uint8) for part in _parts(keys)])
+    for begin in range(2**bits):
+        yield np.flatnonzero(begins == begin)
+
+
+def _parts(keys: np.ndarray) -> Iterator[np.ndarray]:
+    return (keys[first : first + _PART] for first in range(0, len(keys), _PART))
+
+
+def _numbered(keys: Keys) -> tuple[np.ndarray, int]:
+    """A number for each key, equal for equal keys, from 0 without a gap; and how many there are."""
+    numbers = np.empty(len(keys), np.int32 if 2 * len(keys) < 2**31 else np.int64)  # room for both sides
+    count = 0
+    for places in _by_value(keys):
+        found, number = np.unique(keys[places], return_inverse=True)
+        numbers[places] = number + count
+        count += len(found)
+    return numbers, count
+
+
+def _link(root: np.ndarray, source: np.ndarray, target: np.ndarray) -> bool:
+    """Lets each root take the smallest that a pair links it to; whether there was any to be taken."""
+    changed = False
+    for sources, targets in zip(_parts(source), _parts(target), strict=True):
+        one, other = root[sources], root[targets]
+        apart = one != other
+        if apart.any():
+            one, other, changed = one[apart], other[apart], True
+            np.minimum.at(root, np.maximum(one, other), np.minimum(one, other))
+    return changed
+
+
+def _in_order(key: Keys, free: np.ndarray) -> Iterator[int]:
+    """The numbers of free components, by their keys; no more of them are put in order than are taken."""
+    for places in _by_value(key):
+        places = places[free[places]]
+        yield from places[np.argsort(key[places], kind="stable")].tolist()
+
+
+def _fill(candidates: Iterable[int], sizes: np.ndarray, wanted: int) -> list[int]:
     """Candidates in their order, each taken if it still fits."""
     taken: list[int] = []
-    for candidate in candidates.tolist():
+    for candidate in candidates:
         if wanted <= 0:
             break
         if sizes[candidate] <= wanted:
@@ -142,10 +187,20 @@ def _fill(candidates: np.ndarray, sizes: np.ndarray, wanted: int) -> list[int]:
     return taken
 
 
+def _found(mine: Keys, theirs: Keys) -> np.ndarray:
+    """True for each of my keys that is among theirs, which may be many."""
+    known, number = np.unique(mine, return_inverse=True)
+    found = np.zeros(len(known), bool)
+    for part in _parts(theirs):
+        found |= np.isin(known, part)
+    return found[number]
+
+
 def _mix(keys: np.ndarray, seed: int) -> np.ndarray:
     """Each key scattered by the seed (SplitMix64, Steele et al. 2014)."""
-    with np.errstate(over="ignore"):
-        mixed = keys ^ np.uint64(text_key(f"split {seed}"))
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return mixed ^ (mixed >> np.uint64(31))
+    mixed = keys ^ np.uint64(text_key(f"split {seed}"))
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed ^= mixed >> np.uint64(shift)
+        mixed *= np.uint64(factor)  # modulo 2**64
+    mixed ^= mixed >> np.uint64(31)
+    return mixed
