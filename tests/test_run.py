@@ -16,14 +16,16 @@ from dragoman.config import parse
 from dragoman.data.batching import build_batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.prepare import DataSettings, prepare_data
+from dragoman.data.tokenizer_training import TokenizerSettings
 from dragoman.decoding import Translator
 from dragoman.errors import ConfigError, DataError, Error, Interrupted
-from dragoman.recipe import trial
+from dragoman.progress import silent
+from dragoman.recipe import materials, trial
 from dragoman.recipe.journal import read_metrics
 from dragoman.recipe.place import RunOptions
 from dragoman.recipe.recipe import Recipe
 from dragoman.recipe.run import RunResult, train
-from dragoman.store import load_model
+from dragoman.store import Languages, load_model
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +154,16 @@ def test_prepared_data_is_trained_on_as_it_is(finished: Path, tmp_path: Path) ->
     assert weights(result.folder) == weights(finished)
     text = (result.folder / "recipe.toml").read_text()
     assert 'source_language = "en" # from the prepared data' in text
+
+
+def test_a_vocabulary_is_learnt_from_pairs_spread_over_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [(f"s{number}", f"t{number}") for number in range(100)]
+    settings = DataSettings(path=str(write_corpus(tmp_path / "corpus.tsv", pairs)), dev_size=0, test_size=0)
+    prepare_data(settings, tmp_path / "data")
+    monkeypatch.setattr(materials, "SAMPLE", 20)
+    recipe = Recipe(tokenizer=TokenizerSettings(kind="word", minimum_frequency=1))
+    found = materials.find_tokenizers(tmp_path / "tokenizer", tmp_path / "data", recipe, Languages("en", "it"), silent)
+    assert sorted(found.source.vocabulary.pieces) == sorted(f"s{number}" for number in range(4, 100, 5))
 
 
 def test_a_run_needs_neither_dev_nor_test_set(tmp_path: Path) -> None:

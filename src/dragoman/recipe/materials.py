@@ -21,6 +21,8 @@ from dragoman.store import CONFIG, Languages, load_model, read_config
 log = logging.getLogger(__name__)
 
 DATA, TOKENIZER, CORPUS = "data", "tokenizer", "corpus"
+SAMPLE = 1_000_000
+"""Pairs that a vocabulary is learnt from at most, spread over all of the training text."""
 
 
 class Materials(NamedTuple):
@@ -80,7 +82,10 @@ def find_tokenizers(folder: Path, data: Path, recipe: Recipe, languages: Languag
     if recipe.start is not None:
         tokenizers = load_model(recipe.start.model).tokenizers
     else:
-        tokenizers = train_tokenizers(lambda: read_split(data, "train"), recipe.tokenizer, progress, languages)
+        pairs = read_report(data).splits["train"].pairs
+        tokenizers = train_tokenizers(
+            lambda: _spread(read_split(data, "train"), pairs, SAMPLE), recipe.tokenizer, progress, languages
+        )
     with new_folder(folder) as aside:
         tokenizers.save(aside)
     return tokenizers
@@ -117,8 +122,13 @@ def _training_pairs(data: Path, start: StartSettings | None) -> Iterator[tuple[s
     share = new.characters * start.mix_rate / (1 - start.mix_rate) / max(1, old.characters)
     wanted = min(old.pairs, round(share * old.pairs))
     log.info("mixing in %s of %s old pairs", f"{wanted:,}", f"{old.pairs:,}")
-    for number, pair in enumerate(read_split(start.mix_data, "train")):
-        if (number + 1) * wanted // old.pairs > number * wanted // old.pairs:  # evenly spread over all of them
+    yield from _spread(read_split(start.mix_data, "train"), old.pairs, wanted)
+
+
+def _spread(pairs: Iterable[tuple[str, str]], count: int, wanted: int) -> Iterator[tuple[str, str]]:
+    """As many of the `count` pairs as are wanted, evenly spread over all of them."""
+    for number, pair in enumerate(pairs):
+        if wanted >= count or (number + 1) * wanted // count > number * wanted // count:
             yield pair
 
 
