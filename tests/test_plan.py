@@ -106,6 +106,8 @@ def test_every_recipe_of_the_library_can_be_read(name: str) -> None:
         ("hub:Helsinki-NLP/opus_books:en-it", "opus_books"),
         ("prepared/", "prepared"),
         (".hidden", "run"),
+        ("parts/books-*.tsv", "books"),
+        ("parts/*.tsv", "run"),
     ],
 )
 def test_a_run_is_named_for_its_data(data: Any, name: str) -> None:

@@ -423,3 +423,44 @@ def test_the_guess_is_given_with_its_reason(tmp_path):
     reading = open_pairs(str(write(tmp_path / "a.csv", "a;b\n")))
     assert reading.columns == Columns("1", "2", "there are two columns, and the first is the source; no header")
     assert reading.reasons["format"] == "from the name a.csv, with ';' between the cells"
+
+
+# Several files
+
+
+def test_a_pattern_reads_files_one_after_another_in_the_order_of_their_names(tmp_path):
+    for number, pair in enumerate(PAIRS):
+        write(tmp_path / f"part-{number}.tsv{'.gz' if number == 1 else ''}", "en\tit\n{}\t{}\n".format(*pair))
+    reading = open_pairs(str(tmp_path / "part-*"))
+    assert [(pair.source, pair.target) for pair in reading] == PAIRS
+    assert [pair.origin for pair in reading] == ["part-0.tsv:2", "part-1.tsv.gz:2", "part-2.tsv:2"]
+    assert [file.name for file in reading.files] == ["part-0.tsv", "part-1.tsv.gz", "part-2.tsv"]
+    assert reading.reasons["format"].endswith("the first of 3 files")
+
+
+def test_a_pair_of_patterns_reads_aligned_files(tmp_path):
+    for number, (source, target) in enumerate(PAIRS):
+        (tmp_path / str(number)).mkdir()
+        write(tmp_path / str(number) / "text.en", source + "\n")
+        write(tmp_path / str(number) / "text.it", target + "\n")
+    patterns = str(tmp_path / "**" / "*.en"), str(tmp_path / "**" / "*.it")
+    assert texts(patterns) == PAIRS
+    (tmp_path / "2" / "text.it").unlink()
+    assert "3 match" in refusal(patterns) and "but 2 match" in refusal(patterns)
+
+
+def test_files_of_a_pattern_are_of_one_kind(tmp_path):
+    write(tmp_path / "a.tsv", "en\tit\nHi.\tCiao.\n")
+    write(tmp_path / "b.tsv", "en\tde\nHi.\tHallo.\n")
+    assert "differ in their languages" in refusal(tmp_path / "*.tsv")
+    write(tmp_path / "b.csv", csv_text([("en", "it"), *PAIRS]))
+    assert "differ in their format" in refusal(tmp_path / "[ab].?sv")
+    assert "no file matches" in refusal(tmp_path / "*.jsonl")
+
+
+def test_mended_lines_of_several_files_are_counted_together(tmp_path):
+    for number in (1, 2):
+        write(tmp_path / f"{number}.tsv", "en\tit\r\nHi.\tCiao.\r\n")
+    reading = open_pairs(str(tmp_path / "*.tsv"))
+    assert len(list(reading)) == 2
+    assert reading.repairs[CARRIAGE_RETURNS] == 4

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dragoman.data.prepare import prepare_data as prepare_data
+    from dragoman.data.shards import prepare_shard as prepare_shard
     from dragoman.data.tokenizer_training import train_tokenizer as train_tokenizer
     from dragoman.decoding.options import SearchOptions as SearchOptions
     from dragoman.decoding.translator import Translator as Translator
@@ -35,6 +36,7 @@ _HOMES = {
     "fine_tune": "recipe.fine_tune",
     "load_model": "store",
     "prepare_data": "data.prepare",
+    "prepare_shard": "data.shards",
     "train": "recipe.run",
     "train_tokenizer": "data.tokenizer_training",
     "translate": "decoding.translator",

@@ -33,7 +33,7 @@ Data = Annotated[
     list[str],
     typer.Argument(
         help="Parallel text: a file (.tsv .csv .jsonl .parquet, also .gz), two aligned files, the beginning of their "
-        "names, a folder with train.*, hub:NAME:CONFIG, or phrasebook.",
+        "names, a pattern in quotes ('parts/*.tsv'), a folder with train.*, hub:NAME:CONFIG, or phrasebook.",
         show_default=False,
     ),
 ]
@@ -180,5 +180,8 @@ def test_pairs(run: Path) -> list[tuple[str, str]]:
 def one_or_two(data: list[str]) -> str | tuple[str, str]:
     """One file, or two that are aligned."""
     if len(data) > 2:
-        raise ConfigError(f"DATA is one file, or two that are aligned line by line, but {len(data)} names were given")
+        raise ConfigError(
+            f"DATA is one file, or two that are aligned line by line, but {len(data)} names were given; many files are "
+            "named by a pattern in quotes, as in 'parts/*.tsv'"
+        )
     return data[0] if len(data) == 1 else (data[0], data[1])

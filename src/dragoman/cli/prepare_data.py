@@ -18,11 +18,21 @@ def prepare_data(
     encoding_errors: Annotated[
         Literal["strict", "replace"], typer.Option(help="Whether text that is not UTF-8 stops or is mended.")
     ] = "strict",
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER/OF",
+            help="Take in one part of the text alone, as in 3/16; when all parts are there, the same command without "
+            "this joins them.",
+            show_default=False,
+        ),
+    ] = None,
     overrides: Set = None,
     output_format: Format = "text",
     quiet: Quiet = False,
 ) -> None:
     """Check parallel text, split it without leaks, and report what was dropped and why."""
+    from dragoman.data.intake import Shard
     from dragoman.data.prepare import DataSettings
     from dragoman.data.report import report_rows
 
@@ -36,6 +46,13 @@ def prepare_data(
         target_language=target_language,
         encoding_errors=encoding_errors,
     )
+    if shard is not None:
+        facts = dragoman.prepare_shard(settings, folder, Shard.parse(shard), screen.progress)
+        kept = sum(pairs for pairs, _ in facts.stretches)
+        screen.note(
+            f"shard {shard} of {facts.rows:,} rows is there, with {kept:,} pairs; without --shard all are joined"
+        )
+        return
     report = dragoman.prepare_data(settings, folder, screen.progress)
     if output_format == "json":
         console.write_json(report.model_dump(mode="json"))

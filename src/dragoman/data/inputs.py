@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -14,8 +15,9 @@ from dragoman.config import Settings, flatten
 from dragoman.data.checks import CheckSettings
 from dragoman.data.columns import UNKNOWN_LANGUAGE, Naming
 from dragoman.data.lines import EncodingErrors
-from dragoman.data.readers import Address, Format, Reading, is_prefix, open_pairs
-from dragoman.data.report import FORMAT_NUMBER, DataReport
+from dragoman.data.patterns import Address
+from dragoman.data.readers import Format, Reading, is_prefix, open_pairs
+from dragoman.data.report import FORMAT_NUMBER, REPORT, DataReport, read_report
 from dragoman.errors import DataError
 from dragoman.files import sha256
 
@@ -30,7 +32,8 @@ class DataSettings(Settings):
 
     path: Address = PHRASEBOOK
     """The training text: a file (.tsv .csv .jsonl .parquet, also .gz); two aligned files, as in ["a.en", "a.it"], or
-    what their names begin with; a folder with train.* in it; hub:NAME:CONFIG; or phrasebook, which is built in."""
+    what their names begin with; a pattern for many files, as in "parts/*.tsv" or ["parts/*.en", "parts/*.it"]; a folder
+    with train.* in it, or of prepared data; hub:NAME:CONFIG; or phrasebook, which is built in."""
     dev_path: Address | None = None
     """A separate set for validation, given like path; left out, one is split off."""
     test_path: Address | None = None
@@ -119,7 +122,8 @@ def hashes(reading: Reading) -> dict[str, str]:
     """File name -> SHA-256. A data set of the hub is known by its address: its files are the library's business."""
     if not reading.files:
         return {reading.name: hashlib.sha256(f"{reading.name} {reading.reasons['format']}".encode()).hexdigest()}
-    return {file.name: sha256(file) for file in reading.files}
+    folder = os.path.commonpath([file.parent for file in reading.files])
+    return {Path(os.path.relpath(file, folder)).as_posix(): sha256(file) for file in reading.files}
 
 
 def changes(report: DataReport, settings: DataSettings) -> list[str]:
@@ -154,6 +158,10 @@ def _addresses(settings: DataSettings, stack: ExitStack) -> dict[str, Address]:
 
 def _folder_addresses(folder: Path) -> dict[str, Address]:
     found: dict[str, Address] = {}
+    if (folder / REPORT).is_file():
+        return {
+            name: str(folder / f"{name}.jsonl") for name, split in read_report(folder).splits.items() if split.pairs
+        }
     for split, names in _FOLDER_NAMES.items():
         if prefix := next((folder / name for name in names if is_prefix(folder / name)), None):
             found[split] = str(prefix)

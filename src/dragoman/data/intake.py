@@ -1,101 +1,249 @@
 """One input streamed into a file of JSON lines, judged pair by pair; what the split and the report need is remembered.
 
-Memory holds four numbers a pair, whatever the pairs hold.
+Beside the pairs their keys are written, so that memory holds nothing that grows with them. A shard is the part of an
+input that one of several jobs takes in: every so many rows of it, the next stretch is another's.
 """
 
 import json
 from array import array
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import numpy as np
 
+from dragoman.config import Settings
 from dragoman.data.checks import CheckSettings, ShiftDetector, fault
 from dragoman.data.readers import Pair, Reading
 from dragoman.data.report import Longest, Tally
 from dragoman.data.split import Keys, sentence_key, text_key
+from dragoman.errors import ConfigError
+from dragoman.files import remove
 from dragoman.progress import Progress
 
+STRETCH = 50_000
+"""Rows that follow one another in a shard."""
+KEYS = np.dtype([("place", "<u8"), ("text", "<u8"), ("source", "<u8"), ("target", "<u8")])
+"""What is remembered of a pair: the file and line it stood at, a key of its exact text, one of each sentence."""
+
+_LINE_BITS = 40
 _ADVANCE_EVERY = 1000
 _JSON = json.JSONEncoder(ensure_ascii=False)
 
 
-@dataclass
-class Intake:
-    """What is remembered of an input: keys and place of every pair written, and what was met on the way."""
+class Shard(NamedTuple):
+    """Which part of an input, counted from 1."""
 
-    rows: int = 0
-    trimmed: int = 0
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Shard":
+        """
+        >>> Shard.parse("3/16")
+        Shard(number=3, of=16)
+
+        Raises:
+            ConfigError: it is no such part.
+        """
+        number, _, of = text.partition("/")
+        if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+            raise ConfigError(f"a shard is a part of a whole, from 1/16 to 16/16 for sixteen jobs, but is {text!r}")
+        return cls(int(number), int(of))
+
+
+WHOLE = Shard(1, 1)
+
+
+class Fault(Settings):
+    """Pairs that break one rule."""
+
+    pairs: int
+    row: int
+    first: str
+    """Where the first of them stands, and its row, from 0."""
+
+
+class Long(Settings):
+    """The longest sentence of one side, and its row."""
+
+    row: int
+    longest: Longest
+
+
+class Facts(Settings):
+    """What is known of an input, or of one shard of it."""
+
+    rows: int
+    """Rows of the whole input."""
+    trimmed: int
     """Sides that had spaces around them."""
-    faults: dict[str, Tally] = field(default_factory=dict)
-    longest: list[Longest] = field(default_factory=lambda: [Longest(words=0, characters=0, text="", origin="")] * 2)
-    shifts: ShiftDetector = field(default_factory=ShiftDetector)
-    _name: str = ""
-    _numbers: array = field(default_factory=lambda: array("Q"))
-    _texts: array = field(default_factory=lambda: array("Q"))
-    _sources: array = field(default_factory=lambda: array("Q"))
-    _targets: array = field(default_factory=lambda: array("Q"))
+    faults: dict[str, Fault]
+    """By reason, in the order in which they were first met."""
+    repairs: dict[str, int]
+    """What was mended while reading the whole input, by kind."""
+    longest: tuple[Long, Long]
+    warnings: tuple[str, ...]
+    names: tuple[str, ...]
+    """The files that places are counted in."""
+    stretches: tuple[tuple[int, int], ...]
+    """Pairs and bytes that were written of each stretch of rows."""
+
+
+@dataclass(frozen=True)
+class Intake:
+    """An input that was taken in: a file of pairs, and their keys."""
+
+    path: Path
+    facts: Facts
+
+    @property
+    def tallies(self) -> dict[str, Tally]:
+        return {reason: Tally(pairs=found.pairs, first=found.first) for reason, found in self.facts.faults.items()}
 
     @property
     def texts(self) -> Keys:
         """A key of each pair's exact text."""
-        return np.frombuffer(self._texts, np.uint64)
+        return self._keys()["text"]
 
     @property
     def sentences(self) -> tuple[Keys, Keys]:
         """A key of each pair's source and target sentence."""
-        return np.frombuffer(self._sources, np.uint64), np.frombuffer(self._targets, np.uint64)
+        keys = self._keys()
+        return keys["source"], keys["target"]
 
     def origin(self, index: int) -> str:
         """Where the pair written as number `index` (from 0) stood."""
-        return f"{self._name}:{self._numbers[index]}"
+        place = int(self._keys()["place"][index])
+        return f"{self.facts.names[place >> _LINE_BITS]}:{place & (1 << _LINE_BITS) - 1}"
 
-    def note(self, reason: str, first: str, pairs: int = 1) -> None:
-        before = self.faults.get(reason)
-        self.faults[reason] = Tally(
-            pairs=pairs + (before.pairs if before else 0), first=before.first if before else first
+    def forget_keys(self) -> None:
+        remove(keys_of(self.path))
+
+    def _keys(self) -> np.ndarray:
+        path = keys_of(self.path)
+        return np.memmap(path, KEYS, "r") if path.stat().st_size else np.empty(0, KEYS)
+
+
+def keys_of(path: Path) -> Path:
+    """The file of keys beside a file of pairs."""
+    return path.with_suffix(".keys")
+
+
+def take_in(
+    reading: Reading, path: Path, checks: CheckSettings, keep_all: bool, progress: Progress, shard: Shard = WHOLE
+) -> Intake:
+    """Streams an input into `path`, without the pairs that break a rule; with `keep_all` they are only noted.
+
+    Spaces around a side are trimmed. Of a shard's input all rows are read, and those of other shards left alone.
+    """
+    row, mine = -1, False
+    with (
+        path.open("wb") as pairs,
+        keys_of(path).open("wb") as keys,
+        progress.track(f"read {reading.name}", unit="pairs") as advance,
+    ):
+        taking = _Taking(reading, checks, keep_all, pairs, keys)
+        for row, pair in enumerate(reading):
+            if row % STRETCH == 0:
+                if mine:
+                    taking.end_stretch()
+                mine = row // STRETCH % shard.of == shard.number - 1
+            if row % _ADVANCE_EVERY == 0 and row:
+                advance(_ADVANCE_EVERY)
+            if mine:
+                taking.take(row, pair)
+        advance((row + 1) % _ADVANCE_EVERY)
+        if mine:
+            taking.end_stretch()
+    return Intake(path, taking.facts(row + 1))
+
+
+def merge(shards: Sequence[Facts]) -> Facts:
+    """What is known of an input from all of its shards, in their order."""
+    faults: dict[str, Fault] = {}
+    for reason in {reason for shard in shards for reason in shard.faults}:
+        met = [shard.faults[reason] for shard in shards if reason in shard.faults]
+        first = min(met, key=lambda found: found.row)
+        faults[reason] = first.but(pairs=sum(found.pairs for found in met))
+    stretches = sum(len(shard.stretches) for shard in shards)
+    return shards[0].but(
+        trimmed=sum(shard.trimmed for shard in shards),
+        faults={reason: found.model_dump() for reason, found in sorted(faults.items(), key=lambda item: item[1].row)},
+        longest=tuple(max((shard.longest[side] for shard in shards), key=_length).model_dump() for side in (0, 1)),
+        warnings=tuple(warning for shard in shards for warning in shard.warnings),
+        stretches=tuple(shards[i % len(shards)].stretches[i // len(shards)] for i in range(stretches)),
+    )
+
+
+class _Taking:
+    """An input on its way to the disk."""
+
+    def __init__(
+        self, reading: Reading, checks: CheckSettings, keep_all: bool, pairs: IO[bytes], keys: IO[bytes]
+    ) -> None:
+        self._reading, self._checks, self._keep_all, self._pairs, self._keys = reading, checks, keep_all, pairs, keys
+        names = [file.name for file in reading.files] or [Path(reading.name).name]
+        self._names = {name: names.index(name) << _LINE_BITS for name in names}
+        self._order = tuple(names)
+        self._buffer = array("Q")
+        self._stretches: list[tuple[int, int]] = []
+        self._begin = 0
+        self._trimmed = 0
+        self._faults: dict[str, Fault] = {}
+        self._longest = [Long(row=0, longest=Longest(words=0, characters=0, text="", origin=""))] * 2
+        self._shifts = ShiftDetector()
+
+    def take(self, row: int, given: Pair) -> None:
+        """Judges a pair, and writes it unless it is dropped."""
+        source, target, origin = given
+        self._shifts.see(len(source), len(target), origin)
+        pair = Pair(source.strip(), target.strip(), origin)
+        self._trimmed += (pair.source != source) + (pair.target != target)
+        reason = fault(pair.source, pair.target, self._checks)
+        if reason:
+            before = self._faults.get(reason) or Fault(pairs=0, row=row, first=origin)
+            self._faults[reason] = Fault(pairs=before.pairs + 1, row=before.row, first=before.first)
+        if self._keep_all or not reason:
+            self._write(pair)
+            self._measure(0, pair.source, row, origin)
+            self._measure(1, pair.target, row, origin)
+
+    def end_stretch(self) -> None:
+        self._keys.write(self._buffer.tobytes())
+        end = self._pairs.tell()
+        self._stretches.append((len(self._buffer) // len(KEYS), end - self._begin))
+        self._buffer, self._begin = array("Q"), end
+
+    def facts(self, rows: int) -> Facts:
+        return Facts(
+            rows=rows,
+            trimmed=self._trimmed,
+            faults=self._faults,
+            repairs=dict(+self._reading.repairs),
+            longest=(self._longest[0], self._longest[1]),
+            warnings=tuple(map(str, self._shifts.finish())),
+            names=self._order,
+            stretches=tuple(self._stretches),
         )
 
-    def add(self, pair: Pair, file: IO[bytes]) -> None:
-        """Writes a pair and remembers it."""
+    def _write(self, pair: Pair) -> None:
         line = _JSON.encode([pair.source, pair.target])
-        file.write(line.encode() + b"\n")
-        self._name, _, number = pair.origin.rpartition(":")
-        self._numbers.append(int(number))
-        self._texts.append(text_key(line))
-        self._sources.append(sentence_key(pair.source))
-        self._targets.append(sentence_key(pair.target))
-        self._measure(0, pair.source, pair.origin)
-        self._measure(1, pair.target, pair.origin)
+        self._pairs.write(line.encode() + b"\n")
+        name, _, number = pair.origin.rpartition(":")
+        place = self._names[name] | int(number)
+        self._buffer.extend((place, text_key(line), sentence_key(pair.source), sentence_key(pair.target)))
 
-    def _measure(self, side: int, text: str, origin: str) -> None:
-        longest = self.longest[side]
+    def _measure(self, side: int, text: str, row: int, origin: str) -> None:
+        longest = self._longest[side].longest
         if (len(text) + 1) // 2 < longest.words:  # it cannot have more words than that
             return
         words = len(text.split())
         if (words, len(text)) > (longest.words, longest.characters):
-            self.longest[side] = Longest(words=words, characters=len(text), text=text, origin=origin)
+            longest = Longest(words=words, characters=len(text), text=text, origin=origin)
+            self._longest[side] = Long(row=row, longest=longest)
 
 
-def take_in(reading: Reading, path: Path, checks: CheckSettings, keep_all: bool, progress: Progress) -> Intake:
-    """Streams an input into `path`, without the pairs that break a rule; with `keep_all` they are only noted.
-
-    Spaces around a side are trimmed.
-    """
-    intake = Intake()
-    with path.open("wb") as file, progress.track(f"read {reading.name}", unit="pairs") as advance:
-        for source, target, origin in reading:
-            intake.rows += 1
-            if not intake.rows % _ADVANCE_EVERY:
-                advance(_ADVANCE_EVERY)
-            intake.shifts.see(len(source), len(target), origin)
-            pair = Pair(source.strip(), target.strip(), origin)
-            intake.trimmed += (pair.source != source) + (pair.target != target)
-            reason = fault(pair.source, pair.target, checks)
-            if reason:
-                intake.note(reason, origin)
-            if keep_all or not reason:
-                intake.add(pair, file)
-        advance(intake.rows % _ADVANCE_EVERY)
-    return intake
+def _length(found: Long) -> tuple[int, int, int]:
+    return found.longest.words, found.longest.characters, -found.row

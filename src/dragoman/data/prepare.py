@@ -1,13 +1,12 @@
 """Parallel text becomes a folder of prepared data: `train.jsonl`, `dev.jsonl`, `test.jsonl` and a report, `data.json`.
 
-Start at `prepare_data`. Each input is streamed once, judged, and written aside (`intake`); from a few numbers a pair
-the split is made (`split`), and the lines are dealt out.
+Start at `prepare_data`. Each input is streamed once, judged, and written aside (`intake`), by one job or by several
+(`shards`); from a few numbers a pair the split is made (`split`), and the lines are dealt out.
 """
 
-import json
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -16,14 +15,14 @@ import numpy as np
 
 from dragoman.data.checks import DUPLICATE
 from dragoman.data.columns import UNKNOWN_LANGUAGE
-from dragoman.data.inputs import DataSettings, changes, data_identity, hashes, identity, lasting, open_inputs
+from dragoman.data.inputs import DataSettings, changes, data_identity, identity, lasting, open_inputs
 from dragoman.data.intake import Intake, take_in
+from dragoman.data.prepared import describe_input, read_split, reuse, take_over
 from dragoman.data.readers import Reading
 from dragoman.data.report import (
     FORMAT_NUMBER,
     REPORT,
     DataReport,
-    InputReport,
     Leaks,
     Longest,
     SplitReport,
@@ -31,6 +30,7 @@ from dragoman.data.report import (
     read_report,
     report_rows,
 )
+from dragoman.data.shards import find_shards, join, shards_folder
 from dragoman.data.split import DEV, TEST, TRAIN, assign, default_sizes, first_occurrences, leakage
 from dragoman.errors import DataError
 from dragoman.files import new_folder, remove, sha256, write_json
@@ -62,101 +62,80 @@ class _Deal(NamedTuple):
     reason: str
     wanted: dict[str, int]
     """Pairs to be split off, for each set that is not given."""
+    dropped: dict[str, Tally]
+    """What is left out, by reason."""
 
 
 def prepare_data(settings: DataSettings, folder: Path | str, progress: Progress = silent) -> DataReport:
     """Reads, checks and splits parallel text into `folder`; a folder made from the same before is used as it is.
 
-    Each line of a split is a JSON list of source and target. Sets that are given beside the training text keep every
-    pair in its order, so that other files stay aligned with them; what is wrong with them is counted all the same.
+    Shards that `prepare_shard` made for this folder are joined, and then deleted. Prepared data given as text is taken
+    over as it is. Each line of a split is a JSON list of source and target. Sets that are given beside the training
+    text keep every pair in its order, so that other files stay aligned with them; what is wrong with them is counted
+    all the same.
 
     Raises:
-        DataError: the text cannot be read or used, or `folder` was made from other data.
+        DataError: the text cannot be read or used, `folder` was made from other data, or shards of it are missing.
         DiskFull: nothing is left behind.
     """
     folder = Path(folder)
     with open_inputs(settings) as inputs:
         name = identity(settings, inputs)
         if (folder / REPORT).exists():
-            return _reuse(folder, settings, name)
+            return reuse(folder, settings, name)
         for role, reading in inputs.items():
             for choice, reason in reading.reasons.items():
                 log.info("%s: %s: %s", role, choice, reason)
+        shards = find_shards(folder)
         with new_folder(folder) as aside:
-            report = _prepare(settings, inputs, name, aside, progress)
+            report = take_over(settings, inputs, name, aside) or _prepare(
+                settings, inputs, name, shards, aside, progress
+            )
             write_json(aside / REPORT, report.model_dump(mode="json"))
+        remove(shards_folder(folder))
     for warning in report.warnings:
         log.warning("%s", warning)
     return report
 
 
-def read_split(folder: Path | str, name: str) -> Iterator[tuple[str, str]]:
-    """The pairs of one split of prepared data, in order.
-
-    Raises:
-        DataError: the folder has no such split, or a line of it is damaged.
-    """
-    path = Path(folder) / f"{name}.jsonl"
-    if not path.is_file():
-        raise DataError(f"{folder} has no {name} set; it has {', '.join(read_report(folder).splits)}")
-    return _read_lines(path)
-
-
-def _read_lines(path: Path) -> Iterator[tuple[str, str]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                source, target = json.loads(line)
-            except ValueError:
-                raise DataError(f"{path}:{number} is damaged; remove its folder and prepare the data again") from None
-            yield source, target
-
-
-def _reuse(folder: Path, settings: DataSettings, name: str) -> DataReport:
-    """The report of a folder made before, if it was made from the same and is whole."""
-    report = read_report(folder)
-    if report.identity != name:
-        changed = "; ".join(changes(report, settings))
-        raise DataError(f"{folder} was prepared from other data or settings ({changed}); name another folder")
-    for split, facts in report.splits.items():
-        path = folder / f"{split}.jsonl"
-        if not path.is_file() or sha256(path) != facts.sha256:
-            raise DataError(f"{path} is missing or was changed; remove {folder} and prepare the data again")
-    log.info("%s holds this data already", folder)
-    return report
-
-
 def _prepare(
-    settings: DataSettings, inputs: Mapping[str, Reading], name: str, folder: Path, progress: Progress
+    settings: DataSettings,
+    inputs: Mapping[str, Reading],
+    name: str,
+    shards: Sequence[Path],
+    folder: Path,
+    progress: Progress,
 ) -> DataReport:
     whole = folder / "whole.jsonl"
-    intakes = {
-        role: take_in(
-            reading,
-            whole if role == "train" else folder / f"{role}.jsonl",
-            settings.checks,
-            keep_all=role != "train",
-            progress=progress,
-        )
+    if shards:
+        log.info("joining %d shards", len(shards))
+        train = join(shards, name, whole)
+    else:
+        train = take_in(inputs["train"], whole, settings.checks, keep_all=False, progress=progress)
+    given = {
+        role: take_in(reading, folder / f"{role}.jsonl", settings.checks, keep_all=True, progress=progress)
         for role, reading in inputs.items()
+        if role != "train"
     }
-    train = intakes["train"]
-    given = [intake for role, intake in intakes.items() if role != "train"]
+    intakes = {"train": train, **given}
     deal = _deal(settings, inputs, train)
     _deal_out(whole, deal, folder)
     splits = _split_reports(folder, inputs, intakes, deal)
-    trimmed = Counter({TRIMMED: sum(intake.trimmed for intake in intakes.values())})
-    repairs = sum((reading.repairs for reading in inputs.values()), trimmed)
+    for intake in intakes.values():
+        intake.forget_keys()
+    repairs = Counter({TRIMMED: sum(intake.facts.trimmed for intake in intakes.values())})
+    for intake in intakes.values():
+        repairs.update(intake.facts.repairs)
     return DataReport(
         format_number=FORMAT_NUMBER,
         identity=name,
         settings=lasting(settings),
         source_language=inputs["train"].languages[0],
         target_language=inputs["train"].languages[1],
-        inputs={role: _input_report(reading, intakes[role]) for role, reading in inputs.items()},
-        rows=train.rows,
-        dropped=train.faults,
-        kept_faults=_merged(given),
+        inputs={role: describe_input(reading, intakes[role].facts.rows) for role, reading in inputs.items()},
+        rows=train.facts.rows,
+        dropped=deal.dropped,
+        kept_faults=_merged(given.values()),
         repairs=dict(sorted((+repairs).items())),
         warnings=tuple(_warnings(inputs["train"], intakes, deal, splits)),
         longest_source=_longest(0, intakes),
@@ -167,30 +146,30 @@ def _prepare(
 
 def _deal(settings: DataSettings, inputs: Mapping[str, Reading], train: Intake) -> _Deal:
     """Drops repeated pairs, and splits off the sets that are not given."""
-    side = np.full(len(train.texts), _DROPPED, np.uint8)
+    sources, targets = train.sentences
+    side = np.full(len(sources), _DROPPED, np.uint8)
     kept = first_occurrences(train.texts) if settings.checks.drop_duplicates else np.ones(len(side), bool)
-    if repeated := np.flatnonzero(~kept).tolist():
-        train.note(DUPLICATE, train.origin(repeated[0]), len(repeated))
-    pairs = int(kept.sum())
-    sizes = default_sizes(pairs)
+    dropped = train.tallies
+    if repeated := len(kept) - int(kept.sum()):
+        dropped[DUPLICATE] = Tally(pairs=repeated, first=train.origin(int(kept.argmin())))
+        sources, targets = sources[kept], targets[kept]
+    sizes = default_sizes(len(sources))
     derived = {"dev": sizes.dev, "test": sizes.test}
     asked = {"dev": settings.dev_size, "test": settings.test_size}
     wanted = {
         role: derived[role] if (size := asked[role]) is None else size for role in ("dev", "test") if role not in inputs
     }
-    _refuse_too_few(inputs["train"].name, train, pairs, wanted)
-    sources, targets = train.sentences
-    side[kept] = assign(sources[kept], targets[kept], wanted.get("dev", 0), wanted.get("test", 0), settings.seed)
+    _refuse_too_few(inputs["train"].name, train.facts.rows, dropped, len(sources), wanted)
+    side[kept] = assign(sources, targets, wanted.get("dev", 0), wanted.get("test", 0), settings.seed)
     sized = sizes.reason if any(asked[role] is None for role in wanted) else "sizes as given"
-    return _Deal(
-        side, f"split off with seed {settings.seed}, pairs that share a sentence kept together; {sized}", wanted
-    )
+    reason = f"split off with seed {settings.seed}, pairs that share a sentence kept together; {sized}"
+    return _Deal(side, reason, wanted, dropped)
 
 
-def _refuse_too_few(name: str, train: Intake, pairs: int, wanted: Mapping[str, int]) -> None:
+def _refuse_too_few(name: str, rows: int, dropped: Mapping[str, Tally], pairs: int, wanted: Mapping[str, int]) -> None:
     if not pairs:
-        why = ", ".join(f"{tally.pairs:,} {reason}" for reason, tally in train.faults.items())
-        raise DataError(f"none of the {train.rows:,} rows of {name} can be used ({why})")
+        why = ", ".join(f"{tally.pairs:,} {reason}" for reason, tally in dropped.items())
+        raise DataError(f"none of the {rows:,} rows of {name} can be used ({why})")
     if pairs <= sum(wanted.values()):
         asked = " and ".join(f"{size:,} for {role}" for role, size in wanted.items())
         usable = "1 usable pair" if pairs == 1 else f"{pairs:,} usable pairs"
@@ -233,34 +212,25 @@ def _split_reports(
     return reports
 
 
-def _input_report(reading: Reading, intake: Intake) -> InputReport:
-    return InputReport(
-        name=reading.name,
-        format=reading.format,
-        columns=(reading.columns.source, reading.columns.target),
-        reasons=dict(reading.reasons),
-        sha256=hashes(reading),
-        rows=intake.rows,
-    )
-
-
-def _merged(intakes: list[Intake]) -> dict[str, Tally]:
-    total = Intake()
+def _merged(intakes: Iterable[Intake]) -> dict[str, Tally]:
+    total: dict[str, Tally] = {}
     for intake in intakes:
-        for reason, tally in intake.faults.items():
-            total.note(reason, tally.first, tally.pairs)
-    return total.faults
+        for reason, found in intake.tallies.items():
+            before = total.get(reason) or Tally(pairs=0, first=found.first)
+            total[reason] = Tally(pairs=before.pairs + found.pairs, first=before.first)
+    return total
 
 
 def _longest(side: int, intakes: Mapping[str, Intake]) -> Longest:
-    return max((intake.longest[side] for intake in intakes.values()), key=lambda found: (found.words, found.characters))
+    found = [intake.facts.longest[side].longest for intake in intakes.values()]
+    return max(found, key=lambda longest: (longest.words, longest.characters))
 
 
 def _warnings(
     train: Reading, intakes: Mapping[str, Intake], deal: _Deal, splits: Mapping[str, SplitReport]
 ) -> Iterator[str]:
     for intake in intakes.values():
-        yield from map(str, intake.shifts.finish())
+        yield from intake.facts.warnings
     if UNKNOWN_LANGUAGE in train.languages:
         yield f"{train.name}: the languages are unknown ({UNKNOWN_LANGUAGE}): {train.reasons['languages']}"
     for role, wanted in deal.wanted.items():

@@ -6,14 +6,15 @@ returns streams the pairs in bounded memory, as often as wanted. Judging the pai
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from dragoman.data.columns import Columns, Naming, choose_columns, is_header, languages, languages_in
 from dragoman.data.lines import EncodingErrors, open_bytes, read_lines, without_gz
+from dragoman.data.patterns import HUB, Address, matching
 from dragoman.data.tables import (
     KeyPath,
     csv_delimiter,
@@ -28,14 +29,10 @@ from dragoman.data.tables import (
 )
 from dragoman.errors import DataError
 
-Address = str | tuple[str, str]
-"""A file; a prefix (`train` for `train.en` and `train.it`); two aligned files; or `hub:NAME:CONFIG[@REVISION]`."""
-
 Format = Literal["plain", "tsv", "csv", "jsonl", "parquet", "hub"]
 
 LINE_BREAKS = "pairs with line breaks inside, kept"
 
-_HUB = "hub:"
 _ENDINGS: dict[str, Format] = {
     ".tsv": "tsv",
     ".tab": "tsv",
@@ -97,10 +94,12 @@ def open_pairs(
     Raises:
         DataError: nothing readable is there, or nothing tells which columns are the pair.
     """
+    if several := matching(address):
+        return _open_several(address, several, naming, format, encoding_errors)
     if not isinstance(address, str):
         return _open_plain((Path(address[0]), Path(address[1])), naming, "two files were given", encoding_errors)
-    if address.startswith(_HUB) or format == "hub":
-        return _open_hub(address.removeprefix(_HUB), naming)
+    if address.startswith(HUB) or format == "hub":
+        return _open_hub(address.removeprefix(HUB), naming)
     path = Path(address)
     if is_prefix(path):
         return _open_prefix(path, naming, format, encoding_errors)
@@ -116,6 +115,33 @@ def open_pairs(
 def is_prefix(path: Path) -> bool:
     """Whether `path` is no file itself, but files begin with its name and a dot."""
     return not path.exists() and path.parent.is_dir() and any(_beginning_with(path))
+
+
+# Several files, one after another
+
+
+def _open_several(
+    address: Address, several: list[Address], naming: Naming, format: Format | None, encoding_errors: EncodingErrors
+) -> Reading:
+    """Files of one kind as one reading."""
+    readings = [open_pairs(each, naming, format, encoding_errors) for each in several]
+    first = readings[0]
+    for reading in readings[1:]:
+        for what in ("format", "languages"):
+            if getattr(reading, what) != getattr(first, what):
+                raise DataError(
+                    f"{reading.name} and {first.name} differ in their {what} ({getattr(reading, what)}, "
+                    f"{getattr(first, what)}); files that one pattern names are of one kind"
+                )
+    reasons = {**first.reasons, "format": f"{first.reasons['format']}; the first of {len(readings)} files"}
+    return replace(
+        first,
+        name=address if isinstance(address, str) else " and ".join(address),
+        files=tuple(file for reading in readings for file in reading.files),
+        reasons=reasons,
+        pairs=lambda repairs: chain.from_iterable(reading.pairs(repairs) for reading in readings),
+        repairs=Counter(),
+    )
 
 
 # Two aligned files
@@ -209,7 +235,7 @@ def _open_hub(address: str, naming: Naming) -> Reading:
     address, _, revision = address.partition("@")
     name, _, config = address.partition(":")
     note = f"revision {revision}" if revision else "no revision pinned: add @REVISION to read the same rows always"
-    table = _Table(f"{_HUB}{address}", (), "hub", note, partial(hub_records, name, config or None, revision or None))
+    table = _Table(f"{HUB}{address}", (), "hub", note, partial(hub_records, name, config or None, revision or None))
     return _open_records(table, naming, config)
 
 

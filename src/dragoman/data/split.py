@@ -94,12 +94,15 @@ def components(sources: Keys, targets: Keys) -> np.ndarray:
     target += count
     root = np.arange(count + more, dtype=source.dtype)
     while _link(root, source, target):
-        while not np.array_equal(shorter := root[root], root):
-            root = shorter
-    label = root[source]
+        while _look_up(root, root):
+            pass
+    del target
+    _look_up(source, root)
     stands = np.zeros(len(root), bool)
-    stands[label] = True
-    return (np.cumsum(stands, dtype=source.dtype) - 1)[label]
+    for part in _parts(source):
+        stands[part] = True
+    _look_up(source, np.cumsum(stands, dtype=source.dtype) - 1)
+    return source
 
 
 def assign(sources: Keys, targets: Keys, dev: int, test: int, seed: int) -> np.ndarray:
@@ -108,18 +111,20 @@ def assign(sources: Keys, targets: Keys, dev: int, test: int, seed: int) -> np.n
     The order of the pairs does not matter: the same sentences land on the same side in any order.
     """
     label = components(sources, targets)
-    sizes = np.bincount(label)
+    count = int(label.max(initial=-1)) + 1
+    sizes, key = np.zeros(count, label.dtype), np.full(count, np.iinfo(np.uint64).max, np.uint64)
+    for part, keys in zip(_parts(label), _parts(sources), strict=True):
+        np.add.at(sizes, part, 1)
+        np.minimum.at(key, part, keys)
     assert int(sizes.sum()) == len(label), "every pair is in one component"
-    key = np.full(len(sizes), np.iinfo(np.uint64).max, np.uint64)
-    np.minimum.at(key, label, sources)
-    key = _mix(key, seed)
+    _mix(key, seed)
     side = np.full(len(sizes), TRAIN, np.uint8)
     for name, wanted in ((TEST, test), (DEV, dev)):
         for largest in (max(1, int(LARGEST_PART * wanted)), wanted):
             taken = _fill(_in_order(key, (side == TRAIN) & (sizes <= largest)), sizes, wanted)
             side[taken] = name
             wanted -= int(sizes[taken].sum())
-    return side[label]
+    return np.concatenate([side[part] for part in _parts(label)]) if len(label) else side
 
 
 def leakage(train: tuple[Keys, Keys], held_out: tuple[Keys, Keys]) -> Leakage:
@@ -168,6 +173,16 @@ def _link(root: np.ndarray, source: np.ndarray, target: np.ndarray) -> bool:
     return changed
 
 
+def _look_up(numbers: np.ndarray, table: np.ndarray) -> bool:
+    """Puts for each number what the table says of it; whether anything changed. Numbers may be the table itself."""
+    changed = False
+    for part in _parts(numbers):
+        found = table[part]
+        changed = changed or not np.array_equal(found, part)
+        part[:] = found
+    return changed
+
+
 def _in_order(key: Keys, free: np.ndarray) -> Iterator[int]:
     """The numbers of free components, by their keys; no more of them are put in order than are taken."""
     for places in _by_value(key):
@@ -196,11 +211,11 @@ def _found(mine: Keys, theirs: Keys) -> np.ndarray:
     return found[number]
 
 
-def _mix(keys: np.ndarray, seed: int) -> np.ndarray:
-    """Each key scattered by the seed (SplitMix64, Steele et al. 2014)."""
-    mixed = keys ^ np.uint64(text_key(f"split {seed}"))
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed ^= mixed >> np.uint64(shift)
-        mixed *= np.uint64(factor)  # modulo 2**64
-    mixed ^= mixed >> np.uint64(31)
-    return mixed
+def _mix(keys: np.ndarray, seed: int) -> None:
+    """Scatters each key by the seed, in place (SplitMix64, Steele et al. 2014)."""
+    for part in _parts(keys):
+        part ^= np.uint64(text_key(f"split {seed}"))
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            part ^= part >> np.uint64(shift)
+            part *= np.uint64(factor)  # modulo 2**64
+        part ^= part >> np.uint64(31)

@@ -1,5 +1,6 @@
 """The settings of a whole run: each room's own, composed. Written to `recipe.toml`, complete, before training."""
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -9,8 +10,9 @@ import pydantic
 
 from dragoman.config import Settings, check, override, read
 from dragoman.data.batching import BatchSettings
+from dragoman.data.patterns import HUB, Address, is_pattern
 from dragoman.data.prepare import DataSettings
-from dragoman.data.readers import Address
+from dragoman.data.readers import is_prefix
 from dragoman.data.tokenizer_training import TokenizerSettings
 from dragoman.decoding.options import SearchOptions
 from dragoman.errors import ConfigError, DataError
@@ -89,9 +91,12 @@ def library() -> list[str]:
 
 
 def name_of(data: Address) -> str:
-    """A name for a run from its data's: `corpus.en-it.tsv.gz` gives `corpus`, `hub:a/books:en-it` gives `books`."""
+    """A name for a run from its data's: `corpus.en-it.tsv.gz` gives `corpus`, `hub:a/books:en-it` gives `books`, and
+    `parts-*.tsv` gives `parts`.
+    """
     first = Path(data if isinstance(data, str) else data[0])
-    return first.name.removeprefix("hub:").partition(":")[0].partition(".")[0] or "run"
+    name = first.name.removeprefix("hub:").partition(":")[0].partition(".")[0]
+    return re.split(r"[*?[]", name)[0].rstrip("-_") or "run"
 
 
 def _read(what: str | Path | Sequence[str | Path]) -> Source:
@@ -100,7 +105,10 @@ def _read(what: str | Path | Sequence[str | Path]) -> Source:
         if len(paths) == 1:
             return _read(paths[0])
         if len(paths) != 2:
-            raise ConfigError(f"train takes one recipe or data file, or two aligned files, but was given {len(paths)}")
+            raise ConfigError(
+                f"train takes one recipe or data file, or two aligned files, but was given {len(paths)}; many files "
+                "are named by a pattern in quotes, as in 'parts/*.tsv'"
+            )
         return Source({"data": {"path": paths}}, "the command line", name_of((paths[0], paths[1])))
     path = Path(what)
     if path.suffix == ".toml":
@@ -110,7 +118,7 @@ def _read(what: str | Path | Sequence[str | Path]) -> Source:
     if str(what) in library():
         text = resources.files("dragoman.recipe").joinpath("library", f"{what}.toml").read_text(encoding="utf-8")
         return Source(read(text, f"recipe {what}"), f"recipe {what}", str(what))
-    if not path.exists() and not str(what).startswith("hub:") and not _is_prefix(path):
+    if not (path.exists() or str(what).startswith(HUB) or is_prefix(path) or is_pattern(str(what))):
         raise DataError(
             f"{what} does not exist: train takes a recipe (.toml), data (.tsv .csv .jsonl .parquet, two files, a "
             f"folder), an earlier run, or one of the recipes {', '.join(library())}"
@@ -125,7 +133,3 @@ def _tables(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} does not exist") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
-
-
-def _is_prefix(path: Path) -> bool:
-    return path.name != "" and path.parent.is_dir() and any(path.parent.glob(f"{path.name}.*"))

@@ -1,0 +1,40 @@
+"""Names that stand for several files: `parts/*.tsv`, or a pair of patterns for aligned ones."""
+
+import glob
+from pathlib import Path
+
+from dragoman.errors import DataError
+
+HUB = "hub:"
+
+Address = str | tuple[str, str]
+"""A file; a prefix (`train` for `train.en` and `train.it`); two aligned files; a pattern, or a pair of patterns, for
+several files that are read one after another; or `hub:NAME:CONFIG[@REVISION]`."""
+
+
+def is_pattern(address: str) -> bool:
+    """Whether an address stands for all files that match it.
+
+    >>> is_pattern("parts/*.tsv"), is_pattern("corpus.tsv")
+    (True, False)
+    """
+    return not address.startswith(HUB) and glob.has_magic(address) and not Path(address).exists()
+
+
+def matching(address: Address) -> list[Address]:
+    """The addresses that a pattern, or a pair of patterns, stands for, by their names; none, if it is no pattern.
+
+    Raises:
+        DataError: no file matches, or more on one side than on the other.
+    """
+    patterns = (address,) if isinstance(address, str) else address
+    if not all(map(is_pattern, patterns)):
+        return []
+    sides = [sorted(glob.glob(pattern, recursive=True)) for pattern in patterns]
+    for pattern, files in zip(patterns, sides, strict=True):
+        if not files:
+            raise DataError(f"no file matches {pattern}")
+    if len({len(files) for files in sides}) > 1:
+        counts = " but ".join(f"{len(files)} match {pattern}" for pattern, files in zip(patterns, sides, strict=True))
+        raise DataError(f"{counts}; every file needs the one that is aligned with it")
+    return [files[0] if len(files) == 1 else (files[0], files[1]) for files in zip(*sides, strict=True)]
