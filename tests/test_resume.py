@@ -103,6 +103,19 @@ def test_whatever_the_settings_the_bytes_are_the_same(settings: tuple[str, ...],
     assert weights(resumed.folder) == weights(unbroken.folder)
 
 
+@pytest.mark.parametrize("step", [3, 7])
+def test_a_run_over_several_windows_goes_on_within_an_epoch(
+    step: int, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dragoman.data.batching._WINDOW", 64)
+    monkeypatch.setattr("dragoman.data.batching._BLOCK", 8)
+    unbroken = train_small(tmp_path / "one")
+    with pytest.raises(Interrupted):
+        train_small(tmp_path / "other", progress=AtSteps({step: terminate}))
+    assert read_facts(list_checkpoints(run_of(tmp_path / "other") / "checkpoints")[-1])["batch"] == step
+    assert weights(train_small(tmp_path / "other").folder) == weights(unbroken.folder) != weights(whole)
+
+
 def test_patience_ends_a_run_that_gets_no_better(tmp_path: Path) -> None:
     result = train_small(tmp_path, "train.patience=2", "train.validate_every=2", "train.learning_rate=1e-9")
     assert result.steps == 6  # best at 2, no better at 4 and 6
