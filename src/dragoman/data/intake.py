@@ -24,7 +24,8 @@ from dragoman.progress import Progress
 
 STRETCH = 50_000
 """Rows that follow one another in a shard."""
-KEYS = np.dtype([("place", "<u8"), ("text", "<u8"), ("source", "<u8"), ("target", "<u8")])
+_NUMBERS = ("place", "text", "source", "target")
+KEYS = np.dtype([(name, "<u8") for name in _NUMBERS])
 """What is remembered of a pair: the file and line it stood at, a key of its exact text, one of each sentence."""
 
 _LINE_BITS = 40
@@ -213,7 +214,7 @@ class _Taking:
     def end_stretch(self) -> None:
         self._keys.write(self._buffer.tobytes())
         end = self._pairs.tell()
-        self._stretches.append((len(self._buffer) // len(KEYS), end - self._begin))
+        self._stretches.append((len(self._buffer) // len(_NUMBERS), end - self._begin))
         self._buffer, self._begin = array("Q"), end
 
     def facts(self, rows: int) -> Facts:
