@@ -10,8 +10,8 @@ from small import PRESETS, random_batch, translator
 from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
-from dragoman.model import Packing, attend, attention_weights
-from dragoman.model.attention import Attention
+from dragoman.model import Packing, attend, attention, attention_weights
+from dragoman.model.attention import Attention, fused_attend
 from dragoman.model.heads import to_heads
 
 EXACT: dict[str, Any] = {"atol": 1e-10, "rtol": 0}
@@ -122,6 +122,32 @@ def test_attention_is_torchs_multi_head_attention(bias: bool) -> None:
     padded = packing.pad(x)
     expected, _ = theirs(padded, padded, padded, key_padding_mask=~packing.visible)
     torch.testing.assert_close(mixed, packing.unpad(expected), **EXACT)
+
+
+@pytest.mark.parametrize("kv_heads", [4, 2])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_fused_attention_is_the_plain_one_forward_and_back(
+    preset: str, kv_heads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = translator(preset=preset, dtype=torch.float32, kv_heads=kv_heads)
+    batch = random_batch([3, 5, 2], [4, 1, 6])
+    fused: list[int] = []
+    monkeypatch.setattr(attention, "fused_attend", lambda *given: fused.append(1) or fused_attend(*given))
+
+    def result_and_gradients() -> dict[str, Any]:
+        model.zero_grad()
+        hidden = model(*batch.inputs)
+        hidden.square().sum().backward()
+        return {"": hidden.detach(), **{name: weight.grad for name, weight in model.named_parameters()}}
+
+    plain = result_and_gradients()
+    assert not fused
+    monkeypatch.setattr(attention, "_FUSED_FROM", {torch.float32: 1})
+    torch.testing.assert_close(result_and_gradients(), plain, atol=2e-5, rtol=2e-4)
+    assert len(fused) == 3 * len(model.decoder.blocks)  # the encoder has as many layers
+    with attention_weights() as seen:  # which the fused kernel has none of
+        model(*batch.inputs)
+    assert len(fused) == 3 * len(model.decoder.blocks) and len(seen) == len(fused)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,9 @@ from dragoman.model.dropout import Noise, drop_weights
 from dragoman.model.heads import from_heads
 from dragoman.model.packing import Packing
 
+_FUSED_FROM = {torch.float32: 128, torch.bfloat16: 512}
+"""Queries of a sentence from which on torch's fused attention is faster on a CPU; never in float64."""
+
 _seen: ContextVar[dict[str, Tensor] | None] = ContextVar("attention weights", default=None)
 
 
@@ -55,13 +58,33 @@ def attend(
     H is a multiple of G: each key head serves H / G query heads (Ainslie et al. 2023). Dropout falls on the weights
     that mix, not on those returned; `noise` and `tokens` say on which.
     """
-    shared = query.size(1) // key.size(1)
-    key, value = (
-        key.repeat_interleave(shared, 1) if shared > 1 else key,
-        (value.repeat_interleave(shared, 1) if shared > 1 else value),
-    )
+    key, value = _for_all_heads(key, query), _for_all_heads(value, query)
     weights = masked_softmax(query @ key.transpose(-2, -1), visible, 1.0 / math.sqrt(query.size(-1)))
     return drop_weights(weights, dropout, site, noise, tokens) @ value, weights
+
+
+def fused_attend(
+    query: Float[Tensor, "B H T K"],
+    key: Float[Tensor, "B G S K"],
+    value: Float[Tensor, "B G S K"],
+    visible: Bool[Tensor, "#B #H #T S"],
+) -> Float[Tensor, "B H T K"]:
+    """The mixed values of `attend` without dropout, by torch's kernel, which never holds all weights (Dao et al. 2022).
+
+    Every query must see some key.
+    """
+    key, value = _for_all_heads(key, query), _for_all_heads(value, query)
+    return nn.functional.scaled_dot_product_attention(query, key, value, visible)
+
+
+def pays_to_fuse(query: Float[Tensor, "B H T K"]) -> bool:
+    """Whether torch's fused kernel is the faster one: on a CPU for long rows alone (benchmarks/attention.py)."""
+    return query.device.type != "cpu" or query.size(2) >= _FUSED_FROM.get(query.dtype, math.inf)
+
+
+def _for_all_heads(x: Float[Tensor, "B G S K"], query: Float[Tensor, "B H T K"]) -> Float[Tensor, "B H S K"]:
+    shared = query.size(1) // x.size(1)
+    return x.repeat_interleave(shared, 1) if shared > 1 else x
 
 
 def masked_softmax(
@@ -148,11 +171,15 @@ class Attention(nn.Module):
         visible: Bool[Tensor, "#B #H #T S"],
         noise: Noise | None = None,
     ) -> Float[Tensor, "N D"]:
-        """Attends, and projects the mixed values as rows again (the W^O of the paper)."""
-        tokens = packing.pad(noise.tokens) if noise is not None and self.dropout else None
-        mixed, weights = attend(query, key, value, visible, self.dropout, self.site, noise, tokens)
-        if (seen := _seen.get()) is not None:
-            seen[self.name] = weights
+        """Attends, and projects the mixed values as rows again (the W^O of the paper). Every query sees some key."""
+        seen, dropped = _seen.get(), noise is not None and self.dropout > 0
+        if seen is None and not dropped and pays_to_fuse(query):
+            mixed = fused_attend(query, key, value, visible)
+        else:
+            tokens = packing.pad(noise.tokens) if noise is not None and dropped else None
+            mixed, weights = attend(query, key, value, visible, self.dropout, self.site, noise, tokens)
+            if seen is not None:
+                seen[self.name] = weights
         return self.output(from_heads(mixed, packing).flatten(1))  # (B, H, T, K) -> (N, H * K)
 
 
