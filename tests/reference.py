@@ -83,3 +83,15 @@ def adamw_step(
     second = 0.98 * second + 0.02 * gradient**2
     unbiased, spread = first / (1 - 0.9**step), second / (1 - 0.98**step)
     return weight - rate * (unbiased / (torch.sqrt(spread) + 1e-9) + decay * weight), first, second
+
+
+def newton_schulz(matrix: Tensor) -> Tensor:
+    """Muon's iteration as Jordan et al. (2024) print it."""
+    a, b, c = 3.4445, -4.7750, 2.0315
+    x = matrix / (matrix.norm() + 1e-7)
+    if matrix.size(0) > matrix.size(1):
+        x = x.T
+    for _ in range(5):
+        gram = x @ x.T
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x.T if matrix.size(0) > matrix.size(1) else x

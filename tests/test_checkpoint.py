@@ -18,7 +18,7 @@ from dragoman.store import Languages, load_model
 from dragoman.training import TrainSettings, TrainState, run_steps
 from dragoman.training.checkpoint import list_checkpoints, newest_checkpoint, read_facts, restore, save_checkpoint
 
-TRAINED = {"precision": "float32", "average_last": 0.9, "steps": 8}
+TRAINED = {"precision": "float32", "ema": 0.5, "steps": 8}
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,9 @@ from torch import Tensor, nn
 
 from dragoman.data.batch import Batch
 from dragoman.errors import Diverged, OutOfMemory
+from dragoman.model import StepNoise
 from dragoman.training import Chore, Every, TrainSettings, TrainState, run_steps
-from dragoman.training.loop import AVERAGED_STATES, StepReport, _is_averaged, _is_due, mean_loss
+from dragoman.training.loop import StepReport, _is_due, batch_loss, mean_loss
 
 FLOAT = torch.float32
 RATES: dict[str, Any] = {"dropout": 0.2, "attention_dropout": 0.1, "activation_dropout": 0.1}
@@ -41,9 +41,10 @@ def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize("ideas", [{}, {"r_drop": 5.0, "optimiser": "muon"}], ids=["plain", "r-drop and muon"])
 @pytest.mark.parametrize("stopped", [1, 4, 5, 9])
-def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(precision: str, stopped: int) -> None:
-    settings = train_settings(steps=10, precision=precision, accumulate=2, average_last=0.5)
+def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(precision: str, stopped: int, ideas: dict[str, Any]) -> None:
+    settings = train_settings(steps=10, precision=precision, accumulate=2, ema=0.5, **ideas)
     data = Source(few_batches(5))
     model, whole = model_for(settings)
     run_steps(model, data, settings, whole)
@@ -65,8 +66,9 @@ def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(precision: str, stopp
         assert torch.equal(whole.average[name], second.average[name]), name
 
 
+@pytest.mark.parametrize("r_drop", [0.0, 5.0])
 @pytest.mark.parametrize("family", [translator, language_model])
-def test_a_step_cut_into_micro_batches_is_the_same_step(family) -> None:
+def test_a_step_cut_into_micro_batches_is_the_same_step(family, r_drop: float) -> None:
     sources, targets = sentences([3, 5, 2, 4]), sentences([4, 1, 6, 2], seed=1)
     given = sources if family is translator else None
 
@@ -76,7 +78,7 @@ def test_a_step_cut_into_micro_batches_is_the_same_step(family) -> None:
     weights = []
     for batches in ([cut(0, 4)], [cut(0, 1), cut(1, 4)]):
         model = family(**RATES)  # double precision, so that the masters are the weights themselves
-        settings = train_settings(steps=1, accumulate=len(batches))
+        settings = train_settings(steps=1, accumulate=len(batches), r_drop=r_drop)
         state = fresh_state(model, settings)
         run_steps(model, InOrder(batches), settings, state)
         weights.append(state.masters.weights)
@@ -220,30 +222,36 @@ def test_minutes_count_from_when_a_chore_was_last_done(clock: list[float]) -> No
     assert done == [3, 6, 9]
 
 
-@pytest.mark.parametrize("steps", [1, 7, 40, 100, 1000, 12_345])
-@pytest.mark.parametrize("part", [0.0, 0.1, 0.25, 1.0])
-def test_averages_take_evenly_spread_steps_of_the_last_part_and_the_last(part: float, steps: int) -> None:
-    settings = train_settings(steps=steps, average_last=part)
-    taken = [step for step in range(1, steps + 1) if _is_averaged(settings, step)]
-    last_part = round(part * steps)
-    if last_part == 0:
-        assert taken == []
-        return
-    assert taken[-1] == steps and taken[0] > steps - last_part
-    assert len({later - earlier for earlier, later in pairwise(taken)}) <= 1
-    assert len(taken) == last_part or AVERAGED_STATES / 2 < len(taken) <= AVERAGED_STATES
+def test_the_average_remembers_a_share_of_the_run_however_long_it_is() -> None:
+    """Weights that grow by one a step show the mean age of what is remembered."""
+    for steps, share in ((300, 0.1), (3_000, 0.1), (3_000, 0.02), (50, 1.0)):
+        state = fresh_state(nn.Linear(1, 1, bias=False), train_settings())
+        for state.step in range(1, steps + 1):
+            state.masters.weights["weight"].data.fill_(state.step)
+            state.average_in(share)
+        age = steps - state.weights["weight"].item()
+        assert age == pytest.approx(share * steps / (1 + share), rel=0.02, abs=1.0), (steps, share)
 
 
-def test_the_average_is_the_mean_of_the_weights_it_took_in() -> None:
-    settings = train_settings(steps=8, average_last=0.5)
+def test_an_average_that_remembers_one_step_is_the_weights() -> None:
+    settings = train_settings(steps=4, ema=0.25)
     model, state = model_for(settings)
-    seen: list[dict[str, Tensor]] = []
-    watch = Chore(Every(1), lambda s, _: seen.append(copied(s.masters.weights)))
-    run_steps(model, Source(few_batches()), settings, state, [watch])
-    assert state.averaged == 4
-    for name, average in state.average.items():
-        torch.testing.assert_close(average, torch.stack([weights[name] for weights in seen[-4:]]).mean(0))
+    run_steps(model, Source(few_batches()), settings, state)
     assert state.weights is state.average
+    for name, weight in state.masters.weights.items():
+        torch.testing.assert_close(state.average[name], weight)
+
+
+def test_r_drop_sees_the_same_tokens_through_different_dropout() -> None:
+    batch, noise = random_batch([3, 4], [2, 6]), StepNoise(1, 1)
+    model = translator(**RATES)
+    once, drawn = (batch_loss(model, batch, 0.1, noise, weight).smoothed.item() for weight in (0.0, 5.0))
+    other = batch_loss(model, batch, 0.1, replace(noise, passage=1)).smoothed.item()
+    assert drawn > (once + other) / 2 + 1e-3, "the passes differ, and pay for it"
+    still = translator(dropout=0.0)
+    assert batch_loss(still, batch, 0.1, noise, 5.0).smoothed.item() == pytest.approx(
+        batch_loss(still, batch, 0.1, noise).smoothed.item()
+    )
 
 
 def test_mean_loss_knows_no_dropout_and_weighs_tokens_alike() -> None:

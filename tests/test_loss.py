@@ -77,3 +77,38 @@ def test_log_softmax_applied_twice_changes_nothing() -> None:
     torch.testing.assert_close(once.log_softmax(-1), once, **EXACT)
     labels = torch.tensor([1, 0, 8, 3])
     torch.testing.assert_close(F.cross_entropy(once, labels), F.cross_entropy(logits, labels), **EXACT)
+
+
+# R-Drop
+
+
+def plain_r_drop(first: Tensor, second: Tensor, output: Tensor, labels: Tensor, weight: float) -> Tensor:
+    """As the paper writes it, halved."""
+    log_p, log_q = ((hidden @ output.T).log_softmax(-1) for hidden in (first, second))
+    losses = [F.cross_entropy(log, labels, label_smoothing=0.1, reduction="sum") for log in (log_p, log_q)]
+    apart = [F.kl_div(one, other, log_target=True, reduction="sum") for one, other in ((log_p, log_q), (log_q, log_p))]
+    return (losses[0] + losses[1] + weight * (apart[0] + apart[1]) / 2) / 2
+
+
+@pytest.mark.parametrize("chunk", [1, 44, 1000])
+@pytest.mark.parametrize("weight", [0.0, 1.0, 5.0])
+def test_r_drop_and_its_gradient_are_the_papers(chunk: int, weight: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss, "_CHUNK_ELEMENTS", chunk)
+    first, output, labels = parts()
+    second, *_ = parts()
+    ours = loss.r_drop_loss(first, second, output, labels, 0.1, weight)
+    theirs = plain_r_drop(first, second, output, labels, weight)
+    torch.testing.assert_close(ours.smoothed, theirs, **EXACT)
+    found = torch.autograd.grad(ours.smoothed / 3, (first, second, output))
+    torch.testing.assert_close(found, torch.autograd.grad(theirs / 3, (first, second, output)), **EXACT)
+
+
+def test_r_drop_of_two_equal_passes_is_the_loss_of_one() -> None:
+    hidden, output, labels = parts()
+    once, twice = (
+        label_smoothed_loss(hidden, output, labels, 0.1),
+        loss.r_drop_loss(hidden, hidden, output, labels, 0.1, 5),
+    )
+    torch.testing.assert_close(once, twice, **EXACT)
+    found = torch.autograd.grad(twice.smoothed, (hidden, output))
+    torch.testing.assert_close(found, torch.autograd.grad(once.smoothed, (hidden, output)), **EXACT)

@@ -93,6 +93,12 @@ def test_a_limit_of_the_command_puts_that_of_the_recipe_aside() -> None:
     assert find_recipe("phrasebook", ["train.epochs=1"]).tables["train"] == {"epochs": 1}
 
 
+def test_r_drop_without_dropout_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"train\.r_drop compares two passes with different dropout, but no dropout"):
+        find_recipe("phrasebook", ["train.r_drop=5", "model.dropout=0"])
+    assert find_recipe("phrasebook", ["train.r_drop=5", "model.dropout=0", "model.activation_dropout=0.1"])
+
+
 @pytest.mark.parametrize("name", library())
 def test_every_recipe_of_the_library_can_be_read(name: str) -> None:
     assert find_recipe(name).name == name

@@ -88,11 +88,11 @@ def test_a_stopped_run_ends_in_the_same_bytes(step: int, whole: Path, tmp_path: 
 @pytest.mark.parametrize(
     "settings",
     [
-        ("train.accumulate=2", "train.average_last=0.5"),
+        ("train.accumulate=2", "train.ema=0.5", "train.r_drop=5", "train.optimiser='muon'"),
         ("train.precision=bf16",),
         ("train.patience=1", "train.validate_every=2", "train.learning_rate=1e-9"),
     ],
-    ids=["accumulated and averaged", "bf16", "patience"],
+    ids=["accumulated, averaged, R-Drop and Muon", "bf16", "patience"],
 )
 def test_whatever_the_settings_the_bytes_are_the_same(settings: tuple[str, ...], tmp_path: Path) -> None:
     unbroken = train_small(tmp_path / "one", *settings)

@@ -6,7 +6,7 @@ alone know settings.
 """
 
 from dragoman.model.attention import attend, attention_weights
-from dragoman.model.build import build_model
+from dragoman.model.build import build_model, is_table
 from dragoman.model.cache import Cache, Memory
 from dragoman.model.config import ModelConfig
 from dragoman.model.dropout import StepNoise
@@ -24,4 +24,5 @@ __all__ = [
     "attend",
     "attention_weights",
     "build_model",
+    "is_table",
 ]

@@ -45,13 +45,18 @@ def initialise(model: nn.Module, generator: torch.Generator) -> None:
             if id(weight) in done or weight.dim() < 2:
                 continue
             done.add(id(weight))
-            if "embedding" in name or name == "output":
+            if is_table(name):
                 weight.normal_(0.0, weight.size(1) ** -0.5, generator=generator)
             else:
                 nn.init.xavier_uniform_(weight, generator=generator)
         for module in model.modules():
             if isinstance(module, nn.Linear) and module.bias is not None:
                 module.bias.zero_()
+
+
+def is_table(name: str) -> bool:
+    """Whether a weight of this name holds a row for each token or position: an embedding, or the output."""
+    return "embedding" in name or name == "output"
 
 
 def _encoder_decoder(config: ModelConfig) -> EncoderDecoder:

@@ -50,6 +50,16 @@ class Recipe(Settings):
     train: TrainSettings = TrainSettings()
     decode: SearchOptions = SearchOptions()
 
+    @pydantic.model_validator(mode="after")
+    def _two_passes_differ(self) -> "Recipe":
+        rates = (self.model.dropout, self.model.attention_dropout, self.model.activation_dropout)
+        if self.train.r_drop and not any(rates):
+            raise ValueError(
+                "train.r_drop compares two passes with different dropout, but no dropout is set; raise model.dropout "
+                "or leave r_drop out"
+            )
+        return self
+
 
 class Source(NamedTuple):
     """What `train` was pointed at: the tables given, where they come from, and a name for the run."""

@@ -21,7 +21,7 @@ from dragoman.data.batch import Batch, Outline
 from dragoman.errors import Diverged, OutOfMemory
 from dragoman.model import StepNoise
 from dragoman.training.distributed import ALONE, World
-from dragoman.training.loss import label_smoothed_loss
+from dragoman.training.loss import Loss, label_smoothed_loss, r_drop_loss
 from dragoman.training.optimiser import Masters
 from dragoman.training.schedule import learning_rate
 from dragoman.training.settings import TrainSettings
@@ -29,7 +29,6 @@ from dragoman.training.state import TrainState
 
 TOO_MANY_SKIPS = 10
 """So many steps in a row with gradients that are not finite end a run."""
-AVERAGED_STATES = 20
 
 
 class BatchSource(Protocol):
@@ -128,15 +127,15 @@ def train_step(
     target_tokens = sum(batch.target_tokens for batch in micro_batches)
     tokens = sum(batch.tokens for batch in micro_batches)
     noise = StepNoise(settings.seed, state.step)
-    losses = backward(model, state.masters, micro_batches, settings.label_smoothing, noise)
+    losses = backward(model, state.masters, micro_batches, settings.label_smoothing, noise, settings.r_drop)
     world.sum(state.masters.gradient, losses)
     norms = state.masters.step(rate, settings.clip_norm)
     smoothed, plain, norm = torch.stack([*losses, norms]).tolist()  # the one place where a GPU is waited for
     state.tokens += tokens
     state.skipped_in_a_row = 0 if math.isfinite(norm) else state.skipped_in_a_row + 1
     state.skipped += not math.isfinite(norm)
-    if _is_averaged(settings, state.step):
-        state.average_in()
+    if settings.ema:
+        state.average_in(settings.ema)
     loss, plain_loss = smoothed / target_tokens, plain / target_tokens
     return StepReport(state.step, loss, plain_loss, rate, norm, tokens, 0.0, list(micro_batches))
 
@@ -147,6 +146,7 @@ def backward(
     micro_batches: Sequence[Batch | Outline],
     label_smoothing: float,
     noise: StepNoise,
+    r_drop: float = 0.0,
 ) -> Tensor:
     """Leaves the gradient of the mean smoothed loss a target token in the masters, as far as this process computes it;
     returns the sums of the smoothed and the plain loss.
@@ -155,13 +155,11 @@ def backward(
         OutOfMemory: a batch did not fit.
     """
     target_tokens = sum(batch.target_tokens for batch in micro_batches)
-    output = cast("Tensor", model.output)
     sums: list[Tensor] = []
     try:
         for batch in micro_batches:
             if isinstance(batch, Batch):
-                hidden = model(*batch.inputs, noise=noise)
-                loss = label_smoothed_loss(hidden, output, batch.labels, label_smoothing)
+                loss = batch_loss(model, batch, label_smoothing, noise, r_drop)
                 (loss.smoothed / target_tokens).backward()
                 masters.collect_gradients()
                 sums.append(torch.stack([loss.smoothed.detach(), loss.plain]))
@@ -178,6 +176,16 @@ def backward(
             "(and raise train.accumulate by as much, for the same step)"
         ) from error
     return torch.stack(sums).sum(0)
+
+
+def batch_loss(model: nn.Module, batch: Batch, label_smoothing: float, noise: StepNoise, r_drop: float = 0.0) -> Loss:
+    """The sums of both losses over one micro-batch; with R-Drop from two passes, whose dropout differs."""
+    output = cast("Tensor", model.output)
+    hidden = model(*batch.inputs, noise=noise)
+    if not r_drop:
+        return label_smoothed_loss(hidden, output, batch.labels, label_smoothing)
+    again = model(*batch.inputs, noise=replace(noise, passage=noise.passage + 1))
+    return r_drop_loss(hidden, again, output, batch.labels, label_smoothing, r_drop)
 
 
 def mean_loss(model: nn.Module, batches: Sequence[Batch]) -> float:
@@ -205,14 +213,3 @@ def _is_due(when: Every, step: int, steps: int, done: float) -> bool:
     if when.steps is not None and step % when.steps == 0:
         return True
     return when.minutes is not None and time.monotonic() - done >= 60 * when.minutes
-
-
-def _is_averaged(settings: TrainSettings, step: int) -> bool:
-    """True at the steps whose weights the average takes in: evenly spread over the last part, the last step among
-    them.
-    """
-    assert settings.steps is not None, "resolved"
-    last_part = round(settings.average_last * settings.steps)
-    spacing = max(1, math.ceil(last_part / AVERAGED_STATES))
-    left = settings.steps - step
-    return left < last_part and left % spacing == 0

@@ -34,26 +34,58 @@ def label_smoothed_loss(
 
     Rows are real tokens: there is no padding to ignore.
     """
-    return Loss(*_ChunkedLoss.apply(hidden, output, labels, smoothing, torch.is_grad_enabled()))
+
+    def measure(logits: list[Tensor], labels: Tensor) -> tuple[list[Tensor], Tensor]:
+        (only,) = logits
+        gradient, losses = smoothed_cross_entropy(only, labels, smoothing)
+        return [gradient], losses
+
+    return Loss(*_ChunkedLoss.apply(measure, torch.is_grad_enabled(), output, labels, hidden))
+
+
+def r_drop_loss(
+    first: Float[Tensor, "M D"],
+    second: Float[Tensor, "M D"],
+    output: Float[Tensor, "V D"],
+    labels: Int[Tensor, "M"],
+    smoothing: float,
+    weight: float,
+) -> Loss:
+    """R-Drop (Liang et al. 2021, eq. 4) of two passes over the same tokens with different dropout: the mean of their
+    smoothed losses, and `weight` / 2 times the mean of the two divergences of one prediction from the other.
+
+    This is half of the paper's sum, so that without a weight it is the loss of a token.
+    """
+
+    def measure(logits: list[Tensor], labels: Tensor) -> tuple[list[Tensor], Tensor]:
+        pulls, apart = divergence(*logits)  # first, for the losses overwrite the logits
+        gradients, losses = zip(*(smoothed_cross_entropy(each, labels, smoothing) for each in logits), strict=True)
+        gradients = [(each / 2).add_(pull, alpha=weight / 4) for each, pull in zip(gradients, pulls, strict=True)]
+        smoothed, plain = torch.stack(losses).mean(0).unbind()
+        return gradients, torch.stack([smoothed + weight / 4 * apart, plain])
+
+    return Loss(*_ChunkedLoss.apply(measure, torch.is_grad_enabled(), output, labels, first, second))
 
 
 class _ChunkedLoss(torch.autograd.Function):
+    """`measure` takes the logits of some rows, one matrix a pass, and gives their gradients and the sums of losses."""
+
     @staticmethod
-    def forward(ctx, hidden, output, labels, smoothing, differentiate):
-        exact = torch.promote_types(hidden.dtype, torch.float32)
-        sums = torch.zeros(2, dtype=exact, device=hidden.device)
-        of_hidden = torch.empty_like(hidden) if differentiate else None
+    def forward(ctx, measure, differentiate, output, labels, *passes):
+        exact = torch.promote_types(output.dtype, torch.float32)
+        sums = torch.zeros(2, dtype=exact, device=output.device)
+        of_passes = [torch.empty_like(hidden) for hidden in passes] if differentiate else []
         of_output = torch.zeros(output.shape, dtype=exact, device=output.device) if differentiate else None
-        rows = max(1, _CHUNK_ELEMENTS // output.size(0))
-        for first in range(0, hidden.size(0), rows):
-            part, label = hidden[first : first + rows], labels[first : first + rows]
-            gradient, losses = smoothed_cross_entropy(part @ output.T, label, smoothing)
+        rows = max(1, _CHUNK_ELEMENTS // (len(passes) * output.size(0)))
+        for first in range(0, labels.size(0), rows):
+            chunk = slice(first, first + rows)
+            gradients, losses = measure([hidden[chunk] @ output.T for hidden in passes], labels[chunk])
             sums += losses
-            if of_hidden is not None and of_output is not None:
-                torch.mm(gradient, output, out=of_hidden[first : first + rows])
-                of_output += gradient.T @ part
-        if of_hidden is not None and of_output is not None:
-            ctx.save_for_backward(of_hidden, of_output.to(output.dtype))
+            for hidden, of_hidden, gradient in zip(passes, of_passes, gradients, strict=False):
+                torch.mm(gradient, output, out=of_hidden[chunk])
+                of_output += gradient.T @ hidden[chunk]
+        if of_output is not None:
+            ctx.save_for_backward(of_output.to(output.dtype), *of_passes)
         smoothed, plain = sums.unbind()
         ctx.mark_non_differentiable(plain)
         return smoothed.clone(), plain
@@ -61,8 +93,8 @@ class _ChunkedLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, gradient, _of_plain):
-        of_hidden, of_output = ctx.saved_tensors
-        return of_hidden * gradient.to(of_hidden.dtype), of_output * gradient.to(of_output.dtype), None, None, None
+        of_output, *of_passes = (saved * gradient.to(saved.dtype) for saved in ctx.saved_tensors)
+        return None, None, of_output, None, *of_passes
 
 
 def smoothed_cross_entropy(
@@ -84,3 +116,18 @@ def smoothed_cross_entropy(
     gradient = exact.sub_(norm).exp_().sub_(smoothing / logits.size(1))
     gradient.scatter_add_(1, label, gradient.new_full((1, 1), smoothing - 1).expand_as(label))
     return gradient.to(logits.dtype), losses
+
+
+def divergence(
+    first: Float[Tensor, "R V"], second: Float[Tensor, "R V"]
+) -> tuple[list[Float[Tensor, "R V"]], Float[Tensor, ""]]:
+    """KL(p || q) + KL(q || p) of the distributions that two matrices of logits stand for, summed over rows; before it
+    its gradients with respect to both.
+    """
+    exact = torch.promote_types(first.dtype, torch.float32)
+    log_p, log_q = first.to(exact).log_softmax(-1), second.to(exact).log_softmax(-1)
+    p, q, apart = log_p.exp(), log_q.exp(), log_p - log_q
+    p_from_q, q_from_p = (p * apart).sum(-1, keepdim=True), -(q * apart).sum(-1, keepdim=True)
+    of_first = p * (apart - p_from_q) + p - q
+    of_second = q * (-apart - q_from_p) + q - p
+    return [of_first, of_second], (p_from_q + q_from_p).sum()

@@ -1,22 +1,34 @@
-"""Optimisers: torch's own, fused, over float32 masters, and the weights of the model that follow them.
+"""Optimisers over float32 masters, and the weights of the model that follow them.
 
 In bf16 the model computes with 8 bits of mantissa, too few to add small steps to; so every weight has a float32 master
-that the optimiser moves, and the model's copy follows (Micikevicius et al. 2018). In float32 the model computes with
+that an optimiser moves, and the model's copy follows (Micikevicius et al. 2018). In float32 the model computes with
 the masters themselves.
 """
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-Optimiser = Literal["adamw", "adam"]
+from dragoman.model import is_table
+from dragoman.training.muon import Muon
+
+Optimiser = Literal["adamw", "adam", "muon"]
 Precision = Literal["float32", "bf16"]
 
 
+class Stretch(NamedTuple):
+    """A part of the row whose weights are moved alike."""
+
+    names: list[str]
+    part: nn.Parameter
+    optimiser: torch.optim.Optimizer
+
+
 class Masters:
-    """The float32 weights of a model that train, laid end to end as one row, and the optimiser that moves it.
+    """The float32 weights of a model that train, laid end to end as one row, and the optimisers that move it.
 
     So a norm, a step or an exchange between processes is one call over one row, and not one for every matrix.
 
@@ -25,6 +37,7 @@ class Masters:
         weights: every weight of the model by name, the frozen ones too; those that train are views of `row`.
         gradients: the gradients by name, views of `gradient`.
         working: the model's own parameters: the same memory in float32, copies in bf16.
+        stretches: what each optimiser moves.
     """
 
     def __init__(
@@ -39,9 +52,10 @@ class Masters:
         self.working = dict(model.named_parameters(remove_duplicate=True))
         self.copied = precision == "bf16"
         training = {name: weight for name, weight in self.working.items() if weight.requires_grad}
-        ordered = sorted(training.items(), key=lambda item: item[1].dim() <= 1)  # matrices first: they alone decay
-        self._shapes = {name: weight.shape for name, weight in ordered}
-        self.row = torch.cat([_exact(weight).flatten() for _, weight in ordered])
+        place = {name: _place(name, weight, optimiser) for name, weight in training.items()}
+        ordered = sorted(training, key=lambda name: place[name])
+        self._shapes = {name: training[name].shape for name in ordered}
+        self.row = torch.cat([_exact(training[name]).flatten() for name in ordered])
         self.gradient, self._has_gradient = torch.zeros_like(self.row), False
         self.gradients = self._views(self.gradient)
         trained = self._views(self.row)
@@ -51,22 +65,29 @@ class Masters:
         else:
             for name, weight in self.working.items():
                 weight.data = self.weights[name]
-        matrices = sum(weight.numel() for _, weight in ordered if weight.dim() > 1)
-        self.optimiser = _make([self.row[:matrices], self.row[matrices:]], optimiser, betas, epsilon, weight_decay)
-        for part, gradient in zip(
-            self._parts, self.gradient.split([part.numel() for part in self._parts]), strict=True
-        ):
+        kinds = [list(names) for _, names in groupby(ordered, lambda name: place[name][0])]
+        self.stretches = list(self._make(kinds, optimiser, betas, epsilon, weight_decay))
+
+    def _make(
+        self, kinds: list[list[str]], kind: Optimiser, betas: tuple[float, float], epsilon: float, weight_decay: float
+    ) -> Iterator[Stretch]:
+        """Muon for the inner matrices if it is asked for, Adam for all else; norms and biases do not decay."""
+        sizes = [sum(self._shapes[name].numel() for name in names) for names in kinds]
+        for names, weights, gradient in zip(kinds, self.row.split(sizes), self.gradient.split(sizes), strict=True):
+            part, shapes = nn.Parameter(weights), [self._shapes[name] for name in names]
             part.grad = gradient
+            decay = weight_decay if len(shapes[0]) > 1 else 0.0
+            if kind == "muon" and _is_inner(names[0], shapes[0]):
+                yield Stretch(names, part, Muon(part, shapes, weight_decay=decay))
+                continue
+            adam = torch.optim.Adam if kind == "adam" else torch.optim.AdamW
+            yield Stretch(names, part, adam([part], 0.0, betas, epsilon, decay, fused=True))
 
-    @property
-    def _parts(self) -> list[Tensor]:
-        """The stretches of the row that the optimiser moves: what decays, and what does not."""
-        return [part for group in self.optimiser.param_groups for part in group["params"]]
-
-    def _views(self, row: Tensor) -> dict[str, Tensor]:
-        """A row like `row` by the names of its weights."""
-        parts = row.split([shape.numel() for shape in self._shapes.values()])
-        return {name: part.view(shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
+    def _views(self, row: Tensor, names: Iterable[str] | None = None) -> dict[str, Tensor]:
+        """What is laid end to end in `row`, by the names of its weights: these, or all."""
+        shapes = self._shapes if names is None else {name: self._shapes[name] for name in names}
+        parts = row.split([shape.numel() for shape in shapes.values()])
+        return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
 
     @torch.no_grad()
     def collect_gradients(self) -> None:
@@ -85,11 +106,12 @@ class Masters:
         `longest`; the model's weights follow. Returns the norm before; where it is not finite, nothing moves.
         """
         norm = torch.linalg.vector_norm(self.gradient)
-        self.optimiser.grad_scale = (norm / longest).clamp_(min=1.0).float()  # pyright: ignore[reportAttributeAccessIssue]
-        self.optimiser.found_inf = (~norm.isfinite()).float()  # pyright: ignore[reportAttributeAccessIssue]
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate
-        self.optimiser.step()
+        scale, overflow = (norm / longest).clamp_(min=1.0).float(), (~norm.isfinite()).float()
+        for stretch in self.stretches:
+            optimiser = stretch.optimiser
+            optimiser.grad_scale, optimiser.found_inf = scale, overflow  # pyright: ignore[reportAttributeAccessIssue]
+            optimiser.param_groups[0]["lr"] = rate
+            optimiser.step()
         self._has_gradient = False
         self.follow()
         return norm
@@ -102,29 +124,25 @@ class Masters:
                 self.working[name].copy_(weight)
 
     def state(self) -> dict[str, Tensor]:
-        """The optimiser's moments and counts, as named tensors: `exp_avg.decoder.…`."""
-        states = [self.optimiser.state[part] for part in self._parts if part in self.optimiser.state]
-        if not states:
-            return {}
-        step = states[0]["step"]
-        moments = {kind: torch.cat([state[kind] for state in states]) for kind in states[0].keys() - {"step"}}
-        named = {f"{kind}.{name}": part for kind, row in moments.items() for name, part in self._views(row).items()}
-        return {**named, **{f"step.{name}": step.clone() for name in self._shapes}}
+        """The optimisers' moments and counts, as named tensors: `exp_avg.decoder.…`."""
+        named: dict[str, Tensor] = {}
+        for names, part, optimiser in self.stretches:
+            for kind, row in optimiser.state.get(part, {}).items():
+                values = {name: row.clone() for name in names} if kind == "step" else self._views(row, names)
+                named |= {f"{kind}.{name}": value for name, value in values.items()}
+        return named
 
     @torch.no_grad()
     def restore(self, weights: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
         """Takes back what `weights` and `state()` were."""
         for name, weight in self.weights.items():
             weight.copy_(weights[name])
-        self.optimiser.state.clear()
-        for kind in {key.partition(".")[0] for key in state}:
-            values = [state[f"{kind}.{name}"].flatten() for name in self._shapes]
-            if kind == "step":
-                rows = [values[0].reshape(()).clone() for _ in self._parts]
-            else:
-                rows = torch.cat(values).split([part.numel() for part in self._parts])
-            for part, row in zip(self._parts, rows, strict=True):
-                self.optimiser.state[part][kind] = row.clone()
+        kinds = {key.partition(".")[0] for key in state}
+        for names, part, optimiser in self.stretches:
+            optimiser.state.clear()
+            for kind in (kind for kind in kinds if f"{kind}.{names[0]}" in state):
+                values = [state[f"{kind}.{name}"].flatten() for name in names]
+                optimiser.state[part][kind] = values[0].reshape(()).clone() if kind == "step" else torch.cat(values)
         self.follow()
 
 
@@ -133,14 +151,13 @@ def _exact(weight: Tensor) -> Tensor:
     return weight.detach().to(torch.promote_types(weight.dtype, torch.float32), copy=True)
 
 
-def _make(
-    parts: list[Tensor], kind: Optimiser, betas: tuple[float, float], epsilon: float, weight_decay: float
-) -> torch.optim.Optimizer:
-    """Matrices, the first part, decay; norms and biases, the second, do not."""
-    groups = [
-        {"params": [nn.Parameter(part)], "weight_decay": decay}
-        for part, decay in zip(parts, (weight_decay, 0.0), strict=True)
-        if part.numel()
-    ]
-    make = torch.optim.AdamW if kind == "adamw" else torch.optim.Adam
-    return make(groups, lr=0.0, betas=betas, eps=epsilon, fused=True)
+def _place(name: str, weight: Tensor, kind: Optimiser) -> tuple[int, tuple[int, ...]]:
+    """Where a weight stands in the row: Muon's matrices first, like by like; then what else decays; then the rest."""
+    if kind == "muon" and _is_inner(name, weight.shape):
+        return 0, tuple(weight.shape)
+    return (1 if weight.dim() > 1 else 2), ()
+
+
+def _is_inner(name: str, shape: torch.Size) -> bool:
+    """Whether this is a matrix between embeddings and output."""
+    return len(shape) == 2 and not is_table(name)

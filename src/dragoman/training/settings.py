@@ -20,7 +20,8 @@ class TrainSettings(Settings):
     """Of weights, order and dropout."""
     precision: Literal["auto", "float32", "bf16"] = "auto"
     """What the model computes in; auto takes bf16 where the processor has instructions for it. Masters are float32."""
-    optimiser: Literal["adamw", "adam"] = "adamw"
+    optimiser: Literal["adamw", "adam", "muon"] = "adamw"
+    """muon makes the updates of the matrices between embeddings and output orthogonal; all else is moved by adamw."""
     learning_rate: float | None = pydantic.Field(default=None, gt=0)
     """The highest rate. Not given: derived from the width; with noam, the paper's."""
     schedule: Literal["noam", "linear", "cosine", "constant"] = "linear"
@@ -31,12 +32,17 @@ class TrainSettings(Settings):
     weight_decay: float = pydantic.Field(default=0.01, ge=0)
     """On matrices and embeddings only."""
     label_smoothing: float = pydantic.Field(default=0.1, ge=0, lt=1)
+    r_drop: float = pydantic.Field(default=0.0, ge=0)
+    """How strongly two passes over a batch, with different dropout, are drawn together (R-Drop, whose paper takes 5 for
+    translation); 0 is off. A step costs twice.
+    """
     clip_norm: float = pydantic.Field(default=1.0, gt=0)
     """Highest common norm of all gradients together."""
     accumulate: int = pydantic.Field(default=1, ge=1)
     """Batches a step: the same step as one large batch, in less memory. Several processes share them out."""
-    average_last: float = pydantic.Field(default=0.0, ge=0, le=1)
-    """Average the weights over this last part of the run, at up to 20 of its steps (checkpoint averaging); 0 is off."""
+    ema: float = pydantic.Field(default=0.0, ge=0, le=1)
+    """Validate and hand on a moving average of the weights that remembers about this share of the steps so far; 0 is
+    off."""
     validate_every: int | None = pydantic.Field(default=None, ge=1)
     """Steps between validations. Not given: ten in a run."""
     patience: int | None = pydantic.Field(default=None, ge=1)

@@ -24,15 +24,14 @@ class TrainState:
     skipped: int = 0
     """Steps whose gradient was not finite."""
     skipped_in_a_row: int = 0
-    averaged: int = 0
-    """How many states of the weights `average` is the mean of."""
     average: dict[str, Tensor] = field(default_factory=dict)
+    """The moving average of the weights; empty where none is kept."""
     best_score: float | None = None
     best_step: int = 0
     validations_since_best: int = 0
 
     COUNTS = (
-        "step", "epoch", "batch", "tokens", "skipped", "skipped_in_a_row", "averaged",
+        "step", "epoch", "batch", "tokens", "skipped", "skipped_in_a_row",
         "best_score", "best_step", "validations_since_best",
     )  # fmt: skip
 
@@ -41,12 +40,15 @@ class TrainState:
         return {name: getattr(self, name) for name in self.COUNTS}
 
     @torch.no_grad()
-    def average_in(self) -> None:
-        """Adds the present weights to their running mean (checkpoint averaging, Vaswani et al. 2017, section 6.1)."""
-        self.averaged += 1
+    def average_in(self, share: float) -> None:
+        """Moves the average towards the present weights, so that it remembers about this share of the steps so far.
+
+        An exponential moving average whose memory grows with the run (Karras et al. 2024, section 3.1): it fits runs of
+        every length, and the first weights are forgotten by themselves.
+        """
         for name, weight in self.masters.weights.items():
             if name in self.average:
-                self.average[name].lerp_(weight.detach(), 1 / self.averaged)
+                self.average[name].lerp_(weight.detach(), min(1.0, 1 / (share * self.step)))
             else:
                 self.average[name] = weight.detach().clone()
 

@@ -1,0 +1,70 @@
+"""Muon: momentum made orthogonal, matrix by matrix, before it moves the weights (Jordan et al. 2024).
+
+A gradient has a few large singular values, and a step along it moves a matrix in few directions. Where all of them are
+one, it moves as much in each. Newton-Schulz iterations come near that with matrix products alone.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+_ITERATIONS = 5
+_COEFFICIENTS = 3.4445, -4.7750, 2.0315  # the published ones: steep at zero, so that small values rise fast
+_SIZE = 0.2  # root mean square of an update, about that of AdamW's (Liu et al. 2025, section 2.2)
+
+
+class Muon(torch.optim.Optimizer):
+    """For matrices laid end to end as one row, those of one shape together. Its updates are as large as AdamW's, so
+    that both take one learning rate and one weight decay.
+
+    As torch's fused optimisers, it divides gradients by `grad_scale` and leaves all as it is where `found_inf` is one.
+    """
+
+    grad_scale: Tensor | None = None
+    found_inf: Tensor | None = None
+
+    def __init__(
+        self, row: nn.Parameter, shapes: Iterable[Sequence[int]], momentum: float = 0.95, weight_decay: float = 0.0
+    ) -> None:
+        super().__init__([row], {"lr": 0.0, "momentum": momentum, "weight_decay": weight_decay})
+        self._blocks = [(len(list(alike)), *shape) for shape, alike in groupby(shapes)]
+
+    @torch.no_grad()
+    def step(self) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        (group,) = self.param_groups
+        ((row,), rate, momentum) = group["params"], group["lr"], group["momentum"]
+        gradient, moves = self._gradient(row)
+        mean = self.state[row].setdefault("momentum", torch.zeros_like(row)).lerp_(gradient, (1 - momentum) * moves)
+        ahead = mean.lerp(gradient, 1 - momentum)  # where the mean would be if this gradient came once more
+        row.mul_(1 - rate * group["weight_decay"] * moves)
+        sizes = [math.prod(block) for block in self._blocks]
+        for block, weights, steps in zip(self._blocks, row.split(sizes), ahead.split(sizes), strict=True):
+            size = rate * _SIZE * max(block[1:]) ** 0.5
+            weights.addcmul_(orthogonalise(steps.view(block)).flatten(), moves, value=-size)
+
+    def _gradient(self, row: Tensor) -> tuple[Tensor, Tensor]:
+        """The gradient as the step takes it, and one, or zeros where the step is not to be taken."""
+        assert row.grad is not None, "the masters' own"
+        gradient = row.grad if self.grad_scale is None else row.grad / self.grad_scale
+        if self.found_inf is None:
+            return gradient, gradient.new_ones(())
+        return gradient.where(self.found_inf == 0, 0.0), 1 - self.found_inf.to(row.dtype)
+
+
+def orthogonalise(matrices: Float[Tensor, "L R C"]) -> Float[Tensor, "L R C"]:
+    """About U V^T of each matrix U S V^T: singular values between 0.7 and 1.2. Float32 is multiplied in bf16, whose
+    error is smaller than that.
+    """
+    wide = matrices.size(-2) <= matrices.size(-1)  # the smaller Gram matrix is enough
+    x = matrices if wide else matrices.mT
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    x = x.bfloat16() if x.dtype == torch.float32 else x
+    a, b, c = _COEFFICIENTS
+    for _ in range(_ITERATIONS):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return (x if wide else x.mT).to(matrices.dtype)
