@@ -1,6 +1,6 @@
 """Does a run that is killed again and again end in the same weights as one that is left alone?
 
-    python benchmarks/kills.py [--data phrasebook] [--kills 10] [--steps 400] [--out results.json]
+    python benchmarks/kills.py [--data phrasebook] [--kills 10] [--steps 400] [--set KEY=VALUE] [--out results.json]
 
 The same `dragoman train` command is run to its end, then begun anew under another name, killed (SIGKILL) at moments
 drawn from `--seed`, and each time started again. The first kill falls before the first step, where data and tokenizer
@@ -139,8 +139,8 @@ def trial(options: argparse.Namespace, runs: Path, name: str) -> Trial:
     }
     command = [sys.executable, "-m", "dragoman", "train", *options.data, "--quiet"]
     command += ["--runs", str(runs), "--name", name, "--threads", str(options.threads)]
-    for key, value in settings.items():
-        command += ["--set", f"{key}={value}"]
+    for setting in (*(f"{key}={value}" for key, value in settings.items()), *options.set):
+        command += ["--set", setting]
     return Trial(command, runs / name)
 
 
@@ -159,6 +159,7 @@ def main() -> None:
     parser.add_argument("--size", default="small", choices=["tiny", "small", "base"])
     parser.add_argument("--batch-tokens", type=int, default=2_048)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="another setting of the run")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, help="write the figures as JSON")
     options = parser.parse_args()
