@@ -34,7 +34,7 @@ def uneven_batches() -> list[Batch]:
 
 def train_here(folder: Path, accumulate: int, precision: str) -> None:
     """Trains as one of however many processes there are, and writes down what its steps told and what came of them."""
-    settings = train_settings(steps=STEPS, accumulate=accumulate, precision=precision, average_last=0.5)
+    settings = train_settings(steps=STEPS, accumulate=accumulate, precision=precision, ema=0.5)
     model = translator(dtype=torch.float32, dropout=0.1, attention_dropout=0.1, activation_dropout=0.1)
     state, told = fresh_state(model, settings), []
     watch = Chore(Every(1), lambda _, report: told.append([report.loss, report.plain_loss, report.norm, report.tokens]))
