@@ -38,8 +38,8 @@ from dragoman.data.shards import prepare_shard
 from dragoman.data.specials import END, START
 from dragoman.data.tokenizer import Tokenizers
 from dragoman.data.tokenizer_training import train_tokenizers
-from dragoman.files import memory_bytes, peak_memory_bytes
 from dragoman.machine import choose_precision, describe, machine
+from dragoman.memory import memory_bytes, peak_memory_bytes
 from dragoman.model import ModelConfig
 from dragoman.recipe.materials import SAMPLE
 from dragoman.recipe.recipe import Recipe

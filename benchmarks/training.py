@@ -36,8 +36,8 @@ from dragoman.data.prepare import DataSettings, prepare_data, read_split
 from dragoman.data.specials import PADDING
 from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from dragoman.evaluating.speed import Spread
-from dragoman.files import peak_memory_bytes
 from dragoman.machine import describe, gemm_rate, machine
+from dragoman.memory import peak_memory_bytes
 from dragoman.model import ModelConfig, Packing, build_model
 from dragoman.model.positions import Sinusoidal
 from dragoman.training import TrainSettings, TrainState

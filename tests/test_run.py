@@ -202,12 +202,12 @@ def test_epochs_become_steps_once(finished: Path, tmp_path: Path) -> None:
 def test_minutes_become_steps_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "TRIAL_SECONDS", 0.05)
     with pytest.raises(Interrupted):
-        train_within(tmp_path, "train.minutes=0.02", progress=AtSteps({3: terminate}))
+        train_within(tmp_path, "train.minutes=0.05", progress=AtSteps({1: terminate}))
     before = (tmp_path / "runs" / "corpus" / "recipe.toml").read_text()
     monkeypatch.setattr(trial, "train_step", None)  # there is no second trial
-    result, text = train_within(tmp_path, "train.minutes=0.02")
+    result, text = train_within(tmp_path, "train.minutes=0.05")
     assert text == before
-    assert re.search(rf"steps = {result.steps} # 0.02 minutes, as asked for, at \d", text)
+    assert re.search(rf"steps = {result.steps} # 0.05 minutes, as asked for, at \d", text)
 
 
 def test_one_limit_is_asked_for_at_a_time(tmp_path: Path) -> None:

@@ -8,9 +8,7 @@ import errno
 import hashlib
 import json
 import os
-import re
 import shutil
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -225,30 +223,6 @@ def free_name(folder: Path | str) -> Path:
         name = folder.with_name(f"{folder.name}-{number}")
         number += 1
     return name
-
-
-def memory_bytes() -> int | None:
-    """Memory this process holds now (resident); None where the system does not tell."""
-    return _proc_status("VmRSS")
-
-
-def peak_memory_bytes() -> int | None:
-    """The most memory this process ever held (resident); None where the system does not tell."""
-    if (peak := _proc_status("VmHWM")) is not None:
-        return peak
-    try:
-        import resource
-    except ImportError:
-        return None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def _proc_status(key: str) -> int | None:
-    try:
-        found = re.search(rf"^{key}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
-    except OSError:
-        return None
-    return int(found[1]) * 1024 if found else None
 
 
 def _contents(folder: Path) -> list[str]:

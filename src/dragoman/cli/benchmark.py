@@ -7,13 +7,13 @@ import typer
 
 import dragoman
 from dragoman.cli import console
-from dragoman.cli.options import Format, Place, Quiet, spread, test_pairs
+from dragoman.cli.options import Format, Place, Quiet, grouped, test_pairs
 
 if TYPE_CHECKING:
     from dragoman.evaluating.speed import Benchmark, Spread
 
 
-@spread
+@grouped
 def benchmark(
     models: Annotated[
         list[Path], typer.Argument(help="One model or run, or several side by side.", show_default=False)

@@ -8,7 +8,7 @@ import typer
 
 import dragoman
 from dragoman.cli import console
-from dragoman.cli.options import Format, Place, Quiet, Search, spread, test_set
+from dragoman.cli.options import Format, Place, Quiet, Search, grouped, test_set
 
 if TYPE_CHECKING:
     from dragoman.evaluating.evaluate import Evaluation
@@ -25,16 +25,20 @@ References = Annotated[
 ]
 
 
-@spread
+@grouped
 def evaluate(
-    system: Annotated[Path, typer.Argument(help="A model, a run, or a file of translations.", show_default=False)],
+    system: Annotated[
+        Path,
+        typer.Argument(
+            help="A model, a run, a file of translations, or the name that runs of several seeds share.",
+            show_default=False,
+        ),
+    ],
     place: Place,
     search: Search,
     test: Test = None,
     references: References = None,
-    against: Annotated[
-        Path | None, typer.Option(help="A second model or file: is the difference more than chance?")
-    ] = None,
+    against: Annotated[Path | None, typer.Option(help="A second system: is the difference more than chance?")] = None,
     output: Annotated[Path | None, typer.Option(help="Write the translations to this file, one a line.")] = None,
     scores: Annotated[Path | None, typer.Option(help="Write everything about the scores to this JSON file.")] = None,
     metric: Annotated[
@@ -46,14 +50,15 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Score translations with BLEU, chrF and TER, each with its signature and 95 % interval."""
-    from dragoman.evaluating.evaluate import compare, write_scores
+    from dragoman.evaluating.evaluate import write_scores
     from dragoman.evaluating.metrics import METRICS
     from dragoman.evaluating.references import read_references
     from dragoman.files import write_file
 
     screen = console.Screen(quiet)
-    check_paths([system, against], [output, scores])
-    reference_set = read_references(test or test_set(system), references or ())
+    systems = [members(name) for name in (system, against) if name is not None]
+    check_paths([path for paths in systems for path in paths], [output, scores])
+    reference_set = read_references(test or test_set(systems[0][0]), references or ())
 
     def score(each: Path) -> "Evaluation":
         translator = place.load(each) if each.is_dir() else None
@@ -68,8 +73,9 @@ def evaluate(
             language=language,
         )
 
-    evaluations = [score(each) for each in (system, against) if each is not None]
-    comparisons = list(compare(*evaluations).values()) if against else []
+    groups = [[score(path) for path in paths] for paths in systems]
+    evaluations = [evaluation for group in groups for evaluation in group]
+    comparisons = compared(groups, (str(system), str(against))) if against else []
     if output:
         write_file(output, "".join(f"{line}\n" for line in evaluations[0].hypotheses))
     if scores:
@@ -78,6 +84,32 @@ def evaluate(
         console.write_json([evaluation.facts() for evaluation in evaluations])
     else:
         show(screen, evaluations, comparisons)
+        show_spreads(groups, (str(system), str(against)))
+
+
+def members(system: Path) -> list[Path]:
+    """What is evaluated under a name: itself, or the runs of several seeds that share it."""
+    from dragoman.recipe.seeds import seed_runs
+
+    return [system] if system.exists() else seed_runs(system) or [system]
+
+
+def compared(groups: "Sequence[Sequence[Evaluation]]", names: tuple[str, str]) -> "list[Comparison]":
+    """The comparison of two systems, of one seed each or of several."""
+    from dragoman.evaluating.evaluate import compare, compare_seeds
+
+    first, second = groups
+    if len(first) == len(second) == 1:
+        return list(compare(first[0], second[0]).values())
+    return list(compare_seeds(first, second, names).values())
+
+
+def show_spreads(groups: "Sequence[Sequence[Evaluation]]", names: tuple[str, str]) -> None:
+    from dragoman.evaluating.spread import Spread
+
+    for name, group in zip(names, groups, strict=False):
+        for metric in group[0].scores if len(group) > 1 else ():
+            console.write(f"{name}: {Spread(group[0].test.name, [each.scores[metric] for each in group])}")
 
 
 def show(screen: console.Screen, evaluations: "Sequence[Evaluation]", comparisons: "Sequence[Comparison]" = ()) -> None:

@@ -8,10 +8,10 @@ import typer
 import dragoman
 from dragoman.cli import console
 from dragoman.cli.evaluate import show
-from dragoman.cli.options import Data, Model, Quiet, Run, one_or_two, spread
+from dragoman.cli.options import Data, Model, Quiet, Run, grouped, one_or_two
 
 
-@spread
+@grouped
 def fine_tune(
     model: Model,
     data: Data,

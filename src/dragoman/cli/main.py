@@ -15,12 +15,14 @@ from dragoman.cli.doctor import doctor
 from dragoman.cli.evaluate import evaluate
 from dragoman.cli.fine_tune import fine_tune
 from dragoman.cli.prepare_data import prepare_data
+from dragoman.cli.reproduce import reproduce
 from dragoman.cli.train import train
 from dragoman.cli.train_tokenizer import train_tokenizer
 from dragoman.cli.translate import translate
 from dragoman.errors import Error
 
 INTERRUPTED = 130
+KEPT_SHAPES = "64"
 
 app = typer.Typer(
     name="dragoman",
@@ -30,7 +32,8 @@ app = typer.Typer(
 )
 
 # In the order of a model's life, which --help keeps. A command has its function's name, with hyphens.
-for command in (demo, prepare_data, train_tokenizer, train, translate, evaluate, fine_tune, benchmark, doctor):
+_LIFE = (demo, prepare_data, train_tokenizer, train, reproduce, translate, evaluate, fine_tune, benchmark, doctor)
+for command in _LIFE:
     app.command()(command)
 
 
@@ -54,6 +57,10 @@ def run() -> None:
     # Threads that wait for work give their core away: on a machine with anything else to do, torch's threads otherwise
     # spin against each other, and training was seen to fall from 10,000 tokens a second to 1,000.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # A product of matrices of a new shape is prepared and kept, a thousand of them, and every batch has new shapes:
+    # training then grew by 10 to 20 MB a step. A step has some fifty shapes of its own, and no use for those before.
+    os.environ.setdefault("LRU_CACHE_CAPACITY", KEPT_SHAPES)
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", KEPT_SHAPES)
     console.prepare_streams()
     sys.exit(main(sys.argv[1:]))
 

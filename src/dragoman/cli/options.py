@@ -1,6 +1,6 @@
 """The options that several commands share, so that each has one name and one explanation; groups of them are classes.
 
-A command that takes a group as one argument, and is decorated `spread`, has the options of the group.
+A command that takes a group as one argument, and is decorated `grouped`, has the options of the group.
 """
 
 import dataclasses
@@ -114,7 +114,7 @@ class Search:
         return chosen(dragoman.SearchOptions, "decode", self.overrides, base, **asked)
 
 
-def spread(command: Callable[..., None]) -> Callable[..., None]:
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """The command, with the fields of each group of options that it takes as parameters of its own.
 
     They stand where the group stood; Typer reads them from the signature.
@@ -127,7 +127,7 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
     }
 
     @wraps(command)
-    def spread_out(**given: Any) -> None:
+    def spelt_out(**given: Any) -> None:
         for name, group in groups.items():
             given[name] = group(**{field.name: given.pop(field.name) for field in dataclasses.fields(group)})
         command(**given)
@@ -138,8 +138,8 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
         for option in (inspect.signature(groups[name]).parameters.values() if name in groups else [parameter])
     ]
     options = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
-    spread_out.__signature__ = inspect.Signature(options)  # pyright: ignore[reportAttributeAccessIssue]
-    return spread_out
+    spelt_out.__signature__ = inspect.Signature(options)  # pyright: ignore[reportAttributeAccessIssue]
+    return spelt_out
 
 
 def chosen(schema: type[S], group: str, overrides: Sequence[str] | None, base: S | None = None, **options: Any) -> S:

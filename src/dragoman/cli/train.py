@@ -1,16 +1,21 @@
 """`dragoman train`: from a recipe or plain data to a scored model; the same command goes on with what was cut off."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import dragoman
 from dragoman.cli import console
 from dragoman.cli.evaluate import show
-from dragoman.cli.options import Quiet, Run, spread
+from dragoman.cli.options import Quiet, Run, grouped
+
+if TYPE_CHECKING:
+    from dragoman.recipe.forecast import Forecast
+    from dragoman.recipe.run import RunResult
 
 
-@spread
+@grouped
 def train(
     run: Run,
     what: Annotated[
@@ -21,15 +26,52 @@ def train(
             show_default="phrasebook",
         ),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what it would take: steps, memory, time; nothing is kept.")
+    ] = False,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Train from so many seeds, one after another, and show the spread.")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Train a model, or go on with a run that was cut off, and score it on its test sets."""
     from dragoman.recipe.curves import told_curves
 
     screen = console.Screen(quiet)
+    if dry_run:
+        show_forecast(screen, dragoman.forecast(what or "phrasebook", **run.options(screen.progress)))
+        return
+    if seeds is not None:
+        show_seeds(screen, dragoman.train_seeds(what or "phrasebook", seeds, **run.options(screen.progress)))
+        return
     result = dragoman.train(what or "phrasebook", **run.options(screen.progress))
     for line in told_curves(result.folder):
         screen.note(line)
     if result.evaluations:
         show(screen, result.evaluations)
     screen.note(f'translate with it: dragoman translate {result.folder} "..."')
+
+
+def show_seeds(screen: console.Screen, results: "Sequence[RunResult]") -> None:
+    from dragoman.recipe.seeds import spreads
+
+    for found in spreads([result.folder for result in results]):
+        console.write(f"{found.test}: {found}")
+    group = str(results[0].folder).removesuffix("-seed1")
+    screen.note(f"is another one better? dragoman evaluate {group} --against OTHER")
+
+
+def show_forecast(screen: console.Screen, found: "Forecast") -> None:
+    from dragoman.cli.bars import duration
+
+    batches, train = found.recipe.batches, found.recipe.train
+    rows = [
+        ("parameters", f"{found.parameters:,}", f"{found.recipe.model.preset}, {found.recipe.model.size}"),
+        ("tokens an epoch", f"{found.tokens:,}", "source and target"),
+        ("steps", f"{train.steps:,}", f"{found.epochs:.1f} epochs"),
+        ("tokens of a batch", f"{batches.batch_tokens:,}", f"on each side, at most; {train.accumulate} a step"),
+        ("time", duration(found.seconds), "training and validating, before the test sets are scored"),
+        ("memory", "unknown" if found.peak_bytes is None else f"{found.peak_bytes / 2**20:,.0f} MiB", "at its peak"),
+    ]
+    screen.show(console.table(["", "expected", ""], rows))
+    console.write(f"measured on {found.where}")

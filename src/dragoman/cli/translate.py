@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dragoman.cli import console
-from dragoman.cli.options import Format, Model, Place, Quiet, Search, spread, test_pairs
+from dragoman.cli.options import Format, Model, Place, Quiet, Search, grouped, test_pairs
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import check_output
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LINES_AT_A_TIME = 1000
 
 
-@spread
+@grouped
 def translate(
     model: Model,
     place: Place,

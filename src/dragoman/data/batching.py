@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import overload
+from typing import Annotated, Literal, overload
 
 import numpy as np
 import pydantic
@@ -43,14 +43,16 @@ Indices = NDArray[np.int64]
 class BatchSettings(Settings):
     """How sentence pairs are put together for a step."""
 
-    batch_tokens: int = pydantic.Field(default=4_096, ge=1)
-    """Tokens of a batch at most, on each side, special symbols included, padding never; a longer sentence is alone."""
+    batch_tokens: Annotated[int, pydantic.Field(ge=1)] | Literal["auto"] = 4_096
+    """Tokens of a batch at most, on each side, special symbols included, padding never; a longer sentence is alone.
+    auto: as many as suit the amount of data, in as many batches a step (train.accumulate) as the memory asks for."""
     sentence_tokens: int = pydantic.Field(default=256, ge=1)
     """Longest sentence, in tokens, on either side; pairs with a longer one are left out, counted and reported."""
 
 
 def build_batches(corpus: EncodedCorpus, settings: BatchSettings, seed: int | None) -> "Batches":
     """The batches that the settings ask for."""
+    assert settings.batch_tokens != "auto", "resolved before training"
     return Batches(corpus, settings.batch_tokens, settings.sentence_tokens, seed)
 
 

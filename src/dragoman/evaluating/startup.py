@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.files import peak_memory_bytes
+from dragoman.memory import peak_memory_bytes
 
 if TYPE_CHECKING:
     from dragoman.decoding import SearchOptions

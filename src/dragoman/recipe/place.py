@@ -20,7 +20,7 @@ from dragoman.training.settings import HARMLESS
 
 RUN = "run.json"
 FORMAT = 1
-PATHS = ("path", "dev_path", "test_path")
+PATHS = ("folder", "path", "dev_path", "test_path")
 """Settings of `[data]` that say where text lies; the same text may lie elsewhere."""
 
 _MADE_FROM = {"data": DATA, "tokenizer": TOKENIZER, "start": TOKENIZER}
@@ -60,10 +60,7 @@ def find_place(
     fresh: bool,
 ) -> tuple[Path, dict[str, Any] | None]:
     """The run's folder, and the tables asked for; None where an earlier run is named and goes on as it was."""
-    if name is not None and (Path(name).name != name or name in ("", ".", "..")):
-        raise ConfigError(
-            f"--name takes a plain name, without folders, but was given {name!r}; --runs names the folder"
-        )
+    check_name(name)
     if isinstance(what, list | tuple) and len(what) == 1:
         what = what[0]
     if isinstance(what, str | Path) and (Path(what) / RUN).is_file():
@@ -78,6 +75,29 @@ def find_place(
     source = find_recipe(what, overrides)
     folder = runs / (name or source.name)
     return free_name(folder) if fresh else folder, source.tables
+
+
+def check_name(name: str | None) -> None:
+    if name is not None and (Path(name).name != name or name in ("", ".", "..")):
+        raise ConfigError(
+            f"--name takes a plain name, without folders, but was given {name!r}; --runs names the folder"
+        )
+
+
+def look_up(what: Recipe | str | Path | Sequence[str | Path], options: RunOptions) -> tuple[Path, dict[str, Any]]:
+    """The folder that `train` would work in with these options, and the tables it would go by; nothing is written."""
+    folder, asked = find_place(
+        what,
+        options.get("overrides", ()),
+        options.get("name"),
+        Path(options.get("runs", "runs")),
+        options.get("fresh", False),
+    )
+    if asked is None:
+        return folder, _facts(folder)["asked"]
+    if (folder / RUN).is_file():
+        _refuse_changes(folder, _facts(folder)["asked"], asked)
+    return folder, asked
 
 
 def make_folder(folder: Path) -> None:

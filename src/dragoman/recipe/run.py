@@ -16,6 +16,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -24,6 +25,7 @@ from dragoman.decoding import Translator
 from dragoman.errors import Diverged, Error, Interrupted
 from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
 from dragoman.files import lock, remove_partial
+from dragoman.memory import memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import Progress, silent
 from dragoman.recipe.curves import draw_curves
 from dragoman.recipe.follow import follow, tell
@@ -34,7 +36,7 @@ from dragoman.recipe.session import BEST, CHECKPOINTS, Session
 from dragoman.recipe.settle import settle
 from dragoman.training.distributed import join
 
-SCORES = "scores.json"
+SCORES, TEST = "scores.json", "test"
 
 log = logging.getLogger(__name__)
 
@@ -74,37 +76,43 @@ def train(
     with join(device) as world:
         machine.keep_freed_memory()
         device, why = machine.choose_device(device)
-        if not world.is_first:
-            return RunResult(*follow(world, device), ())
-        folder, asked = find_place(what, overrides, name, Path(runs), fresh)
-        make_folder(folder)
-        with lock(folder):
-            for part in (folder, folder / CHECKPOINTS, folder / "corpus"):
-                remove_partial(part)
-            facts = open_run(folder, asked, threads)
-            world.share({"folder": str(folder), **facts})
-            if facts["status"] == "finished":
-                log.info("%s is finished; nothing is done again. Use --fresh for another run of the same", folder)
-                return RunResult(folder, facts["steps"], ())
+        with memory_limit(usable_memory_bytes() if device == "cpu" else None):
+            if not world.is_first:
+                return RunResult(*follow(world, device), ())
+            folder, asked = find_place(what, overrides, name, Path(runs), fresh)
+            make_folder(folder)
             log.info("device %s: %s", device, why)
-            torch.set_num_threads(facts["threads"])
-            place = Workplace(folder, device, anyway, progress, world)
-            try:
-                recipe, materials = settle(place, facts["asked"])
-            except Error:
-                remove_unmade(folder)
-                raise
-            note(folder, facts, "training")
-            tell(world, recipe, trial=False)
-            try:
-                state = Session(place, recipe, materials).run()
-            except (Interrupted, Diverged) as end:
-                note(folder, facts, "diverged" if isinstance(end, Diverged) else "stopped")
-                raise
-            evaluations = score_run(folder, device, progress)
-            _picture(folder)
-            note(folder, facts, "finished", steps=state.step)
-            return RunResult(folder, state.step, evaluations)
+            with lock(folder):
+                return _run(Workplace(folder, device, anyway, progress, world), asked, threads)
+
+
+def _run(place: Workplace, asked: dict[str, Any] | None, threads: int | None) -> RunResult:
+    """All that happens under the lock of the run's folder."""
+    folder = place.folder
+    for part in (folder, folder / CHECKPOINTS, folder / "corpus"):
+        remove_partial(part)
+    facts = open_run(folder, asked, threads)
+    place.world.share({"folder": str(folder), **facts})
+    if facts["status"] == "finished":
+        log.info("%s is finished; nothing is done again. Use --fresh for another run of the same", folder)
+        return RunResult(folder, facts["steps"], ())
+    torch.set_num_threads(facts["threads"])
+    try:
+        recipe, materials = settle(place, facts["asked"])
+    except Error:
+        remove_unmade(folder)
+        raise
+    note(folder, facts, "training")
+    tell(place.world, recipe, trial=False)
+    try:
+        state = Session(place, recipe, materials).run()
+    except (Interrupted, Diverged) as end:
+        note(folder, facts, "diverged" if isinstance(end, Diverged) else "stopped")
+        raise
+    evaluations = score_run(folder, place.device, place.progress)
+    _picture(folder)
+    note(folder, facts, "finished", steps=state.step, peak_memory_bytes=peak_memory_bytes())
+    return RunResult(folder, state.step, evaluations)
 
 
 def score_run(folder: Path, device: str = "auto", progress: Progress = silent) -> tuple[Evaluation, ...]:

@@ -14,7 +14,8 @@ from dragoman.config import flatten
 from dragoman.data.batch import Batch, Outline
 from dragoman.data.batching import Batches
 from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted
-from dragoman.files import memory_bytes, write_json
+from dragoman.files import write_json
+from dragoman.memory import memory_bytes
 from dragoman.model import EncoderDecoder, LanguageModel, build_model, kernels
 from dragoman.progress import Advance
 from dragoman.recipe.card import model_card

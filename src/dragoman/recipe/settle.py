@@ -6,7 +6,7 @@ from typing import Any
 from dragoman.config import check, override, parse, render
 from dragoman.data.prepare import read_split
 from dragoman.data.tokenizer_training import TokenizerSettings
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, OutOfMemory
 from dragoman.files import write_file
 from dragoman.recipe.follow import tell
 from dragoman.recipe.materials import DATA, Materials, gather, prepare, training_batches
@@ -25,12 +25,15 @@ from dragoman.recipe.plan import (
     limits_given,
 )
 from dragoman.recipe.recipe import RECIPE, Recipe
-from dragoman.recipe.trial import try_out
+from dragoman.recipe.trial import fits, try_out
 from dragoman.store import StoredModel, load_model
+from dragoman.training.distributed import World
 from dragoman.training.settings import HARMLESS
 
 SHARE_OF_STEPS, SHARE_OF_VALIDATION = 0.97, 0.2
 """Of the minutes asked for: training and validation together, and validation at most; the rest is for saving."""
+PARTS = (1, 2, 4, 8, 16, 32)
+"""In how many batches a step may be cut to fit in memory."""
 KEPT = {"model": "architecture", "tokenizer": "tokenizer"}
 CHANGEABLE = {"dropout", "attention_dropout", "activation_dropout"}
 """What fine-tuning keeps of a model, and what of it may change."""
@@ -59,6 +62,7 @@ def settle(place: Workplace, asked: dict[str, Any]) -> tuple[Recipe, Materials]:
 def _decide(plan: Plan, place: Workplace) -> Materials:
     """Fills in the plan, in the order in which one choice needs another, and makes what the choices need."""
     choose_languages(plan)
+    fitted = _wants_fitting(plan, place.world)
     choose_share(plan, place.world.size)
     report = prepare(place.folder, plan.recipe(), place.anyway, place.progress)
     choose_sizes(plan, report.splits["train"].pairs)
@@ -68,6 +72,8 @@ def _decide(plan: Plan, place: Workplace) -> Materials:
     choose_precision(plan, place.device)
     materials = gather(place.folder, plan.recipe(), report, place.progress)
     choose_architecture(plan, materials.tokenizers)
+    if fitted:
+        fit_batches(plan, materials, place.device)
     steps, reason = _steps(plan, materials, place)
     choose_steps(plan, steps, reason)
     return materials
@@ -95,14 +101,47 @@ def _take_over(plan: Plan) -> None:
         plan.tables[group] = {**kept, **given}
 
 
+def fit_batches(plan: Plan, materials: Materials, device: str) -> None:
+    """The step that suits the data, in as few batches as fit in this machine's memory.
+
+    Raises:
+        OutOfMemory: not even small batches fit.
+    """
+    tokens = wanted = plan.tables["batches"]["batch_tokens"]
+    for parts in PARTS:
+        plan.tables["batches"]["batch_tokens"] = tokens = -(-wanted // parts)
+        plan.tables.setdefault("train", {})["accumulate"] = parts
+        if fits(_trial_recipe(plan), materials, device):
+            plan.reasons["batches.batch_tokens"] = "auto: tried, and fits in memory"
+            plan.reasons["train.accumulate"] = f"for {wanted:,} tokens a step"
+            return
+    raise OutOfMemory(f"not even batches of {tokens:,} tokens fit in memory; take a smaller model.size")
+
+
+def _wants_fitting(plan: Plan, world: World) -> bool:
+    """Whether batches are to be fitted to memory; what is fitted is then chosen as if nothing had been asked."""
+    batches = plan.tables.get("batches", {})
+    if batches.get("batch_tokens") != "auto":
+        return False
+    if world.size > 1:
+        raise ConfigError("batches.batch_tokens = 'auto' tries what fits in one process; give several a number")
+    del batches["batch_tokens"]
+    return True
+
+
+def _trial_recipe(plan: Plan) -> Recipe:
+    """The recipe as far as it is decided, with some number of steps: enough to try out what a step costs."""
+    trial = Plan(override(plan.tables, ()), {})
+    choose_steps(trial, 1_000, "a trial")
+    return trial.recipe()
+
+
 def _steps(plan: Plan, materials: Materials, place: Workplace) -> tuple[int, str]:
     """The limit that was asked for, in steps."""
     (limit, amount), *_ = limits_given(plan).items()
     amount = float(amount)  # pyright: ignore[reportArgumentType]
     asked = "as asked for" if plan.tables["train"].get(limit) else "nothing else was asked for"
-    trial = Plan(override(plan.tables, ()), {})
-    choose_steps(trial, 1_000, "a trial")
-    recipe = trial.recipe()
+    recipe = _trial_recipe(plan)
     batches = training_batches(materials, recipe)  # what cannot be batched is refused before the recipe is settled
     if limit == "steps":
         return int(amount), asked

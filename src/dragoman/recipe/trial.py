@@ -1,62 +1,118 @@
 """What training costs on this machine: measured, by a model that is thrown away."""
 
 import time
-from collections.abc import Mapping
-from typing import NamedTuple
+from itertools import islice
+from pathlib import Path
 
-from torch import Tensor
-
+from dragoman.data.batching import Indices
+from dragoman.errors import OutOfMemory
+from dragoman.memory import memory_limit, usable_memory_bytes
 from dragoman.progress import Progress
 from dragoman.recipe.materials import Materials, training_batches
 from dragoman.recipe.recipe import Recipe
 from dragoman.recipe.session import OnDevice, fresh_state
 from dragoman.recipe.validation import Validation
+from dragoman.training.checkpoint import save_checkpoint
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.loop import share_out, train_step
 
-TRIAL_SECONDS, TRIAL_WARMUP = 12.0, 3
+TRIAL_SECONDS = 12.0
+SEEN_BATCHES = 5_000
+"""Of an epoch: among so many the heaviest are looked for."""
+SHARE_OF_MEMORY = 0.8
+"""Of what the process may hold: how much of it the heaviest steps may take where batches are fitted to memory."""
 
 
-class Trial(NamedTuple):
-    step_seconds: float
-    """Of a step of mean size."""
-    validation_seconds: float
-    """Of one validation; 0 where there is no dev set."""
+class Trial:
+    """A few steps of a run, on its own data, with all that it holds in memory; several processes take them together."""
+
+    def __init__(self, recipe: Recipe, materials: Materials, device: str, world: World = ALONE) -> None:
+        self.recipe, self.materials, self.world = recipe, materials, world
+        self.model, self.state = fresh_state(recipe, device)
+        validates = materials.dev is not None and world.is_first
+        self.validation = Validation(recipe, materials, device) if validates else None
+        self.batches = OnDevice(training_batches(materials, recipe), device)
+        self.order = self.batches.epoch(0)
+        self.model.train()
+
+    @property
+    def parameters(self) -> int:
+        return sum(weight.numel() for weight in self.state.masters.weights.values())
+
+    def train_heaviest(self) -> None:
+        """Steps on the batches that take most memory: the one of most tokens, and the one that attention pads most.
+
+        Raises:
+            OutOfMemory: one did not fit.
+        """
+        source, target = self.materials.train.source, self.materials.train.target
+        assert source is not None, "a run learns from pairs"
+
+        def tokens(pairs: Indices) -> int:
+            return int(source.lengths(pairs).sum() + target.lengths(pairs).sum())
+
+        def padded(pairs: Indices) -> int:
+            return len(pairs) * int(max(source.lengths(pairs).max(), target.lengths(pairs).max())) ** 2
+
+        seen: list[Indices] = list(islice(self.order, SEEN_BATCHES))
+        for weight in (tokens, padded):
+            self._step([max(seen, key=weight)] * self.recipe.train.accumulate)
+
+    def seconds_a_step(self, progress: Progress) -> float:
+        """Of a step of mean size, over some seconds."""
+        accumulate = self.recipe.train.accumulate
+        counts: list[tuple[int, float]] = []
+        with progress.track("trial", unit="steps") as advance:
+            begin = time.monotonic()
+            while self.world.any(time.monotonic() - begin < TRIAL_SECONDS or not counts):
+                first = len(counts) * accumulate
+                counts.append(self._step([self.order[(first + i) % len(self.order)] for i in range(accumulate)]))
+                advance(1)
+        tokens_a_second = sum(tokens for tokens, _ in counts) / sum(seconds for _, seconds in counts)
+        return accumulate * tokens_an_epoch(self.materials) / len(self.order) / tokens_a_second
+
+    def seconds_a_validation(self) -> float:
+        """0 where there is no dev set, or another process validates."""
+        if self.validation is None:
+            return 0.0
+        started = time.monotonic()
+        self.validation.measure(self.state.weights)
+        return time.monotonic() - started
+
+    def save(self, folder: Path) -> None:
+        """Writes a checkpoint, as a run does."""
+        tokenizers, languages = self.materials.tokenizers, self.materials.languages
+        save_checkpoint(folder, self.state, self.model, tokenizers, languages, {}, {})
+
+    def _step(self, step: list[Indices]) -> tuple[int, float]:
+        """Tokens and seconds of a step."""
+        batches = share_out(self.batches, step, self.world)
+        started = time.monotonic()
+        report = train_step(self.model, batches, self.recipe.train, self.state, self.world)
+        return report.tokens, time.monotonic() - started
 
 
-def try_out(recipe: Recipe, materials: Materials, device: str, progress: Progress, world: World = ALONE) -> Trial:
-    """Trains for some seconds, all processes together, and validates once, on the first alone."""
-    model, state = fresh_state(recipe, device)
-    batches = OnDevice(training_batches(materials, recipe), device)
-    order = batches.epoch(0)
-    counts: list[tuple[int, float]] = []
-    model.train()
-    with progress.track("trial", unit="steps") as advance:
-        begin = time.monotonic()
-        while world.any(time.monotonic() - begin < TRIAL_SECONDS or len(counts) <= TRIAL_WARMUP):
-            step = [order[(len(counts) + i) % len(order)] for i in range(recipe.train.accumulate)]
-            taken = share_out(batches, step, world)
-            started = time.monotonic()
-            report = train_step(model, taken, recipe.train, state, world)
-            counts.append((report.tokens, time.monotonic() - started))
-            advance(1)
-    timed = counts[TRIAL_WARMUP:]
-    tokens_a_second = sum(tokens for tokens, _ in timed) / sum(seconds for _, seconds in timed)
-    mean_tokens = recipe.train.accumulate * tokens_an_epoch(materials) / len(order)
-    validation = _validation_seconds(recipe, materials, device, state.weights) if world.is_first else 0.0
-    return Trial(mean_tokens / tokens_a_second, validation)
+def try_out(
+    recipe: Recipe, materials: Materials, device: str, progress: Progress, world: World = ALONE
+) -> tuple[float, float]:
+    """Seconds of a step and of a validation."""
+    trial = Trial(recipe, materials, device, world)
+    trial.train_heaviest()
+    return trial.seconds_a_step(progress), trial.seconds_a_validation()
+
+
+def fits(recipe: Recipe, materials: Materials, device: str) -> bool:
+    """Whether the heaviest steps of a run leave some of the memory free, for what comes and goes."""
+    limit = usable_memory_bytes() if device == "cpu" else None
+    try:
+        with memory_limit(limit and int(SHARE_OF_MEMORY * limit)):
+            Trial(recipe, materials, device).train_heaviest()
+    except OutOfMemory:
+        return False
+    return True
 
 
 def tokens_an_epoch(materials: Materials) -> int:
     """Source and target tokens of an epoch, special symbols included."""
     corpus = materials.train
     return sum(side.tokens for side in (corpus.facts.source, corpus.facts.target) if side) + 3 * len(corpus)
-
-
-def _validation_seconds(recipe: Recipe, materials: Materials, device: str, weights: Mapping[str, Tensor]) -> float:
-    if materials.dev is None:
-        return 0.0
-    validation = Validation(recipe, materials, device)
-    started = time.monotonic()
-    validation.measure(weights)
-    return time.monotonic() - started

@@ -1,0 +1,97 @@
+"""The memory of this process: what it holds, what it may hold, and a limit above which an allocation fails.
+
+What a system does not tell is None, and where it knows no limit there is none.
+"""
+
+import re
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dragoman.errors import OutOfMemory
+
+
+def memory_bytes() -> int | None:
+    """Memory this process holds now (resident)."""
+    return _told(Path("/proc/self/status"), "VmRSS")
+
+
+def peak_memory_bytes() -> int | None:
+    """The most memory this process ever held (resident)."""
+    if (peak := _told(Path("/proc/self/status"), "VmHWM")) is not None:
+        return peak
+    try:
+        import resource
+    except ImportError:
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def usable_memory_bytes() -> int | None:
+    """The most that this process may hold: what it holds and what others leave, or the limit of its control group."""
+    held, left = memory_bytes(), _told(Path("/proc/meminfo"), "MemAvailable")
+    if held is None or left is None:
+        return None
+    return min(held + left, *group_limits())
+
+
+def group_limits(root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")) -> Iterator[int]:
+    """The limits in bytes of the control groups that this process is in, those above them included (both versions)."""
+    for line in groups.read_text().split() if groups.is_file() else []:
+        _, controllers, place = line.split(":", 2)
+        if controllers not in ("", "memory"):
+            continue
+        top, name = (root / "memory", "memory.limit_in_bytes") if controllers else (root, "memory.max")
+        # Inside a container the place is named as outside, where it may not be found: its own is then the top.
+        for folder in (top, *(top.joinpath(*Path(place).parts[1 : 1 + n]) for n in range(1, len(Path(place).parts)))):
+            limit = (folder / name).read_text().strip() if (folder / name).is_file() else ""
+            if limit.isdigit():
+                yield int(limit)
+
+
+@contextmanager
+def memory_limit(limit: int | None) -> Generator[None]:
+    """Within the block, this process may hold `limit` bytes in all, where the system can see to it.
+
+    Without that Linux grants what it does not have, and later kills the process without a word.
+
+    Raises:
+        OutOfMemory: it did not suffice; or a GPU's memory did not.
+    """
+    try:
+        with _refused_beyond(limit):
+            yield
+    except (MemoryError, RuntimeError) as error:  # torch's own errors are of the latter kind
+        if isinstance(error, RuntimeError) and not re.search("out of memory|allocate memory", str(error)):
+            raise
+        room = f"the {limit / 2**30:.1f} GiB there are" if limit else "there is"
+        raise OutOfMemory(
+            f"this needs more memory than {room}; lower batches.batch_tokens (and raise train.accumulate by as much, "
+            "for the same step), or choose batches.batch_tokens = 'auto'"
+        ) from error
+
+
+@contextmanager
+def _refused_beyond(limit: int | None) -> Generator[None]:
+    if limit is None or sys.platform != "linux":
+        yield
+        return
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    lower = [limit, *(each for each in before if each != resource.RLIM_INFINITY)]
+    resource.setrlimit(resource.RLIMIT_DATA, (min(lower), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def _told(path: Path, key: str) -> int | None:
+    """A number of bytes that Linux tells in kB."""
+    try:
+        found = re.search(rf"^{key}:\s+(\d+) kB", path.read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return int(found[1]) * 1024 if found else None

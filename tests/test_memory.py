@@ -1,0 +1,52 @@
+"""The memory of this process: what it holds, what it may hold, and a limit that says so."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from dragoman.errors import OutOfMemory
+from dragoman.memory import group_limits, memory_bytes, memory_limit, peak_memory_bytes, usable_memory_bytes
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells and limits its memory so")
+
+
+@linux
+def test_memory_that_is_taken_is_held_and_was_once_the_most() -> None:
+    before = memory_bytes() or 0
+    taken = torch.ones(50_000_000)
+    assert (memory_bytes() or 0) - before > 0.9 * taken.nbytes
+    assert (peak_memory_bytes() or 0) >= (memory_bytes() or 0) - 2**20
+    assert (usable_memory_bytes() or 0) > (memory_bytes() or 0)
+
+
+@linux
+def test_an_allocation_beyond_the_limit_is_said_and_harms_nothing() -> None:
+    limit = (memory_bytes() or 0) + 2**28
+    message = r"more memory than the \d+\.\d GiB there are; lower batches.batch_tokens"
+    with pytest.raises(OutOfMemory, match=message), memory_limit(limit):
+        torch.ones(2**28)
+    with memory_limit(limit), pytest.raises(ValueError, match="not of memory"):
+        raise ValueError("not of memory")
+    assert torch.ones(2**28).nbytes == 2**30, "the limit ended with the block"
+
+
+def test_without_a_limit_only_the_words_change() -> None:
+    with pytest.raises(OutOfMemory, match="more memory than there is"), memory_limit(None):
+        raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+    with pytest.raises(RuntimeError, match="channels_last memory format"), memory_limit(None):
+        raise RuntimeError("channels_last memory format")
+
+
+@pytest.mark.parametrize(
+    ("line", "place", "name"),
+    [("0::/a/b", "a/b", "memory.max"), ("4:memory:/a/b", "memory/a", "memory.limit_in_bytes")],
+)
+def test_limits_of_control_groups_are_found_in_both_versions(line: str, place: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / "groups").write_text(f"9:name=systemd:/\n{line}\n")
+    (tmp_path / "root" / place).mkdir(parents=True)
+    (tmp_path / "root" / place / name).write_text("1073741824\n")
+    assert list(group_limits(tmp_path / "root", tmp_path / "groups")) == [2**30]
+    (tmp_path / "root" / place / name).write_text("max\n")
+    assert list(group_limits(tmp_path / "root", tmp_path / "groups")) == []
