@@ -33,7 +33,7 @@ def test_commands_are_the_public_functions() -> None:
     functions = {command.callback.__name__ for command in app.registered_commands if command.callback}
     assert functions == {
         *("prepare_data", "train_tokenizer", "train", "translate", "evaluate", "fine_tune", "benchmark"),
-        *("doctor", "demo"),
+        *("reproduce", "doctor", "demo"),
     }
     assert functions - {"demo"} <= set(dragoman.__all__)
 

@@ -1,5 +1,6 @@
 """What nobody asked for: chosen from the data, with a reason, and never against what was asked."""
 
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,12 @@ def test_r_drop_without_dropout_is_refused() -> None:
 
 @pytest.mark.parametrize("name", library())
 def test_every_recipe_of_the_library_can_be_read(name: str) -> None:
-    assert find_recipe(name).name == name
+    source = find_recipe(name)
+    assert source.name == name
+    text = resources.files("dragoman.recipe").joinpath("library", f"{name}.toml").read_text(encoding="utf-8")
+    assert (source.expected is None) == ("not run here" in text.lower()), (
+        "it expects a score, or says that none is known"
+    )
 
 
 @pytest.mark.parametrize(

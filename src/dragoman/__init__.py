@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from dragoman.evaluating.speed import benchmark as benchmark
     from dragoman.recipe.doctor import doctor as doctor
     from dragoman.recipe.fine_tune import fine_tune as fine_tune
+    from dragoman.recipe.forecast import forecast as forecast
     from dragoman.recipe.recipe import Recipe as Recipe
+    from dragoman.recipe.reproduce import reproduce as reproduce
     from dragoman.recipe.run import train as train
+    from dragoman.recipe.seeds import train_seeds as train_seeds
     from dragoman.store import load_model as load_model
 
 __version__ = "0.1.0"
@@ -34,10 +37,13 @@ _HOMES = {
     "doctor": "recipe.doctor",
     "evaluate": "evaluating.evaluate",
     "fine_tune": "recipe.fine_tune",
+    "forecast": "recipe.forecast",
     "load_model": "store",
     "prepare_data": "data.prepare",
     "prepare_shard": "data.shards",
+    "reproduce": "recipe.reproduce",
     "train": "recipe.run",
+    "train_seeds": "recipe.seeds",
     "train_tokenizer": "data.tokenizer_training",
     "translate": "decoding.translator",
 }

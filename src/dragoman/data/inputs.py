@@ -15,7 +15,7 @@ from dragoman.config import Settings, flatten
 from dragoman.data.checks import CheckSettings
 from dragoman.data.columns import UNKNOWN_LANGUAGE, Naming
 from dragoman.data.lines import EncodingErrors
-from dragoman.data.patterns import Address
+from dragoman.data.patterns import HUB, Address, is_pattern
 from dragoman.data.readers import Format, Reading, is_prefix, open_pairs
 from dragoman.data.report import FORMAT_NUMBER, REPORT, DataReport, read_report
 from dragoman.errors import DataError
@@ -34,6 +34,10 @@ class DataSettings(Settings):
     """The training text: a file (.tsv .csv .jsonl .parquet, also .gz); two aligned files, as in ["a.en", "a.it"], or
     what their names begin with; a pattern for many files, as in "parts/*.tsv" or ["parts/*.en", "parts/*.it"]; a folder
     with train.* in it, or of prepared data; hub:NAME:CONFIG; or phrasebook, which is built in."""
+    folder: str | None = None
+    """Where the files of path, dev_path and test_path lie; left out, where their names say."""
+    origin: str | None = None
+    """Where the text can be had, for those who do not have it."""
     dev_path: Address | None = None
     """A separate set for validation, given like path; left out, one is split off."""
     test_path: Address | None = None
@@ -74,6 +78,14 @@ class DataSettings(Settings):
                 raise ValueError(f"{name}_path gives a set and {name}_size splits one off; keep one of the two")
         return self
 
+    def inside(self, address: Address) -> Address:
+        """Where an address lies; one of the hub, or an absolute one, is what it is."""
+        if self.folder is None or address == PHRASEBOOK:
+            return address
+        if isinstance(address, str):
+            return address if address.startswith(HUB) else str(Path(self.folder) / address)
+        return str(Path(self.folder) / address[0]), str(Path(self.folder) / address[1])
+
     @property
     def naming(self) -> Naming:
         return Naming(self.source_column, self.target_column, self.source_language, self.target_language)
@@ -88,6 +100,7 @@ def open_inputs(settings: DataSettings) -> Iterator[dict[str, Reading]]:
     """
     with ExitStack() as stack:
         addresses = _addresses(settings, stack)
+        _check_presence(settings, addresses)
         train = open_pairs(addresses.pop("train"), settings.naming, settings.format, settings.encoding_errors)
         source, target = (None if language == UNKNOWN_LANGUAGE else language for language in train.languages)
         naming = settings.naming._replace(source_language=source, target_language=target)
@@ -115,7 +128,7 @@ def identity(settings: DataSettings, inputs: Mapping[str, Reading]) -> str:
 
 def lasting(settings: DataSettings) -> dict[str, Any]:
     """The settings that shape the result: all but where the text lies."""
-    return flatten(settings.model_dump(mode="json", exclude={"path", "dev_path", "test_path"}))
+    return flatten(settings.model_dump(mode="json", exclude={"folder", "origin", "path", "dev_path", "test_path"}))
 
 
 def hashes(reading: Reading) -> dict[str, str]:
@@ -138,19 +151,32 @@ def changes(report: DataReport, settings: DataSettings) -> list[str]:
     return found
 
 
+def _check_presence(settings: DataSettings, addresses: Mapping[str, Address]) -> None:
+    """Says of text that is to be had elsewhere where that is."""
+    for address in addresses.values():
+        for name in [address] if isinstance(address, str) else address:
+            path, is_elsewhere = Path(name), name.startswith(HUB) or is_pattern(name)
+            if settings.origin and not (is_elsewhere or path.exists() or is_prefix(path)):
+                raise DataError(
+                    f"{path} does not exist; it is to be had from {settings.origin}, and lies where data.folder says "
+                    "(--set data.folder=FOLDER)"
+                )
+
+
 def _addresses(settings: DataSettings, stack: ExitStack) -> dict[str, Address]:
-    found: dict[str, Address] = {"train": settings.path}
+    path = settings.inside(settings.path)
+    found: dict[str, Address] = {"train": path}
     if settings.path == PHRASEBOOK:
         from dragoman.data.phrasebook import write_phrasebook  # its lexicon is read only where it is wanted
 
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-")))
         write_phrasebook(folder)
         found = {name: str(folder / name) for name in ("train", "dev", "test", "new_patterns")}
-    elif isinstance(settings.path, str) and Path(settings.path).is_dir():
-        found = _folder_addresses(Path(settings.path))
+    elif isinstance(path, str) and Path(path).is_dir():
+        found = _folder_addresses(Path(path))
     for name, address in (("dev", settings.dev_path), ("test", settings.test_path)):
         if address is not None:
-            found[name] = address
+            found[name] = settings.inside(address)
         elif getattr(settings, f"{name}_size") is not None:
             found.pop(name, None)  # a size asks for a set split off, also where a folder holds one
     return found

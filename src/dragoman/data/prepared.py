@@ -56,7 +56,7 @@ def take_over(settings: DataSettings, inputs: Mapping[str, Reading], name: str, 
 
     It is taken over when its splits are as they were written, all of them are wanted, and by the same rules.
     """
-    given = Path(str(settings.path))
+    given = Path(str(settings.inside(settings.path)))
     if not (given / REPORT).is_file() or settings.source_column or settings.target_column:
         return None
     report, now = read_report(given), lasting(settings)

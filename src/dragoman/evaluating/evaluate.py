@@ -18,10 +18,11 @@ from dragoman.data.columns import UNKNOWN_LANGUAGE
 from dragoman.data.lines import read_lines
 from dragoman.decoding import SearchOptions, Translation, Translator
 from dragoman.errors import DataError
+from dragoman.evaluating.groups import compare_groups
 from dragoman.evaluating.metrics import SAMPLES, Measures, Score, build_metrics, score
 from dragoman.evaluating.references import ReferenceSet, read_references
 from dragoman.evaluating.significance import Comparison, compare_outputs
-from dragoman.files import write_json
+from dragoman.files import read_object, write_json
 from dragoman.progress import Progress, silent
 
 FORMAT = 1
@@ -155,11 +156,7 @@ def compare(
         DataError: they did not translate the same test set.
         ConfigError: an unknown test.
     """
-    if first.test.identity != second.test.identity:
-        raise DataError(
-            f"{first.system} was evaluated on {first.test.name} and {second.system} on {second.test.name}; "
-            "only systems on the same test set can be compared"
-        )
+    _check_same_test([first, second])
     return compare_outputs(
         first.hypotheses,
         second.hypotheses,
@@ -170,6 +167,27 @@ def compare(
         metrics=[metric for metric in first.scores if metric in second.scores],
         language=first.language,
         tokenizer=first.tokenizer,
+    )
+
+
+def compare_seeds(
+    first: Sequence[Evaluation], second: Sequence[Evaluation], names: tuple[str, str]
+) -> dict[str, Comparison]:
+    """Tests, metric by metric, whether one of two systems is better, of which each was trained from several seeds.
+
+    Raises:
+        DataError: they did not all translate the same test set.
+        ConfigError: a system has a single seed.
+    """
+    _check_same_test([*first, *second])
+    return compare_groups(
+        [each.hypotheses for each in first],
+        [each.hypotheses for each in second],
+        first[0].test.references,
+        names=names,
+        metrics=[metric for metric in first[0].scores if metric in second[0].scores],
+        language=first[0].language,
+        tokenizer=first[0].tokenizer,
     )
 
 
@@ -185,6 +203,19 @@ def write_scores(path: Path | str, evaluations: Sequence[Evaluation], comparison
             ],
         },
     )
+
+
+def read_scores(path: Path) -> dict[str, dict[str, Score]]:
+    """The scores in a `scores.json`, by test set (`test` of `test.jsonl`) and metric.
+
+    Raises:
+        CheckpointError: no such file, or another one.
+    """
+    evaluations = read_object(path).get("evaluations", [])
+    return {
+        Path(found["test"]["name"]).stem: {metric: Score(**facts) for metric, facts in found["scores"].items()}
+        for found in evaluations
+    }
 
 
 def read_hypotheses(path: Path, test: ReferenceSet) -> tuple[str, ...]:
@@ -211,6 +242,16 @@ def describe(options: SearchOptions) -> str:
     if options.beam_size == 1:
         return "greedy"
     return f"beam {options.beam_size}, length penalty {options.length_penalty:g}"
+
+
+def _check_same_test(evaluations: Sequence[Evaluation]) -> None:
+    first = evaluations[0]
+    for other in evaluations[1:]:
+        if first.test.identity != other.test.identity:
+            raise DataError(
+                f"{first.system} was evaluated on {first.test.name} and {other.system} on {other.test.name}; "
+                "only systems on the same test set can be compared"
+            )
 
 
 class _Output(NamedTuple):

@@ -26,6 +26,8 @@ from dragoman.evaluating.metrics import (
     statistics,
 )
 
+SEEDS = "seeds"
+"""The test of systems that were trained from several seeds each: `groups`."""
 LEVEL = 0.05
 """A difference counts as shown when chance alone would make it less often than this."""
 
@@ -160,4 +162,4 @@ _TESTS: dict[str, Callable[[Statistics, Statistics, int], float]] = {
     "bootstrap": bootstrap_p_value,
 }
 _DEFAULTS = {"randomisation": 10_000, "bootstrap": SAMPLES}
-_PLURALS = {"randomisation": "paired randomisations", "bootstrap": "paired bootstrap samples"}
+_PLURALS = {"randomisation": "paired randomisations", "bootstrap": "paired bootstrap samples", SEEDS: "seeds"}

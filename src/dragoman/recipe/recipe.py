@@ -17,6 +17,7 @@ from dragoman.data.tokenizer_training import TokenizerSettings
 from dragoman.decoding.options import SearchOptions
 from dragoman.errors import ConfigError, DataError
 from dragoman.model import ModelConfig
+from dragoman.recipe.expected import Expected
 from dragoman.store import CONFIG
 from dragoman.training import TrainSettings
 
@@ -60,6 +61,12 @@ class Recipe(Settings):
             )
         return self
 
+    @pydantic.model_validator(mode="after")
+    def _one_chooser(self) -> "Recipe":
+        if self.batches.batch_tokens == "auto" and self.train.accumulate > 1:
+            raise ValueError("batches.batch_tokens = 'auto' chooses train.accumulate; leave it out")
+        return self
+
 
 class Source(NamedTuple):
     """What `train` was pointed at: the tables given, where they come from, and a name for the run."""
@@ -67,6 +74,8 @@ class Source(NamedTuple):
     tables: dict[str, Any]
     origin: str
     name: str
+    expected: Expected | None = None
+    """What a recipe gave where it was run; no part of the run's own recipe."""
 
 
 def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: Sequence[str] = ()) -> Source:
@@ -80,6 +89,8 @@ def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: S
         source = Source(what.model_dump(mode="json", exclude_unset=True, exclude_none=True), "the recipe", "run")
     else:
         source = _read(what)
+    if (expected := source.tables.pop("expected", None)) is not None:
+        source = source._replace(expected=check(expected, f"{source.origin}, expected", Expected))
     source = source._replace(tables=apply(overrides, source.tables))
     check(source.tables, source.origin, Recipe)
     return source

@@ -1,0 +1,26 @@
+"""`dragoman reproduce`: does a recipe give on this machine what it gave where it was written?"""
+
+from typing import Annotated
+
+import typer
+
+import dragoman
+from dragoman.cli import console
+from dragoman.cli.options import Quiet, Run, grouped
+from dragoman.errors import GateFailed
+
+
+@grouped
+def reproduce(
+    recipe: Annotated[
+        str, typer.Argument(help="A recipe with an [expected] score: a file, or the name of one that comes along.")
+    ],
+    run: Run,
+    quiet: Quiet = False,
+) -> None:
+    """Train by a recipe, as long as its expected score took, and tell whether this machine met it."""
+    screen = console.Screen(quiet)
+    found = dragoman.reproduce(recipe, **run.options(screen.progress))
+    if not found.met:
+        raise GateFailed(f"{recipe}: {found}")
+    console.write(f"{recipe}: {found}")

@@ -1,0 +1,70 @@
+"""Does a recipe give here what it gave where it was written? `dragoman reproduce`."""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Unpack
+
+from dragoman import machine
+from dragoman.errors import ConfigError
+from dragoman.evaluating.evaluate import read_scores
+from dragoman.evaluating.metrics import Score
+from dragoman.recipe.expected import Expected
+from dragoman.recipe.place import RunOptions
+from dragoman.recipe.recipe import find_recipe
+from dragoman.recipe.run import SCORES, TEST, train
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    folder: Path
+    expected: Expected
+    found: Score
+
+    @property
+    def met(self) -> bool:
+        """Whether the score is as good as expected, or better, and of the same kind."""
+        return self.found.value >= self.expected.low and not self._is_another_score
+
+    def __str__(self) -> str:
+        expected = self.expected
+        if self._is_another_score:
+            return f"the score is {self.found.signature}, but {expected.signature} is expected: they cannot be compared"
+        return (
+            f"{self.found.name} {self.found.value:.1f}, expected {expected.score:.1f} "
+            f"[{expected.low:.1f}, {expected.high:.1f}]: {'met' if self.met else 'not met'} ({self.found.signature})"
+        )
+
+    @property
+    def _is_another_score(self) -> bool:
+        return _unversioned(self.found.signature) != _unversioned(self.expected.signature)
+
+
+def reproduce(recipe: str | Path, **options: Unpack[RunOptions]) -> Reproduction:
+    """Trains by a recipe for the steps that its expected score took, and holds the score against that.
+
+    The `options` are those of `train`; the same call goes on with what was cut off.
+
+    Raises:
+        ConfigError: the recipe expects nothing, for it was not run; and what `train` raises.
+    """
+    source = find_recipe(recipe, options.get("overrides", ()))
+    expected = source.expected
+    if expected is None:
+        raise ConfigError(f"{source.origin} has no [expected] score to reproduce; dragoman train {recipe} just runs it")
+    device, _ = machine.choose_device(options.get("device", "auto"))
+    precision, _ = machine.choose_precision(source.tables.get("train", {}).get("precision", "auto"), device)
+    minutes = expected.minutes * expected.gflops / machine.gemm_rate(precision, device=device)
+    log.info("%s steps, about %.0f minutes here by this machine's matrix products", f"{expected.steps:,}", minutes)
+    options["overrides"] = [f"train.steps={expected.steps}", *options.get("overrides", ())]
+    folder = train(recipe, **options).folder
+    scores = read_scores(folder / SCORES).get(TEST, {})
+    if expected.metric not in scores:
+        raise ConfigError(f"{folder} has no test set, so nothing can be held against {source.origin}")
+    return Reproduction(folder, expected, scores[expected.metric])
+
+
+def _unversioned(signature: str) -> str:
+    return signature.partition("|version:")[0]
