@@ -15,7 +15,10 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from training import MULTI30K, Contender, Run, Shape, dragoman, encode, seconds_of
+from peers.contest import Contender, Shape, Way, timed
+from peers.own import build
+from peers.worker import Run
+from training import MULTI30K, encode
 
 from dragoman.machine import describe, gemm_rate, machine
 from dragoman.model import kernels
@@ -31,7 +34,7 @@ def measure(contender: Contender, batches: int, rounds: int) -> dict[str, list[f
         seconds = {}
         for name in list(ways)[:: -1 if number % 2 else 1]:
             with kernels.without(*ways[name]):
-                seconds[name] = seconds_of(contender, batches)
+                seconds[name], _ = timed(contender, batches)
         for name, found in ratios.items():
             found.append(seconds[name] / seconds[""])
     return {name: found[1:] for name, found in ratios.items()}
@@ -63,7 +66,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         shape = Shape(options.size, encode(options.data, options.vocabulary_size, Path(name)), everywhere=False)
         run = Run(Path(name) / "corpus", options.batch_tokens, options.batches, shape, options.threads)
-        contender = dragoman(run.load(), shape, options.precision, options.preset)
+        way: Way = "bf16 weights" if options.precision == "bf16" else "float32"
+        contender = build(run.load(), shape, way, options.preset)
         ratios = measure(contender, options.batches, options.rounds)
     print(f"{'a step without':<20}{'takes times':>12}{'95 % interval':>18}")
     results = {name: {"ratio": statistics.median(found), "interval": interval(found)} for name, found in ratios.items()}

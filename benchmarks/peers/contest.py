@@ -1,0 +1,119 @@
+"""What all contenders share: the sizes, the batches as rectangles, and one training step around any model's logits."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
+
+from dragoman.data.batch import Batch
+from dragoman.data.specials import PADDING
+from dragoman.model import ModelConfig
+from dragoman.training.optimiser import Masters
+
+DROPOUT, SMOOTHING, CLIP, RATE = 0.1, 0.1, 1.0, 1e-4
+BETAS, EPSILON, DECAY = (0.9, 0.98), 1e-9, 0.01
+
+Way = Literal["float32", "bf16 weights", "autocast"]
+"""What a model computes with: float32, bf16 weights that follow float32 masters, or float32 weights under autocast."""
+
+
+class Shape(NamedTuple):
+    """What all contenders share."""
+
+    size: str
+    vocabulary: int
+    everywhere: bool
+    """Whether attention weights and the inner feed-forward layer are dropped out too."""
+
+    @property
+    def inner_dropout(self) -> float:
+        """The rate on attention weights and inside the feed-forward layer."""
+        return DROPOUT if self.everywhere else 0.0
+
+    def config(self, preset: str = "paper") -> ModelConfig:
+        return ModelConfig.model_validate(
+            {
+                "preset": preset,
+                "size": self.size,
+                "source_vocabulary": self.vocabulary,
+                "target_vocabulary": self.vocabulary,
+                "tied": "all",
+                "dropout": DROPOUT,
+                "attention_dropout": self.inner_dropout,
+                "activation_dropout": self.inner_dropout,
+            }
+        )
+
+
+class Padded(NamedTuple):
+    """A batch as rectangles; True in a mask is a real token."""
+
+    source: Tensor
+    target: Tensor
+    labels: Tensor
+    source_lengths: Tensor
+    source_mask: Tensor
+    target_mask: Tensor
+
+    @classmethod
+    def of(cls, batch: Batch) -> "Padded":
+        assert batch.source is not None and batch.source_lengths is not None
+        source = _rectangle(batch.source, batch.source_lengths)
+        target = _rectangle(batch.target, batch.target_lengths)
+        labels = _rectangle(batch.labels, batch.target_lengths)
+        return cls(source, target, labels, batch.source_lengths, source != PADDING, target != PADDING)
+
+
+class Contender(NamedTuple):
+    model: nn.Module
+    step: Callable[[int], float]
+    """A whole training step on one of the batches; returns the loss it had there, in nats a target token."""
+
+
+Logits = Callable[[Padded], Tensor]
+"""What a model says of each place of the padded target: (B, T, V)."""
+
+
+def contender(model: nn.Module, logits: Logits, batches: Sequence[Batch], way: Way) -> Contender:
+    """A model with the step that all peers take: the same loss, masters, clipping and optimiser as ours."""
+    model.train()
+    masters = Masters(model, "bf16" if way == "bf16 weights" else "float32", "adamw", BETAS, EPSILON, DECAY)
+    padded = [Padded.of(batch) for batch in batches]  # made beforehand: no peer is charged for it
+
+    def step(number: int) -> float:
+        given = padded[number]
+        with torch.autocast("cpu", torch.bfloat16) if way == "autocast" else nullcontext():
+            said = logits(given).flatten(0, 1)  # left in bf16 where they are: its cross-entropy is the faster one
+            loss = F.cross_entropy(said, given.labels.flatten(), ignore_index=PADDING, label_smoothing=SMOOTHING)
+        loss.backward()
+        masters.collect_gradients()
+        masters.step(RATE, CLIP)
+        return float(loss.detach())
+
+    return Contender(model, step)
+
+
+def timed(contender: Contender, batches: int) -> tuple[float, float]:
+    """Seconds for a step on each of the first batches, and the mean loss there."""
+    start = time.perf_counter()
+    losses = [contender.step(number) for number in range(batches)]
+    return time.perf_counter() - start, sum(losses) / batches
+
+
+def initialise(model: nn.Module) -> None:
+    """Glorot's initialisation, for toolkits that leave their weights to their own trainer."""
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            nn.init.xavier_uniform_(parameter)
+    for module in model.modules():
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            nn.init.zeros_(module.bias)
+
+
+def _rectangle(ids: Tensor, lengths: Tensor) -> Tensor:
+    return pad_sequence(list(ids.split(lengths.tolist())), batch_first=True, padding_value=PADDING)

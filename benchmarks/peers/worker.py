@@ -1,0 +1,149 @@
+"""Each contender in a process of its own, which waits until it is its turn.
+
+So a toolkit's settings, crashes and memory stay with it, its peak is that of a fresh process, and the allocator is set
+for it alone. After a turn it hands free memory back: many contenders share one machine.
+"""
+
+import ctypes
+import multiprocessing
+import os
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from dragoman.data.batch import Batch
+from dragoman.data.batching import Batches
+from dragoman.data.corpus import EncodedCorpus
+from dragoman.files import peak_memory_bytes
+from dragoman.machine import keep_freed_memory
+from peers.contest import Contender, Shape, timed
+from peers.entrants import AS_WRITTEN, Entrant, build
+from peers.tutorial import SENTENCES
+
+ALLOCATORS = ("default", "keep")
+"""glibc's as it comes, or as `keep_freed_memory` sets it, which is how Dragoman trains."""
+
+
+class Run(NamedTuple):
+    """All a process needs to build the same batches and models as another."""
+
+    corpus: Path
+    batch_tokens: int
+    batches: int
+    shape: Shape
+    threads: int
+
+    def load(self) -> list[Batch]:
+        torch.set_num_threads(self.threads)
+        batches = Batches(EncodedCorpus.open(self.corpus), self.batch_tokens, seed=1)
+        return [batches.batch(pairs) for pairs in batches.epoch(0)[: self.batches]]
+
+    def load_as_written(self) -> list[Batch]:
+        """The tutorial's batches: a few sentences as chance has it, of whatever length."""
+        torch.set_num_threads(self.threads)
+        batches = Batches(corpus := EncodedCorpus.open(self.corpus), self.batch_tokens)
+        order = torch.randperm(len(corpus), generator=torch.Generator().manual_seed(1)).numpy()
+        return [batches.batch(order[first : first + SENTENCES]) for first in (0, SENTENCES)]
+
+
+class Facts(NamedTuple):
+    parameters: int
+    tokens: Sequence[int]
+    """Real source and target tokens of each batch."""
+
+
+class Turn(NamedTuple):
+    tokens_per_second: float
+    loss: float
+    """Mean over the turn's steps, in nats a target token."""
+    peak_memory_bytes: int | None
+    """Until now."""
+
+
+class Lost(Exception):
+    """A contender's process failed, and why."""
+
+
+class Worker:
+    """The near end of a contender's process."""
+
+    def __init__(self, entrant: Entrant, run: Run, allocator: str) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, far = context.Pipe()
+        self._process = context.Process(target=_serve, args=(far, entrant, run, allocator), daemon=True)
+        with patient_threads():
+            self._process.start()
+        far.close()
+        self.facts: Facts = self._hear()
+
+    def turn(self, batches: int) -> Turn:
+        """One step that nobody counts, then one on each of the first `batches`."""
+        with suppress(BrokenPipeError):  # `_hear` says why
+            self._pipe.send(batches)
+        return self._hear()
+
+    def leave(self) -> None:
+        self._pipe.close()
+        self._process.join()
+
+    def _hear(self) -> Any:
+        try:
+            said = self._pipe.recv()
+        except EOFError:
+            self._process.join()
+            raise Lost(f"its process ended with code {self._process.exitcode}") from None
+        if isinstance(said, str):
+            raise Lost(said)
+        return said
+
+
+def take_turn(contender: Contender, tokens: Sequence[int]) -> Turn:
+    """The longest batch once, so that caches and memory are as in the middle of training; then all of them, timed."""
+    contender.step(max(range(len(tokens)), key=tokens.__getitem__))
+    seconds, loss = timed(contender, len(tokens))
+    return Turn(sum(tokens) / seconds, loss, peak_memory_bytes())
+
+
+def _serve(pipe: Connection, entrant: Entrant, run: Run, allocator: str) -> None:
+    """The far end: builds its contender, then steps as often as it is told to, until the near end leaves."""
+    if allocator == "keep":
+        keep_freed_memory()
+    warnings.simplefilter("ignore")  # toolkits miss GPUs, and say so
+    try:
+        torch.manual_seed(1)
+        batches = run.load_as_written() if entrant.toolkit == AS_WRITTEN else run.load()
+        contender = build(entrant, batches, run.shape)
+        parameters = sum(weight.numel() for weight in contender.model.parameters() if weight.requires_grad)
+        facts = Facts(parameters, [batch.tokens for batch in batches])
+        pipe.send(facts)
+        while True:
+            pipe.send(take_turn(contender, facts.tokens[: pipe.recv()]))
+            _give_back()
+    except EOFError:
+        return
+    except Exception:
+        pipe.send(traceback.format_exc(limit=-4))
+
+
+def _give_back() -> None:
+    """Hands memory that is free to the system, where the allocator can."""
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+        trim(0)
+
+
+@contextmanager
+def patient_threads() -> Iterator[None]:
+    """OpenMP's threads sleep while they wait, in processes that start meanwhile; as the command line has them."""
+    name, before = "OMP_WAIT_POLICY", os.environ.get("OMP_WAIT_POLICY")
+    os.environ.setdefault(name, "PASSIVE")
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]

@@ -1,0 +1,54 @@
+"""x-transformers: pre-norm, GELU, its scaled sinusoids. Attention: its own (`explicit`) or torch's fused (`fused`).
+
+Drops out at the same places as ours. Source and decoder embeddings and the output are one matrix, as everywhere.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import nn
+from x_transformers import Decoder, Encoder, TransformerWrapper
+
+from dragoman.data.batch import Batch
+from peers.contest import DROPOUT, Contender, Shape, Way, contender
+
+
+def build(batches: Sequence[Batch], shape: Shape, way: Way, attention: str) -> Contender:
+    ours = shape.config()
+    layers: dict[str, Any] = {
+        "dim": ours.d_model,
+        "heads": ours.heads,
+        "attn_dim_head": ours.d_model // ours.heads,
+        "ff_mult": ours.d_ff // ours.d_model,
+        "attn_flash": attention == "fused",
+        "attn_dropout": shape.inner_dropout,
+        "ff_dropout": shape.inner_dropout,
+        "attn_sublayer_dropout": DROPOUT,
+        "ff_sublayer_dropout": DROPOUT,
+    }
+    wrapping: dict[str, Any] = {
+        "num_tokens": shape.vocabulary,
+        "max_seq_len": 512,
+        "emb_dropout": DROPOUT,
+        "scaled_sinu_pos_emb": True,
+    }
+    encoder = TransformerWrapper(
+        attn_layers=Encoder(depth=ours.encoder_layers, **layers), return_only_embed=True, **wrapping
+    )
+    decoder = TransformerWrapper(
+        attn_layers=Decoder(depth=ours.decoder_layers, cross_attend=True, **layers),
+        token_emb=encoder.token_emb,
+        tie_embedding=True,
+        **wrapping,
+    )
+    return contender(
+        nn.ModuleList([encoder, decoder]),
+        lambda padded: decoder(
+            padded.target,
+            # Given as `mask`, it turns bf16 activations into float32.
+            context=encoder(padded.source, attn_mask=padded.source_mask[:, None, None], return_embeddings=True),
+            context_mask=padded.source_mask,
+        ),
+        batches,
+        way,
+    )

@@ -1,0 +1,105 @@
+"""What the figures beside other toolkits rest on: the same tokens for all, models that learn, a fair choice of ways."""
+
+import math
+from itertools import chain
+
+import pytest
+import torch
+from peers.contest import Contender, Padded, Shape, Way
+from peers.entrants import AS_WRITTEN, OURS, TOOLKITS, Entrant, build, entrants
+from peers.figures import Heat
+from peers.tutorial import Tutorial, to_length
+from training import finalists, flops
+
+from dragoman.data.batch import Batch
+from dragoman.data.specials import END, PADDING, START
+from dragoman.model import build_model
+
+SHAPE = Shape("tiny", 50, everywhere=False)
+SOURCES, TARGETS = [[7, 8, 9], [10, 11], [12]], [[20, 21], [22, 23, 24, 25], [26]]
+
+
+def a_batch() -> Batch:
+    def rows(sentences: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.tensor(list(chain.from_iterable(sentences))), torch.tensor([len(row) for row in sentences])
+
+    source, source_lengths = rows([[START, *row, END] for row in SOURCES])
+    target, target_lengths = rows([[START, *row] for row in TARGETS])
+    labels, _ = rows([[*row, END] for row in TARGETS])
+    return Batch(source, source_lengths, target, labels, target_lengths, torch.arange(3))
+
+
+def built(name: str, steps: int) -> tuple[Contender, list[float]]:
+    torch.manual_seed(1)
+    contender = build(entrants(name, "float32")[0], [a_batch()], SHAPE)
+    return contender, [contender.step(0) for _ in range(steps)]
+
+
+def test_a_rectangle_holds_the_tokens_of_the_batch_and_padding() -> None:
+    padded = Padded.of(a_batch())
+    assert padded.source.tolist() == [
+        [START, 7, 8, 9, END],
+        [START, 10, 11, END, PADDING],
+        [START, 12, END, PADDING, PADDING],
+    ]
+    assert padded.labels[padded.target_mask].tolist() == a_batch().labels.tolist()
+
+
+@pytest.mark.parametrize("name", [name for name, toolkit in TOOLKITS.items() if not toolkit.requires])
+def test_every_contender_that_is_installed_begins_without_knowledge_and_learns(name: str) -> None:
+    _, losses = built(name, 2 if name == AS_WRITTEN else 12)
+    assert abs(losses[0] - math.log(SHAPE.vocabulary)) < 1.5
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("name", ["nn.Transformer", "the tutorial's model"])
+def test_a_peer_takes_the_mean_loss_over_real_tokens(name: str) -> None:
+    contender, _ = built(name, 0)
+    padded = Padded.of(a_batch())
+    contender.model.eval()  # without dropout a step says what it should
+    call = contender.model(padded) if name == "nn.Transformer" else contender.model(padded.source, padded.target)
+    log_prob = call.detach().log_softmax(-1)[padded.target_mask]
+    label = padded.labels[padded.target_mask]
+    smoothed = 0.9 * log_prob.gather(1, label[:, None]).squeeze(1) + 0.1 * log_prob.mean(-1)
+    assert contender.step(0) == pytest.approx(-float(smoothed.mean()), abs=1e-5)
+
+
+def test_more_padding_does_not_change_what_the_tutorial_says() -> None:
+    model, padded = Tutorial(50, 50, 16, 2, 2, 32).eval(), Padded.of(a_batch())
+    short = model(padded.source, padded.target)
+    long = model(to_length(padded.source, 40), to_length(padded.target, 40))[:, : short.size(1)]
+    torch.testing.assert_close(long[padded.target_mask], short[padded.target_mask])
+
+
+def test_the_tutorials_mask_is_repaired_and_no_place_sees_what_follows() -> None:
+    model, padded = Tutorial(50, 50, 16, 2, 2, 32).eval(), Padded.of(a_batch())
+    changed = padded.target.clone()
+    changed[:, 2:] = 30
+    before, after = model(padded.source, padded.target), model(padded.source, changed)
+    torch.testing.assert_close(before[:, :2], after[:, :2])
+    assert not torch.equal(before[:, 2], after[:, 2])
+
+
+def test_peers_have_both_ways_of_bf16_and_the_tutorial_its_own() -> None:
+    assert {entrant.way for entrant in entrants("Eole", "bf16")} == {"bf16 weights", "autocast"}
+    assert {entrant.way for entrant in entrants(AS_WRITTEN, "bf16")} == {"float32"}
+    assert not any(entrant.is_peer for name in (OURS, AS_WRITTEN) for entrant in entrants(name, "bf16"))
+
+
+def test_the_best_ways_of_each_toolkit_go_on_from_the_heats() -> None:
+    speeds: dict[Way, float] = {"autocast": 5.0, "bf16 weights": 6.0, "float32": 1.0}
+    heats = [Heat(Entrant("Eole", way), "keep", speed) for way, speed in speeds.items()]
+    heats += [Heat(heat.entrant, "default", 10 - heat.tokens_per_second) for heat in heats]
+    assert [entrant.way for entrant in finalists(heats, "keep", 2)] == ["bf16 weights", "autocast"]
+    assert [entrant.way for entrant in finalists(heats, "default", 1)] == ["float32"]
+
+
+def test_the_work_of_a_token_is_six_flop_for_each_weight_it_meets() -> None:
+    model, batch = build_model(SHAPE.config()), a_batch()
+    config = SHAPE.config()
+    d, f, v, layers = config.d_model, config.d_ff, SHAPE.vocabulary, config.encoder_layers
+    of_source = layers * (4 * d * d + 2 * d * f) + layers * 2 * d * d
+    of_target = layers * (4 * d * d + 2 * d * f) + layers * 2 * d * d + d * v
+    tokens = batch.source_tokens + batch.target_tokens
+    expected = 6 * (of_source * batch.source_tokens + of_target * batch.target_tokens) / tokens
+    assert flops(model, [batch]) == pytest.approx(expected)
