@@ -4,13 +4,15 @@
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 BIN := .venv/bin
+PEERS := .venv-peers
+NEEDS_PYTHON = $(if $(PYTHON),,$(error Dragoman needs Python 3.11 or newer, and none was found: install one, or name it with make PYTHON=/path/to/python))
 READY := .venv/ready
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -q
 
-.PHONY: help setup demo quick test check clean
+.PHONY: help setup demo quick test check bench-training bench-tatoeba clean
 
 help:  ## list these words
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY)  ## make .venv and install everything into it
 
@@ -28,11 +30,22 @@ check: $(READY)  ## format, lint and types
 	@$(BIN)/ruff check
 	@$(BIN)/basedpyright --pythonpath $(BIN)/python --level error
 
+bench-training: $(PEERS)/ready  ## how fast a training step is beside other toolkits, which go into .venv-peers: an hour or two
+	@$(PEERS)/bin/python benchmarks/training.py --size small base --out benchmarks/results/training.json
+
+bench-tatoeba: $(PEERS)/ready  ## what half an hour of training is worth beside others: two hours and more
+	@$(PEERS)/bin/python benchmarks/tatoeba.py --out benchmarks/results/tatoeba.json
+
 clean:  ## remove .venv and every cache; your runs stay
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf .venv $(PEERS) .pytest_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt scripts/install.py
-	$(if $(PYTHON),,$(error Dragoman needs Python 3.11 or newer, and none was found: install one, or name it with make PYTHON=/path/to/python))
+	$(NEEDS_PYTHON)
 	@$(PYTHON) scripts/install.py .venv
+	@touch $@
+
+$(PEERS)/ready: pyproject.toml constraints.txt scripts/install.py benchmarks/peers/requirements.txt
+	$(NEEDS_PYTHON)
+	@$(PYTHON) scripts/install.py $(PEERS) benchmarks/peers/requirements.txt
 	@touch $@

@@ -1,5 +1,10 @@
 """Makes a virtual environment and installs Dragoman and its tools into it: what `make setup` runs.
 
+    python scripts/install.py ENVIRONMENT [REQUIREMENTS]
+
+The packages of a file of REQUIREMENTS come after and alone, without what they ask for: other toolkits, to be measured
+beside Dragoman, ask for other versions of PyTorch and yet run with this one. One that cannot be had is left out, aloud.
+
 PyTorch comes first, for its usual wheel on Linux brings gigabytes of CUDA libraries. Where there is no NVIDIA GPU,
 PyTorch's own index of CPU wheels is asked, and given up within seconds where it can't be reached; then, and with a GPU,
 pip decides. `TORCH_INDEX=URL` names another index, `TORCH_INDEX=` (empty) leaves it to pip at once.
@@ -31,6 +36,8 @@ def main() -> None:
     say("installing Dragoman, its extras and its tools")
     if not pip(python, *CONSTRAINTS, "-e", f"{ROOT}[all,dev]"):
         sys.exit("pip could not install Dragoman: its own message stands above")
+    for requirements in sys.argv[2:]:
+        install_alone(python, Path(requirements))
     say("done")
 
 
@@ -61,6 +68,16 @@ def install_torch(python: Path) -> None:
     say("installing PyTorch from where pip finds it")
     if not pip(python, *CONSTRAINTS, "torch"):
         sys.exit("pip could not install PyTorch: its own message stands above")
+
+
+def install_alone(python: Path, requirements: Path) -> None:
+    """Exactly these packages; one by one where they do not all go, so that one does not take the others with it."""
+    say(f"installing the packages of {requirements}")
+    if pip(python, "--no-deps", "-r", str(requirements)):
+        return
+    lines = [line for line in requirements.read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
+    failed = [line for line in lines if not pip(python, "--no-deps", line)]
+    say(f"LEFT OUT, for pip could not install them: {', '.join(failed)}")
 
 
 def torch_index() -> str | None:
