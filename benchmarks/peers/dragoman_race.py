@@ -1,0 +1,46 @@
+"""Dragoman in a race, by its commands alone."""
+
+import json
+import math
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from safetensors import safe_open
+
+from peers.race import Outcome, Race
+
+
+def run(race: Race) -> Outcome:
+    """Trains and translates as anybody would, with what the commands choose."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "run"
+        what = shlex.split(race.recipe) or [str(race.data)]
+        common = ["--threads", str(race.threads), "--quiet"]
+        _dragoman("train", *what, "--minutes", str(race.minutes), "--runs", name, "--name", folder.name, *common)
+        given, made = Path(name) / "sentences", Path(name) / "translations"
+        given.write_text("".join(f"{line}\n" for line in race.sentences), encoding="utf-8")
+        beam = ["--beam-size", "5"]
+        _dragoman("translate", str(folder), "--input", str(given), "--output", str(made), *beam, *common)
+        steps = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+        steps = [step for step in steps if "tokens" in step]
+        return Outcome(
+            made.read_text(encoding="utf-8").splitlines(),
+            _parameters(folder),
+            len(steps),
+            sum(step["tokens"] for step in steps),
+            sum(step["seconds"] for step in steps),
+        )
+
+
+def _dragoman(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "dragoman", *arguments], check=True)
+
+
+def _parameters(folder: Path) -> int:
+    weights = next(path for model in ("best", "final") if (path := folder / model / "model.safetensors").exists())
+    with safe_open(weights, "pt") as file:
+        shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118 (not a mapping)
+    return sum(math.prod(shape) for shape in shapes)

@@ -1,0 +1,132 @@
+"""What are the same minutes of training worth? English to Italian, Tatoeba, each system in a process of its own.
+
+    make bench-tatoeba         installs the others into .venv-peers and runs all of this, or by hand:
+    python benchmarks/tatoeba.py [--minutes 30] [--only dragoman marian tutorial tutorial-large] [--out results.json]
+
+    dragoman         `dragoman train DATA --minutes 30`, or another recipe (`--recipe "NAME --set …"`), beam 5
+    marian           Hugging Face Marian as a good practitioner trains it, translated by CTranslate2, beam 5
+    tutorial         the well-known tutorial as it is written: words, 1 layer, 1 head, eight sentences padded to 350
+    tutorial-large   the same with 6 layers, 8 heads, 2048
+
+Minutes are of training, from its first step on (Dragoman's count its validation too). What came before and after is in
+`wall_seconds`. All have the allocator keep freed memory, as Dragoman does. Scores are of the whole test set, against
+its single references and against all there are, by sacreBLEU.
+"""
+
+import argparse
+import dataclasses
+import importlib
+import json
+import multiprocessing
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from peers.race import Outcome, Race
+from peers.worker import patient_threads
+
+from dragoman.evaluating.metrics import score
+from dragoman.evaluating.references import ReferenceSet, read_references
+from dragoman.machine import choose_precision, describe, gemm_rate, keep_freed_memory, machine
+
+SYSTEMS = {
+    "dragoman": ("dragoman_race", "run"),
+    "marian": ("marian_race", "run"),
+    "tutorial": ("tutorial_race", "run_as_written"),
+    "tutorial-large": ("tutorial_race", "run_large"),
+}
+SAMPLES = 3
+
+
+def run(name: str, race: Race) -> Outcome:
+    """Trains one system and has it translate; imports its toolkit, so it is called in a fresh process."""
+    torch.set_num_threads(race.threads)
+    keep_freed_memory()
+    module, function = SYSTEMS[name]
+    return getattr(importlib.import_module(f"peers.{module}"), function)(race)
+
+
+def measure(name: str, race: Race, tests: dict[str, ReferenceSet]) -> dict[str, Any]:
+    """A system's run and its scores."""
+    precision = choose_precision()[0]
+    roof, start = gemm_rate(precision), time.monotonic()
+    with patient_threads(), multiprocessing.get_context("spawn").Pool(1) as pool:
+        outcome = pool.apply(run, (name, race))
+    translation = dict(zip(race.sentences, outcome.translations, strict=True))
+    scores = {
+        test: {
+            metric: dataclasses.asdict(found)
+            for metric, found in score(
+                [translation[line] for line in references.sources],
+                references.references,
+                language=race.target,
+                metrics=("bleu", "chrf"),
+            ).items()
+        }
+        for test, references in tests.items()
+    }
+    return {
+        "system": name,
+        "scores": scores,
+        "parameters": outcome.parameters,
+        "steps": outcome.steps,
+        "tokens": outcome.tokens,
+        "tokens_per_second": outcome.tokens / outcome.seconds,
+        "training_seconds": outcome.seconds,
+        "wall_seconds": time.monotonic() - start,
+        "roof_gflops": {precision: roof},
+        "samples": [[line, translation[line]] for line in race.sentences[:SAMPLES]],
+    }
+
+
+def show(result: dict[str, Any]) -> None:
+    print(
+        f"\n{result['system']}: {result['parameters']:,} weights, {result['steps']:,} steps, "
+        f"{result['tokens_per_second']:,.0f} tokens/s for {result['training_seconds'] / 60:.1f} minutes"
+    )
+    for test, scores in result["scores"].items():
+        for found in scores.values():
+            interval = f"[{found['low']:.1f}, {found['high']:.1f}]"
+            print(f"  {test:<18}{found['name']:<6}{found['value']:>5.1f} {interval:<14}{found['signature']}")
+    for source, translation in result["samples"]:
+        print(f"  {source}  ->  {translation}")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    options = parse()
+    single = read_references(options.data / "test.en", [options.data / "test.it"])
+    tests = {"single reference": single, "all references": read_references(options.data / "test.multiref.tsv")}
+    sentences = tuple(dict.fromkeys(line for test in tests.values() for line in test.sources))
+    race = Race(options.data, "en", "it", options.minutes, options.threads, sentences, options.recipe)
+    results = []
+    for name in options.only:
+        results.append(measure(name, race, tests))
+        show(results[-1])
+        if options.out:
+            facts = {"machine": machine(), "command": shlex.join(sys.argv), "minutes": options.minutes}
+            options.out.write_text(
+                json.dumps({**facts, "results": results}, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
+    print(f"\n{describe()}")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--only", nargs="+", default=list(SYSTEMS), choices=list(SYSTEMS), metavar="SYSTEM")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data/tatoeba-en-it"))
+    parser.add_argument("--recipe", default="", help="what `dragoman train` is given instead of the data")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--out", type=Path, help="write the figures as JSON, after each system")
+    options = parser.parse_args()
+    if not (options.data / "test.multiref.tsv").exists():
+        parser.error(f"{options.data} does not hold train, dev and test with test.multiref.tsv; name it with --data")
+    return options
+
+
+if __name__ == "__main__":
+    main()
