@@ -20,7 +20,7 @@ import torch
 from dragoman.data.batch import Batch
 from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus
-from dragoman.machine import keep_freed_memory
+from dragoman.machine import WAITING, keep_freed_memory
 from dragoman.memory import peak_memory_bytes
 from peers.contest import Contender, Shape, timed
 from peers.entrants import AS_WRITTEN, Entrant, build
@@ -139,11 +139,11 @@ def _give_back() -> None:
 
 @contextmanager
 def patient_threads() -> Iterator[None]:
-    """OpenMP's threads sleep while they wait, in processes that start meanwhile; as the command line has them."""
-    name, before = "OMP_WAIT_POLICY", os.environ.get("OMP_WAIT_POLICY")
-    os.environ.setdefault(name, "PASSIVE")
+    """OpenMP's threads wait, in processes that start meanwhile, as the command line has them."""
+    before = dict(os.environ)
+    os.environ.update({**WAITING, **before})
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[name]
+        os.environ.clear()
+        os.environ.update(before)

@@ -41,6 +41,19 @@ _KERNEL_VARIABLES = (
     "ONEDNN_MAX_CPU_ISA",
 )
 
+WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "3000"}
+"""How torch's threads wait for work: awake for some 50 microseconds, then asleep.
+
+Wide awake, they spin against each other on a machine with anything else to do, and training was seen to fall from
+10,000 tokens a second to 1,000. Asleep at once, they wait to be woken a thousand times a step.
+"""
+
+_KEPT_SHAPES = "64"
+_CACHES = {"LRU_CACHE_CAPACITY": _KEPT_SHAPES, "ONEDNN_PRIMITIVE_CACHE_CAPACITY": _KEPT_SHAPES}
+"""A product of matrices of a new shape is prepared and kept, a thousand of them, and every batch has new shapes:
+training then grew by 10 to 20 MB a step. A step has some fifty shapes of its own, and no use for those before.
+"""
+
 # Of glibc's <malloc.h>.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4
 _GROWTH_BYTES = 64 * 2**20
@@ -130,6 +143,12 @@ def gemm_rate(precision: str = "float32", seconds: float = 1.0, size: int = 2048
         result[0, 0].item()  # waits for a GPU
         taken.append(time.perf_counter() - start)
     return 2 * size**3 / statistics.median(taken) / 1e9
+
+
+def prepare_environment() -> None:
+    """Sets the variables that libraries read when torch is loaded, where nobody else has."""
+    for name, value in {**WAITING, **_CACHES}.items():
+        os.environ.setdefault(name, value)
 
 
 def keep_freed_memory() -> bool:

@@ -1,6 +1,5 @@
 """The command `dragoman`: gathers the commands and turns what went wrong into one line and an exit code."""
 
-import os
 import sys
 from typing import Annotated
 
@@ -22,7 +21,6 @@ from dragoman.cli.translate import translate
 from dragoman.errors import Error
 
 INTERRUPTED = 130
-KEPT_SHAPES = "64"
 
 app = typer.Typer(
     name="dragoman",
@@ -54,15 +52,7 @@ def options(
 
 def run() -> None:
     """The entry point of the command `dragoman`."""
-    # Threads that wait for work give their core away: on a machine with anything else to do, torch's threads otherwise
-    # spin against each other, and training was seen to fall from 10,000 tokens a second to 1,000. But they first look
-    # out for it some 50 microseconds: to be woken takes as long, and a step has a thousand pieces of work.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    os.environ.setdefault("GOMP_SPINCOUNT", "3000")
-    # A product of matrices of a new shape is prepared and kept, a thousand of them, and every batch has new shapes:
-    # training then grew by 10 to 20 MB a step. A step has some fifty shapes of its own, and no use for those before.
-    os.environ.setdefault("LRU_CACHE_CAPACITY", KEPT_SHAPES)
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", KEPT_SHAPES)
+    machine.prepare_environment()
     console.prepare_streams()
     sys.exit(main(sys.argv[1:]))
 
