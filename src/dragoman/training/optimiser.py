@@ -36,7 +36,7 @@ class Masters:
         row, gradient: all weights that train, and the gradient of the step so far.
         weights: every weight of the model by name, the frozen ones too; those that train are views of `row`.
         gradients: the gradients by name, views of `gradient`.
-        working: the model's own parameters: the same memory in float32, copies in bf16.
+        working: the model's own parameters: the same memory in float32; in bf16 copies, a row of their own.
         stretches: what each optimiser moves.
     """
 
@@ -62,9 +62,12 @@ class Masters:
         self.weights = {name: trained.get(name, _exact(weight)) for name, weight in self.working.items()}
         if self.copied:
             model.to(torch.bfloat16)
+            self._copies = self.row.bfloat16()
+            placed = self._views(self._copies)
         else:
-            for name, weight in self.working.items():
-                weight.data = self.weights[name]
+            placed = self.weights
+        for name, weight in placed.items():
+            self.working[name].data = weight
         kinds = [list(names) for _, names in groupby(ordered, lambda name: place[name][0])]
         self.stretches = list(self._make(kinds, optimiser, betas, epsilon, weight_decay))
 
@@ -120,8 +123,7 @@ class Masters:
     def follow(self) -> None:
         """Copies the masters into the model."""
         if self.copied:
-            for name, weight in self.weights.items():
-                self.working[name].copy_(weight)
+            self._copies.copy_(self.row)
 
     def state(self) -> dict[str, Tensor]:
         """The optimisers' moments and counts, as named tensors: `exp_avg.decoder.…`."""
@@ -137,13 +139,13 @@ class Masters:
         """Takes back what `weights` and `state()` were."""
         for name, weight in self.weights.items():
             weight.copy_(weights[name])
+            self.working[name].copy_(weight)
         kinds = {key.partition(".")[0] for key in state}
         for names, part, optimiser in self.stretches:
             optimiser.state.clear()
             for kind in (kind for kind in kinds if f"{kind}.{names[0]}" in state):
                 values = [state[f"{kind}.{name}"].flatten() for name in names]
                 optimiser.state[part][kind] = values[0].reshape(()).clone() if kind == "step" else torch.cat(values)
-        self.follow()
 
 
 def _exact(weight: Tensor) -> Tensor:
