@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from dragoman.model import kernels
 
-_CHUNK_ELEMENTS = 1 << 23  # logits held at a time: 32 MiB in float32
+_CHUNK_ELEMENTS = 1 << 22  # logits held at a time: 16 MiB in float32
 
 
 class Loss(NamedTuple):
