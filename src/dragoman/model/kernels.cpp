@@ -44,8 +44,6 @@ inline float exponential(float x) {
     return x < -87.3f ? 0.0f : x > 88.7f ? __builtin_inff() : result;
 }
 
-inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
-
 // Room for one row of float32, of each thread its own.
 inline float *scratch(int64_t width) {
     thread_local std::vector<float> room;
@@ -154,30 +152,6 @@ void rms_norm_back(const T *gradient, const T *x, const T *weight, const float *
             store(of_x[row * width + i], scale * (load(given[i]) * load(weight[i]) - load(from[i]) * along));
 #pragma omp simd
         for (int64_t i = 0; i < width; ++i) sums[i] += load(given[i]) * load(from[i]) * scale;
-    });
-}
-
-// layers.py: FeedForward's swiglu
-
-void swiglu(const T *gate, const T *inner, T *out, int64_t rows, int64_t width) {
-    for_rows(rows, width, [=](int64_t row) {
-#pragma omp simd
-        for (int64_t i = row * width; i < (row + 1) * width; ++i) {
-            float x = load(gate[i]);
-            store(out[i], x * sigmoid(x) * load(inner[i]));
-        }
-    });
-}
-
-void swiglu_back(const T *gradient, const T *gate, const T *inner, T *of_gate, T *of_inner, int64_t rows,
-                 int64_t width) {
-    for_rows(rows, width, [=](int64_t row) {
-#pragma omp simd
-        for (int64_t i = row * width; i < (row + 1) * width; ++i) {
-            float x = load(gate[i]), share = sigmoid(x), one = load(gradient[i]);
-            store(of_gate[i], one * load(inner[i]) * share * (1.0f + x * (1.0f - share)));
-            store(of_inner[i], one * x * share);
-        }
     });
 }
 

@@ -31,8 +31,6 @@ _SIGNATURES: dict[str, list[type]] = {
     "drop": [*[_POINTER] * 4, _NUMBER, _NUMBER, ctypes.c_uint32, ctypes.c_int32, _REAL],
     "rms_norm": [*[_POINTER] * 4, _NUMBER, _NUMBER, _REAL],
     "rms_norm_back": [*[_POINTER] * 6, _NUMBER, _NUMBER],
-    "swiglu": [*[_POINTER] * 3, _NUMBER, _NUMBER],
-    "swiglu_back": [*[_POINTER] * 5, _NUMBER, _NUMBER],
     "masked_softmax": [*[_POINTER] * 3, *[_NUMBER] * 6, _REAL],
     "masked_softmax_back": [*[_POINTER] * 3, _NUMBER, _NUMBER, _REAL],
     "smoothed_loss": [*[_POINTER] * 3, _NUMBER, _NUMBER, _REAL],

@@ -94,32 +94,8 @@ class FeedForward(nn.Module):
             hidden = F.relu(hidden) if self.activation == "relu" else F.gelu(hidden)
         else:
             gate, inner = self.gate(x), self.inner(x)
-            hidden = swiglu(gate, inner) if self.activation == "swiglu" else F.gelu(gate) * inner
+            hidden = (F.silu(gate) if self.activation == "swiglu" else F.gelu(gate)) * inner
         return self.outer(drop(hidden, self.dropout, self.site, noise))
-
-
-def swiglu(gate: Float[Tensor, "N F"], inner: Float[Tensor, "N F"]) -> Float[Tensor, "N F"]:
-    """SiLU(gate) * inner (Shazeer 2020)."""
-    return _FusedSwiGLU.apply(gate, inner) if kernels.usable("swiglu", gate, inner) else F.silu(gate) * inner
-
-
-class _FusedSwiGLU(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, gate, inner):
-        gate, inner = gate.contiguous(), inner.contiguous()
-        out, width = torch.empty_like(gate), gate.size(-1)
-        kernels.run("swiglu", gate, inner, out, gate.numel() // width, width)
-        ctx.save_for_backward(gate, inner)
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, gradient):
-        gate, inner = ctx.saved_tensors
-        gradient, of_gate, of_inner = gradient.contiguous(), torch.empty_like(gate), torch.empty_like(inner)
-        width = gate.size(-1)
-        kernels.run("swiglu_back", gradient, gate, inner, of_gate, of_inner, gate.numel() // width, width)
-        return of_gate, of_inner
 
 
 class Residual(nn.Module):
