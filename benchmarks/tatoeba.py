@@ -30,7 +30,8 @@ from peers.worker import patient_threads
 
 from dragoman.evaluating.metrics import score
 from dragoman.evaluating.references import ReferenceSet, read_references
-from dragoman.machine import choose_precision, describe, gemm_rate, keep_freed_memory, machine
+from dragoman.machine import choose_precision, describe, gemm_rate, machine
+from dragoman.memory import keep_freed_memory
 
 SYSTEMS = {
     "dragoman": ("dragoman_race", "run"),

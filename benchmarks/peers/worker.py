@@ -20,8 +20,8 @@ import torch
 from dragoman.data.batch import Batch
 from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus
-from dragoman.machine import WAITING, keep_freed_memory
-from dragoman.memory import peak_memory_bytes
+from dragoman.machine import WAITING
+from dragoman.memory import keep_freed_memory, peak_memory_bytes
 from peers.contest import Contender, Shape, timed
 from peers.entrants import AS_WRITTEN, Entrant, build
 from peers.tutorial import SENTENCES

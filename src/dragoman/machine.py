@@ -1,4 +1,4 @@
-"""Facts about the machine: processor, memory, versions, compiler, GPUs, and how fast it multiplies matrices.
+"""Facts about the machine: memory, versions, compiler, GPUs, how fast it multiplies matrices; what is chosen by them.
 
 No speed is printed without them, and a run is bit for bit the same only where its `envelope` is. What a system does not
 tell is None. Only the functions that are about torch load it.
@@ -11,17 +11,15 @@ import hashlib
 import importlib.metadata
 import os
 import platform
-import re
 import shutil
 import statistics
-import subprocess
 import sys
 import time
 from functools import cache
-from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from dragoman.errors import ConfigError
+from dragoman.processor import output_of, processor
 
 PACKAGES = (
     "dragoman torch numpy tokenizers safetensors pydantic typer rich sacrebleu jaxtyping "
@@ -53,24 +51,6 @@ _CACHES = {"LRU_CACHE_CAPACITY": _KEPT_SHAPES, "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 """A product of matrices of a new shape is prepared and kept, a thousand of them, and every batch has new shapes:
 training then grew by 10 to 20 MB a step. A step has some fifty shapes of its own, and no use for those before.
 """
-
-# Of glibc's <malloc.h>.
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4
-_GROWTH_BYTES = 64 * 2**20
-
-_CACHE_KINDS = {"Data": "d", "Instruction": "i"}
-
-
-class Processor(TypedDict):
-    """A processor as it calls itself; on ARM, family, model and stepping are architecture, part and variant."""
-
-    name: str | None
-    vendor: str | None
-    family: str | None
-    model: str | None
-    stepping: str | None
-    flags: list[str]
-    caches: dict[str, str]
 
 
 def machine() -> dict[str, Any]:
@@ -151,30 +131,6 @@ def prepare_environment() -> None:
         os.environ.setdefault(name, value)
 
 
-def keep_freed_memory() -> bool:
-    """Has glibc keep the memory that tensors leave, for those of the next step, rather than hand it back; for good.
-
-    A step makes and frees the same large tensors again and again, and every page that comes fresh from the system costs
-    more than what is then written into it (`benchmarks/training.py --allocator`). False, and nothing done, where the C
-    library has no such switch.
-    """
-    if sys.platform != "linux" or not hasattr(library := ctypes.CDLL(None), "mallopt"):
-        return False
-    for name, value in ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, -1), (_TOP_PAD, _GROWTH_BYTES)):
-        library.mallopt(name, value)
-    return True
-
-
-@cache
-def processor() -> Processor:
-    """The first processor of this machine; all of its processors are taken to be alike."""
-    if sys.platform == "linux":
-        return _from_cpuinfo(_read(Path("/proc/cpuinfo")) or "", _linux_caches())
-    if sys.platform == "darwin":
-        return _from_sysctl(_output("sysctl", "machdep.cpu", "hw") or "")
-    return _from_identifier(os.environ.get("PROCESSOR_IDENTIFIER") or platform.processor())
-
-
 def cores() -> int:
     """Processors that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
@@ -231,7 +187,7 @@ def compiler_path() -> str | None:
     """The C++ compiler of this machine: the one that CXX names, else the first of the usual ones that answers."""
     for name in filter(None, (os.environ.get("CXX"), "g++", "clang++", "c++")):
         path = shutil.which(name)
-        if path and _output(path, "--version"):
+        if path and output_of(path, "--version"):
             return path
     return None
 
@@ -240,7 +196,7 @@ def compiler_path() -> str | None:
 def compiler() -> str | None:
     """Which C++ compiler is there, in the first line of its `--version`: kernels are compiled with it."""
     path = compiler_path()
-    return (_output(path, "--version") or "").partition("\n")[0] if path else shutil.which("cl")
+    return (output_of(path, "--version") or "").partition("\n")[0] if path else shutil.which("cl")
 
 
 def gpus() -> list[dict[str, Any]]:
@@ -301,84 +257,9 @@ def choose_precision(requested: str = "auto", device: str = "cpu") -> tuple[str,
     return "float32", "the processor multiplies no bf16" if device == "cpu" else f"bf16 is not tried on {device}"
 
 
-def _from_cpuinfo(text: str, caches: dict[str, str]) -> Processor:
-    """Linux's /proc/cpuinfo, whose keys x86 and ARM name differently."""
-    first = text.partition("\n\n")[0]
-    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.split("\n"))}
-
-    def field(*names: str) -> str | None:
-        return next((fields[name] for name in names if fields.get(name)), None)
-
-    return Processor(
-        name=field("model name", "Model") or platform.machine() or None,
-        vendor=field("vendor_id", "CPU implementer"),
-        family=field("cpu family", "CPU architecture"),
-        model=field("model", "CPU part"),
-        stepping=field("stepping", "CPU variant"),
-        flags=sorted((field("flags", "Features") or "").split()),
-        caches=caches,
-    )
-
-
-def _from_sysctl(text: str) -> Processor:
-    """macOS's sysctl; Apple's own processors tell family and features, not model and stepping."""
-    fields = {key: value.strip() for key, _, value in (line.partition(":") for line in text.split("\n"))}
-    flags = f"{fields.get('machdep.cpu.features', '')} {fields.get('machdep.cpu.leaf7_features', '')}".lower().split()
-    flags += [
-        key.removeprefix("hw.optional.") for key, value in fields.items() if "hw.optional." in key and value == "1"
-    ]
-    sizes = {"L1d": "hw.l1dcachesize", "L1i": "hw.l1icachesize", "L2": "hw.l2cachesize", "L3": "hw.l3cachesize"}
-    apple = "Apple" if "Apple" in fields.get("machdep.cpu.brand_string", "") else None
-    return Processor(
-        name=fields.get("machdep.cpu.brand_string"),
-        vendor=fields.get("machdep.cpu.vendor", apple),
-        family=fields.get("machdep.cpu.family", fields.get("hw.cpufamily")),
-        model=fields.get("machdep.cpu.model", fields.get("hw.cpusubfamily")),
-        stepping=fields.get("machdep.cpu.stepping"),
-        flags=sorted(flags),
-        caches={level: fields[key] for level, key in sizes.items() if key in fields},
-    )
-
-
-def _from_identifier(text: str) -> Processor:
-    """Windows' one line: `Intel64 Family 6 Model 158 Stepping 10, GenuineIntel`. It tells no flags and no caches."""
-    name, _, vendor = (part.strip() for part in text.partition(","))
-    family, model, stepping = (
-        found[1] if (found := re.search(rf"{word} (\w+)", text)) else None for word in ("Family", "Model", "Stepping")
-    )
-    return Processor(
-        name=name or None, vendor=vendor or None, family=family, model=model, stepping=stepping, flags=[], caches={}
-    )
-
-
-def _linux_caches() -> dict[str, str]:
-    """Size of each cache that the first processor sees: `{"L1d": "32K", "L2": "1024K"}`."""
-    caches = {}
-    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        level, kind, size = (_read(folder / name) for name in ("level", "type", "size"))
-        if level and kind and size:
-            caches[f"L{level}{_CACHE_KINDS.get(kind, '')}"] = size
-    return caches
-
-
 def _windows_memory_bytes() -> int | None:
     if sys.platform != "win32":
         return None
     status = (ctypes.c_uint64 * 8)()  # MEMORYSTATUSEX: two 32-bit numbers, then seven of 64 bits
     ctypes.cast(status, ctypes.POINTER(ctypes.c_uint32))[0] = ctypes.sizeof(status)
     return int(status[1]) if ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)) else None
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return None
-
-
-def _output(*command: str) -> str | None:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() or None

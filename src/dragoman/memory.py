@@ -1,8 +1,9 @@
-"""The memory of this process: what it holds, what it may hold, and a limit above which an allocation fails.
+"""The memory of this process: what it holds and may hold, a limit above which an allocation fails, and what is kept.
 
 What a system does not tell is None, and where it knows no limit there is none.
 """
 
+import ctypes
 import re
 import sys
 from collections.abc import Generator, Iterator
@@ -10,6 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dragoman.errors import OutOfMemory
+
+# Of glibc's <malloc.h>.
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4
+_GROWTH_BYTES = 64 * 2**20
 
 
 def memory_bytes() -> int | None:
@@ -86,6 +91,20 @@ def _refused_beyond(limit: int | None) -> Generator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def keep_freed_memory() -> bool:
+    """Has glibc keep the memory that tensors leave, for those of the next step, rather than hand it back; for good.
+
+    A step makes and frees the same large tensors again and again, and every page that comes fresh from the system costs
+    more than what is then written into it (`benchmarks/training.py --allocator`). False, and nothing done, where the C
+    library has no such switch.
+    """
+    if sys.platform != "linux" or not hasattr(library := ctypes.CDLL(None), "mallopt"):
+        return False
+    for name, value in ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, -1), (_TOP_PAD, _GROWTH_BYTES)):
+        library.mallopt(name, value)
+    return True
 
 
 def _told(path: Path, key: str) -> int | None:

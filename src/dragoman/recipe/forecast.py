@@ -9,7 +9,7 @@ from typing import Unpack
 import torch
 
 from dragoman import machine
-from dragoman.memory import peak_memory_bytes
+from dragoman.memory import keep_freed_memory, peak_memory_bytes
 from dragoman.progress import silent
 from dragoman.recipe.place import RunOptions, Workplace, look_up
 from dragoman.recipe.recipe import RECIPE, Recipe
@@ -44,7 +44,7 @@ def forecast(
     Raises:
         The errors of `train`, but those of a run that goes on.
     """
-    machine.keep_freed_memory()
+    keep_freed_memory()
     device, _ = machine.choose_device(options.get("device", "auto"))
     torch.set_num_threads(options.get("threads") or machine.threads())
     folder, asked = look_up(what, options)

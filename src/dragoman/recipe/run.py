@@ -25,7 +25,7 @@ from dragoman.decoding import Translator
 from dragoman.errors import Diverged, Error, Interrupted
 from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
 from dragoman.files import lock, remove_partial
-from dragoman.memory import memory_limit, peak_memory_bytes, usable_memory_bytes
+from dragoman.memory import keep_freed_memory, memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import Progress, silent
 from dragoman.recipe.curves import draw_curves
 from dragoman.recipe.follow import follow, tell
@@ -74,7 +74,7 @@ def train(
         Diverged, OutOfMemory, DiskFull, FolderInUse, CheckpointError: as named.
     """
     with join(device) as world:
-        machine.keep_freed_memory()
+        keep_freed_memory()
         device, why = machine.choose_device(device)
         with memory_limit(usable_memory_bytes() if device == "cpu" else None):
             if not world.is_first:
