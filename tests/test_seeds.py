@@ -73,6 +73,8 @@ def test_a_group_is_evaluated_and_compared_by_its_common_name(
     told = capsys.readouterr().out
     assert "corpus-seed1" in told and "corpus-seed2" in told and "mean and standard deviation of 2 seeds" in told
     assert f"no difference between {group} and {group} can be shown: 0.0 chrF2 (p = 1, 4 seeds)" in told
+    assert main(["evaluate", group, "--output", str(trained / "hypotheses"), "--quiet"]) == 2
+    assert "--output takes the translations of one run, not of 2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

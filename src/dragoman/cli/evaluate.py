@@ -8,7 +8,8 @@ import typer
 
 import dragoman
 from dragoman.cli import console
-from dragoman.cli.options import Format, Place, Quiet, Search, grouped, test_set
+from dragoman.cli.options import Format, Place, Quiet, Scoring, Search, grouped, test_set
+from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
     from dragoman.evaluating.evaluate import Evaluation
@@ -36,28 +37,23 @@ def evaluate(
     ],
     place: Place,
     search: Search,
+    scoring: Scoring,
     test: Test = None,
     references: References = None,
     against: Annotated[Path | None, typer.Option(help="A second system: is the difference more than chance?")] = None,
     output: Annotated[Path | None, typer.Option(help="Write the translations to this file, one a line.")] = None,
     scores: Annotated[Path | None, typer.Option(help="Write everything about the scores to this JSON file.")] = None,
-    metric: Annotated[
-        list[str] | None, typer.Option(help="bleu, chrf or ter; may be repeated.", show_default="all three")
-    ] = None,
-    language: Annotated[str, typer.Option(help="Of the translations.", show_default="from the names")] = "und",
-    samples: Annotated[int, typer.Option(min=0, help="Bootstrap samples of the intervals.")] = 1000,
     output_format: Format = "text",
     quiet: Quiet = False,
 ) -> None:
     """Score translations with BLEU, chrF and TER, each with its signature and 95 % interval."""
     from dragoman.evaluating.evaluate import write_scores
-    from dragoman.evaluating.metrics import METRICS
     from dragoman.evaluating.references import read_references
     from dragoman.files import write_file
 
     screen = console.Screen(quiet)
     systems = [members(name) for name in (system, against) if name is not None]
-    check_paths([path for paths in systems for path in paths], [output, scores])
+    check_paths(systems, output, scores)
     reference_set = read_references(test or test_set(systems[0][0]), references or ())
 
     def score(each: Path) -> "Evaluation":
@@ -67,10 +63,9 @@ def evaluate(
             reference_set,
             options=search.options(translator and translator.options),
             name=str(each),
-            samples=samples,
+            samples=scoring.samples,
             progress=screen.progress,
-            metrics=metric or METRICS,
-            language=language,
+            **scoring.measures(),
         )
 
     groups = [[score(path) for path in paths] for paths in systems]
@@ -124,14 +119,14 @@ def show(screen: console.Screen, evaluations: "Sequence[Evaluation]", comparison
         console.write(str(comparison))
 
 
-def check_paths(systems: "Sequence[Path | None]", outputs: "Sequence[Path | None]") -> None:
+def check_paths(systems: Sequence[Sequence[Path]], output: Path | None, scores: Path | None) -> None:
     """Refuses, before any work is done, what is neither a model nor a file of translations, or cannot be written."""
     from dragoman.files import check_output
     from dragoman.store import find_model
 
-    for path in outputs:
-        if path is not None:
-            check_output(path)
-    for path in systems:
-        if path is not None and not path.is_file():
-            find_model(path)
+    if output is not None and len(systems[0]) > 1:
+        raise ConfigError(f"--output takes the translations of one run, not of {len(systems[0])}; name one of them")
+    for path in filter(None, (output, scores)):
+        check_output(path)
+    for path in (path for paths in systems for path in paths if not path.is_file()):
+        find_model(path)

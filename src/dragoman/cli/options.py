@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dragoman.config import Settings
     from dragoman.decoding.options import SearchOptions
     from dragoman.decoding.translator import Translator
+    from dragoman.evaluating.metrics import Measures
     from dragoman.progress import Progress
     from dragoman.recipe.place import RunOptions
 
@@ -112,6 +113,22 @@ class Search:
         """The model's own, with what was asked for."""
         asked = {"beam_size": self.beam_size, "length_penalty": self.length_penalty, **more}
         return chosen(dragoman.SearchOptions, "decode", self.overrides, base, **asked)
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How translations are measured."""
+
+    metric: Annotated[
+        list[str] | None, typer.Option(help="bleu, chrf or ter; may be repeated.", show_default="all three")
+    ] = None
+    language: Annotated[str, typer.Option(help="Of the translations.", show_default="from the names")] = "und"
+    samples: Annotated[int, typer.Option(min=0, help="Bootstrap samples of the intervals.")] = 1000
+
+    def measures(self) -> "Measures":
+        from dragoman.evaluating.metrics import METRICS
+
+        return {"metrics": self.metric or METRICS, "language": self.language}
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
