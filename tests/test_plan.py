@@ -100,6 +100,16 @@ def test_r_drop_without_dropout_is_refused() -> None:
     assert find_recipe("phrasebook", ["train.r_drop=5", "model.dropout=0", "model.activation_dropout=0.1"])
 
 
+def test_a_recipe_is_told_from_what_lies_here_under_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "phrasebook").mkdir()
+    assert find_recipe("phrasebook").origin == "recipe phrasebook"
+    assert "./phrasebook" in caplog.text
+    assert find_recipe("./phrasebook").origin == "the command line"
+
+
 @pytest.mark.parametrize("name", library())
 def test_every_recipe_of_the_library_can_be_read(name: str) -> None:
     source = find_recipe(name)

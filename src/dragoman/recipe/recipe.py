@@ -1,5 +1,6 @@
 """The settings of a whole run: each room's own, composed. Written to `recipe.toml`, complete, before training."""
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -23,6 +24,8 @@ from dragoman.training import TrainSettings
 
 RECIPE = "recipe.toml"
 LIMITS = ("steps", "epochs", "minutes")
+
+log = logging.getLogger(__name__)
 
 
 class StartSettings(Settings):
@@ -137,6 +140,8 @@ def _read(what: str | Path | Sequence[str | Path]) -> Source:
     if (path / CONFIG).is_file():
         raise ConfigError(f"{what} is a model; train it on other text with: dragoman fine-tune {what} DATA")
     if str(what) in library():
+        if path.exists():
+            log.warning("%s is the recipe that comes along; what lies here under that name is ./%s", what, what)
         text = resources.files("dragoman.recipe").joinpath("library", f"{what}.toml").read_text(encoding="utf-8")
         return Source(read(text, f"recipe {what}"), f"recipe {what}", str(what))
     if not (path.exists() or str(what).startswith(HUB) or is_prefix(path) or is_pattern(str(what))):
