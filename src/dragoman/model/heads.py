@@ -19,7 +19,7 @@ def to_heads(
     rows: Float[Tensor, "N P K"], heads: Sequence[int], packing: Packing, turns: Turns | None = None
 ) -> tuple[Float[Tensor, "B _ T K"], ...]:
     """The parts of `rows`, of so many heads each, padded with zeros; `turns` turn all but the last, the values."""
-    if kernels.usable("to_heads", rows) and rows.stride()[1:] == (rows.size(2), 1):
+    if kernels.usable("to_heads", rows, *(turns or ())) and rows.stride()[1:] == (rows.size(2), 1):
         return _ToHeads.apply(rows, heads, packing, turns)
     return tuple(packing.pad(part).transpose(1, 2) for part in cut(rows, heads, turns))
 
