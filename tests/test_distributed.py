@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small import Source, fresh_state, random_batch, train_settings, translator
+from small import Source, few_batches, fresh_state, random_batch, train_settings, translator
 from small_runs import command, exit_codes, kill_at, train_command, train_small, weights, write_corpus
 
 from dragoman import machine
@@ -271,3 +271,13 @@ def test_minutes_become_steps_by_a_trial_of_all_processes(tmp_path: Path) -> Non
     recipe = parse((tmp_path / "runs" / "corpus" / "recipe.toml").read_text(), "", Recipe)
     assert recipe.train.accumulate == 2 and recipe.train.steps
     assert len([line for line in read_metrics(tmp_path / "runs" / "corpus") if "loss" in line]) == recipe.train.steps
+
+
+@pytest.mark.parametrize(("size", "batches"), [(1, 3), (2, 3), (3, 3), (3, 8)])
+def test_every_batch_of_a_step_is_one_processes_and_all_have_like_shares(size: int, batches: int) -> None:
+    data = Source(few_batches(batches))
+    shares = [loop.share_out(data, range(batches), World(rank, size)) for rank in range(size)]
+    owners = [sum(isinstance(share[place], Batch) for share in shares) for place in range(batches)]
+    assert owners == [1] * batches
+    counts = [sum(isinstance(each, Batch) for each in share) for share in shares]
+    assert max(counts) - min(counts) <= 1

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from small_runs import SETTINGS, STEPS, some_pairs, train_command, train_small, weights, write_corpus
 
+from dragoman.cli.main import main
 from dragoman.config import parse
 from dragoman.errors import ConfigError, OutOfMemory
 from dragoman.recipe import trial
@@ -110,3 +111,8 @@ def test_who_asks_for_fitting_leaves_accumulation_to_it(tmp_path: Path) -> None:
         train_small(tmp_path, "batches.batch_tokens=auto", "train.accumulate=2")
     with pytest.raises(ConfigError, match="batch_tokens"):
         train_small(tmp_path, "batches.batch_tokens=many")
+
+
+def test_a_dry_run_is_of_one_seed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "phrasebook", "--dry-run", "--seeds", "2"]) == 2
+    assert "leave --seeds out" in capsys.readouterr().err

@@ -9,6 +9,7 @@ import dragoman
 from dragoman.cli import console
 from dragoman.cli.evaluate import show
 from dragoman.cli.options import Quiet, Run, grouped
+from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
     from dragoman.recipe.forecast import Forecast
@@ -38,6 +39,8 @@ def train(
     from dragoman.recipe.curves import told_curves
 
     screen = console.Screen(quiet)
+    if dry_run and seeds is not None:
+        raise ConfigError("--dry-run tells what one run takes, whatever its seed; leave --seeds out")
     if dry_run:
         show_forecast(screen, dragoman.forecast(what or "phrasebook", **run.options(screen.progress)))
         return
