@@ -1,9 +1,10 @@
-"""At which length does torch's fused attention beat two matrix products with a softmax between them?
+"""What is attention on rows of tokens worth, and from which length is torch's fused attention faster?
 
     python benchmarks/attention.py [--tokens 4096] [--rounds 7] [--out results.json]
 
-Forward and backward of the mixing alone, heads of 64, a causal mask and one of keys, the same number of tokens at every
-length; both ways take turns. Above 1 the fused kernel is faster: `model/attention.py` chooses by this table.
+From rows to rows, forward and backward, four heads of 64, causal and not, the same number of tokens at every length.
+All ways take turns: ours compiled, the equation on padded sentences, torch's fused attention on padded sentences. Above
+1 ours is faster: `model/packed_attention.py` chooses by this table.
 """
 
 import argparse
@@ -19,8 +20,9 @@ from torch import Tensor
 
 from dragoman.evaluating.speed import Spread
 from dragoman.machine import describe, machine
-from dragoman.model.attention import attend, fused_attend
-from dragoman.model.decoder import causal
+from dragoman.model.attention import attend, cut, fused_attend
+from dragoman.model.keys import Keys
+from dragoman.model.packed_attention import Sight, packed_attention
 from dragoman.model.packing import Packing
 
 LENGTHS = (16, 32, 64, 128, 256, 512, 1_024)
@@ -28,22 +30,37 @@ HEADS, WIDTH = 4, 64
 DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 
 
-def ratios(length: int, tokens: int, dtype: torch.dtype, mask: str, rounds: int) -> list[float]:
-    """Seconds of the plain way over seconds of the fused one, round by round; the first round only warms up."""
+def ratios(length: int, tokens: int, dtype: torch.dtype, causal: bool, rounds: int) -> dict[str, list[float]]:
+    """Seconds of the padded ways over seconds of the compiled one, round by round; the first round only warms up."""
     sentences = max(1, tokens // length)
     packing = Packing.of([length - number % (length // 4) for number in range(sentences)])
-    visible = causal(packing) if mask == "causal" else packing.visible[:, None, None]
-    shape = sentences, HEADS, packing.longest, WIDTH
-    query, key, value = (torch.randn(shape).to(dtype).requires_grad_() for _ in range(3))
-    gradient = torch.randn(shape).to(dtype)
+    rows = torch.randn(packing.rows, 3 * HEADS, WIDTH).to(dtype).requires_grad_()
+    gradient = torch.randn(packing.rows, HEADS, WIDTH).to(dtype)
+
+    def compiled() -> Tensor:
+        return packed_attention(rows, HEADS, None, Sight(packing, causal))
+
+    def padded(mix: Callable[..., Tensor]) -> Callable[[], Tensor]:
+        def way() -> Tensor:
+            query, key, value = cut(rows, [HEADS] * 3)
+            keys = Keys.of_rows(key, value, packing)
+            query = packing.pad(query).transpose(1, 2)
+            return packing.unpad(mix(query, *keys.padded(), keys.visible(packing, causal)).transpose(1, 2))
+
+        return way
 
     def seconds(way: Callable[[], Tensor]) -> float:
         start = time.perf_counter()
         way().backward(gradient)
         return time.perf_counter() - start
 
-    plain, fused = lambda: attend(query, key, value, visible)[0], lambda: fused_attend(query, key, value, visible)
-    return [seconds(plain) / seconds(fused) for _ in range(rounds + 1)][1:]
+    ways = {"equation": padded(lambda *given: attend(*given)[0]), "fused": padded(fused_attend)}
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds + 1):
+        own = seconds(compiled)
+        for name, way in ways.items():
+            found[name].append(seconds(way) / own)
+    return {name: ratios[1:] for name, ratios in found.items()}
 
 
 def main() -> None:
@@ -55,15 +72,18 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     results = []
-    print(f"{'':<10}{'mask':<8}" + "".join(f"{length:>7}" for length in LENGTHS))
+    print(f"{'':<10}{'':<8}{'':<10}" + "".join(f"{length:>7}" for length in LENGTHS))
     for precision, dtype in DTYPES.items():
-        for mask in ("causal", "keys"):
-            found = [Spread.of(ratios(length, options.tokens, dtype, mask, options.rounds)) for length in LENGTHS]
-            print(f"{precision:<10}{mask:<8}" + "".join(f"{spread.median:>7.2f}" for spread in found))
-            results += [
-                {"precision": precision, "mask": mask, "length": length, "ratio": spread._asdict()}
-                for length, spread in zip(LENGTHS, found, strict=True)
-            ]
+        for causal in (True, False):
+            found = [ratios(length, options.tokens, dtype, causal, options.rounds) for length in LENGTHS]
+            for way in found[0]:
+                spreads = [Spread.of(each[way]) for each in found]
+                line = "".join(f"{spread.median:>7.2f}" for spread in spreads)
+                print(f"{precision:<10}{'causal' if causal else 'whole':<8}{way:<10}{line}")
+                results += [
+                    {"precision": precision, "causal": causal, "way": way, "length": length, "ratio": spread._asdict()}
+                    for length, spread in zip(LENGTHS, spreads, strict=True)
+                ]
     print(f"\n{describe()}; median of {options.rounds} rounds, {options.tokens:,} tokens")
     if options.out:
         facts = {"machine": machine(), "command": shlex.join(sys.argv), "results": results}

@@ -10,9 +10,8 @@ from small import PRESETS, random_batch, translator
 from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
-from dragoman.model import Packing, attend, attention, attention_weights
+from dragoman.model import Packing, attend, attention, attention_weights, kernels, packed_attention
 from dragoman.model.attention import Attention, fused_attend
-from dragoman.model.heads import to_heads
 
 EXACT: dict[str, Any] = {"atol": 1e-10, "rtol": 0}
 
@@ -117,10 +116,11 @@ def test_attention_is_torchs_multi_head_attention(bias: bool) -> None:
             theirs.out_proj.bias.copy_(ours.output.bias)
     packing = Packing.of([4, 2])
     x = torch.randn(packing.rows, 12, dtype=torch.float64)
-    query, key, value = to_heads(ours.self_projections(x), ours.parts, packing)
-    mixed = ours.mix(query, packing, key, value, packing.visible[:, None, None])
+    mixed = ours.mix(ours.self_projections(x), None, packing)
     padded = packing.pad(x)
-    expected, _ = theirs(padded, padded, padded, key_padding_mask=~packing.visible)
+    expected, _ = theirs(
+        padded, padded, padded, key_padding_mask=~packing.pad(torch.ones(packing.rows, dtype=torch.bool))
+    )
     torch.testing.assert_close(mixed, packing.unpad(expected), **EXACT)
 
 
@@ -140,14 +140,31 @@ def test_fused_attention_is_the_plain_one_forward_and_back(
         hidden.square().sum().backward()
         return {"": hidden.detach(), **{name: weight.grad for name, weight in model.named_parameters()}}
 
-    plain = result_and_gradients()
-    assert not fused
-    monkeypatch.setattr(attention, "_FUSED_FROM", {torch.float32: 1})
-    torch.testing.assert_close(result_and_gradients(), plain, atol=2e-5, rtol=2e-4)
+    with kernels.without("attention"):
+        plain = result_and_gradients()
+        assert not fused
+        monkeypatch.setattr(packed_attention, "_FUSED_FROM", {torch.float32: 1})
+        torch.testing.assert_close(result_and_gradients(), plain, atol=2e-5, rtol=2e-4)
     assert len(fused) == 3 * len(model.decoder.blocks)  # the encoder has as many layers
-    with attention_weights() as seen:  # which the fused kernel has none of
+    with kernels.without("attention"), attention_weights() as seen:  # which the fused kernel has none of
         model(*batch.inputs)
     assert len(fused) == 3 * len(model.decoder.blocks) and len(seen) == len(fused)
+
+
+@pytest.mark.skipif(not kernels.available(), reason="no C++ compiler that can build the kernels")
+def test_the_fastest_way_is_chosen_by_length_and_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    ways: list[str] = []
+    for way in ("packed_attention", "fused_attend", "attend"):
+        plain = getattr(attention, way)
+        monkeypatch.setattr(attention, way, lambda *given, way=way, plain=plain: ways.append(way) or plain(*given))
+    layer, packing = Attention(8, heads=1).bfloat16(), Packing.of([1_024, 3])
+    rows = layer.self_projections(torch.randn(packing.rows, 8).bfloat16())
+    layer.mix(rows, None, packing, causal=True)
+    layer.mix(rows, None, packing)
+    with kernels.without("attention"):
+        layer.mix(rows, None, packing, causal=True)
+        layer.mix(rows[:3], None, Packing.of([3]))
+    assert ways == ["packed_attention", "fused_attend", "fused_attend", "attend"]
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_the_paper_preset_is_torchs_transformer_forward_and_back(pre: bool) -> N
     ours_in, theirs_in = source.clone().requires_grad_(), source.clone().requires_grad_()
     memory = model.remember(model.encoder(ours_in, of_source), of_source)
     ours = model.decoder(target, of_target, memory)
-    pads = ~of_source.visible
+    pads = ~of_source.pad(torch.ones(8, dtype=torch.bool))
     encoded = encoder(of_source.pad(theirs_in), src_key_padding_mask=pads)
     future = torch.ones(4, 4, dtype=torch.bool).triu(1)
     theirs = of_target.unpad(decoder(of_target.pad(target), encoded, tgt_mask=future, memory_key_padding_mask=pads))

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dragoman import machine
-from dragoman.model import ModelConfig, build_model, kernels
-from dragoman.model.attention import masked_softmax
+from dragoman.model import EncoderDecoder, ModelConfig, build_model, kernels
+from dragoman.model.attention import Attention
 from dragoman.model.dropout import Noise, StepNoise, drop
-from dragoman.model.heads import from_heads, to_heads
+from dragoman.model.keys import Keys
 from dragoman.model.layers import RMSNorm
 from dragoman.model.packing import Packing
 from dragoman.model.positions import Rotary
@@ -40,40 +40,40 @@ def noise() -> Noise:
     return Noise(5, torch.arange(3, 3 + sum(LENGTHS)))
 
 
-def heads_of(x: Tensor) -> Tensor:
-    """Two query heads, a key and a value head, as they come out of a joined projection; laid side by side again."""
-    turns = Rotary(8).turns(packing().position, x.dtype)
-    return torch.cat(to_heads(x, [2, 1, 1], packing(), turns), dim=1)
-
-
-def memory_heads(x: Tensor) -> Tensor:
-    """Unturned, and a slice of wider rows."""
-    return torch.cat(to_heads(x.split([3, 1], dim=1)[0], [1, 2], packing()), dim=1)
-
-
 def rms_norm(x: Tensor, weight: Tensor) -> Tensor:
     norm = RMSNorm(x.size(-1))
     return torch.func.functional_call(norm, {"weight": weight}, (x,))
 
 
-def softmax_of(visible: Tensor) -> Callable[[Tensor], Tensor]:
-    return lambda scores: masked_softmax(scores, visible, 0.3)
+def attention(**settings: Any) -> Callable[..., Tensor]:
+    """Attention of two query heads, without its output matrix."""
+    packing, dropped = Packing.of(LENGTHS, multiple=8), settings.pop("dropout", 0.0)
+    layer = Attention(16, heads=2, kv_heads=settings.pop("kv_heads", 2), dropout=dropped, site=3)
+    layer.output = nn.Identity()  # pyright: ignore[reportAttributeAccessIssue]
+    noise = Noise(5, torch.arange(3, 3 + packing.rows)) if dropped else None
+
+    def mix(rows: Tensor, key: Tensor | None = None, value: Tensor | None = None) -> Tensor:
+        keys = (
+            Keys.of_rows(key, value, Packing.of(MEMORY, multiple=8)) if key is not None and value is not None else None
+        )
+        turns = Rotary(8).turns(packing.position, rows.dtype) if settings.get("turned") else None
+        return layer.mix(rows, keys, packing, settings.get("causal", False), turns, noise)
+
+    return mix
 
 
-CAUSAL = torch.ones(19, 19, dtype=torch.bool).tril()[None, None]
-BY_SENTENCE = Packing.of(LENGTHS).visible[:, None, None]
-BLIND = (torch.arange(4 * 19 * 19) % 3 > 0).view(4, 1, 19, 19) & (torch.arange(19) != 5)[:, None]
+MEMORY = [3, 40, 1, 17]
 CASES: dict[str, tuple[str, Callable[..., Tensor], list[tuple[int, ...]]]] = {
     "drop": ("drop", lambda x: drop(x, 0.3, 2, noise()), [(31, 40)]),
     "drop onto": ("drop", lambda x, base: drop(x, 0.3, 2, noise(), onto=base), [(31, 40), (31, 40)]),
     "rms_norm": ("rms_norm", rms_norm, [(31, 40), (40,)]),
     "rms_norm of one row": ("rms_norm", rms_norm, [(1, 17), (17,)]),
-    "softmax, causal": ("masked_softmax", softmax_of(CAUSAL), [(4, 2, 19, 19)]),
-    "softmax, by sentence": ("masked_softmax", softmax_of(BY_SENTENCE), [(4, 2, 5, 19)]),
-    "softmax, queries that see nothing": ("masked_softmax", softmax_of(BLIND), [(4, 2, 19, 19)]),
-    "to heads, turned": ("to_heads", heads_of, [(31, 4, 8)]),
-    "to heads": ("to_heads", memory_heads, [(31, 4, 8)]),
-    "from heads": ("to_heads", lambda x: from_heads(x, packing()), [(4, 3, 19, 8)]),
+    "attention": ("attention", attention(), [(32, 6, 8)]),
+    "attention, causal and turned": ("attention", attention(causal=True, turned=True), [(32, 6, 8)]),
+    "attention, few key heads": ("attention", attention(kv_heads=1), [(32, 4, 8)]),
+    "attention, dropped": ("attention", attention(causal=True, dropout=0.3), [(32, 6, 8)]),
+    "attention to a memory": ("attention", attention(), [(32, 2, 8), (64, 2, 8), (64, 2, 8)]),
+    "attention to a memory, few key heads": ("attention", attention(kv_heads=1), [(32, 2, 8), (64, 1, 8), (64, 1, 8)]),
 }
 
 
@@ -153,12 +153,10 @@ def test_masks_are_the_same_bits_compiled_or_not() -> None:
 
 @pytest.mark.parametrize("special", [float("nan"), float("inf")])
 def test_a_broken_number_stays_to_be_seen(special: float) -> None:
-    scores = random(4, 2, 19, 19, dtype=torch.float32)
-    scores[1, 0, 8, 3] = special
-    assert masked_softmax(scores, CAUSAL, 1.0)[1, 0, 8].isnan().any()
-    scores[1, 0, 8] = 0.0
-    scores[1, 0, 2, 3] = special  # hidden from this query
-    assert masked_softmax(scores, CAUSAL, 1.0).isfinite().all()
+    rows = random(32, 6, 8, dtype=torch.float32).abs()
+    rows[10, 2, 5] = special  # of a key: the third of the third sentence, seen by itself and by the fourth
+    broken = ~attention(causal=True)(rows).isfinite().all(1)
+    assert broken.nonzero().flatten().tolist() == [10, 11]
     x = random(3, 40, dtype=torch.float32)
     x[1, 2] = special
     assert not rms_norm(x, torch.ones(40)).isfinite().all()
@@ -182,6 +180,29 @@ def test_a_whole_model_has_the_same_gradient_with_and_without(preset: str) -> No
     assert compiled.keys() == plain.keys()
     for name in plain:
         torch.testing.assert_close(compiled[name], plain[name], atol=1e-4, rtol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("preset", ["paper", "modern"])
+@torch.inference_mode()
+def test_decoding_from_a_cache_is_the_same_with_and_without(preset: str, dtype: torch.dtype) -> None:
+    sizes = {"source_vocabulary": 30, "target_vocabulary": 30, "kv_heads": 2, "heads": 4}
+    model = build_model(ModelConfig.model_validate({"preset": preset, "size": "tiny", **sizes})).to(dtype).eval()
+    assert isinstance(model, EncoderDecoder)
+    source, ids = Packing.of(LENGTHS), torch.arange(31) % 30
+
+    def decoded() -> Tensor:
+        cache, hidden = model.start(model.encode(ids, source), source), []
+        for number, lengths in enumerate(([3, 1, 2, 4], [1, 1, 1, 1], [1, 1, 1])):
+            if number == 2:
+                cache.reorder(torch.tensor([2, 0, 0]))
+            packing = Packing.of(lengths)
+            hidden.append(model.decode(ids[: packing.rows] + number, packing, cache))
+        return torch.cat(hidden)
+
+    compiled = decoded()
+    with kernels.without("attention"):
+        torch.testing.assert_close(compiled, decoded(), **TOLERANCE[dtype])
 
 
 def test_what_no_kernel_takes_runs_plain() -> None:

@@ -5,7 +5,8 @@ Read in the order of the paper: `positions`, `attention`, `layers` (norms, feed-
 alone know settings.
 """
 
-from dragoman.model.attention import attend, attention_weights
+from dragoman.model.attention import attend
+from dragoman.model.attention_weights import attention_weights
 from dragoman.model.build import build_model, is_table
 from dragoman.model.cache import Cache, Memory
 from dragoman.model.config import ModelConfig

@@ -1,45 +1,22 @@
 """Attention: `attend` is the equation, `Attention` the projections around it.
 
-Boolean masks are named for what True means: `visible`. The weights of every layer and head are there on request:
-
-    with attention_weights() as seen:
-        model.encode(source, packing)
-    seen["encoder.0.self"]  # (B, H, T, S)
+Boolean masks are named for what True means: `visible`.
 """
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from dragoman.errors import ConfigError
-from dragoman.model import kernels
+from dragoman.model.attention_weights import weights_wanted
 from dragoman.model.dropout import Noise, drop_weights
-from dragoman.model.heads import from_heads
+from dragoman.model.keys import Keys
+from dragoman.model.packed_attention import Sight, packed_attention, pays_to_fuse, takes
 from dragoman.model.packing import Packing
-
-_FUSED_FROM = {torch.float32: 128, torch.bfloat16: 512}
-"""Queries of a sentence from which on torch's fused attention is faster on a CPU; never in float64."""
-
-_seen: ContextVar[dict[str, Tensor] | None] = ContextVar("attention weights", default=None)
-
-
-@contextmanager
-def attention_weights() -> Iterator[dict[str, Tensor]]:
-    """Within the block, every attention leaves its weights (B, H, T, S) here, by name; a later call replaces an
-    earlier.
-    """
-    seen: dict[str, Tensor] = {}
-    token = _seen.set(seen)
-    try:
-        yield seen
-    finally:
-        _seen.reset(token)
+from dragoman.model.positions import Turns, rotate
 
 
 def attend(
@@ -58,8 +35,11 @@ def attend(
     H is a multiple of G: each key head serves H / G query heads (Ainslie et al. 2023). Dropout falls on the weights
     that mix, not on those returned; `noise` and `tokens` say on which.
     """
-    key, value = _for_all_heads(key, query), _for_all_heads(value, query)
-    weights = masked_softmax(query @ key.transpose(-2, -1), visible, 1.0 / math.sqrt(query.size(-1)))
+    key, value, hidden = _for_all_heads(key, query), _for_all_heads(value, query), ~visible
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
+    # Filling twice: the first keeps hidden keys out of the sum, the second gives zeros to a query that sees nothing,
+    # whose softmax is undefined. A NaN of a diverged model stands on visible keys, and stays to be seen.
+    weights = scores.masked_fill(hidden, -math.inf).softmax(-1).masked_fill(hidden, 0.0)
     return drop_weights(weights, dropout, site, noise, tokens) @ value, weights
 
 
@@ -77,48 +57,9 @@ def fused_attend(
     return nn.functional.scaled_dot_product_attention(query, key, value, visible)
 
 
-def pays_to_fuse(query: Float[Tensor, "B H T K"]) -> bool:
-    """Whether torch's fused kernel is the faster one: on a CPU for long rows alone (benchmarks/attention.py)."""
-    return query.device.type != "cpu" or query.size(2) >= _FUSED_FROM.get(query.dtype, math.inf)
-
-
 def _for_all_heads(x: Float[Tensor, "B G S K"], query: Float[Tensor, "B H T K"]) -> Float[Tensor, "B H S K"]:
     shared = query.size(1) // x.size(1)
     return x.repeat_interleave(shared, 1) if shared > 1 else x
-
-
-def masked_softmax(
-    scores: Float[Tensor, "B H T S"], visible: Bool[Tensor, "#B #H #T S"], scale: float
-) -> Float[Tensor, "B H T S"]:
-    """softmax(scale * scores) over the visible keys, zero on the others; a query that sees nothing gets zeros."""
-    if visible.size(1) == 1 and kernels.usable("masked_softmax", scores):
-        return _FusedSoftmax.apply(scores, visible, scale)
-    hidden = ~visible
-    # Filling twice: the first keeps hidden keys out of the sum, the second gives zeros to a query that sees nothing,
-    # whose softmax is undefined. A NaN of a diverged model stands on visible keys, and stays to be seen.
-    return (scores * scale).masked_fill(hidden, -math.inf).softmax(-1).masked_fill(hidden, 0.0)
-
-
-class _FusedSoftmax(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, scores, visible, scale):
-        scores, visible = scores.contiguous(), visible.contiguous()
-        weights, keys = torch.empty_like(scores), scores.size(-1)
-        by_query = keys if visible.size(2) > 1 else 0
-        by_sentence = visible.size(2) * keys if visible.size(0) > 1 else 0
-        kernels.run("masked_softmax", scores, visible, weights, *scores.shape, by_sentence, by_query, scale)
-        ctx.save_for_backward(weights)
-        ctx.scale = scale
-        return weights
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, gradient):
-        (weights,) = ctx.saved_tensors
-        gradient, of_scores, keys = gradient.contiguous(), torch.empty_like(weights), weights.size(-1)
-        rows = weights.numel() // max(1, keys)
-        kernels.run("masked_softmax_back", gradient, weights, of_scores, rows, keys, ctx.scale)
-        return of_scores, None, None
 
 
 class Attention(nn.Module):
@@ -164,23 +105,55 @@ class Attention(nn.Module):
 
     def mix(
         self,
-        query: Float[Tensor, "B H T K"],
+        rows: Float[Tensor, "N P K"],
+        keys: Keys | None,
         packing: Packing,
-        key: Float[Tensor, "B G S K"],
-        value: Float[Tensor, "B G S K"],
-        visible: Bool[Tensor, "#B #H #T S"],
+        causal: bool = False,
+        turns: Turns | None = None,
         noise: Noise | None = None,
     ) -> Float[Tensor, "N D"]:
-        """Attends, and projects the mixed values as rows again (the W^O of the paper). Every query sees some key."""
-        seen, dropped = _seen.get(), noise is not None and self.dropout > 0
-        if seen is None and not dropped and pays_to_fuse(query):
-            mixed = fused_attend(query, key, value, visible)
+        """Attends from the queries in `rows` to `keys`, or, without any, to the keys and values that stand beside them;
+        projects what is mixed (the W^O of the paper). Every query sees some key.
+
+        `causal`: no query looks past its own place. `turns` turn the queries, and the keys beside them.
+        """
+        dropped = noise is not None and self.dropout > 0
+        sight = Sight(packing, causal, turns, noise if dropped else None, self.dropout, self.site)
+        wanted = weights_wanted()
+        packed = wanted is None and takes(rows, keys, sight)
+        fused = wanted is None and pays_to_fuse(rows, sight, packed)
+        if packed and not fused:
+            mixed = packed_attention(rows, self.heads, keys, sight)
         else:
-            tokens = packing.pad(noise.tokens) if noise is not None and dropped else None
-            mixed, weights = attend(query, key, value, visible, self.dropout, self.site, noise, tokens)
-            if seen is not None:
-                seen[self.name] = weights
-        return self.output(from_heads(mixed, packing).flatten(1))  # (B, H, T, K) -> (N, H * K)
+            mixed = self._mix_padded(rows, keys, sight, fused)
+        return self.output(mixed.flatten(1))  # (N, H, K) -> (N, H * K)
+
+    def _mix_padded(
+        self, rows: Float[Tensor, "N P K"], keys: Keys | None, sight: Sight, fused: bool
+    ) -> Float[Tensor, "N H K"]:
+        queries, noise, wanted = sight.queries, sight.noise, weights_wanted()
+        if keys is None:
+            query, key, value = cut(rows, self.parts, sight.turns)
+            keys = Keys.of_rows(key, value, queries)
+        else:
+            query = rows
+        padded = queries.pad(query).transpose(1, 2), *keys.padded(), keys.visible(queries, sight.causal)
+        if fused:
+            mixed = fused_attend(*padded)
+        else:
+            tokens = queries.pad(noise.tokens) if noise is not None else None
+            mixed, weights = attend(*padded, sight.dropout, sight.site, noise, tokens)
+            if wanted is not None:
+                wanted[self.name] = weights
+        return queries.unpad(mixed.transpose(1, 2))
+
+
+def cut(
+    rows: Float[Tensor, "N P K"], parts: Sequence[int], turns: Turns | None = None
+) -> tuple[Float[Tensor, "N H K"], Float[Tensor, "N G K"], Float[Tensor, "N G K"]]:
+    """Queries, keys and values that stand side by side; `turns` turn all but the values."""
+    query, key, value = rows.split(list(parts), dim=1)
+    return (query, key, value) if turns is None else (rotate(query, turns), rotate(key, turns), value)
 
 
 def joined_linear(x: Float[Tensor, "N D"], layers: list[nn.Linear]) -> Float[Tensor, "N F"]:

@@ -6,13 +6,12 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from dragoman.model.attention import Attention
+from dragoman.model.attention import Attention, cut
 from dragoman.model.cache import Cache, Memory
 from dragoman.model.dropout import Noise
-from dragoman.model.heads import cut, to_heads
 from dragoman.model.layers import FeedForward, Residual
 from dragoman.model.packing import Packing
 from dragoman.model.positions import Turns
@@ -22,8 +21,8 @@ class Pass(NamedTuple):
     """What every layer of one forward pass shares."""
 
     packing: Packing
-    visible: Bool[Tensor, "#B 1 #T S"]
-    """Where self-attention may look: padding, and in a causal stack the future, are hidden."""
+    causal: bool
+    """Whether self-attention sees nothing of the future."""
     turns: Turns | None
     """Cosines and sines of the rows' positions, if positions are rotary."""
     noise: Noise | None = None
@@ -71,19 +70,14 @@ class CrossBlock(nn.Module):
         return self.feed_residual(x, lambda h: self.feed_forward(h, given.noise), given.noise)
 
     def _attend_to_memory(self, x: Float[Tensor, "N D"], given: Pass, memory: Memory) -> Float[Tensor, "N D"]:
-        attention, visible = self.cross_attention, memory.visible[:, None, None]  # (B, S) -> (B, 1, 1, S)
-        key, value = memory.keys[self.index], memory.values[self.index]
-        (query,) = to_heads(attention.queries(x), [attention.heads], given.packing)
-        return attention.mix(query, given.packing, key, value, visible, given.noise)
+        attention = self.cross_attention
+        return attention.mix(attention.queries(x), memory.layer(self.index), given.packing, noise=given.noise)
 
 
 def attend_to_self(attention: Attention, layer: int, x: Float[Tensor, "N D"], given: Pass) -> Float[Tensor, "N D"]:
     """Self-attention of packed rows; with a cache, also to what the rows wrote before."""
-    rows = attention.self_projections(x)
+    rows, keys, turns = attention.self_projections(x), None, given.turns
     if given.cache is not None and given.positions is not None:
-        query, key, value = cut(rows, attention.parts, given.turns)
-        keys, values = given.cache.append(layer, given.packing, given.positions, key, value)
-        (query,) = to_heads(query, [attention.heads], given.packing)
-    else:
-        query, keys, values = to_heads(rows, attention.parts, given.packing, given.turns)
-    return attention.mix(query, given.packing, keys, values, given.visible, given.noise)
+        rows, key, value = cut(rows, attention.parts, turns)
+        keys, turns = given.cache.append(layer, given.packing, given.positions, key, value), None
+    return attention.mix(rows, keys, given.packing, given.causal, turns, given.noise)

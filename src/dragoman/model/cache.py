@@ -5,48 +5,58 @@ holds a memory and grows by the keys of every token decoded. Rows can be reorder
 time.
 """
 
+from collections.abc import Sequence
+
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
+from dragoman.model.keys import Keys
 from dragoman.model.packing import Packing
 
 _GROWTH = 32  # positions by which the room for keys grows
 
 
 class Memory:
-    """Keys and values of the encoder's output for the cross-attention of every layer, padded to (R, G, S, K)."""
+    """Keys and values of the encoder's output for the cross-attention of every layer: rows (M, G, K) of a packing as
+    they are made, padded (R, G, S, K) where rows are to be reordered.
+    """
 
     def __init__(
-        self, keys: list[Float[Tensor, "R G S K"]], values: list[Float[Tensor, "R G S K"]], visible: Bool[Tensor, "R S"]
+        self, keys: Sequence[Tensor], values: Sequence[Tensor], lengths: Int[Tensor, "R"], packing: Packing | None
     ) -> None:
-        self.keys, self.values, self.visible = keys, values, visible
+        self.keys, self.values, self.lengths, self.packing = keys, values, lengths, packing
 
     @property
     def rows(self) -> int:
-        return self.visible.size(0)
+        return self.lengths.size(0)
+
+    def layer(self, index: int) -> Keys:
+        return Keys(self.keys[index], self.values[index], self.lengths, self.packing)
+
+    def padded(self) -> "Memory":
+        """Each layer's by itself, for what is cut out of wider rows cannot grow."""
+        layers = [self.layer(index).padded() for index in range(len(self.keys))]
+        keys, values = ([part.contiguous() for part in parts] for parts in zip(*layers, strict=True))
+        return Memory(keys, values, self.lengths, None)
 
     def select(self, rows: Int[Tensor, "R2"]) -> "Memory":
-        """The memory of these rows, in this order; a row may be named twice or not at all."""
-        visible = self.visible[rows]
-        longest = int(visible.sum(1).max()) if len(rows) else 0
-        return Memory(
-            [key[:, :, :longest].index_select(0, rows) for key in self.keys],
-            [value[:, :, :longest].index_select(0, rows) for value in self.values],
-            visible[:, :longest],
+        """The padded memory of these rows, in this order; a row may be named twice or not at all."""
+        lengths = self.lengths[rows]
+        longest = int(lengths.max()) if len(rows) else 0
+        keys, values = (
+            [part[:, :, :longest].index_select(0, rows) for part in parts] for parts in (self.keys, self.values)
         )
+        return Memory(keys, values, lengths, None)
 
     def join(self, other: "Memory") -> "Memory":
-        """Both memories' rows, one after the other."""
-        longest = max(self.visible.size(1), other.visible.size(1))
-        return Memory(
-            [torch.cat([_widen(a, longest), _widen(b, longest)]) for a, b in zip(self.keys, other.keys, strict=True)],
-            [
-                torch.cat([_widen(a, longest), _widen(b, longest)])
-                for a, b in zip(self.values, other.values, strict=True)
-            ],
-            torch.cat([_widen(m.visible[..., None], longest)[..., 0] for m in (self, other)]),
+        """Both padded memories' rows, one after the other."""
+        longest = max(memory.keys[0].size(2) for memory in (self, other))
+        keys, values = (
+            [torch.cat([_widen(a, longest), _widen(b, longest)]) for a, b in zip(mine, theirs, strict=True)]
+            for mine, theirs in ((self.keys, other.keys), (self.values, other.values))
         )
+        return Memory(keys, values, torch.cat([self.lengths, other.lengths]), None)
 
 
 class Cache:
@@ -69,15 +79,7 @@ class Cache:
         """Where the new tokens of every row stand in their sentences."""
         return packing.position + self.lengths[packing.sentence]
 
-    def visible(self, packing: Packing) -> Bool[Tensor, "R 1 T S"]:
-        """True where a new token may look: at all before it in its row, and at itself."""
-        ahead = torch.arange(packing.longest, device=self.lengths.device)
-        keys = torch.arange(self._filled + packing.longest, device=self.lengths.device)
-        return (keys <= (self.lengths[:, None] + ahead)[..., None])[:, None]
-
-    def append(
-        self, layer: int, packing: Packing, positions: Int[Tensor, "M"], key: Tensor, value: Tensor
-    ) -> tuple[Float[Tensor, "R G S K"], Float[Tensor, "R G S K"]]:
+    def append(self, layer: int, packing: Packing, positions: Int[Tensor, "M"], key: Tensor, value: Tensor) -> Keys:
         """Writes the new tokens' keys and values (M, G, K) of one layer in place; returns all of that layer's."""
         needed = self._filled + packing.longest
         grown = []
@@ -90,7 +92,7 @@ class Cache:
             room[packing.sentence, :, positions] = new
             held[layer] = room
             grown.append(room[:, :, :needed])
-        return grown[0], grown[1]
+        return Keys(grown[0], grown[1], self.lengths + packing.lengths)
 
     def advance(self, packing: Packing) -> None:
         """Counts the tokens that every layer has now appended."""

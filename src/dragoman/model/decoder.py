@@ -2,15 +2,13 @@
 
 from collections.abc import Iterable
 
-import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.model.attention import joined_linear
 from dragoman.model.blocks import CrossBlock, Pass, SelfBlock
 from dragoman.model.cache import Cache, Memory
 from dragoman.model.dropout import Noise
-from dragoman.model.heads import to_heads
 from dragoman.model.layers import LayerNorm, RMSNorm
 from dragoman.model.packing import Packing
 from dragoman.model.positions import Rotary
@@ -36,9 +34,8 @@ class Decoder(nn.Module):
     ) -> Float[Tensor, "N D"]:
         """With a cache, the rows continue what it holds, and are appended to it."""
         position = cache.positions(packing) if cache is not None else packing.position
-        visible = cache.visible(packing) if cache is not None else causal(packing)
         turns = self.rotary.turns(position, x.dtype) if self.rotary else None
-        given = Pass(packing, visible, turns, noise, cache, position)
+        given = Pass(packing, True, turns, noise, cache, position)
         for block in self.blocks:
             x = block(x, given, memory) if isinstance(block, CrossBlock) else block(x, given)
         if cache is not None:
@@ -51,13 +48,5 @@ class Decoder(nn.Module):
         projections = [layer for attention in attentions for layer in (attention.key, attention.value)]
         heads, width = attentions[0].kv_heads, attentions[0].d_head
         rows = joined_linear(encoded, projections).unflatten(-1, (len(projections) * heads, width))
-        padded = to_heads(rows, [heads] * len(projections), packing)  # (N, 2LG, K) -> 2L of (B, G, S, K)
-        return Memory(list(padded[0::2]), list(padded[1::2]), packing.visible)
-
-
-def causal(packing: Packing) -> Bool[Tensor, "1 1 T T"]:
-    """True where a target position may look: at itself and before (section 3.2.3). Padding stands behind, so it is
-    hidden too.
-    """
-    size = packing.longest
-    return torch.ones(size, size, dtype=torch.bool, device=packing.lengths.device).tril()[None, None]
+        parts = rows.split(heads, dim=1)  # (N, 2LG, K) -> 2L of (N, G, K)
+        return Memory(parts[0::2], parts[1::2], packing.lengths, packing)

@@ -62,9 +62,14 @@ def drop(
     if noise is None or rate == 0.0:
         return x if onto is None else onto + x
     if kernels.usable("drop", x, x if onto is None else onto):
-        return _FusedDrop.apply(x, onto, rate, _fold(noise.key, site), noise.tokens)
+        return _FusedDrop.apply(x, onto, noise.tokens, *draw(rate, site, noise))
     dropped = _dropped(x, rate, site, noise)
     return dropped if onto is None else onto + dropped
+
+
+def draw(rate: float, site: int, noise: Noise) -> tuple[float, int, int]:
+    """A mask as kernels make it: the scale of what is kept, the key of its hash, and the hash from which it is kept."""
+    return 1.0 / (1.0 - rate), _fold(noise.key, site), _threshold(rate)
 
 
 def _dropped(x: Float[Tensor, "N F"], rate: float, site: int, noise: Noise) -> Float[Tensor, "N F"]:
@@ -90,23 +95,23 @@ class _FusedDrop(torch.autograd.Function):
     """The mask is made again on the way back: that is cheaper than to keep it."""
 
     @staticmethod
-    def forward(ctx, x, onto, rate, key, tokens):
+    def forward(ctx, x, onto, tokens, scale, key, threshold):
         ctx.save_for_backward(tokens)
-        ctx.rate, ctx.key = rate, key
-        return _run_drop(x, onto, rate, key, tokens)
+        ctx.draw = scale, key, threshold
+        return _run_drop(x, onto, tokens, scale, key, threshold)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, gradient):
         (tokens,) = ctx.saved_tensors
         of_onto = gradient if ctx.needs_input_grad[1] else None
-        return _run_drop(gradient, None, ctx.rate, ctx.key, tokens), of_onto, None, None, None
+        return _run_drop(gradient, None, tokens, *ctx.draw), of_onto, None, None, None, None
 
 
-def _run_drop(x: Tensor, onto: Tensor | None, rate: float, key: int, tokens: Tensor) -> Tensor:
+def _run_drop(x: Tensor, onto: Tensor | None, tokens: Tensor, scale: float, key: int, threshold: int) -> Tensor:
     x, onto, tokens = x.contiguous(), None if onto is None else onto.contiguous(), tokens.contiguous()
     out = torch.empty_like(x)
-    kernels.run("drop", x, onto, out, tokens, *x.shape, key, _threshold(rate), 1.0 / (1.0 - rate))
+    kernels.run("drop", x, onto, out, tokens, *x.shape, key, threshold, scale)
     return out
 
 

@@ -24,7 +24,7 @@ class Encoder(nn.Module):
 
     def forward(self, x: Float[Tensor, "N D"], packing: Packing, noise: Noise | None = None) -> Float[Tensor, "N D"]:
         turns = self.rotary.turns(packing.position, x.dtype) if self.rotary else None
-        given = Pass(packing, packing.visible[:, None, None], turns, noise)  # (B, S) -> (B, 1, 1, S)
+        given = Pass(packing, False, turns, noise)
         for block in self.blocks:
             x = block(x, given)
         return self.final_norm(x) if self.final_norm is not None else x

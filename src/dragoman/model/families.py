@@ -10,7 +10,7 @@ from dragoman.model.decoder import Decoder
 from dragoman.model.dropout import StepNoise
 from dragoman.model.embedding import Embedding
 from dragoman.model.encoder import Encoder
-from dragoman.model.packing import Packing
+from dragoman.model.packing import EVEN, Packing
 
 
 class EncoderDecoder(nn.Module):
@@ -47,7 +47,7 @@ class EncoderDecoder(nn.Module):
 
     def start(self, encoded: Float[Tensor, "N D"], packing: Packing) -> Cache:
         """A cache with one empty row for each source sentence."""
-        memory = self.remember(encoded, packing)
+        memory = self.remember(encoded, packing).padded()
         return Cache(memory, len(self.decoder.blocks), memory.rows, encoded.device)
 
     def decode(
@@ -75,9 +75,10 @@ class EncoderDecoder(nn.Module):
         noise: StepNoise | None = None,
     ) -> Float[Tensor, "M D"]:
         """Decoder output for every target token, before `project`: a loss takes the vocabulary piece by piece."""
-        of_source = Packing.of(source_lengths, source.device)
-        memory = self.remember(self.encode(source, of_source, noise), of_source)
-        return self.decode(target, Packing.of(target_lengths, target.device), memory, noise)
+        of_source = Packing.of(source_lengths, source.device, EVEN)
+        of_target = Packing.of(target_lengths, target.device, EVEN)
+        memory = self.remember(self.encode(of_source.fill(source), of_source, noise), of_source)
+        return self.decode(of_target.fill(target), of_target, memory, noise)[: of_target.tokens]
 
 
 class LanguageModel(nn.Module):
@@ -107,4 +108,5 @@ class LanguageModel(nn.Module):
     def forward(
         self, target: Int[Tensor, "M"], target_lengths: Int[Tensor, "B"], noise: StepNoise | None = None
     ) -> Float[Tensor, "M D"]:
-        return self.decode(target, Packing.of(target_lengths, target.device), None, noise)
+        packing = Packing.of(target_lengths, target.device, EVEN)
+        return self.decode(packing.fill(target), packing, None, noise)[: packing.tokens]

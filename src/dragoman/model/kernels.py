@@ -16,25 +16,25 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from dragoman import machine
 
-SOURCE = Path(__file__).with_suffix(".cpp")
+SOURCES = [Path(__file__).with_name(name) for name in ("kernels.cpp", "attention.cpp", "kernels.h")]
 FLAGS = "-O3 -march=native -std=c++17 -fno-math-errno -fno-trapping-math -fopenmp -fPIC -shared".split()
 ELEMENTS = {torch.float32: "float", torch.bfloat16: "bf16"}
 
-_POINTER, _NUMBER, _REAL, _FLAG = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float, ctypes.c_bool
+_POINTER, _NUMBER, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 _SIGNATURES: dict[str, list[type]] = {
     "drop": [*[_POINTER] * 4, _NUMBER, _NUMBER, ctypes.c_uint32, ctypes.c_int32, _REAL],
     "rms_norm": [*[_POINTER] * 4, _NUMBER, _NUMBER, _REAL],
     "rms_norm_back": [*[_POINTER] * 6, _NUMBER, _NUMBER],
-    "masked_softmax": [*[_POINTER] * 3, *[_NUMBER] * 6, _REAL],
-    "masked_softmax_back": [*[_POINTER] * 3, _NUMBER, _NUMBER, _REAL],
     "smoothed_loss": [*[_POINTER] * 3, _NUMBER, _NUMBER, _REAL],
-    "to_heads": [*[_POINTER] * 5, *[_NUMBER] * 5, _FLAG],
+    "attention": [_POINTER] * 5,
+    "attention_back": [*[_POINTER] * 8, _NUMBER, _NUMBER],
 }
 KERNELS = tuple(name for name in _SIGNATURES if not name.endswith("_back"))
 
@@ -50,7 +50,7 @@ def usable(name: str, *tensors: Tensor) -> bool:
     return all(x.device.type == "cpu" and x.dtype == dtype for x in tensors) and _library(ELEMENTS[dtype]) is not None
 
 
-def run(name: str, first: Tensor, *arguments: Tensor | int | float | None) -> None:
+def run(name: str, first: Tensor, *arguments: Any) -> None:
     """Calls a kernel that is `usable`: the arguments of `kernels.cpp`, in its order. `first` tells the type.
 
     Tensors are passed as they lie in memory, and so must be contiguous wherever the kernel takes no stride.
@@ -102,7 +102,7 @@ def _missing(why: str) -> None:
 
 def _identity(compiler: str) -> str:
     """What the compiled file depends on."""
-    facts = [SOURCE.read_text(encoding="utf-8"), *FLAGS, compiler, str(machine.compiler())]
+    facts = [*(source.read_text(encoding="utf-8") for source in SOURCES), *FLAGS, compiler, str(machine.compiler())]
     return hashlib.sha256("\0".join([*facts, *machine.processor()["flags"]]).encode()).hexdigest()[:16]
 
 
@@ -132,7 +132,7 @@ def _compile(compiler: str, element: str, path: Path) -> ctypes.CDLL:
     """Compiles aside and renames, so that processes that start together do not meet half a file."""
     with tempfile.TemporaryDirectory(dir=path.parent) as aside:
         made = Path(aside) / path.name
-        command = [compiler, *FLAGS, f"-DELEMENT={element}", str(SOURCE), "-o", str(made)]
+        command = [compiler, *FLAGS, f"-DELEMENT={element}", *map(str, SOURCES[:-1]), "-o", str(made)]
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
         made.replace(path)
     return ctypes.CDLL(str(path))

@@ -91,7 +91,7 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "N D"], noise: Noise | None = None) -> Float[Tensor, "N D"]:
         if self.gate is None:
             hidden = self.inner(x)
-            hidden = F.relu(hidden) if self.activation == "relu" else F.gelu(hidden)
+            hidden = F.relu(hidden, inplace=True) if self.activation == "relu" else F.gelu(hidden)
         else:
             gate, inner = self.gate(x), self.inner(x)
             hidden = (F.silu(gate) if self.activation == "swiglu" else F.gelu(gate)) * inner

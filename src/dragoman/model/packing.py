@@ -8,12 +8,17 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import torch
-from jaxtyping import Bool, Int
-from torch import Tensor
+from jaxtyping import Int
+from torch import Tensor, nn
+
+EVEN = 64
+"""Rows of a batch in training are a multiple of this. A product of matrices of a new shape has to be prepared first,
+which takes as long as a tenth of it; so batches that all differ are made to have few shapes.
+"""
 
 
 class Packing:
-    """The lengths of B sentences whose tokens lie end to end as N rows.
+    """The lengths of B sentences whose tokens lie end to end as N rows; after them may come rows that are no tokens.
 
     >>> packing = Packing.of([2, 1])
     >>> packing.pad(torch.tensor([7, 8, 9]))
@@ -21,56 +26,62 @@ class Packing:
             [9, 0]])
     """
 
-    def __init__(self, lengths: Int[Tensor, "B"], longest: int, rows: int) -> None:
-        self.lengths, self.longest, self.rows = lengths, longest, rows
-        self.sentences = lengths.size(0)
-        self.full = rows == self.sentences * longest  # nothing to pad: padding and unpadding are views
+    def __init__(self, lengths: Int[Tensor, "B"], longest: int, tokens: int, filler: int = 0) -> None:
+        self.lengths, self.longest, self.tokens, self.filler = lengths, longest, tokens, filler
+        self.sentences, self.rows = lengths.size(0), tokens + filler
+        self.full = tokens == self.sentences * longest  # nothing to pad: padding and unpadding are views
 
     @cached_property
-    def sentence(self) -> Int[Tensor, "N"]:
-        """Which sentence each row belongs to."""
+    def sentence(self) -> Int[Tensor, "tokens"]:
+        """Which sentence each token belongs to."""
         numbers = torch.arange(self.sentences, device=self.lengths.device)
-        return torch.repeat_interleave(numbers, self.lengths, output_size=self.rows)
+        return torch.repeat_interleave(numbers, self.lengths, output_size=self.tokens)
 
     @cached_property
     def position(self) -> Int[Tensor, "N"]:
         """Where each row stands in its sentence, from 0."""
         offsets = self.lengths.cumsum(0) - self.lengths
-        return torch.arange(self.rows, device=self.lengths.device) - offsets[self.sentence]
+        places = torch.arange(self.tokens, device=self.lengths.device) - offsets[self.sentence]
+        return self.fill(places)
 
     @cached_property
-    def _slot(self) -> Int[Tensor, "N"]:
-        """Each row's place in the padded (B * T)."""
-        return self.sentence * self.longest + self.position
+    def _slot(self) -> Int[Tensor, "tokens"]:
+        """Each token's place in the padded (B * T)."""
+        return self.sentence * self.longest + self.position[: self.tokens]
 
     @classmethod
-    def of(cls, lengths: Sequence[int] | Tensor, device: torch.device | str | None = None) -> "Packing":
-        """Packing of sentences of these lengths; the one place where lengths are read by the host."""
+    def of(
+        cls, lengths: Sequence[int] | Tensor, device: torch.device | str | None = None, multiple: int = 1
+    ) -> "Packing":
+        """Packing of sentences of these lengths, filled up to a multiple of rows; the one place where lengths are read
+        by the host.
+        """
         on_host = torch.as_tensor(lengths, dtype=torch.int64, device="cpu")
         longest = int(on_host.max()) if len(on_host) else 0
         target = device if device is not None else lengths.device if isinstance(lengths, Tensor) else "cpu"
-        return cls(on_host.to(target), longest, int(on_host.sum()))
+        tokens = int(on_host.sum())
+        return cls(on_host.to(target), longest, tokens, -tokens % multiple)
 
     @classmethod
     def even(cls, sentences: int, length: int, device: torch.device | str | None = None) -> "Packing":
         """Packing of sentences that are all of one length, made without reading anything back."""
         return cls(torch.full((sentences,), length, device=device), length, sentences * length)
 
-    @property
-    def visible(self) -> Bool[Tensor, "B T"]:
-        """True where the padded batch holds a token."""
-        return torch.arange(self.longest, device=self.lengths.device) < self.lengths[:, None]
-
     def pad(self, rows: Tensor) -> Tensor:
         """(N, ...) -> (B, T, ...), zeros where there is no token."""
+        rows = rows[: self.tokens]
         if not self.full:
             rows = _Pad.apply(rows, self._slot, self.sentences * self.longest)
         return rows.unflatten(0, (self.sentences, self.longest))
 
     def unpad(self, padded: Tensor) -> Tensor:
-        """(B, T, ...) -> (N, ...): the rows that are tokens."""
+        """(B, T, ...) -> (N, ...): the rows that are tokens, and zeros after them."""
         rows = padded.flatten(0, 1)
-        return rows if self.full else _Unpad.apply(rows, self._slot)
+        return self.fill(rows if self.full else _Unpad.apply(rows, self._slot))
+
+    def fill(self, tokens: Tensor) -> Tensor:
+        """One row a token -> (N, ...), with zeros for the rows that are none."""
+        return nn.functional.pad(tokens, (*[0] * (2 * tokens.dim() - 1), self.filler)) if self.filler else tokens
 
 
 class _Pad(torch.autograd.Function):

@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from dragoman.model import kernels
 
-_CHUNK_ELEMENTS = 1 << 22  # logits held at a time: 16 MiB in float32
+_CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 32 MiB in bf16; a quarter of it makes the loss an eighth slower
 
 
 class Loss(NamedTuple):
@@ -76,7 +76,8 @@ class _ChunkedLoss(torch.autograd.Function):
         sums = torch.zeros(2, dtype=exact, device=output.device)
         of_passes = [torch.empty_like(hidden) for hidden in passes] if differentiate else []
         of_output = torch.zeros(output.shape, dtype=exact, device=output.device) if differentiate else None
-        rows = max(1, _CHUNK_ELEMENTS // (len(passes) * output.size(0)))
+        chunks = 1 + len(passes) * labels.size(0) * output.size(0) // _CHUNK_ELEMENTS
+        rows = max(1, -(-labels.size(0) // chunks))
         for first in range(0, labels.size(0), rows):
             chunk = slice(first, first + rows)
             gradients, losses = measure([hidden[chunk] @ output.T for hidden in passes], labels[chunk])

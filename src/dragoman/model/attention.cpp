@@ -1,0 +1,331 @@
+// attention.py: `attend`, on rows of tokens as they lie, in float32. Sentence by sentence and head by head nothing needs
+// padding; the weights are never whole in memory, and are made again on the way back.
+
+#include "kernels.h"
+
+namespace {
+
+constexpr int64_t BLOCK = 32;  // queries whose weights are held at a time
+
+int64_t full(int64_t width) { return (width + LANES - 1) / LANES * LANES; }
+
+inline Lanes lanes(const float *x) { return *(const Lanes *)x; }
+inline void keep(float *to, Lanes x) { *(Lanes *)to = x; }
+
+inline Lanes ascending() {
+    Lanes x;
+    for (int i = 0; i < LANES; ++i) x[i] = float(i);
+    return x;
+}
+
+// All lanes joined into one number, in a fixed order.
+template <class Join> inline float folded(Lanes x, Join join) {
+    typedef float Four __attribute__((vector_size(16)));
+    Four parts[LANES / 4];
+    std::memcpy(parts, &x, sizeof parts);
+    for (int half = LANES / 8; half; half /= 2)
+        for (int i = 0; i < half; ++i) parts[i] = join(parts[i], parts[i + half]);
+    return join(join(parts[0][0], parts[0][1]), join(parts[0][2], parts[0][3]));
+}
+
+// Small products of matrices
+
+struct Left { const float *start; int64_t row, step; };  // element (i, j) lies at start[i * row + j * step]
+
+template <int ROWS, int VECTORS>
+inline void multiply_tile(Left a, const float *b, int64_t b_row, float *c, int64_t c_row, int64_t inner, bool add) {
+    Lanes sums[ROWS][VECTORS];
+    for (int i = 0; i < ROWS; ++i)
+        for (int j = 0; j < VECTORS; ++j) sums[i][j] = add ? lanes(c + i * c_row + j * LANES) : Lanes{};
+    for (int64_t k = 0; k < inner; ++k) {
+        Lanes left[ROWS];
+        for (int i = 0; i < ROWS; ++i) left[i] = Lanes{} + a.start[i * a.row + k * a.step];
+        for (int j = 0; j < VECTORS; ++j) {
+            Lanes right = lanes(b + k * b_row + j * LANES);
+            for (int i = 0; i < ROWS; ++i) sums[i][j] += left[i] * right;
+        }
+    }
+    for (int i = 0; i < ROWS; ++i)
+        for (int j = 0; j < VECTORS; ++j) keep(c + i * c_row + j * LANES, sums[i][j]);
+}
+
+template <int VECTORS>
+void multiply_columns(Left a, const float *b, int64_t b_row, float *c, int64_t c_row, int64_t rows, int64_t inner,
+                      bool add) {
+    int64_t i = 0;
+    for (; i < rows - 3; i += 4, a.start += 4 * a.row)
+        multiply_tile<4, VECTORS>(a, b, b_row, c + i * c_row, c_row, inner, add);
+    if (rows - i == 3) multiply_tile<3, VECTORS>(a, b, b_row, c + i * c_row, c_row, inner, add);
+    if (rows - i == 2) multiply_tile<2, VECTORS>(a, b, b_row, c + i * c_row, c_row, inner, add);
+    if (rows - i == 1) multiply_tile<1, VECTORS>(a, b, b_row, c + i * c_row, c_row, inner, add);
+}
+
+// c (rows, columns) = a (rows, inner) b (inner, columns), or that is added to c. `columns` are full.
+void multiply(Left a, const float *b, int64_t b_row, float *c, int64_t c_row, int64_t rows, int64_t inner,
+              int64_t columns, bool add = false) {
+    int64_t j = 0;
+    for (; j + 4 * LANES <= columns; j += 4 * LANES)
+        multiply_columns<4>(a, b + j, b_row, c + j, c_row, rows, inner, add);
+    for (; j + 2 * LANES <= columns; j += 2 * LANES)
+        multiply_columns<2>(a, b + j, b_row, c + j, c_row, rows, inner, add);
+    for (; j < columns; j += LANES) multiply_columns<1>(a, b + j, b_row, c + j, c_row, rows, inner, add);
+}
+
+// A square of lanes, whose rows become columns: halves change places at every power of two.
+inline void turn_over(Lanes *square) {
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC unroll 4
+    for (int step = 1; step < LANES; step *= 2) {
+        Wholes low{}, high{};
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; ++i) low[i] = i & step ? LANES + i - step : i, high[i] = i & step ? LANES + i : i + step;
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; ++i) {
+            if (i & step) continue;
+            Lanes one = square[i], other = square[i + step];
+            square[i] = __builtin_shuffle(one, other, low);
+            square[i + step] = __builtin_shuffle(one, other, high);
+        }
+    }
+#else
+    for (int i = 0; i < LANES; ++i)
+        for (int j = 0; j < i; ++j) {
+            float x = square[i][j];
+            square[i][j] = square[j][i];
+            square[j][i] = x;
+        }
+#endif
+}
+
+// (rows, columns) to (columns, rows), both full; what is past the last row repeats it.
+void transpose(const float *from, int64_t columns, float *to, int64_t to_row, int64_t rows) {
+    for (int64_t i = 0; i < rows; i += LANES)
+        for (int64_t j = 0; j < columns; j += LANES) {
+            Lanes square[LANES];
+            for (int k = 0; k < LANES; ++k) square[k] = lanes(from + std::min(i + k, rows - 1) * columns + j);
+            turn_over(square);
+            for (int k = 0; k < LANES; ++k) keep(to + (j + k) * to_row + i, square[k]);
+        }
+}
+
+// Scores to weights: a softmax over the first `seen`, zeros behind, and only zeros if nothing is seen. A NaN stays one.
+inline void softmax(float *row, int64_t seen) {
+    const Lanes index = ascending(), none{};
+    Lanes most = none - 1e30f, sums{};
+    for (int64_t i = 0; i < seen; i += LANES) {
+        Lanes x = index < float(seen - i) ? lanes(row + i) : none - 1e30f;
+        most = x > most ? x : most;
+    }
+    float highest = folded(most, [](auto a, auto b) { return a > b ? a : b; });
+    for (int64_t i = 0; i < seen; i += LANES) {
+        Lanes x = index < float(seen - i) ? exponential<Lanes, Wholes>(lanes(row + i) - highest) : none;
+        sums += x;
+        keep(row + i, x);
+    }
+    float sum = folded(sums, [](auto a, auto b) { return a + b; }), each = sum == 0.0f ? 0.0f : 1.0f / sum;
+    for (int64_t i = 0; i < seen; i += LANES) keep(row + i, index < float(seen - i) ? lanes(row + i) * each : none);
+}
+
+struct Turn { const T *cosine, *sine; };  // positions.py: Turns, of one row; null where nothing is turned
+
+inline void load_row(const T *from, float *to, int64_t width, float scale, Turn turn) {
+    if (turn.sine) {
+        int64_t half = width / 2;
+#pragma omp simd
+        for (int64_t i = 0; i < half; ++i) {
+            float a = load(from[i]) * scale, b = load(from[i + half]) * scale;
+            to[i] = a * load(turn.cosine[i]) - b * load(turn.sine[i]);
+            to[i + half] = b * load(turn.cosine[i]) + a * load(turn.sine[i]);
+        }
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < width; ++i) to[i] = load(from[i]) * scale;
+    }
+    for (int64_t i = width; i < full(width); ++i) to[i] = 0.0f;
+}
+
+// A gradient, which is turned back.
+inline void store_row(const float *from, T *to, int64_t width, float scale, Turn turn) {
+    if (turn.sine) {
+        int64_t half = width / 2;
+#pragma omp simd
+        for (int64_t i = 0; i < half; ++i) {
+            float a = from[i] * scale, b = from[i + half] * scale;
+            store(to[i], a * load(turn.cosine[i]) + b * load(turn.sine[i]));
+            store(to[i + half], b * load(turn.cosine[i]) - a * load(turn.sine[i]));
+        }
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < width; ++i) store(to[i], from[i] * scale);
+    }
+}
+
+}  // namespace
+
+// rows.py: _Layout. All strides are of elements. The keys of a sentence begin at its number times `key_sentence`, or,
+// where that is 0, at the row of its first token; values lie as keys do.
+struct Layout {
+    const void *queries, *keys;  // of each sentence, int64
+    const void *tokens;          // of each row of queries, int64; null: nothing is dropped
+    const void *cosine, *sine;   // of each row of queries and of keys; null: nothing is turned
+    int64_t sentences, heads, key_heads, width, query_row, key_row, key_head, key_sentence;
+    float scale, kept_scale;
+    uint32_t noise;
+    int32_t threshold;
+    bool causal;  // a query sees the keys up to its own; a sentence's last query stands at its last key
+};
+
+namespace {
+
+// One sentence and key head, with the query heads that it serves.
+struct Part {
+    const Layout &of;
+    int64_t sentence, key_head, first_query, first_key, queries, keys;
+
+    int64_t first_head() const { return key_head * (of.heads / of.key_heads); }
+    int64_t last_head() const { return first_head() + of.heads / of.key_heads; }
+    int64_t place_of_keys() const {
+        return (of.key_sentence ? sentence * of.key_sentence : first_key * of.key_row) + key_head * of.key_head;
+    }
+    int64_t seen(int64_t query) const { return of.causal ? std::max<int64_t>(0, keys - queries + query + 1) : keys; }
+    Turn turn(int64_t row) const {
+        return of.sine ? Turn{(const T *)of.cosine + row * of.width, (const T *)of.sine + row * of.width} : Turn{};
+    }
+};
+
+template <class Work> void for_parts(const Layout &of, Work work) {
+    const int64_t *queries = (const int64_t *)of.queries, *keys = (const int64_t *)of.keys;
+    std::vector<Part> parts;
+    int64_t first_query = 0, first_key = 0;
+    for (int64_t sentence = 0; sentence < of.sentences; ++sentence) {
+        for (int64_t head = 0; head < of.key_heads; ++head)
+            parts.push_back({of, sentence, head, first_query, first_key, queries[sentence], keys[sentence]});
+        first_query += queries[sentence];
+        first_key += keys[sentence];
+    }
+#pragma omp parallel for schedule(dynamic, 4) firstprivate(work) if (first_query * of.heads * of.width > WORTH_SHARING)
+    for (size_t i = 0; i < parts.size(); ++i) work(parts[i]);
+}
+
+// The keys or values of a part, in float32.
+void load_keys(const Part &part, const T *from, float *to, bool turned) {
+    from += part.place_of_keys();
+    for (int64_t i = 0; i < part.keys; ++i)
+        load_row(from + i * part.of.key_row, to + i * full(part.of.width), part.of.width, 1.0f,
+                 turned ? part.turn(part.first_key + i) : Turn{});
+}
+
+// Some queries of a part, and their weights over its keys (given across, as columns).
+void weigh(const Part &part, const T *query, int64_t head, int64_t first, int64_t count, const float *keys_across,
+           float *rows, float *weights) {
+    int64_t width = part.of.width, wide = full(width), room = full(part.keys);
+    for (int64_t i = 0; i < count; ++i) {
+        int64_t row = part.first_query + first + i;
+        load_row(query + row * part.of.query_row + head * width, rows + i * wide, width, part.of.scale, part.turn(row));
+    }
+    int64_t columns = full(part.seen(first + count - 1));
+    multiply({rows, wide, 1}, keys_across, room, weights, room, count, width, columns);
+    for (int64_t i = 0; i < count; ++i) {
+        int64_t seen = part.seen(first + i);
+        softmax(weights + i * room, seen);
+        std::fill(weights + i * room + full(seen), weights + i * room + columns, 0.0f);
+    }
+}
+
+// dropout.py: drop_weights
+void drop(const Part &part, int64_t head, int64_t first, int64_t count, const float *weights, float *dropped) {
+    int64_t room = full(part.keys), seen = part.seen(first + count - 1);
+    for (int64_t i = 0; i < count; ++i) {
+        uint32_t hash = row_hash(part.of.noise, ((const int64_t *)part.of.tokens)[part.first_query + first + i]);
+#pragma omp simd
+        for (int64_t j = 0; j < seen; ++j)
+            dropped[i * room + j] = weights[i * room + j] * part.of.kept_scale *
+                                    keeps(hash, uint32_t(head * 65536 + j), part.of.threshold);
+    }
+}
+
+// Cuts one piece after another from the scratch of a thread.
+struct Room {
+    float *next;
+    explicit Room(int64_t floats) : next(scratch(floats)) {}
+    float *take(int64_t floats) { return (next += floats) - floats; }
+};
+
+}  // namespace
+
+extern "C" {
+
+void attention(const T *query, const T *key, const T *value, T *mixed, const Layout *of) {
+    for_parts(*of, [=](const Part &part) {
+        int64_t width = of->width, wide = full(width), room = full(part.keys), held = part.keys * wide;
+        Room scratch(2 * held + wide * room + BLOCK * (2 * wide + room));
+        float *keys = scratch.take(held), *values = scratch.take(held), *keys_across = scratch.take(wide * room);
+        float *rows = scratch.take(BLOCK * wide), *sums = scratch.take(BLOCK * wide), *weights = scratch.take(BLOCK * room);
+        load_keys(part, key, keys, true);
+        load_keys(part, value, values, false);
+        transpose(keys, wide, keys_across, room, part.keys);
+        for (int64_t head = part.first_head(); head < part.last_head(); ++head)
+            for (int64_t first = 0; first < part.queries; first += BLOCK) {
+                int64_t count = std::min(BLOCK, part.queries - first), seen = part.seen(first + count - 1);
+                weigh(part, query, head, first, count, keys_across, rows, weights);
+                if (of->tokens) drop(part, head, first, count, weights, weights);
+                multiply({weights, room, 1}, values, wide, sums, wide, count, seen, wide);
+                T *to = mixed + ((part.first_query + first) * of->heads + head) * width;
+                for (int64_t i = 0; i < count; ++i) store_row(sums + i * wide, to + i * of->heads * width, width, 1.0f, {});
+            }
+    });
+}
+
+// `gradient` lies as what was mixed. The gradients of queries, keys and values have rows of their own strides.
+void attention_back(const T *query, const T *key, const T *value, const T *gradient, T *of_query, T *of_key, T *of_value,
+                    const Layout *of, int64_t of_query_row, int64_t of_key_row) {
+    for_parts(*of, [=](const Part &part) {
+        int64_t width = of->width, wide = full(width), room = full(part.keys), held = part.keys * wide;
+        Room scratch(4 * held + 2 * wide * room + BLOCK * (3 * wide + 3 * room));
+        float *keys = scratch.take(held), *values = scratch.take(held);
+        float *of_keys = scratch.take(held), *of_values = scratch.take(held);
+        float *keys_across = scratch.take(wide * room), *values_across = scratch.take(wide * room);
+        float *rows = scratch.take(BLOCK * wide), *of_rows = scratch.take(BLOCK * wide);
+        float *given = scratch.take(BLOCK * wide), *weights = scratch.take(BLOCK * room);
+        float *of_weights = scratch.take(BLOCK * room), *dropped = scratch.take(BLOCK * room);
+        load_keys(part, key, keys, true);
+        load_keys(part, value, values, false);
+        transpose(keys, wide, keys_across, room, part.keys);
+        transpose(values, wide, values_across, room, part.keys);
+        std::fill(of_keys, of_keys + 2 * held, 0.0f);
+        for (int64_t head = part.first_head(); head < part.last_head(); ++head)
+            for (int64_t first = 0; first < part.queries; first += BLOCK) {
+                int64_t count = std::min(BLOCK, part.queries - first), seen = part.seen(first + count - 1);
+                weigh(part, query, head, first, count, keys_across, rows, weights);
+                const T *from = gradient + ((part.first_query + first) * of->heads + head) * width;
+                for (int64_t i = 0; i < count; ++i) load_row(from + i * of->heads * width, given + i * wide, width, 1.0f, {});
+                multiply({given, wide, 1}, values_across, room, of_weights, room, count, width, full(seen));
+                if (of->tokens) {
+                    drop(part, head, first, count, weights, dropped);
+                    drop(part, head, first, count, of_weights, of_weights);
+                }
+                multiply({of->tokens ? dropped : weights, 1, room}, given, wide, of_values, wide, seen, count, wide, true);
+                for (int64_t i = 0; i < count; ++i) {
+                    float *share = weights + i * room, *of_share = of_weights + i * room, mean = 0.0f;
+#pragma omp simd reduction(+ : mean)
+                    for (int64_t j = 0; j < seen; ++j) mean += share[j] * of_share[j];
+#pragma omp simd
+                    for (int64_t j = 0; j < seen; ++j) of_share[j] = share[j] * (of_share[j] - mean);
+                }
+                multiply({of_weights, room, 1}, keys, wide, of_rows, wide, count, seen, wide);
+                multiply({of_weights, 1, room}, rows, wide, of_keys, wide, seen, count, wide, true);
+                for (int64_t i = 0; i < count; ++i) {
+                    int64_t row = part.first_query + first + i;
+                    store_row(of_rows + i * wide, of_query + row * of_query_row + head * width, width, of->scale,
+                              part.turn(row));
+                }
+            }
+        for (int64_t i = 0; i < part.keys; ++i) {
+            int64_t row = part.first_key + i, place = row * of_key_row + part.key_head * width;
+            store_row(of_keys + i * wide, of_key + place, width, 1.0f, part.turn(row));
+            store_row(of_values + i * wide, of_value + place, width, 1.0f, {});
+        }
+    });
+}
+
+}  // extern "C"

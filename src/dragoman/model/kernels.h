@@ -1,0 +1,98 @@
+// What all kernels share: numbers of two types, threads, and the hash that dropout is made of.
+
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace {
+
+struct bf16 { uint16_t bits; };
+
+using T = ELEMENT;  // float or bf16: the file is compiled once for each
+
+template <class To, class From> inline To bits_of(From from) { To to; std::memcpy(&to, &from, sizeof to); return to; }
+
+inline float load(float x) { return x; }
+inline float load(bf16 x) { return bits_of<float>(uint32_t(x.bits) << 16); }
+inline void store(float &to, float x) { to = x; }
+inline void store(bf16 &to, float x) {  // to the nearest, ties to even; a NaN stays one
+    uint32_t bits = bits_of<uint32_t>(x);
+    to.bits = uint16_t(x != x ? 0x7fc0 : (bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+#ifdef __AVX512F__
+constexpr int LANES = 16;
+#else
+constexpr int LANES = 8;
+#endif
+typedef float Lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t Wholes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+// e^x of one number or of many, to 2 units in the last place (Cephes' polynomial); 0 below -87, infinite above 88.7, NaN
+// for NaN.
+template <class Number, class Whole> inline Number exponential(Number x) {
+    const Number nothing{};
+    Number bounded = x < -87.3f ? nothing - 87.3f : x > 88.3f ? nothing + 88.3f : x;
+    Number shifted = bounded * 1.44269504f + 12582912.0f;  // adding 1.5 * 2^23 rounds to a whole number
+    Number whole = shifted - 12582912.0f;
+    Number rest = bounded - whole * 0.693359375f - whole * -2.12194440e-4f;
+    Number y = rest * 1.9875691500e-4f + 1.3981999507e-3f;
+    y = y * rest + 8.3334519073e-3f;
+    y = y * rest + 4.1665795894e-2f;
+    y = y * rest + 1.6666665459e-1f;
+    y = y * rest + 5.0000001201e-1f;
+    y = y * rest * rest + rest + 1.0f;
+    Number power = bits_of<Number>((bits_of<Whole>(shifted) - 0x4B400000 + 127) << 23);
+    return x < -87.3f ? nothing : x > 88.7f ? nothing + __builtin_inff() : y * power;
+}
+
+// Room for one row of float32, of each thread its own.
+inline float *scratch(int64_t width) {
+    thread_local std::vector<float> room;
+    if (int64_t(room.size()) < width) room.resize(width);
+    return room.data();
+}
+
+constexpr int64_t WORTH_SHARING = 1 << 14;  // elements; fewer are done before a second thread wakes up
+
+// `work` is each thread's own: shared, its pointers would be read again for every element, and loops take thrice as long.
+template <class Work> void for_rows(int64_t rows, int64_t width, Work work) {
+#pragma omp parallel for schedule(static) firstprivate(work) if (rows * width > WORTH_SHARING)
+    for (int64_t row = 0; row < rows; ++row) work(row);
+}
+
+// Sums `width` columns over rows, in BLOCKS parts that are added in order, whatever the number of threads.
+constexpr int64_t BLOCKS = 32;
+
+template <class Work> void sum_rows(int64_t rows, int64_t width, float *total, Work work) {
+    std::vector<float> parts(BLOCKS * width, 0.0f);
+#pragma omp parallel for schedule(static) firstprivate(work) if (rows * width > WORTH_SHARING)
+    for (int64_t block = 0; block < BLOCKS; ++block)
+        for (int64_t row = rows * block / BLOCKS; row < rows * (block + 1) / BLOCKS; ++row)
+            work(row, &parts[block * width]);
+    std::fill(total, total + width, 0.0f);
+    for (int64_t block = 0; block < BLOCKS; ++block)
+        for (int64_t i = 0; i < width; ++i) total[i] += parts[block * width + i];
+}
+
+// dropout.py: _row_hash and _keep
+
+inline uint32_t row_hash(uint32_t key, int64_t token) {
+    uint32_t x = (uint32_t(token) + key) * 0xC2B2AE35u;
+    x ^= uint32_t(int32_t(x) >> 15);
+    x *= 0x85EBCA6Bu;
+    x ^= uint32_t(int32_t(x) >> 13);
+    return x * 0x9E3779B1u;
+}
+
+// 1 or 0, as a number: a condition around the load of x would keep the loop from being vectorised.
+inline float keeps(uint32_t row, uint32_t feature, int32_t threshold) {
+    uint32_t x = (row ^ (feature * 0x9E3779B1u)) * 0x85EBCA6Bu;
+    x ^= uint32_t(int32_t(x) >> 13);
+    return int32_t(x * 0xC2B2AE35u) >= threshold ? 1.0f : 0.0f;
+}
+
+}  // namespace
