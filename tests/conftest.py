@@ -1,6 +1,8 @@
 """What every test stands on: one thread, fixed seeds, shapes checked, and the way to the real data."""
 
+import logging
 import os
+from collections.abc import Iterator
 
 # Before torch is imported, and for the processes that tests start: many small tensors gain nothing from threads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -32,6 +34,13 @@ def seeds() -> None:
     random.seed(0)
     numpy.random.seed(0)
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def loudness() -> Iterator[None]:
+    """A command that one test runs silences no other's log."""
+    yield
+    logging.getLogger("dragoman").setLevel(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")

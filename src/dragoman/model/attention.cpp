@@ -1,5 +1,5 @@
-// attention.py: `attend`, on rows of tokens as they lie, in float32. Sentence by sentence and head by head nothing needs
-// padding; the weights are never whole in memory, and are made again on the way back.
+// attention.py: `attend`, on rows of tokens as they lie, in float32. Sentence by sentence and head by head nothing
+// needs padding; the weights are never whole in memory, and are made again on the way back.
 
 #include "kernels.h"
 
@@ -78,7 +78,10 @@ inline void turn_over(Lanes *square) {
     for (int step = 1; step < LANES; step *= 2) {
         Wholes low{}, high{};
 #pragma GCC unroll 16
-        for (int i = 0; i < LANES; ++i) low[i] = i & step ? LANES + i - step : i, high[i] = i & step ? LANES + i : i + step;
+        for (int i = 0; i < LANES; ++i) {
+            low[i] = i & step ? LANES + i - step : i;
+            high[i] = i & step ? LANES + i : i + step;
+        }
 #pragma GCC unroll 16
         for (int i = 0; i < LANES; ++i) {
             if (i & step) continue;
@@ -162,7 +165,7 @@ inline void store_row(const float *from, T *to, int64_t width, float scale, Turn
 
 }  // namespace
 
-// rows.py: _Layout. All strides are of elements. The keys of a sentence begin at its number times `key_sentence`, or,
+// packed_attention.py: _Layout. All strides are of elements. The keys of a sentence begin at its number times `key_sentence`, or,
 // where that is 0, at the row of its first token; values lie as keys do.
 struct Layout {
     const void *queries, *keys;  // of each sentence, int64
@@ -260,7 +263,8 @@ void attention(const T *query, const T *key, const T *value, T *mixed, const Lay
         int64_t width = of->width, wide = full(width), room = full(part.keys), held = part.keys * wide;
         Room scratch(2 * held + wide * room + BLOCK * (2 * wide + room));
         float *keys = scratch.take(held), *values = scratch.take(held), *keys_across = scratch.take(wide * room);
-        float *rows = scratch.take(BLOCK * wide), *sums = scratch.take(BLOCK * wide), *weights = scratch.take(BLOCK * room);
+        float *rows = scratch.take(BLOCK * wide), *weights = scratch.take(BLOCK * room);
+        float *sums = scratch.take(BLOCK * wide);
         load_keys(part, key, keys, true);
         load_keys(part, value, values, false);
         transpose(keys, wide, keys_across, room, part.keys);
@@ -271,14 +275,15 @@ void attention(const T *query, const T *key, const T *value, T *mixed, const Lay
                 if (of->tokens) drop(part, head, first, count, weights, weights);
                 multiply({weights, room, 1}, values, wide, sums, wide, count, seen, wide);
                 T *to = mixed + ((part.first_query + first) * of->heads + head) * width;
-                for (int64_t i = 0; i < count; ++i) store_row(sums + i * wide, to + i * of->heads * width, width, 1.0f, {});
+                for (int64_t i = 0; i < count; ++i)
+                    store_row(sums + i * wide, to + i * of->heads * width, width, 1.0f, {});
             }
     });
 }
 
 // `gradient` lies as what was mixed. The gradients of queries, keys and values have rows of their own strides.
-void attention_back(const T *query, const T *key, const T *value, const T *gradient, T *of_query, T *of_key, T *of_value,
-                    const Layout *of, int64_t of_query_row, int64_t of_key_row) {
+void attention_back(const T *query, const T *key, const T *value, const T *gradient, T *of_query, T *of_key,
+                    T *of_value, const Layout *of, int64_t of_query_row, int64_t of_key_row) {
     for_parts(*of, [=](const Part &part) {
         int64_t width = of->width, wide = full(width), room = full(part.keys), held = part.keys * wide;
         Room scratch(4 * held + 2 * wide * room + BLOCK * (3 * wide + 3 * room));
@@ -298,13 +303,15 @@ void attention_back(const T *query, const T *key, const T *value, const T *gradi
                 int64_t count = std::min(BLOCK, part.queries - first), seen = part.seen(first + count - 1);
                 weigh(part, query, head, first, count, keys_across, rows, weights);
                 const T *from = gradient + ((part.first_query + first) * of->heads + head) * width;
-                for (int64_t i = 0; i < count; ++i) load_row(from + i * of->heads * width, given + i * wide, width, 1.0f, {});
+                for (int64_t i = 0; i < count; ++i)
+                    load_row(from + i * of->heads * width, given + i * wide, width, 1.0f, {});
                 multiply({given, wide, 1}, values_across, room, of_weights, room, count, width, full(seen));
                 if (of->tokens) {
                     drop(part, head, first, count, weights, dropped);
                     drop(part, head, first, count, of_weights, of_weights);
                 }
-                multiply({of->tokens ? dropped : weights, 1, room}, given, wide, of_values, wide, seen, count, wide, true);
+                const float *mixing = of->tokens ? dropped : weights;
+                multiply({mixing, 1, room}, given, wide, of_values, wide, seen, count, wide, true);
                 for (int64_t i = 0; i < count; ++i) {
                     float *share = weights + i * room, *of_share = of_weights + i * room, mean = 0.0f;
 #pragma omp simd reduction(+ : mean)

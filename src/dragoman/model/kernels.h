@@ -31,8 +31,8 @@ constexpr int LANES = 8;
 typedef float Lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t Wholes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
-// e^x of one number or of many, to 2 units in the last place (Cephes' polynomial); 0 below -87, infinite above 88.7, NaN
-// for NaN.
+// e^x of one number or of many, to 2 units in the last place (Cephes' polynomial); 0 below -87, infinite above 88.7,
+// NaN for NaN.
 template <class Number, class Whole> inline Number exponential(Number x) {
     const Number nothing{};
     Number bounded = x < -87.3f ? nothing - 87.3f : x > 88.3f ? nothing + 88.3f : x;
@@ -58,7 +58,8 @@ inline float *scratch(int64_t width) {
 
 constexpr int64_t WORTH_SHARING = 1 << 14;  // elements; fewer are done before a second thread wakes up
 
-// `work` is each thread's own: shared, its pointers would be read again for every element, and loops take thrice as long.
+// `work` is each thread's own: shared, its pointers would be read again for every element, and loops take thrice as
+// long.
 template <class Work> void for_rows(int64_t rows, int64_t width, Work work) {
 #pragma omp parallel for schedule(static) firstprivate(work) if (rows * width > WORTH_SHARING)
     for (int64_t row = 0; row < rows; ++row) work(row);
