@@ -42,6 +42,7 @@ class Memory:
 
     def select(self, rows: Int[Tensor, "R2"]) -> "Memory":
         """The padded memory of these rows, in this order; a row may be named twice or not at all."""
+        assert self.packing is None, "only a padded memory has rows to choose from"
         lengths = self.lengths[rows]
         longest = int(lengths.max()) if len(rows) else 0
         keys, values = (
