@@ -46,12 +46,6 @@ Wide awake, they spin against each other on a machine with anything else to do, 
 10,000 tokens a second to 1,000. Asleep at once, they wait to be woken a thousand times a step.
 """
 
-_KEPT_SHAPES = "64"
-_CACHES = {"LRU_CACHE_CAPACITY": _KEPT_SHAPES, "ONEDNN_PRIMITIVE_CACHE_CAPACITY": _KEPT_SHAPES}
-"""A product of matrices of a new shape is prepared and kept, a thousand of them, and every batch has new shapes:
-training then grew by 10 to 20 MB a step. A step has some fifty shapes of its own, and no use for those before.
-"""
-
 
 def machine() -> dict[str, Any]:
     """Everything a printed speed or a report of a fault should carry, as plain values for JSON."""
@@ -127,7 +121,7 @@ def gemm_rate(precision: str = "float32", seconds: float = 1.0, size: int = 2048
 
 def prepare_environment() -> None:
     """Sets the variables that libraries read when torch is loaded, where nobody else has."""
-    for name, value in {**WAITING, **_CACHES}.items():
+    for name, value in WAITING.items():
         os.environ.setdefault(name, value)
 
 

@@ -60,11 +60,18 @@ void rms_norm_back(const T *gradient, const T *x, const T *weight, const float *
     });
 }
 
-// loss.py: logits become the gradient of the smoothed loss; both losses of each row are left in `losses` (rows, 2).
+// loss.py: logits become the gradient of the smoothed loss; both losses of each row are left in `losses` (rows, 2). A row
+// with a negative label is no token.
 
 void smoothed_loss(T *logits, const int64_t *labels, float *losses, int64_t rows, int64_t width, float smoothing) {
     for_rows(rows, width, [=](int64_t row) {
         T *row_of = logits + row * width;
+        int64_t label = labels[row];
+        if (label < 0) {
+            std::fill(row_of, row_of + width, T{});
+            losses[2 * row] = losses[2 * row + 1] = 0.0f;
+            return;
+        }
         float *shares = scratch(width), highest = -__builtin_inff(), sum = 0.0f, total = 0.0f;
 #pragma omp simd reduction(max : highest) reduction(+ : total)
         for (int64_t i = 0; i < width; ++i) {
@@ -77,7 +84,6 @@ void smoothed_loss(T *logits, const int64_t *labels, float *losses, int64_t rows
             shares[i] = exponential<float, int32_t>(load(row_of[i]) - highest);
             sum += shares[i];
         }
-        int64_t label = labels[row];
         float norm = highest + __builtin_logf(sum), picked = load(row_of[label]), each = smoothing / float(width);
         losses[2 * row] = norm - (1.0f - smoothing) * picked - smoothing * (total / float(width));
         losses[2 * row + 1] = norm - picked;

@@ -4,16 +4,22 @@ The vocabulary is the widest thing in the model. Rows are projected, measured an
 that the memory is that of one chunk; the gradient is made on the way forward and kept (D wide, not V).
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from dragoman.model import kernels
+from dragoman.model.packing import EVEN
 
 _CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 32 MiB in bf16; a quarter of it makes the loss an eighth slower
+
+NO_TOKEN = -1
+"""The label of a row that only makes their number even."""
 
 
 class Loss(NamedTuple):
@@ -72,21 +78,23 @@ class _ChunkedLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, measure, differentiate, output, labels, *passes):
+        _refuse_others(labels, output.size(0))
         exact = torch.promote_types(output.dtype, torch.float32)
         sums = torch.zeros(2, dtype=exact, device=output.device)
-        of_passes = [torch.empty_like(hidden) for hidden in passes] if differentiate else []
         of_output = torch.zeros(output.shape, dtype=exact, device=output.device) if differentiate else None
-        chunks = 1 + len(passes) * labels.size(0) * output.size(0) // _CHUNK_ELEMENTS
-        rows = max(1, -(-labels.size(0) // chunks))
-        for first in range(0, labels.size(0), rows):
-            chunk = slice(first, first + rows)
+        tokens, filler = labels.size(0), -labels.size(0) % EVEN
+        labels = F.pad(labels, (0, filler), value=NO_TOKEN)
+        passes = [F.pad(hidden, (0, 0, 0, filler)) for hidden in passes]
+        of_passes = [torch.empty_like(hidden) for hidden in passes] if differentiate else []
+        chunks = 1 + len(passes) * len(labels) * output.size(0) // _CHUNK_ELEMENTS
+        for chunk in _even_slices(len(labels), chunks):
             gradients, losses = measure([hidden[chunk] @ output.T for hidden in passes], labels[chunk])
             sums += losses
             for hidden, of_hidden, gradient in zip(passes, of_passes, gradients, strict=False):
                 torch.mm(gradient, output, out=of_hidden[chunk])
                 of_output += gradient.T @ hidden[chunk]
         if of_output is not None:
-            ctx.save_for_backward(of_output.to(output.dtype), *of_passes)
+            ctx.save_for_backward(of_output.to(output.dtype), *(of_hidden[:tokens] for of_hidden in of_passes))
         smoothed, plain = sums.unbind()
         ctx.mark_non_differentiable(plain)
         return smoothed.clone(), plain
@@ -98,25 +106,37 @@ class _ChunkedLoss(torch.autograd.Function):
         return None, None, of_output, None, *of_passes
 
 
+def _refuse_others(labels: Int[Tensor, "M"], vocabulary: int) -> None:
+    """Kernels would write there. A GPU refuses by itself, and is not to be waited for."""
+    if labels.device.type == "cpu" and len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < vocabulary:
+        raise IndexError(f"labels must be from 0 to {vocabulary - 1}")
+
+
+def _even_slices(rows: int, count: int) -> Iterator[slice]:
+    """About so many slices of a number of rows that is even, each of which is."""
+    size = -(-rows // (count * EVEN)) * EVEN or EVEN
+    return (slice(first, first + size) for first in range(0, rows, size))
+
+
 def smoothed_cross_entropy(
     logits: Float[Tensor, "R V"], labels: Int[Tensor, "R"], smoothing: float
 ) -> tuple[Float[Tensor, "R V"], Float[Tensor, "2"]]:
     """The gradient with respect to the logits, softmax - target distribution, and the sums of the smoothed and the
-    plain loss. The logits are overwritten.
+    plain loss; where the label is `NO_TOKEN` both are zero. The logits are overwritten.
     """
     if kernels.usable("smoothed_loss", logits):
-        if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < logits.size(1):
-            raise IndexError(f"labels must be from 0 to {logits.size(1) - 1}")
         losses = torch.empty(logits.size(0), 2)
         kernels.run("smoothed_loss", logits, labels.contiguous(), losses, *logits.shape, smoothing)
         return logits, losses.sum(0)
-    exact, label = logits.to(torch.promote_types(logits.dtype, torch.float32)), labels[:, None]
+    exact, label = logits.to(torch.promote_types(logits.dtype, torch.float32)), labels.clamp(min=0)[:, None]
+    token = (labels[:, None] != NO_TOKEN).to(exact.dtype)
     norm = exact.logsumexp(-1, keepdim=True)
     picked, mean = exact.gather(1, label), exact.mean(-1, keepdim=True)
-    losses = torch.stack([(norm - (1 - smoothing) * picked - smoothing * mean).sum(), (norm - picked).sum()])
+    of_rows = [norm - (1 - smoothing) * picked - smoothing * mean, norm - picked]
+    losses = torch.stack([(token * losses).sum() for losses in of_rows])
     gradient = exact.sub_(norm).exp_().sub_(smoothing / logits.size(1))
     gradient.scatter_add_(1, label, gradient.new_full((1, 1), smoothing - 1).expand_as(label))
-    return gradient.to(logits.dtype), losses
+    return gradient.mul_(token).to(logits.dtype), losses
 
 
 def divergence(
