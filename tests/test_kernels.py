@@ -47,8 +47,9 @@ def rms_norm(x: Tensor, weight: Tensor) -> Tensor:
 
 def attention(**settings: Any) -> Callable[..., Tensor]:
     """Attention of two query heads, without its output matrix."""
-    packing, dropped = Packing.of(LENGTHS, multiple=8), settings.pop("dropout", 0.0)
-    layer = Attention(16, heads=2, kv_heads=settings.pop("kv_heads", 2), dropout=dropped, site=3)
+    packing, dropped = Packing.of(settings.pop("lengths", LENGTHS), multiple=8), settings.pop("dropout", 0.0)
+    width = settings.pop("width", 8)
+    layer = Attention(2 * width, heads=2, kv_heads=settings.pop("kv_heads", 2), dropout=dropped, site=3)
     layer.output = nn.Identity()  # pyright: ignore[reportAttributeAccessIssue]
     noise = Noise(5, torch.arange(3, 3 + packing.rows)) if dropped else None
 
@@ -56,13 +57,14 @@ def attention(**settings: Any) -> Callable[..., Tensor]:
         keys = (
             Keys.of_rows(key, value, Packing.of(MEMORY, multiple=8)) if key is not None and value is not None else None
         )
-        turns = Rotary(8).turns(packing.position, rows.dtype) if settings.get("turned") else None
+        turns = Rotary(width).turns(packing.position, rows.dtype) if settings.get("turned") else None
         return layer.mix(rows, keys, packing, settings.get("causal", False), turns, noise)
 
     return mix
 
 
 MEMORY = [3, 40, 1, 17]
+LONG: dict[str, Any] = {"lengths": [70, 5], "width": 90, "causal": True, "turned": True}  # more than a block, and strip
 CASES: dict[str, tuple[str, Callable[..., Tensor], list[tuple[int, ...]]]] = {
     "drop": ("drop", lambda x: drop(x, 0.3, 2, noise()), [(31, 40)]),
     "drop onto": ("drop", lambda x, base: drop(x, 0.3, 2, noise(), onto=base), [(31, 40), (31, 40)]),
@@ -72,6 +74,8 @@ CASES: dict[str, tuple[str, Callable[..., Tensor], list[tuple[int, ...]]]] = {
     "attention, causal and turned": ("attention", attention(causal=True, turned=True), [(32, 6, 8)]),
     "attention, few key heads": ("attention", attention(kv_heads=1), [(32, 4, 8)]),
     "attention, dropped": ("attention", attention(causal=True, dropout=0.3), [(32, 6, 8)]),
+    "attention, long and wide": ("attention", attention(**LONG), [(80, 6, 90)]),
+    "attention, long, wide, dropped": ("attention", attention(**LONG, kv_heads=1, dropout=0.3), [(80, 4, 90)]),
     "attention to a memory": ("attention", attention(), [(32, 2, 8), (64, 2, 8), (64, 2, 8)]),
     "attention to a memory, few key heads": ("attention", attention(kv_heads=1), [(32, 2, 8), (64, 1, 8), (64, 1, 8)]),
 }

@@ -20,7 +20,7 @@ from dragoman.model.positions import Turns
 
 _FUSED_FROM = {torch.float32: 128, torch.bfloat16: 512}
 """Queries of a sentence from which on torch's fused attention beats the equation on a CPU; never in float64."""
-_FUSED_BEATS_PACKED_FROM = {torch.bfloat16: 1_024}
+_FUSED_BEATS_PACKED_FROM = {torch.float32: 2_048, torch.bfloat16: 1_024}
 """And from which it beats what is here; never under a causal mask (benchmarks/attention.py)."""
 
 
