@@ -165,8 +165,8 @@ inline void store_row(const float *from, T *to, int64_t width, float scale, Turn
 
 }  // namespace
 
-// packed_attention.py: _Layout. All strides are of elements. The keys of a sentence begin at its number times `key_sentence`, or,
-// where that is 0, at the row of its first token; values lie as keys do.
+// packed_attention.py: _Layout. All strides are of elements. The keys of a sentence begin at its number times
+// `key_sentence`, or, where that is 0, at the row of its first token; values lie as keys do.
 struct Layout {
     const void *queries, *keys;  // of each sentence, int64
     const void *tokens;          // of each row of queries, int64; null: nothing is dropped

@@ -81,19 +81,23 @@ class _ChunkedLoss(torch.autograd.Function):
         _refuse_others(labels, output.size(0))
         exact = torch.promote_types(output.dtype, torch.float32)
         sums = torch.zeros(2, dtype=exact, device=output.device)
-        of_output = torch.zeros(output.shape, dtype=exact, device=output.device) if differentiate else None
+        of_output = torch.zeros(output.shape if differentiate else 0, dtype=exact, device=output.device)
         tokens, filler = labels.size(0), -labels.size(0) % EVEN
         labels = F.pad(labels, (0, filler), value=NO_TOKEN)
         passes = [F.pad(hidden, (0, 0, 0, filler)) for hidden in passes]
         of_passes = [torch.empty_like(hidden) for hidden in passes] if differentiate else []
         chunks = 1 + len(passes) * len(labels) * output.size(0) // _CHUNK_ELEMENTS
-        for chunk in _even_slices(len(labels), chunks):
+
+        def add(chunk: slice) -> None:  # whose logits are gone before the next one's are there
             gradients, losses = measure([hidden[chunk] @ output.T for hidden in passes], labels[chunk])
-            sums += losses
+            sums.add_(losses)
             for hidden, of_hidden, gradient in zip(passes, of_passes, gradients, strict=False):
                 torch.mm(gradient, output, out=of_hidden[chunk])
-                of_output += gradient.T @ hidden[chunk]
-        if of_output is not None:
+                of_output.add_(gradient.T @ hidden[chunk])
+
+        for chunk in _even_slices(len(labels), chunks):
+            add(chunk)
+        if differentiate:
             ctx.save_for_backward(of_output.to(output.dtype), *(of_hidden[:tokens] for of_hidden in of_passes))
         smoothed, plain = sums.unbind()
         ctx.mark_non_differentiable(plain)
