@@ -78,9 +78,20 @@ def measure(name: str, race: Race, tests: dict[str, ReferenceSet]) -> dict[str, 
         "tokens_per_second": outcome.tokens / outcome.seconds,
         "training_seconds": outcome.seconds,
         "wall_seconds": time.monotonic() - start,
+        "minutes": race.minutes,
         "roof_gflops": {precision: roof},
+        "machine": machine(),
+        "command": shlex.join(sys.argv),
         "samples": [[line, translation[line]] for line in race.sentences[:SAMPLES]],
     }
+
+
+def write(path: Path, result: dict[str, Any]) -> None:
+    """Puts a system's figures in the place of its older ones; those of others stay."""
+    others = json.loads(path.read_text(encoding="utf-8"))["results"] if path.exists() else []
+    found = {other["system"]: other for other in others} | {result["system"]: result}
+    results = [found[name] for name in SYSTEMS if name in found]
+    path.write_text(json.dumps({"results": results}, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def show(result: dict[str, Any]) -> None:
@@ -103,15 +114,11 @@ def main() -> None:
     tests = {"single reference": single, "all references": read_references(options.data / "test.multiref.tsv")}
     sentences = tuple(dict.fromkeys(line for test in tests.values() for line in test.sources))
     race = Race(options.data, "en", "it", options.minutes, options.threads, sentences, options.recipe)
-    results = []
     for name in options.only:
-        results.append(measure(name, race, tests))
-        show(results[-1])
+        result = measure(name, race, tests)
+        show(result)
         if options.out:
-            facts = {"machine": machine(), "command": shlex.join(sys.argv), "minutes": options.minutes}
-            options.out.write_text(
-                json.dumps({**facts, "results": results}, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-            )
+            write(options.out, result)
     print(f"\n{describe()}")
 
 
@@ -122,7 +129,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=Path("../shared/data/tatoeba-en-it"))
     parser.add_argument("--recipe", default="", help="what `dragoman train` is given instead of the data")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--out", type=Path, help="write the figures as JSON, after each system")
+    parser.add_argument("--out", type=Path, help="write figures as JSON after each system; others in it stay")
     options = parser.parse_args()
     if not (options.data / "test.multiref.tsv").exists():
         parser.error(f"{options.data} does not hold train, dev and test with test.multiref.tsv; name it with --data")
