@@ -3,7 +3,7 @@
     make bench-tatoeba         installs the others into .venv-peers and runs all of this, or by hand:
     python benchmarks/tatoeba.py [--minutes 30] [--only dragoman marian tutorial tutorial-large] [--out results.json]
 
-    dragoman         `dragoman train DATA --minutes 30`, or another recipe (`--recipe "NAME --set …"`), beam 5
+    dragoman         `dragoman train tatoeba-en-it` in the data's folder (or `--recipe "NAME --set …"`), beam 5
     marian           Hugging Face Marian as a good practitioner trains it, translated by CTranslate2, beam 5
     tutorial         the well-known tutorial as it is written: words, 1 layer, 1 head, eight sentences padded to 350
     tutorial-large   the same with 6 layers, 8 heads, 2048
@@ -127,7 +127,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--only", nargs="+", default=list(SYSTEMS), choices=list(SYSTEMS), metavar="SYSTEM")
     parser.add_argument("--data", type=Path, default=Path("../shared/data/tatoeba-en-it"))
-    parser.add_argument("--recipe", default="", help="what `dragoman train` is given instead of the data")
+    parser.add_argument("--recipe", default="tatoeba-en-it", help="what `dragoman train` is given")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--out", type=Path, help="write figures as JSON after each system; others in it stay")
     options = parser.parse_args()

@@ -211,6 +211,13 @@ def test_two_systems_are_compared_by_every_metric_that_both_have(test_set, tmp_p
     assert list(compare(good, evaluate(tmp_path / "bad.it", test_set, metrics=["chrf"]), samples=10)) == ["chrf"]
 
 
+def test_systems_are_compared_as_they_were_measured(test_set, tmp_path):
+    files = write(tmp_path / "good.it", TARGETS), write(tmp_path / "loud.it", [target.upper() for target in TARGETS])
+    for lowercase, alike in ((True, True), (False, False)):
+        good, loud = (evaluate(file, test_set, samples=0, lowercase=lowercase) for file in files)
+        assert (compare(good, loud, samples=10)["chrf"].delta == 0) == alike
+
+
 def test_systems_on_different_test_sets_are_not_compared(test_set, tmp_path):
     good, _ = systems(test_set, tmp_path)
     other = read_references(write(tmp_path / "b.en", SOURCES), [write(tmp_path / "b.it", TARGETS[::-1])])

@@ -217,6 +217,14 @@ def test_a_line_break_inside_a_translation_is_refused():
         score(["a\nb"], ["a b"])
 
 
+def test_case_is_ignored_where_that_is_asked_for_and_the_signature_says_so():
+    lines, references = ["DER HUND bellt laut ."], ["Der Hund bellt laut ."]
+    mixed, lower = score(lines, references), score(lines, references, lowercase=True)
+    for metric in ("bleu", "chrf"):
+        assert mixed[metric].value < lower[metric].value == pytest.approx(100.0)
+        assert "case:mixed" in mixed[metric].signature and "case:lc" in lower[metric].signature
+
+
 def test_unknown_metrics_and_tokenizers_are_refused_with_the_known_ones():
     with pytest.raises(ConfigError, match="'comet' is no metric; choose from bleu, chrf, ter"):
         score(["a"], ["a"], metrics=["comet"])

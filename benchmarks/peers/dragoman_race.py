@@ -17,9 +17,9 @@ def run(race: Race) -> Outcome:
     """Trains and translates as anybody would, with what the commands choose."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "run"
-        what = shlex.split(race.recipe) or [str(race.data)]
         common = ["--threads", str(race.threads), "--quiet"]
-        _dragoman("train", *what, "--minutes", str(race.minutes), "--runs", name, "--name", folder.name, *common)
+        made_by = ["--minutes", str(race.minutes), "--runs", name, "--name", folder.name]
+        _dragoman("train", *shlex.split(race.recipe), *made_by, *common, where=race.data)
         given, made = Path(name) / "sentences", Path(name) / "translations"
         given.write_text("".join(f"{line}\n" for line in race.sentences), encoding="utf-8")
         beam = ["--beam-size", "5"]
@@ -35,8 +35,8 @@ def run(race: Race) -> Outcome:
         )
 
 
-def _dragoman(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", "dragoman", *arguments], check=True)
+def _dragoman(*arguments: str, where: Path | None = None) -> None:
+    subprocess.run([sys.executable, "-m", "dragoman", *arguments], check=True, cwd=where)
 
 
 def _parameters(folder: Path) -> int:

@@ -20,7 +20,7 @@ class Race(NamedTuple):
     threads: int
     sentences: tuple[str, ...]
     recipe: str
-    """What Dragoman is given instead of the folder of data, if anything."""
+    """What `dragoman train` is given, in the folder of data."""
 
     def lines(self, split: str) -> tuple[list[str], list[str]]:
         """Both sides of a split."""

@@ -123,12 +123,13 @@ class Scoring:
         list[str] | None, typer.Option(help="bleu, chrf or ter; may be repeated.", show_default="all three")
     ] = None
     language: Annotated[str, typer.Option(help="Of the translations.", show_default="from the names")] = "und"
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="BLEU and chrF ignore case, as in old papers.")] = False
     samples: Annotated[int, typer.Option(min=0, help="Bootstrap samples of the intervals.")] = 1000
 
     def measures(self) -> "Measures":
         from dragoman.evaluating.metrics import METRICS
 
-        return {"metrics": self.metric or METRICS, "language": self.language}
+        return {"metrics": self.metric or METRICS, "language": self.language, "lowercase": self.lowercase}
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

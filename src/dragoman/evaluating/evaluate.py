@@ -55,10 +55,15 @@ class Evaluation:
     hypotheses: tuple[str, ...]
     scores: dict[str, Score]
     """By metric: `bleu`, `chrf`, `ter`."""
-    language: str
-    tokenizer: str | None = None
+    measures: Measures
+    """How they were scored."""
     flags: Mapping[str, int] = field(default_factory=dict)
     """How many translations carry each flag of the translator."""
+
+    @property
+    def language(self) -> str:
+        """Of the translations."""
+        return self.measures.get("language", UNKNOWN_LANGUAGE)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -114,8 +119,8 @@ def evaluate(
     """Scores `system` on `test`: a translator, a model folder, or a file with one translation a line.
 
     `test` and `references` are what `read_references` takes, or the test set that it gave. `samples` is the number of
-    bootstrap samples of the intervals, 0 for none; `measures` are the `metrics`, and the `language` of the translations
-    if neither model nor test set tells it, which chooses BLEU's tokenizer, unless `tokenizer` does.
+    bootstrap samples of the intervals, 0 for none; `measures` are the `metrics`, the `language` of the translations if
+    neither model nor test set tells it, which chooses BLEU's tokenizer, unless `tokenizer` does, and `lowercase`.
 
     Raises:
         DataError: the test set cannot be read, or the file has another number of lines.
@@ -137,8 +142,7 @@ def evaluate(
         search=output.search,
         hypotheses=output.hypotheses,
         scores=score(output.hypotheses, test.references, samples=samples, **measures),
-        language=measures["language"],
-        tokenizer=measures.get("tokenizer"),
+        measures=measures,
         flags=output.flags,
     )
 
@@ -164,9 +168,7 @@ def compare(
         names=(first.system, second.system),
         test=test,
         samples=samples,
-        metrics=[metric for metric in first.scores if metric in second.scores],
-        language=first.language,
-        tokenizer=first.tokenizer,
+        **_common_measures(first, second),
     )
 
 
@@ -185,10 +187,13 @@ def compare_seeds(
         [each.hypotheses for each in second],
         first[0].test.references,
         names=names,
-        metrics=[metric for metric in first[0].scores if metric in second[0].scores],
-        language=first[0].language,
-        tokenizer=first[0].tokenizer,
+        **_common_measures(first[0], second[0]),
     )
+
+
+def _common_measures(first: Evaluation, second: Evaluation) -> Measures:
+    """The first one's, of those metrics that both have."""
+    return {**first.measures, "metrics": [metric for metric in first.scores if metric in second.scores]}
 
 
 def write_scores(path: Path | str, evaluations: Sequence[Evaluation], comparisons: Sequence[Comparison] = ()) -> None:

@@ -104,6 +104,7 @@ class Measures(TypedDict, total=False):
     metrics: Sequence[str]
     language: str
     tokenizer: str | None
+    lowercase: bool
 
 
 def score(
@@ -175,25 +176,26 @@ def checked(hypotheses: Sequence[str], references: References) -> list[Sequence[
 
 
 def build_metrics(
-    *, metrics: Sequence[str] = METRICS, language: str = "und", tokenizer: str | None = None
+    *, metrics: Sequence[str] = METRICS, language: str = "und", tokenizer: str | None = None, lowercase: bool = False
 ) -> dict[str, Metric]:
-    """sacreBLEU's metrics by name, for output in `language`, which chooses BLEU's tokenizer, unless `tokenizer` does.
+    """sacreBLEU's metrics by name, for output in `language`, which chooses BLEU's tokenizer, unless `tokenizer` does;
+    `lowercase` has BLEU and chrF ignore case, as TER does anyhow.
 
     Raises:
         ConfigError: an unknown metric, or a tokenizer that is unknown or cannot be used here.
     """
-    return {name: build_metric(name, language, tokenizer) for name in metrics}
+    return {name: build_metric(name, language, tokenizer, lowercase) for name in metrics}
 
 
-def build_metric(name: str, language: str = "und", tokenizer: str | None = None) -> Metric:
+def build_metric(name: str, language: str = "und", tokenizer: str | None = None, lowercase: bool = False) -> Metric:
     """sacreBLEU's metric for output in `language`.
 
     TER splits Chinese and Japanese into characters, as its authors do; the signature says so (`asian:yes`).
     """
     if name == "bleu":
-        return _bleu(tokenizer or choose_tokenizer(language))
+        return _bleu(tokenizer or choose_tokenizer(language), lowercase)
     if name == "chrf":
-        return CHRF()
+        return CHRF(lowercase=lowercase)
     if name == "ter":
         asian = _plain(language) in ("zh", "ja")
         return TER(normalized=asian, asian_support=asian)
@@ -217,12 +219,12 @@ def choose_tokenizer(language: str) -> str:
     return choice
 
 
-def _bleu(tokenizer: str) -> BLEU:
+def _bleu(tokenizer: str, lowercase: bool) -> BLEU:
     if tokenizer not in BLEU.TOKENIZERS:
         raise ConfigError(f"{tokenizer!r} is no tokenizer of sacreBLEU; choose from {', '.join(BLEU.TOKENIZERS)}")
     try:
         # force: sacreBLEU's own warning about tokenised text takes three lines; ours takes one
-        return BLEU(tokenize=tokenizer, force=True)
+        return BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)
     except (ImportError, RuntimeError, OSError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"sacreBLEU cannot use its tokenizer {tokenizer!r} here: {reason}") from None
