@@ -3,7 +3,7 @@
     make bench-tatoeba         installs the others into .venv-peers and runs all of this, or by hand:
     python benchmarks/tatoeba.py [--minutes 30] [--only dragoman marian tutorial tutorial-large] [--out results.json]
 
-    dragoman         `dragoman train tatoeba-en-it` in the data's folder (or `--recipe "NAME --set …"`), beam 5
+    dragoman         `dragoman train tatoeba-en-it` on this data (or `--recipe "NAME --set …"`), beam 5
     marian           Hugging Face Marian as a good practitioner trains it, translated by CTranslate2, beam 5
     tutorial         the well-known tutorial as it is written: words, 1 layer, 1 head, eight sentences padded to 350
     tutorial-large   the same with 6 layers, 8 heads, 2048

@@ -18,8 +18,8 @@ def run(race: Race) -> Outcome:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "run"
         common = ["--threads", str(race.threads), "--quiet"]
-        made_by = ["--minutes", str(race.minutes), "--runs", name, "--name", folder.name]
-        _dragoman("train", *shlex.split(race.recipe), *made_by, *common, where=race.data)
+        where = ["--set", f"data.folder={race.data}", "--runs", name, "--name", folder.name]
+        _dragoman("train", *shlex.split(race.recipe), "--minutes", str(race.minutes), *where, *common)
         given, made = Path(name) / "sentences", Path(name) / "translations"
         given.write_text("".join(f"{line}\n" for line in race.sentences), encoding="utf-8")
         beam = ["--beam-size", "5"]
@@ -35,8 +35,8 @@ def run(race: Race) -> Outcome:
         )
 
 
-def _dragoman(*arguments: str, where: Path | None = None) -> None:
-    subprocess.run([sys.executable, "-m", "dragoman", *arguments], check=True, cwd=where)
+def _dragoman(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "dragoman", *arguments], check=True)
 
 
 def _parameters(folder: Path) -> int:

@@ -20,7 +20,7 @@ class Race(NamedTuple):
     threads: int
     sentences: tuple[str, ...]
     recipe: str
-    """What `dragoman train` is given, in the folder of data."""
+    """What `dragoman train` is given; its `data.folder` is that of the data."""
 
     def lines(self, split: str) -> tuple[list[str], list[str]]:
         """Both sides of a split."""
