@@ -134,6 +134,6 @@ def _stack(mine: Tensor | None, rows: int, theirs: Tensor | None, other_rows: in
 
 
 def _widen(x: Tensor, length: int) -> Tensor:
-    """(..., S, K) with zeros (False) appended until S is `length`."""
+    """(..., S, K) with zeros appended until S is `length`."""
     missing = length - x.size(-2)
     return x if missing == 0 else torch.cat([x, x.new_zeros((*x.shape[:-2], missing, x.size(-1)))], dim=-2)
