@@ -15,7 +15,6 @@ from dragoman.model.attention import Attention
 from dragoman.model.dropout import Noise, StepNoise, drop
 from dragoman.model.keys import Keys
 from dragoman.model.layers import RMSNorm
-from dragoman.model.linear import Linear
 from dragoman.model.packing import Packing
 from dragoman.model.positions import Rotary
 from dragoman.training.loss import label_smoothed_loss
@@ -39,14 +38,6 @@ def packing() -> Packing:
 
 def noise() -> Noise:
     return Noise(5, torch.arange(3, 3 + sum(LENGTHS)))
-
-
-def linear(relu: bool = False) -> Callable[..., Tensor]:
-    def multiply(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        layer = Linear(weight.size(1), weight.size(0))
-        return torch.func.functional_call(layer, {"weight": weight, "bias": bias}, (x, relu))
-
-    return multiply
 
 
 def rms_norm(x: Tensor, weight: Tensor) -> Tensor:
@@ -77,9 +68,6 @@ LONG: dict[str, Any] = {"lengths": [70, 5], "width": 90, "causal": True, "turned
 CASES: dict[str, tuple[str, Callable[..., Tensor], list[tuple[int, ...]]]] = {
     "drop": ("drop", lambda x: drop(x, 0.3, 2, noise()), [(31, 40)]),
     "drop onto": ("drop", lambda x, base: drop(x, 0.3, 2, noise(), onto=base), [(31, 40), (31, 40)]),
-    "linear": ("linear", linear(), [(31, 40), (24, 40), (24,)]),
-    "linear, ReLU": ("linear", linear(relu=True), [(31, 40), (24, 40), (24,)]),
-    "linear of one row": ("linear", linear(relu=True), [(1, 17), (5, 17), (5,)]),
     "rms_norm": ("rms_norm", rms_norm, [(31, 40), (40,)]),
     "rms_norm of one row": ("rms_norm", rms_norm, [(1, 17), (17,)]),
     "attention": ("attention", attention(), [(32, 6, 8)]),
@@ -114,16 +102,6 @@ def test_a_kernel_equals_its_plain_twin_forward_and_back(case: str, dtype: torch
     for ours, theirs in zip(compiled, plain, strict=True):
         assert ours.dtype == theirs.dtype == dtype
         torch.testing.assert_close(ours, theirs, **TOLERANCE[dtype])
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_linear_layer_hides_no_nan(dtype: torch.dtype) -> None:
-    layer = Linear(4, 3).to(dtype)
-    x = torch.tensor([[1.0, torch.nan, 1.0, 1.0], [1.0] * 4], dtype=dtype)
-    result = layer(x, relu=True)
-    result.sum().backward()
-    assert result[0].isnan().all() and not result[1].isnan().any()
-    assert layer.weight.grad is not None and layer.weight.grad[:, 1].isnan().all()
 
 
 @pytest.mark.parametrize("case", CASES)

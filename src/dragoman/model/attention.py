@@ -6,6 +6,7 @@ Boolean masks are named for what True means: `visible`.
 import math
 from collections.abc import Sequence
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -13,7 +14,6 @@ from dragoman.errors import ConfigError
 from dragoman.model.attention_weights import weights_wanted
 from dragoman.model.dropout import Noise, drop_weights
 from dragoman.model.keys import Keys
-from dragoman.model.linear import Linear, joined_linear
 from dragoman.model.packed_attention import Sight, packed_attention, pays_to_fuse, takes
 from dragoman.model.packing import Packing
 from dragoman.model.positions import Turns, rotate
@@ -86,10 +86,10 @@ class Attention(nn.Module):
             raise ConfigError(f"kv_heads must divide heads, but {kv_heads} does not divide {heads}")
         self.heads, self.kv_heads, self.d_head = heads, kv_heads, d_model // heads
         self.dropout, self.site, self.name = dropout, site, name
-        self.query = Linear(d_model, heads * self.d_head, bias=bias)
-        self.key = Linear(d_model, kv_heads * self.d_head, bias=bias)
-        self.value = Linear(d_model, kv_heads * self.d_head, bias=bias)
-        self.output = Linear(heads * self.d_head, d_model, bias=bias)
+        self.query = nn.Linear(d_model, heads * self.d_head, bias=bias)
+        self.key = nn.Linear(d_model, kv_heads * self.d_head, bias=bias)
+        self.value = nn.Linear(d_model, kv_heads * self.d_head, bias=bias)
+        self.output = nn.Linear(heads * self.d_head, d_model, bias=bias)
 
     def queries(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N H K"]:
         return self.query(x).unflatten(-1, (self.heads, self.d_head))
@@ -154,3 +154,10 @@ def cut(
     """Queries, keys and values that stand side by side; `turns` turn all but the values."""
     query, key, value = rows.split(list(parts), dim=1)
     return (query, key, value) if turns is None else (rotate(query, turns), rotate(key, turns), value)
+
+
+def joined_linear(x: Float[Tensor, "N D"], layers: list[nn.Linear]) -> Float[Tensor, "N F"]:
+    """Several linear layers of one input as a single matrix product: one large is faster than many small."""
+    weight = torch.cat([layer.weight for layer in layers])
+    biases: list[Tensor] = [layer.bias for layer in layers if layer.bias is not None]
+    return nn.functional.linear(x, weight, torch.cat(biases) if biases else None)

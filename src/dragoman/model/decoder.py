@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from dragoman.model.attention import joined_linear
 from dragoman.model.blocks import CrossBlock, Pass, SelfBlock
 from dragoman.model.cache import Cache, Memory
 from dragoman.model.dropout import Noise
 from dragoman.model.layers import LayerNorm, RMSNorm
-from dragoman.model.linear import joined_linear
 from dragoman.model.packing import Packing
 from dragoman.model.positions import Rotary
 

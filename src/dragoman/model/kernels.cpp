@@ -29,27 +29,6 @@ void drop(const T *x, const T *base, T *out, const int64_t *tokens, int64_t rows
     });
 }
 
-// linear.py. `result` is what a ReLU left; null, and `of_product` the gradient itself, where there was none.
-
-void linear_back(const T *gradient, const T *result, T *of_product, float *of_bias, int64_t rows, int64_t width) {
-    sum_rows(rows, width, of_bias, [=](int64_t row, float *sums) {
-        const T *given = gradient + row * width;
-        if (result) {
-            const T *left = result + row * width;
-            T *to = of_product + row * width;
-#pragma omp simd
-            for (int64_t i = 0; i < width; ++i) {
-                float x = load(given[i]), kept = load(left[i]) <= 0.0f ? 0.0f : x;
-                store(to[i], kept);
-                sums[i] += kept;
-            }
-        } else {
-#pragma omp simd
-            for (int64_t i = 0; i < width; ++i) sums[i] += load(given[i]);
-        }
-    });
-}
-
 // layers.py: RMSNorm
 
 void rms_norm(const T *x, const T *weight, T *out, float *inverse, int64_t rows, int64_t width, float epsilon) {

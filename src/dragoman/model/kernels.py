@@ -30,14 +30,13 @@ ELEMENTS = {torch.float32: "float", torch.bfloat16: "bf16"}
 _POINTER, _NUMBER, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 _SIGNATURES: dict[str, list[type]] = {
     "drop": [*[_POINTER] * 4, _NUMBER, _NUMBER, ctypes.c_uint32, ctypes.c_int32, _REAL],
-    "linear_back": [*[_POINTER] * 4, _NUMBER, _NUMBER],
     "rms_norm": [*[_POINTER] * 4, _NUMBER, _NUMBER, _REAL],
     "rms_norm_back": [*[_POINTER] * 6, _NUMBER, _NUMBER],
     "smoothed_loss": [*[_POINTER] * 3, _NUMBER, _NUMBER, _REAL],
     "attention": [_POINTER] * 5,
     "attention_back": [*[_POINTER] * 8, _NUMBER, _NUMBER],
 }
-KERNELS = tuple(dict.fromkeys(name.removesuffix("_back") for name in _SIGNATURES))
+KERNELS = tuple(name for name in _SIGNATURES if not name.endswith("_back"))
 
 _off: ContextVar[frozenset[str]] = ContextVar("kernels switched off", default=frozenset())
 log = logging.getLogger(__name__)

@@ -11,7 +11,6 @@ from torch.nn import functional as F
 
 from dragoman.model import kernels
 from dragoman.model.dropout import Noise, drop
-from dragoman.model.linear import Linear
 
 NormKind = Literal["layer", "rms"]
 NormPosition = Literal["pre", "post"]
@@ -85,13 +84,14 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         self.activation, self.dropout, self.site = activation, dropout, site
-        self.gate = Linear(d_model, d_ff, bias=bias) if activation in ("swiglu", "geglu") else None
-        self.inner = Linear(d_model, d_ff, bias=bias)
-        self.outer = Linear(d_ff, d_model, bias=bias)
+        self.gate = nn.Linear(d_model, d_ff, bias=bias) if activation in ("swiglu", "geglu") else None
+        self.inner = nn.Linear(d_model, d_ff, bias=bias)
+        self.outer = nn.Linear(d_ff, d_model, bias=bias)
 
     def forward(self, x: Float[Tensor, "N D"], noise: Noise | None = None) -> Float[Tensor, "N D"]:
         if self.gate is None:
-            hidden = self.inner(x, relu=True) if self.activation == "relu" else F.gelu(self.inner(x))
+            hidden = self.inner(x)
+            hidden = F.relu(hidden, inplace=True) if self.activation == "relu" else F.gelu(hidden)
         else:
             gate, inner = self.gate(x), self.inner(x)
             hidden = (F.silu(gate) if self.activation == "swiglu" else F.gelu(gate)) * inner
