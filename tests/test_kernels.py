@@ -17,7 +17,7 @@ from dragoman.model.keys import Keys
 from dragoman.model.layers import RMSNorm
 from dragoman.model.packing import Packing
 from dragoman.model.positions import Rotary
-from dragoman.training.loss import label_smoothed_loss
+from dragoman.training.loss import NO_TOKEN, label_smoothed_loss, smoothed_cross_entropy
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no C++ compiler that can build the kernels")
 DTYPES = (torch.float32, torch.bfloat16)
@@ -128,6 +128,34 @@ def test_the_loss_kernel_equals_its_plain_twin(dtype: torch.dtype) -> None:
         plain = losses()
     for ours, theirs in zip(compiled, plain, strict=True):
         torch.testing.assert_close(ours, theirs, **TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_row_without_a_token_has_neither_loss_nor_gradient(dtype: torch.dtype) -> None:
+    logits, labels = random(4, 50, dtype=dtype), torch.tensor([3, NO_TOKEN, 49, NO_TOKEN])
+    tokens = labels != NO_TOKEN
+    for off in ((), ("smoothed_loss",)):
+        with kernels.without(*off):
+            gradient, losses = smoothed_cross_entropy(logits.clone(), labels, 0.1)
+            of_tokens, losses_of_tokens = smoothed_cross_entropy(logits[tokens], labels[tokens], 0.1)
+        assert not gradient[~tokens].any()
+        torch.testing.assert_close(gradient[tokens], of_tokens)
+        torch.testing.assert_close(losses, losses_of_tokens)
+
+
+def test_padded_keys_have_gradients_too() -> None:
+    layer, queries = Attention(8, heads=1), Packing.of([1, 1])
+
+    def mix(rows: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return layer.mix(rows, Keys(key, value, torch.tensor([3, 2])), queries, causal=True)
+
+    inputs = [random(*shape, dtype=torch.float32, seed=shape[0]) for shape in ((2, 1, 8), (2, 1, 3, 8), (2, 1, 3, 8))]
+    compiled = result_and_gradients(mix, inputs)
+    with kernels.without("attention"):
+        plain = result_and_gradients(mix, inputs)
+    assert len(compiled) == len(plain) == 4
+    for ours, theirs in zip(compiled, plain, strict=True):
+        torch.testing.assert_close(ours, theirs, **TOLERANCE[torch.float32])
 
 
 @pytest.mark.parametrize("label", [-1, 50])
