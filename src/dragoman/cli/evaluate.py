@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -24,6 +24,19 @@ Test = Annotated[
 References = Annotated[
     list[Path] | None, typer.Argument(help="References of source sentences, a file each.", show_default=False)
 ]
+
+
+class System(NamedTuple):
+    """What is evaluated under one name: a model, a file of translations, or the runs of several seeds."""
+
+    name: str
+    members: list[Path]
+
+    @classmethod
+    def find(cls, path: Path) -> "System":
+        from dragoman.recipe.seeds import seed_runs
+
+        return cls(str(path), [path] if path.exists() else seed_runs(path) or [path])
 
 
 @grouped
@@ -52,9 +65,9 @@ def evaluate(
     from dragoman.files import write_file
 
     screen = console.Screen(quiet)
-    systems = [members(name) for name in (system, against) if name is not None]
+    systems = [System.find(path) for path in (system, against) if path is not None]
     check_paths(systems, output, scores)
-    reference_set = read_references(test or test_set(systems[0][0]), references or ())
+    reference_set = read_references(test or test_set(systems[0].members[0]), references or ())
 
     def score(each: Path) -> "Evaluation":
         translator = place.load(each) if each.is_dir() else None
@@ -68,43 +81,38 @@ def evaluate(
             **scoring.measures(),
         )
 
-    groups = [[score(path) for path in paths] for paths in systems]
-    evaluations = [evaluation for group in groups for evaluation in group]
-    comparisons = compared(groups, (str(system), str(against))) if against else []
+    evaluations = [[score(path) for path in each.members] for each in systems]
+    together = [evaluation for group in evaluations for evaluation in group]
+    comparisons = compared(systems, evaluations)
     if output:
-        write_file(output, "".join(f"{line}\n" for line in evaluations[0].hypotheses))
+        write_file(output, "".join(f"{line}\n" for line in together[0].hypotheses))
     if scores:
-        write_scores(scores, evaluations, comparisons)
+        write_scores(scores, together, comparisons)
     if output_format == "json":
-        console.write_json([evaluation.facts() for evaluation in evaluations])
+        console.write_json([evaluation.facts() for evaluation in together])
     else:
-        show(screen, evaluations, comparisons)
-        show_spreads(groups, (str(system), str(against)))
+        show(screen, together, comparisons)
+        show_spreads(systems, evaluations)
 
 
-def members(system: Path) -> list[Path]:
-    """What is evaluated under a name: itself, or the runs of several seeds that share it."""
-    from dragoman.recipe.seeds import seed_runs
-
-    return [system] if system.exists() else seed_runs(system) or [system]
-
-
-def compared(groups: "Sequence[Sequence[Evaluation]]", names: tuple[str, str]) -> "list[Comparison]":
-    """The comparison of two systems, of one seed each or of several."""
+def compared(systems: Sequence[System], evaluations: "Sequence[Sequence[Evaluation]]") -> "list[Comparison]":
+    """The comparison of two systems, of one seed each or of several; of one alone there is none."""
     from dragoman.evaluating.evaluate import compare, compare_seeds
 
-    first, second = groups
+    if len(systems) < 2:
+        return []
+    first, second = evaluations
     if len(first) == len(second) == 1:
         return list(compare(first[0], second[0]).values())
-    return list(compare_seeds(first, second, names).values())
+    return list(compare_seeds(first, second, (systems[0].name, systems[1].name)).values())
 
 
-def show_spreads(groups: "Sequence[Sequence[Evaluation]]", names: tuple[str, str]) -> None:
+def show_spreads(systems: Sequence[System], evaluations: "Sequence[Sequence[Evaluation]]") -> None:
     from dragoman.evaluating.spread import Spread
 
-    for name, group in zip(names, groups, strict=False):
+    for system, group in zip(systems, evaluations, strict=True):
         for metric in group[0].scores if len(group) > 1 else ():
-            console.write(f"{name}: {Spread(group[0].test.name, [each.scores[metric] for each in group])}")
+            console.write(f"{system.name}: {Spread(group[0].test.name, [each.scores[metric] for each in group])}")
 
 
 def show(screen: console.Screen, evaluations: "Sequence[Evaluation]", comparisons: "Sequence[Comparison]" = ()) -> None:
@@ -119,14 +127,16 @@ def show(screen: console.Screen, evaluations: "Sequence[Evaluation]", comparison
         console.write(str(comparison))
 
 
-def check_paths(systems: Sequence[Sequence[Path]], output: Path | None, scores: Path | None) -> None:
+def check_paths(systems: Sequence[System], output: Path | None, scores: Path | None) -> None:
     """Refuses, before any work is done, what is neither a model nor a file of translations, or cannot be written."""
     from dragoman.files import check_output
     from dragoman.store import find_model
 
-    if output is not None and len(systems[0]) > 1:
-        raise ConfigError(f"--output takes the translations of one run, not of {len(systems[0])}; name one of them")
+    if output is not None and len(systems[0].members) > 1:
+        raise ConfigError(
+            f"--output takes the translations of one run, not of {len(systems[0].members)}; name one of them"
+        )
     for path in filter(None, (output, scores)):
         check_output(path)
-    for path in (path for paths in systems for path in paths if not path.is_file()):
+    for path in (path for system in systems for path in system.members if not path.is_file()):
         find_model(path)
