@@ -86,12 +86,15 @@ def measure(name: str, race: Race, tests: dict[str, ReferenceSet]) -> dict[str, 
     }
 
 
-def write(path: Path, result: dict[str, Any]) -> None:
-    """Puts a system's figures in the place of its older ones; those of others stay."""
-    others = json.loads(path.read_text(encoding="utf-8"))["results"] if path.exists() else []
-    found = {other["system"]: other for other in others} | {result["system"]: result}
-    results = [found[name] for name in SYSTEMS if name in found]
-    path.write_text(json.dumps({"results": results}, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+def read(path: Path) -> dict[str, dict[str, Any]]:
+    """The figures of each system, as `write` left them; none where there is no file."""
+    found = json.loads(path.read_text(encoding="utf-8"))["results"] if path.exists() else []
+    return {result["system"]: result for result in found}
+
+
+def write(path: Path, results: dict[str, dict[str, Any]]) -> None:
+    ordered = [results[name] for name in SYSTEMS if name in results]
+    path.write_text(json.dumps({"results": ordered}, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def show(result: dict[str, Any]) -> None:
@@ -114,11 +117,12 @@ def main() -> None:
     tests = {"single reference": single, "all references": read_references(options.data / "test.multiref.tsv")}
     sentences = tuple(dict.fromkeys(line for test in tests.values() for line in test.sources))
     race = Race(options.data, "en", "it", options.minutes, options.threads, sentences, options.recipe)
+    results = read(options.out) if options.out else {}
     for name in options.only:
-        result = measure(name, race, tests)
-        show(result)
+        results[name] = measure(name, race, tests)
+        show(results[name])
         if options.out:
-            write(options.out, result)
+            write(options.out, results)
     print(f"\n{describe()}")
 
 
