@@ -11,6 +11,7 @@ int64_t full(int64_t width) { return (width + LANES - 1) / LANES * LANES; }
 
 inline Lanes lanes(const float *x) { return *(const Lanes *)x; }
 inline void keep(float *to, Lanes x) { *(Lanes *)to = x; }
+inline Lanes all(float x) { return x - Lanes{}; }
 
 inline Lanes ascending() {
     Lanes x;
@@ -39,7 +40,7 @@ inline void multiply_tile(Left a, const float *b, int64_t b_row, float *c, int64
         for (int j = 0; j < VECTORS; ++j) sums[i][j] = add ? lanes(c + i * c_row + j * LANES) : Lanes{};
     for (int64_t k = 0; k < inner; ++k) {
         Lanes left[ROWS];
-        for (int i = 0; i < ROWS; ++i) left[i] = Lanes{} + a.start[i * a.row + k * a.step];
+        for (int i = 0; i < ROWS; ++i) left[i] = all(a.start[i * a.row + k * a.step]);
         for (int j = 0; j < VECTORS; ++j) {
             Lanes right = lanes(b + k * b_row + j * LANES);
             for (int i = 0; i < ROWS; ++i) sums[i][j] += left[i] * right;
@@ -131,7 +132,9 @@ inline void softmax(float *row, int64_t seen) {
 
 struct Turn { const T *cosine, *sine; };  // positions.py: Turns, of one row; null where nothing is turned
 
+// Fetches the next head's part too, which lies behind this one: rows are too far apart for a processor to guess it.
 inline void load_row(const T *from, float *to, int64_t width, float scale, Turn turn) {
+    for (int64_t i = 0; i < width; i += 64 / sizeof(T)) __builtin_prefetch(from + width + i);
     if (turn.sine) {
         int64_t half = width / 2;
 #pragma omp simd

@@ -49,11 +49,13 @@ template <class Number, class Whole> inline Number exponential(Number x) {
     return x < -87.3f ? nothing : x > 88.7f ? nothing + __builtin_inff() : y * power;
 }
 
-// Room for one row of float32, of each thread its own.
+// Room for some float32, of each thread its own. It starts at a cache line, so that no vector lies across two.
 inline float *scratch(int64_t width) {
-    thread_local std::vector<float> room;
-    if (int64_t(room.size()) < width) room.resize(width);
-    return room.data();
+    struct alignas(64) Line { float of[16]; };
+    thread_local std::vector<Line> room;
+    size_t lines = size_t(width + 15) / 16;
+    if (room.size() < lines) room.resize(lines);
+    return room.data()->of;
 }
 
 constexpr int64_t WORTH_SHARING = 1 << 14;  // elements; fewer are done before a second thread wakes up
