@@ -10,7 +10,7 @@ both sides. A corpus: pairs a second and memory of preparing, learning a vocabul
 
 Each point is a process of its own; memory is the most that it held, imports (`memory_before_bytes`) and the pages of
 mapped files included, which the system takes back when it needs them. Every axis becomes `growth-AXIS.json` and, where
-matplotlib is installed, `growth-AXIS.svg`.
+matplotlib is installed, `growth-AXIS.png`.
 """
 
 import argparse
@@ -226,22 +226,26 @@ def measure(axis: str, values: list[int], base: Shape, seconds: float) -> dict[i
 
 
 def draw(path: Path, axis: str, found: dict[int, dict[str, Found]]) -> bool:
-    """Rate and memory against one axis, both scales logarithmic; False where matplotlib is not installed."""
+    """Rate and memory, from zero up, against one axis; False where matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure  # pyright: ignore
     except ImportError:
         return False
-    figure: Any = Figure(figsize=(9, 3.4), layout="constrained")
+    figure: Any = Figure(figsize=(9, 3.4), layout="constrained", dpi=100)
     unit = "pairs" if axis == "pairs" else "tokens"
     panels = ((f"{unit}_per_second", f"{unit} a second", 1.0), ("peak_memory_bytes", "most memory held (MB)", 1e6))
     for axes, (key, label, scale) in zip(figure.subplots(1, 2), panels, strict=True):
         for stage in next(iter(found.values())):
             axes.plot(list(found), [facts[stage][key] / scale for facts in found.values()], "o-", label=stage)
-        axes.set(xlabel=axis.replace("_", " "), ylabel=label, xscale="log", yscale="log")
-        axes.grid(alpha=0.3, which="both")
+        axes.set(xlabel=axis.replace("_", " "), ylabel=label, xscale="log")
+        axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+        axes.set_xticks(list(found), [f"{value:,}" for value in found])
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
     if axis == "pairs":
         figure.axes[0].legend(fontsize="small")
-    figure.savefig(path, metadata={"Date": None})
+    figure.savefig(path)
     return True
 
 
@@ -253,10 +257,12 @@ def main() -> None:
     parser.add_argument("--precision", default=choose_precision()[0], choices=["float32", "bf16"])
     parser.add_argument("--largest", type=int, help="leave out larger values")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--out", type=Path, help="an existing folder for JSON and pictures")
+    parser.add_argument("--out", type=Path, help="a folder for JSON and pictures")
     options = parser.parse_args()
     if unknown := set(options.axes) - AXES.keys():
         parser.error(f"there is no axis {unknown.pop()}; there are {', '.join(AXES)}")
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(options.threads)
     base, seconds = Shape(options.size, options.precision), 0.0 if options.quick else SECONDS
     for axis in options.axes or AXES:
@@ -266,7 +272,7 @@ def main() -> None:
             facts = {"machine": machine(), "command": shlex.join(sys.argv), "axis": axis, "others": base._asdict()}
             path = options.out / f"growth-{axis}.json"
             path.write_text(json.dumps({**facts, "found": found}, indent=2) + "\n")
-            draw(path.with_suffix(".svg"), axis, found) or print("no picture: pip install 'dragoman[plots]'")
+            draw(path.with_suffix(".png"), axis, found) or print("no picture: pip install 'dragoman[plots]'")
     print(describe())
 
 

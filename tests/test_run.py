@@ -84,7 +84,7 @@ def test_a_finished_run_says_so_and_rewrites_nothing(finished: Path, caplog: pyt
     with caplog.at_level(logging.INFO):
         again = train_small(finished.parent.parent)
         train(finished, device="cpu")
-    assert caplog.text.count("is finished; nothing is done again. Use --fresh") == 2
+    assert caplog.text.count("is finished, its scores are in") == 2
     assert (again.folder, again.steps, again.evaluations) == (finished, STEPS, ())
     assert times(finished) == before
 
