@@ -94,7 +94,9 @@ def _run(place: Workplace, asked: dict[str, Any] | None, threads: int | None) ->
     facts = open_run(folder, asked, threads)
     place.world.share({"folder": str(folder), **facts})
     if facts["status"] == "finished":
-        log.info("%s is finished, its scores are in %s; --fresh begins another run of the same", folder, folder / SCORES)
+        log.info(
+            "%s is finished, its scores are in %s; --fresh begins another run of the same", folder, folder / SCORES
+        )
         return RunResult(folder, facts["steps"], ())
     torch.set_num_threads(facts["threads"])
     try:
