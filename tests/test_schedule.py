@@ -8,7 +8,7 @@ import reference
 
 from dragoman.training.schedule import Schedule, learning_rate, noam_peak
 
-KINDS: list[Schedule] = ["noam", "linear", "cosine", "constant"]
+KINDS: list[Schedule] = ["noam", "linear", "cosine", "constant", "wsd"]
 
 
 @pytest.mark.parametrize("warmup_steps", [1, 40, 4000])
@@ -34,6 +34,11 @@ def test_every_schedule_rises_straight_to_its_peak_and_never_exceeds_it(kind: Sc
 def test_schedules_pass_through_their_known_points(kind: Schedule, middle: float, last: float) -> None:
     assert learning_rate(kind, 60, 1.0, 20, 100) == pytest.approx(middle)
     assert learning_rate(kind, 100, 1.0, 20, 100) == pytest.approx(last, abs=1e-12)
+
+
+def test_wsd_stays_at_its_peak_and_falls_over_the_last_fifth() -> None:
+    rates = [learning_rate("wsd", step, 1.0, 20, 120) for step in (20, 60, 100, 105, 110, 120)]
+    assert rates == pytest.approx([1.0, 1.0, 1.0, 0.75, 0.5, 0.0])
 
 
 def test_cosine_is_half_a_cosine() -> None:

@@ -3,7 +3,10 @@
 import math
 from typing import Literal
 
-Schedule = Literal["noam", "linear", "cosine", "constant"]
+Schedule = Literal["noam", "linear", "cosine", "constant", "wsd"]
+
+DECAY_SHARE = 0.2
+"""Of the steps after the warm-up, those in which `wsd` falls."""
 
 
 def learning_rate(schedule: Schedule, step: int, peak: float, warmup_steps: int, steps: int) -> float:
@@ -13,6 +16,7 @@ def learning_rate(schedule: Schedule, step: int, peak: float, warmup_steps: int,
     `linear`    down to zero at the last of `steps`
     `cosine`    half a cosine down to zero (Loshchilov and Hutter 2017)
     `constant`  peak
+    `wsd`       warm-up, stable, decay: peak, and down to zero over the last fifth (Hu et al. 2024)
 
     >>> [round(learning_rate("linear", step, 1.0, 2, 6), 2) for step in (1, 2, 4, 6)]
     [0.5, 1.0, 0.5, 0.0]
@@ -29,6 +33,8 @@ def learning_rate(schedule: Schedule, step: int, peak: float, warmup_steps: int,
             return peak * (1 + math.cos(math.pi * min(1.0, done))) / 2
         case "constant":
             return peak
+        case "wsd":
+            return peak * min(1.0, max(0.0, 1 - done) / DECAY_SHARE)
 
 
 def noam_peak(d_model: int, warmup_steps: int) -> float:

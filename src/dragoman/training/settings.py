@@ -5,6 +5,7 @@ from typing import Literal
 import pydantic
 
 from dragoman.config import Settings
+from dragoman.training.schedule import Schedule
 
 
 class TrainSettings(Settings):
@@ -24,7 +25,7 @@ class TrainSettings(Settings):
     """muon makes the updates of the matrices between embeddings and output orthogonal; all else is moved by adamw."""
     learning_rate: float | None = pydantic.Field(default=None, gt=0)
     """The highest rate. Not given: derived from the width; with noam, the paper's."""
-    schedule: Literal["noam", "linear", "cosine", "constant"] = "linear"
+    schedule: Schedule = "linear"
     warmup_steps: int | None = pydantic.Field(default=None, ge=0)
     """Steps of rising rate. Not given: a tenth of all, at most 4,000."""
     betas: tuple[float, float] = (0.9, 0.98)
