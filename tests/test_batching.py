@@ -224,6 +224,8 @@ def test_longer_sentences_are_left_out_counted_and_reported(corpus, caplog):
     assert len(batches) == len(corpus) - batches.left_out
     assert sorted(np.concatenate(batches.epoch(0))) == np.flatnonzero(~too_long).tolist()
     assert f"{batches.left_out} of 300 pairs" in caplog.text
+    outlines = [batches.outline(pairs) for pairs in batches.epoch(0)]
+    assert batches.tokens == sum(outline.tokens for outline in outlines)
 
 
 def test_a_corpus_of_too_long_sentences_alone_is_refused(corpus):

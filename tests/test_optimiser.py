@@ -200,3 +200,14 @@ def test_frozen_weights_stay_and_leave_no_moments() -> None:
     one_step(model, masters, 0)
     assert torch.equal(model.output, before)
     assert not any(name.endswith(".output") for name in masters.state())
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_what_was_saved_returns_to_the_models_device(kind: Optimiser) -> None:
+    model = Names()
+    masters = masters_of(model, kind=kind)
+    one_step(model, masters, seed=1)
+    elsewhere = masters_of(copy.deepcopy(model).to("meta"), kind=kind)
+    elsewhere.restore(masters.weights, masters.state())
+    found = {name: tensor.device.type for name, tensor in elsewhere.state().items()}
+    assert found == dict.fromkeys(masters.state(), "meta")

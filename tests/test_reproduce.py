@@ -64,6 +64,15 @@ def test_a_recipe_that_was_not_run_cannot_be_reproduced(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_reproduction_is_of_one_process_and_of_its_own_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = write_recipe(tmp_path)
+    with pytest.raises(ConfigError, match="train.steps=3 cannot be set here"):
+        reproduce(recipe, runs=tmp_path, overrides=["train.steps=3"])
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ConfigError, match="a reproduction is made by one process; torchrun is for dragoman train"):
+        reproduce(recipe, runs=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -126,6 +126,16 @@ def test_a_run_goes_on_by_its_folder_too(stopped: Path, whole: Path) -> None:
     check_whole(run_of(stopped), whole)
 
 
+def test_a_signal_outside_the_loop_stops_too(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for stage in ("settle", "score_run"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"dragoman.recipe.run.{stage}", lambda *_: terminate())
+            with pytest.raises(Interrupted, match="stopped; go on with: dragoman train"):
+                train_small(tmp_path)
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert weights(train_small(tmp_path).folder) == weights(whole)
+
+
 @pytest.mark.slow
 def test_signals_end_in_their_exit_codes(whole: Path, tmp_path: Path) -> None:
     write_corpus(tmp_path / "corpus.tsv")

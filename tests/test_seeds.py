@@ -83,8 +83,9 @@ def test_a_group_is_evaluated_and_compared_by_its_common_name(
 )
 def test_seeds_of_what_has_one_are_refused(what: str, overrides: list[str], message: str, trained: Path) -> None:
     path = trained / "runs" / "corpus-seed1" if what == "run" else trained / what
-    with pytest.raises(ConfigError, match=message):
-        train_seeds(path, 2, overrides=overrides, runs=trained / "runs")
+    for given in (path, [path]):  # as the command line gives it
+        with pytest.raises(ConfigError, match=message):
+            train_seeds(given, 2, overrides=overrides, runs=trained / "runs")
 
 
 # What the numbers say

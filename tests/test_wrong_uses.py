@@ -56,6 +56,13 @@ WRONG = [
     ("train pair.tsv", "pair.tsv does not exist", 2),
     ("train my.toml", "unknown setting train.stepz; did you mean train.steps?", 2),
     ("train pairs.tsv --set train.steps=0", "train.steps should be greater than or equal to 1, but is 0", 2),
+    ("train pairs.tsv --set 'train.betas=[1.5, 0.9]'", "train.betas.0 should be less than 1, but is 1.5", 2),
+    (
+        "train pairs.tsv --set model.positions=learned --set model.max_positions=6",
+        "model.max_positions is 6, but sentences of 256 tokens and the two symbols around them need 258",
+        2,
+    ),
+    ("reproduce tatoeba-en-it --minutes 5", "train.minutes=5.0 cannot be set here", 2),
     ("train pairs.tsv --set train.steps=many", 'train.steps should be a valid integer, but is "many"', 2),
 ]
 

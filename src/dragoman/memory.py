@@ -67,14 +67,19 @@ def memory_limit(limit: int | None) -> Generator[None]:
     try:
         with _refused_beyond(limit):
             yield
-    except (MemoryError, RuntimeError) as error:  # torch's own errors are of the latter kind
-        if isinstance(error, RuntimeError) and not re.search("out of memory|allocate memory", str(error)):
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
             raise
         room = f"the {limit / 2**30:.1f} GiB there are" if limit else "there is"
         raise OutOfMemory(
             f"this needs more memory than {room}; lower batches.batch_tokens (and raise train.accumulate by as much, "
             "for the same step), or choose batches.batch_tokens = 'auto'"
         ) from error
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether memory could not be had; torch's own errors tell it by their message alone."""
+    return isinstance(error, MemoryError) or bool(re.search("out of memory|allocate memory", str(error)))
 
 
 @contextmanager

@@ -61,6 +61,7 @@ class Batches:
 
     Attributes:
         left_out: number of pairs with a sentence of more than `sentence_tokens`.
+        tokens: of an epoch, on both sides, special symbols included.
     """
 
     def __init__(
@@ -70,8 +71,11 @@ class Batches:
         self.batch_tokens = batch_tokens
         self.sentence_tokens = sentence_tokens
         self.seed = seed
-        parts = (np.arange(first, min(first + _WINDOW, len(corpus))) for first in range(0, len(corpus), _WINDOW))
-        self._kept = sum(len(self._short_enough(part)) for part in parts)
+        self._kept = self.tokens = 0
+        for first in range(0, len(corpus), _WINDOW):
+            kept = self._short_enough(np.arange(first, min(first + _WINDOW, len(corpus))))
+            self._kept += len(kept)
+            self.tokens += sum(int(side.sum()) for side in self._tokens(kept))
         self.left_out = len(corpus) - self._kept
         if not self._kept:
             raise DataError(

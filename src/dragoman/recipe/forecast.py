@@ -9,12 +9,13 @@ from typing import Unpack
 import torch
 
 from dragoman import machine
-from dragoman.memory import keep_freed_memory, peak_memory_bytes
+from dragoman.memory import keep_freed_memory, memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import silent
 from dragoman.recipe.place import RunOptions, Workplace, look_up
 from dragoman.recipe.recipe import RECIPE, Recipe
 from dragoman.recipe.settle import settle
-from dragoman.recipe.trial import Trial, tokens_an_epoch
+from dragoman.recipe.trial import Trial
+from dragoman.training.distributed import refuse_several
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,14 @@ def forecast(
     Raises:
         The errors of `train`, but those of a run that goes on.
     """
+    refuse_several("a forecast (--dry-run)")
     keep_freed_memory()
     device, _ = machine.choose_device(options.get("device", "auto"))
     torch.set_num_threads(options.get("threads") or machine.threads())
     folder, asked = look_up(what, options)
     progress = options.get("progress", silent)
-    with tempfile.TemporaryDirectory(prefix="dragoman-") as aside:
+    limit = usable_memory_bytes() if device == "cpu" else None
+    with memory_limit(limit), tempfile.TemporaryDirectory(prefix="dragoman-") as aside:
         kept = folder if (folder / RECIPE).is_file() else Path(aside)
         recipe, materials = settle(Workplace(kept, device, options.get("anyway", False), progress), asked)
         trial = Trial(recipe, materials, device)
@@ -60,7 +63,7 @@ def forecast(
     return Forecast(
         recipe=recipe,
         parameters=trial.parameters,
-        tokens=tokens_an_epoch(materials),
+        tokens=trial.tokens,
         epochs=steps * recipe.train.accumulate / len(trial.order),
         seconds=steps * step + -(-steps // every) * validation,
         peak_bytes=torch.cuda.max_memory_reserved() if device == "cuda" else peak_memory_bytes(),

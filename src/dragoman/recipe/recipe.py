@@ -70,6 +70,16 @@ class Recipe(Settings):
             raise ValueError("batches.batch_tokens = 'auto' chooses train.accumulate; leave it out")
         return self
 
+    @pydantic.model_validator(mode="after")
+    def _a_position_for_every_token(self) -> "Recipe":
+        positions, longest = self.model.max_positions, self.batches.sentence_tokens + 2  # start and end
+        if positions is not None and positions < longest:
+            raise ValueError(
+                f"model.max_positions is {positions}, but sentences of {longest - 2} tokens and the two symbols around "
+                f"them need {longest}; raise it, or lower batches.sentence_tokens"
+            )
+        return self
+
 
 class Source(NamedTuple):
     """What `train` was pointed at: the tables given, where they come from, and a name for the run."""

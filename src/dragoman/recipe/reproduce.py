@@ -11,8 +11,11 @@ from dragoman.evaluating.evaluate import read_scores
 from dragoman.evaluating.metrics import Score
 from dragoman.recipe.expected import Expected
 from dragoman.recipe.place import RunOptions
-from dragoman.recipe.recipe import find_recipe
+from dragoman.recipe.recipe import LIMITS, find_recipe
 from dragoman.recipe.run import SCORES, TEST, train
+from dragoman.training.distributed import refuse_several
+
+LIMIT_SETTINGS = [f"train.{name}" for name in LIMITS]
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +53,11 @@ def reproduce(recipe: str | Path, **options: Unpack[RunOptions]) -> Reproduction
     Raises:
         ConfigError: the recipe expects nothing, for it was not run; and what `train` raises.
     """
-    source = find_recipe(recipe, options.get("overrides", ()))
+    refuse_several("a reproduction")
+    overrides = options.get("overrides", ())
+    if limits := [text for text in overrides if text.partition("=")[0].strip() in LIMIT_SETTINGS]:
+        raise ConfigError(f"{limits[0]} cannot be set here: a recipe is reproduced in the steps that its score took")
+    source = find_recipe(recipe, overrides)
     expected = source.expected
     if expected is None:
         raise ConfigError(f"{source.origin} has no [expected] score to reproduce; dragoman train {recipe} just runs it")
@@ -58,7 +65,7 @@ def reproduce(recipe: str | Path, **options: Unpack[RunOptions]) -> Reproduction
     precision, _ = machine.choose_precision(source.tables.get("train", {}).get("precision", "auto"), device)
     minutes = expected.minutes * expected.gflops / machine.gemm_rate(precision, device=device)
     log.info("%s steps, about %.0f minutes here by this machine's matrix products", f"{expected.steps:,}", minutes)
-    options["overrides"] = [f"train.steps={expected.steps}", *options.get("overrides", ())]
+    options["overrides"] = [f"train.steps={expected.steps}", *overrides]
     folder = train(recipe, **options).folder
     scores = read_scores(folder / SCORES).get(TEST, {})
     if expected.metric not in scores:

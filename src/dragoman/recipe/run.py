@@ -14,6 +14,7 @@ Each stage is written whole or not at all, and found again: a run that was cut o
 
 import logging
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from dragoman.recipe.place import Workplace, find_place, make_folder, note, open
 from dragoman.recipe.recipe import Recipe
 from dragoman.recipe.session import BEST, CHECKPOINTS, Session
 from dragoman.recipe.settle import settle
+from dragoman.recipe.stop import interrupted_by_signals
 from dragoman.training.distributed import join
 
 SCORES, TEST = "scores.json", "test"
@@ -82,7 +84,9 @@ def train(
             folder, asked = find_place(what, overrides, name, Path(runs), fresh)
             make_folder(folder)
             log.info("device %s: %s", device, why)
-            with lock(folder):
+            # Of several processes the others would wait for the first; torchrun ends them together.
+            alone = interrupted_by_signals(f"go on with: dragoman train {folder}") if world.size == 1 else nullcontext()
+            with lock(folder), alone:
                 return _run(Workplace(folder, device, anyway, progress, world), asked, threads)
 
 

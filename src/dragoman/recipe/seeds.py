@@ -10,6 +10,7 @@ from dragoman.evaluating.spread import Spread
 from dragoman.recipe.place import RUN, RunOptions, check_name
 from dragoman.recipe.recipe import Recipe, find_recipe
 from dragoman.recipe.run import SCORES, RunResult, train
+from dragoman.training.distributed import refuse_several
 
 
 def train_seeds(
@@ -22,6 +23,9 @@ def train_seeds(
     Raises:
         ConfigError: `what` is a run, or the seed is set besides; and what `train` raises.
     """
+    refuse_several("a group of seeds (--seeds)")
+    if not isinstance(what, Recipe | str | Path) and len(what) == 1:
+        what = what[0]
     if isinstance(what, str | Path) and (Path(what) / RUN).is_file():
         raise ConfigError(f"{what} is a run, of one seed; several seeds take a recipe or data")
     overrides = list(options.get("overrides", ()))

@@ -31,8 +31,10 @@ class Trial:
         self.model, self.state = fresh_state(recipe, device)
         validates = materials.dev is not None and world.is_first
         self.validation = Validation(recipe, materials, device) if validates else None
-        self.batches = OnDevice(training_batches(materials, recipe), device)
-        self.order = self.batches.epoch(0)
+        batches = training_batches(materials, recipe)
+        self.tokens = batches.tokens
+        """Of an epoch."""
+        self.batches, self.order = OnDevice(batches, device), batches.epoch(0)
         self.model.train()
 
     @property
@@ -69,7 +71,7 @@ class Trial:
                 counts.append(self._step([self.order[(first + i) % len(self.order)] for i in range(accumulate)]))
                 advance(1)
         tokens_a_second = sum(tokens for tokens, _ in counts) / sum(seconds for _, seconds in counts)
-        return accumulate * tokens_an_epoch(self.materials) / len(self.order) / tokens_a_second
+        return accumulate * self.tokens / len(self.order) / tokens_a_second
 
     def seconds_a_validation(self) -> float:
         """0 where there is no dev set, or another process validates."""
@@ -110,9 +112,3 @@ def fits(recipe: Recipe, materials: Materials, device: str) -> bool:
     except OutOfMemory:
         return False
     return True
-
-
-def tokens_an_epoch(materials: Materials) -> int:
-    """Source and target tokens of an epoch, special symbols included."""
-    corpus = materials.train
-    return sum(side.tokens for side in (corpus.facts.source, corpus.facts.target) if side) + 3 * len(corpus)

@@ -96,7 +96,9 @@ def restore(path: Path, state: TrainState) -> None:
     facts = read_facts(path)
     tensors = read_weights(path / STATE)
     state.average = {
-        name.removeprefix("average."): tensor for name, tensor in tensors.items() if name.startswith("average.")
+        name: tensors[f"average.{name}"].to(weight.device)
+        for name, weight in state.masters.weights.items()
+        if f"average.{name}" in tensors
     }
     moments = {name: tensor for name, tensor in tensors.items() if not name.startswith("average.")}
     weights = read_weights(path / WEIGHTS, state.masters.weights)

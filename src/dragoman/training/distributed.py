@@ -158,6 +158,16 @@ def join(device: str = "cpu") -> Generator[World]:
         dist.destroy_process_group()
 
 
+def refuse_several(what: str) -> None:
+    """Raises:
+    ConfigError: this process is one of several that torchrun began.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        error = ConfigError(f"{what} is made by one process; torchrun is for dragoman train and fine-tune")
+        error.told = machine.rank() > 0
+        raise error
+
+
 @cache
 def _store() -> Store:
     """What all processes can read and write; torchrun keeps it, or the first process does."""

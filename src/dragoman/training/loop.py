@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from dragoman.data.batch import Batch, Outline
 from dragoman.errors import Diverged, OutOfMemory
+from dragoman.memory import is_out_of_memory
 from dragoman.model import StepNoise
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.loss import Loss, label_smoothed_loss, r_drop_loss
@@ -168,8 +169,8 @@ def backward(
                 source_first=noise.source_first + batch.source_tokens,
                 target_first=noise.target_first + batch.target_tokens,
             )
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "memory" not in str(error):
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
             raise
         raise OutOfMemory(
             f"a step of {target_tokens:,} target tokens does not fit in memory; lower batches.batch_tokens "

@@ -144,7 +144,7 @@ class Masters:
         for names, part, optimiser in self.stretches:
             optimiser.state.clear()
             for kind in (kind for kind in kinds if f"{kind}.{names[0]}" in state):
-                values = [state[f"{kind}.{name}"].flatten() for name in names]
+                values = [state[f"{kind}.{name}"].flatten().to(part.device) for name in names]
                 optimiser.state[part][kind] = values[0].reshape(()).clone() if kind == "step" else torch.cat(values)
 
 

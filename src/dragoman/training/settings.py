@@ -1,11 +1,13 @@
 """How long, how fast and how carefully to train: the `[train]` table of a recipe."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import pydantic
 
 from dragoman.config import Settings
 from dragoman.training.schedule import Schedule
+
+Share = Annotated[float, pydantic.Field(ge=0, lt=1)]
 
 
 class TrainSettings(Settings):
@@ -28,7 +30,7 @@ class TrainSettings(Settings):
     schedule: Schedule = "linear"
     warmup_steps: int | None = pydantic.Field(default=None, ge=0)
     """Steps of rising rate. Not given: a tenth of all, at most 4,000."""
-    betas: tuple[float, float] = (0.9, 0.98)
+    betas: tuple[Share, Share] = (0.9, 0.98)
     epsilon: float = pydantic.Field(default=1e-9, gt=0)
     weight_decay: float = pydantic.Field(default=0.01, ge=0)
     """On matrices and embeddings only."""
