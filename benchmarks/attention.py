@@ -25,7 +25,7 @@ from dragoman.model.keys import Keys
 from dragoman.model.packed_attention import Sight, packed_attention
 from dragoman.model.packing import Packing
 
-LENGTHS = (16, 32, 64, 128, 256, 512, 1_024)
+LENGTHS = (16, 32, 64, 128, 256, 512, 1_024, 2_048)
 HEADS, WIDTH = 4, 64
 DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 

@@ -1,7 +1,8 @@
 """Sentences of different lengths, laid end to end as rows of tokens, so that no arithmetic is spent on padding.
 
 Everything that works on one token at a time (embedding, projections, norms, feed-forward, loss) sees N rows; attention
-alone needs to know where sentences begin and end, and pads its rows to (B, T) for as long as it takes.
+alone needs to know where sentences begin and end; where no kernel takes rows, it pads them to (B, T) for as long as it
+takes.
 """
 
 from collections.abc import Sequence
