@@ -1,6 +1,8 @@
 """Attention: the equation, its masks, its heads, and its weights on request."""
 
+import inspect
 import math
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -149,6 +151,68 @@ def test_fused_attention_is_the_plain_one_forward_and_back(
     with kernels.without("attention"), attention_weights() as seen:  # which the fused kernel has none of
         model(*batch.inputs)
     assert len(fused) == 3 * len(model.decoder.blocks) and len(seen) == len(fused)
+
+
+def varlen_by_the_equation(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    query_edges: Tensor,
+    key_edges: Tensor,
+    longest_query: int,
+    longest_key: int,
+    window_size: tuple[int, int],
+    enable_gqa: bool,
+) -> Tensor:
+    """What torch's `varlen_attn` computes on a GPU, sentence by sentence."""
+    assert query_edges.dtype == key_edges.dtype == torch.int32 and window_size in ((-1, -1), (-1, 0))
+    assert enable_gqa == (query.size(1) != key.size(1))
+    assert longest_query == query_edges.diff().max() and longest_key == key_edges.diff().max()
+    found: list[Tensor] = []
+    for (first, end), (first_key, end_key) in zip(
+        pairwise(query_edges.tolist()), pairwise(key_edges.tolist()), strict=True
+    ):
+        queries, keys = end - first, end_key - first_key
+        visible = torch.ones(queries, keys, dtype=torch.bool)
+        if window_size == (-1, 0):
+            visible = visible.tril(keys - queries)
+        rows = query[first:end], key[first_key:end_key], value[first_key:end_key]
+        a_query, a_key, a_value = (x.transpose(0, 1)[None] for x in rows)
+        found.append(attend(a_query, a_key, a_value, visible[None, None])[0][0].transpose(0, 1))
+    return torch.cat(found)
+
+
+@pytest.mark.parametrize("kv_heads", [4, 2])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_attention_as_a_gpu_is_asked_for_it_is_the_plain_one_forward_and_back(
+    preset: str, kv_heads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = translator(preset=preset, dtype=torch.float32, kv_heads=kv_heads)
+    batch = random_batch([3, 5, 2], [4, 1, 6])
+
+    def result_and_gradients() -> dict[str, Any]:
+        model.zero_grad()
+        hidden = model(*batch.inputs)
+        hidden.square().sum().backward()
+        return {"": hidden.detach(), **{name: weight.grad for name, weight in model.named_parameters()}}
+
+    with kernels.without("attention"):
+        plain = result_and_gradients()
+    monkeypatch.setattr(packed_attention, "_varlen_attn", lambda: varlen_by_the_equation)
+    monkeypatch.setattr(attention, "takes", lambda *_: True)
+    monkeypatch.setattr(attention, "packed_attention", packed_attention._flash)
+    torch.testing.assert_close(result_and_gradients(), plain, atol=2e-5, rtol=2e-4)
+
+
+def test_a_gpu_is_asked_as_torch_wants_it() -> None:
+    flash = packed_attention._varlen_attn()
+    assert flash is not None
+    asked = list(inspect.signature(varlen_by_the_equation).parameters)
+    known = inspect.signature(flash).parameters
+    assert len(asked) == 9 and set(asked[-2:]) <= known.keys()
+    assert [name for name, each in known.items() if each.kind is each.POSITIONAL_OR_KEYWORD][:7] == [
+        *("query", "key", "value", "cu_seq_q", "cu_seq_k", "max_q", "max_k")
+    ]
 
 
 @pytest.mark.skipif(not kernels.available(), reason="no C++ compiler that can build the kernels")

@@ -1,11 +1,14 @@
-"""`attend`, compiled for rows of tokens as they lie: `attention.cpp`.
+"""`attend` for rows of tokens as they lie: compiled on a processor (`attention.cpp`), torch's FlashAttention on a GPU.
 
-Nothing is padded, and no weights are kept: they are made again on the way back, as in FlashAttention (Dao et al. 2022).
+Nothing is padded, and no weights are kept: they are made again on the way back (Dao et al. 2022).
 """
 
 import ctypes
+import inspect
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -16,7 +19,7 @@ from dragoman.model import kernels
 from dragoman.model.dropout import Noise, draw
 from dragoman.model.keys import Keys
 from dragoman.model.packing import Packing
-from dragoman.model.positions import Turns
+from dragoman.model.positions import Turns, rotate
 
 _FUSED_FROM = {torch.float32: 128, torch.bfloat16: 512}
 """Queries of a sentence from which on torch's fused attention beats the equation on a CPU; never in float64."""
@@ -39,6 +42,8 @@ class Sight(NamedTuple):
 
 def takes(rows: Tensor, keys: Keys | None, sight: Sight) -> bool:
     """Whether `packed_attention` can be called here."""
+    if rows.is_cuda:
+        return _flash_takes(rows, keys, sight)
     tensors = [rows, *(sight.turns or ()), *((keys.key, keys.value) if keys is not None else ())]
     only_forward = keys is not None and keys.packing is None
     return kernels.usable("attention", *tensors) and not (only_forward and torch.is_grad_enabled())
@@ -47,7 +52,7 @@ def takes(rows: Tensor, keys: Keys | None, sight: Sight) -> bool:
 def pays_to_fuse(rows: Tensor, sight: Sight, packed: bool) -> bool:
     """Whether torch's fused attention is the fastest way; `packed`: ours is there too. It drops nothing out."""
     if sight.noise is not None or rows.device.type != "cpu":
-        return sight.noise is None
+        return sight.noise is None and not packed
     table = _FUSED_BEATS_PACKED_FROM if packed else _FUSED_FROM
     return not (packed and sight.causal) and sight.queries.longest >= table.get(rows.dtype, math.inf)
 
@@ -58,8 +63,47 @@ def packed_attention(
     """What the first `heads` parts of `rows` find in `keys`; without keys in themselves, whose keys and values are the
     other parts.
     """
+    if rows.is_cuda:
+        return _flash(rows, heads, keys, sight)
     key, value = (None, None) if keys is None else (keys.key, keys.value)
     return _PackedAttention.apply(rows, key, value, heads, keys, sight)
+
+
+def _flash_takes(rows: Tensor, keys: Keys | None, sight: Sight) -> bool:
+    """Half precision, heads of at most 256 in eights, no dropout of weights, a GPU of 2020 or newer."""
+    half, width = rows.dtype in (torch.bfloat16, torch.float16), rows.size(2)
+    if not half or width % 8 or width > 256 or sight.noise is not None or (keys is not None and keys.packing is None):
+        return False
+    return _varlen_attn() is not None and torch.cuda.get_device_capability(rows.device) >= (8, 0)
+
+
+@cache
+def _varlen_attn() -> Callable[..., Any] | None:
+    """torch's own, where this version has it with the settings that are used here."""
+    try:
+        from torch.nn.attention.varlen import varlen_attn
+    except ImportError:
+        return None
+    return varlen_attn if {"window_size", "enable_gqa"} <= inspect.signature(varlen_attn).parameters.keys() else None
+
+
+def _flash(rows: Float[Tensor, "N P K"], heads: int, keys: Keys | None, sight: Sight) -> Float[Tensor, "N H K"]:
+    flash, queries, of_keys = _varlen_attn(), sight.queries, sight.queries
+    assert flash is not None, "not taken"
+    if keys is None:
+        query, key, value = _parts(rows, heads, None, None)
+        if sight.turns is not None:
+            query, key = rotate(query, sight.turns), rotate(key, sight.turns)
+    else:
+        assert keys.packing is not None, "rows"
+        query, key, value, of_keys = rows, keys.key, keys.value, keys.packing
+    mixed = flash(
+        *(query[: queries.tokens], key[: of_keys.tokens], value[: of_keys.tokens]),
+        *(queries.edges, of_keys.edges, queries.longest, of_keys.longest),
+        window_size=(-1, 0 if sight.causal else -1),
+        enable_gqa=key.size(1) < heads,
+    )
+    return queries.fill(mixed)
 
 
 class _PackedAttention(torch.autograd.Function):

@@ -46,6 +46,11 @@ class Packing:
         return self.fill(places)
 
     @cached_property
+    def edges(self) -> Int[Tensor, "E"]:
+        """Where sentences begin, and where the last one ends, as 32-bit numbers: the form that GPUs take."""
+        return nn.functional.pad(self.lengths.cumsum(0), (1, 0)).int()
+
+    @cached_property
     def _slot(self) -> Int[Tensor, "tokens"]:
         """Each token's place in the padded (B * T)."""
         return self.sentence * self.longest + self.position[: self.tokens]
