@@ -20,6 +20,7 @@ from torch import Tensor
 
 from dragoman.evaluating.speed import Spread
 from dragoman.machine import describe, machine
+from dragoman.memory import keep_freed_memory
 from dragoman.model.attention import attend, cut, fused_attend
 from dragoman.model.keys import Keys
 from dragoman.model.packed_attention import Sight, packed_attention
@@ -71,6 +72,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the figures as JSON")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    keep_freed_memory()
     results = []
     print(f"{'':<10}{'':<8}{'':<10}" + "".join(f"{length:>7}" for length in LENGTHS))
     for precision, dtype in DTYPES.items():

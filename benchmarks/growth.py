@@ -38,8 +38,8 @@ from dragoman.data.shards import prepare_shard
 from dragoman.data.specials import END, START
 from dragoman.data.tokenizer import Tokenizers
 from dragoman.data.tokenizer_training import train_tokenizers
-from dragoman.machine import choose_precision, describe, machine
-from dragoman.memory import memory_bytes, peak_memory_bytes
+from dragoman.machine import choose_precision, describe, machine, prepare_environment
+from dragoman.memory import keep_freed_memory, memory_bytes, peak_memory_bytes
 from dragoman.model import ModelConfig
 from dragoman.recipe.materials import SAMPLE
 from dragoman.recipe.recipe import Recipe
@@ -201,6 +201,7 @@ def apart(function: Callable[..., Found], *arguments: Any) -> Found:
 
 def observed(function: Callable[..., Found], threads: int, arguments: tuple[Any, ...]) -> Found:
     torch.set_num_threads(threads)
+    keep_freed_memory()
     before, start, processor = memory_bytes() or 0, time.perf_counter(), time.process_time()
     found = function(*arguments)
     return {
@@ -263,6 +264,7 @@ def main() -> None:
         parser.error(f"there is no axis {unknown.pop()}; there are {', '.join(AXES)}")
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
+    prepare_environment()  # of the processes to come
     torch.set_num_threads(options.threads)
     base, seconds = Shape(options.size, options.precision), 0.0 if options.quick else SECONDS
     for axis in options.axes or AXES:

@@ -21,6 +21,7 @@ from peers.worker import Run
 from training import MULTI30K, encode
 
 from dragoman.machine import describe, gemm_rate, machine
+from dragoman.memory import keep_freed_memory
 from dragoman.model import kernels
 
 ALL = "all of them"
@@ -63,6 +64,7 @@ def main() -> None:
     options = parser.parse_args()
     if not kernels.available():
         parser.error("there are no compiled kernels on this machine")
+    keep_freed_memory()
     with tempfile.TemporaryDirectory() as name:
         shape = Shape(options.size, encode(options.data, options.vocabulary_size, Path(name)), everywhere=False)
         run = Run(Path(name) / "corpus", options.batch_tokens, options.batches, shape, options.threads)
