@@ -11,8 +11,9 @@ import torch
 from small import PRESETS, random_batch, translator
 from torch import Tensor, nn
 
+from dragoman.data.batch import Batch
 from dragoman.errors import ConfigError
-from dragoman.model import Packing, attend, attention, attention_weights, kernels, packed_attention
+from dragoman.model import EncoderDecoder, Packing, attend, attention, attention_weights, kernels, packed_attention
 from dragoman.model.attention import Attention, fused_attend
 
 EXACT: dict[str, Any] = {"atol": 1e-10, "rtol": 0}
@@ -126,6 +127,14 @@ def test_attention_is_torchs_multi_head_attention(bias: bool) -> None:
     torch.testing.assert_close(mixed, packing.unpad(expected), **EXACT)
 
 
+def result_and_gradients(model: EncoderDecoder, batch: Batch) -> dict[str, Any]:
+    """What the model makes of a batch, and the gradient of every weight."""
+    model.zero_grad()
+    hidden = model(*batch.inputs)
+    hidden.square().sum().backward()
+    return {"": hidden.detach(), **{name: weight.grad for name, weight in model.named_parameters()}}
+
+
 @pytest.mark.parametrize("kv_heads", [4, 2])
 @pytest.mark.parametrize("preset", PRESETS)
 def test_fused_attention_is_the_plain_one_forward_and_back(
@@ -136,17 +145,11 @@ def test_fused_attention_is_the_plain_one_forward_and_back(
     fused: list[int] = []
     monkeypatch.setattr(attention, "fused_attend", lambda *given: fused.append(1) or fused_attend(*given))
 
-    def result_and_gradients() -> dict[str, Any]:
-        model.zero_grad()
-        hidden = model(*batch.inputs)
-        hidden.square().sum().backward()
-        return {"": hidden.detach(), **{name: weight.grad for name, weight in model.named_parameters()}}
-
     with kernels.without("attention"):
-        plain = result_and_gradients()
+        plain = result_and_gradients(model, batch)
         assert not fused
         monkeypatch.setattr(packed_attention, "_FUSED_FROM", {torch.float32: 1})
-        torch.testing.assert_close(result_and_gradients(), plain, atol=2e-5, rtol=2e-4)
+        torch.testing.assert_close(result_and_gradients(model, batch), plain, atol=2e-5, rtol=2e-4)
     assert len(fused) == 3 * len(model.decoder.blocks)  # the encoder has as many layers
     with kernels.without("attention"), attention_weights() as seen:  # which the fused kernel has none of
         model(*batch.inputs)
@@ -190,18 +193,12 @@ def test_attention_as_a_gpu_is_asked_for_it_is_the_plain_one_forward_and_back(
     model = translator(preset=preset, dtype=torch.float32, kv_heads=kv_heads)
     batch = random_batch([3, 5, 2], [4, 1, 6])
 
-    def result_and_gradients() -> dict[str, Any]:
-        model.zero_grad()
-        hidden = model(*batch.inputs)
-        hidden.square().sum().backward()
-        return {"": hidden.detach(), **{name: weight.grad for name, weight in model.named_parameters()}}
-
     with kernels.without("attention"):
-        plain = result_and_gradients()
+        plain = result_and_gradients(model, batch)
     monkeypatch.setattr(packed_attention, "_varlen_attn", lambda: varlen_by_the_equation)
     monkeypatch.setattr(attention, "takes", lambda *_: True)
     monkeypatch.setattr(attention, "packed_attention", packed_attention._flash)
-    torch.testing.assert_close(result_and_gradients(), plain, atol=2e-5, rtol=2e-4)
+    torch.testing.assert_close(result_and_gradients(model, batch), plain, atol=2e-5, rtol=2e-4)
 
 
 def test_a_gpu_is_asked_as_torch_wants_it() -> None:

@@ -84,9 +84,10 @@ def train(
             folder, asked = find_place(what, overrides, name, Path(runs), fresh)
             make_folder(folder)
             log.info("device %s: %s", device, why)
-            # Of several processes the others would wait for the first; torchrun ends them together.
-            alone = interrupted_by_signals(f"go on with: dragoman train {folder}") if world.size == 1 else nullcontext()
-            with lock(folder), alone:
+            # One process that stops lets the others wait: several are ended together, by torchrun.
+            advice = f"go on with: dragoman train {folder}"
+            stoppable = interrupted_by_signals(advice) if world.size == 1 else nullcontext()
+            with lock(folder), stoppable:
                 return _run(Workplace(folder, device, anyway, progress, world), asked, threads)
 
 

@@ -159,8 +159,10 @@ def join(device: str = "cpu") -> Generator[World]:
 
 
 def refuse_several(what: str) -> None:
-    """Raises:
-    ConfigError: this process is one of several that torchrun began.
+    """Refuses to make in each of several processes what one alone can make.
+
+    Raises:
+        ConfigError: this process is one of several that torchrun began.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         error = ConfigError(f"{what} is made by one process; torchrun is for dragoman train and fine-tune")
