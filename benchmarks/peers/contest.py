@@ -98,11 +98,11 @@ def contender(model: nn.Module, logits: Logits, batches: Sequence[Batch], way: W
     return Contender(model, step)
 
 
-def timed(contender: Contender, batches: int) -> tuple[float, float]:
-    """Seconds for a step on each of the first batches, and the mean loss there."""
+def timed(contender: Contender, numbers: Sequence[int]) -> tuple[float, float]:
+    """Seconds for a step on each of these batches, and the mean loss there."""
     start = time.perf_counter()
-    losses = [contender.step(number) for number in range(batches)]
-    return time.perf_counter() - start, sum(losses) / batches
+    losses = [contender.step(number) for number in numbers]
+    return time.perf_counter() - start, sum(losses) / len(losses)
 
 
 def initialise(model: nn.Module) -> None:

@@ -106,7 +106,7 @@ class Worker:
 def take_turn(contender: Contender, tokens: Sequence[int]) -> Turn:
     """The longest batch once, so that caches and memory are as in the middle of training; then all of them, timed."""
     contender.step(max(range(len(tokens)), key=tokens.__getitem__))
-    seconds, loss = timed(contender, len(tokens))
+    seconds, loss = timed(contender, range(len(tokens)))
     return Turn(sum(tokens) / seconds, loss, peak_memory_bytes())
 
 

@@ -1,0 +1,165 @@
+"""What is each idea of the engine worth? A whole training step with it, and with what it took the place of.
+
+    python benchmarks/ideas.py [--data train.en train.de] [--rounds 12] [--batches 2] [--out results.json]
+
+All ways take turns in one process, in a round on the same batches; a ratio is of each round by itself. The interval is
+a bootstrap of the median ratio, 95 %. An idea whose interval does not stay above 1 is not worth its lines.
+
+    drop, rms_norm, ...       the compiled kernel of this name; its plain twin does the work
+    all kernels               all of them
+    joined projections        queries, keys and values as one product, and the cross-attention keys of all layers
+    loss in chunks            `F.cross_entropy` on the logits of the whole batch instead
+    few shapes of rows        batches filled up to a multiple of 64 rows
+    rows without padding      sentences of a batch that are all as long as its longest
+    bf16 weights              float32
+"""
+
+import argparse
+import json
+import shlex
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from peers.contest import Contender, Shape, timed
+from peers.own import build
+from peers.worker import Run
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
+from training import MULTI30K, encode
+
+from dragoman.data.batch import Batch
+from dragoman.data.specials import PADDING
+from dragoman.machine import describe, gemm_rate, machine
+from dragoman.memory import keep_freed_memory
+from dragoman.model import attention, decoder, families, kernels
+from dragoman.training import loop, loss
+from dragoman.training.loss import Loss
+
+
+class Without(NamedTuple):
+    """A step without an idea: the contender that takes it, and what holds meanwhile."""
+
+    contender: Contender
+    within: Callable[[], AbstractContextManager[Any]]
+
+
+def ways(batches: Sequence[Batch], shape: Shape, preset: str) -> dict[str, Without]:
+    """Every idea left out of a step in bf16, by its name; nothing of a step with all of them, which is named ''."""
+    ours = build(batches, shape, "bf16 weights", preset)
+    padded = build([pad(batch) for batch in batches], shape, "bf16 weights", preset)
+    exact = build(batches, shape, "float32", preset)
+    return {
+        "": Without(ours, nullcontext),
+        **{name: Without(ours, partial(kernels.without, name)) for name in kernels.KERNELS},
+        "all kernels": Without(ours, partial(kernels.without, *kernels.KERNELS)),
+        "joined projections": Without(ours, partial(replaced, [attention, decoder], "joined_linear", one_by_one)),
+        "loss in chunks": Without(ours, partial(replaced, [loop], "label_smoothed_loss", loss_at_once)),
+        "few shapes of rows": Without(ours, partial(replaced, [families, loss], "EVEN", 1)),
+        "rows without padding": Without(padded, nullcontext),
+        "bf16 weights": Without(exact, nullcontext),
+    }
+
+
+@contextmanager
+def replaced(modules: Sequence[ModuleType], name: str, value: object) -> Generator[None]:
+    with ExitStack() as stack:
+        for module in modules:
+            stack.callback(setattr, module, name, getattr(module, name))
+            setattr(module, name, value)
+        yield
+
+
+def one_by_one(x: Tensor, layers: Sequence[nn.Linear]) -> Tensor:
+    return torch.cat([layer(x) for layer in layers], dim=1)
+
+
+def loss_at_once(hidden: Tensor, output: Tensor, labels: Tensor, smoothing: float) -> Loss:
+    """As users of PyTorch write it; the plain loss, which is only shown, is left out."""
+    smoothed = F.cross_entropy(hidden @ output.T, labels, label_smoothing=smoothing, reduction="sum")
+    return Loss(smoothed.float(), smoothed.detach().float())
+
+
+def pad(batch: Batch) -> Batch:
+    """The same sentences as rectangles, whose padding is computed like tokens."""
+    assert batch.source is not None and batch.source_lengths is not None
+
+    def fill(ids: Tensor, lengths: Tensor) -> Tensor:
+        return pad_sequence(list(ids.split(lengths.tolist())), batch_first=True, padding_value=PADDING).flatten()
+
+    return replace(
+        batch,
+        source=fill(batch.source, batch.source_lengths),
+        source_lengths=torch.full_like(batch.source_lengths, int(batch.source_lengths.max())),
+        target=fill(batch.target, batch.target_lengths),
+        labels=fill(batch.labels, batch.target_lengths),
+        target_lengths=torch.full_like(batch.target_lengths, int(batch.target_lengths.max())),
+    )
+
+
+def measure(ideas: dict[str, Without], batches: int, rounds: int) -> dict[str, list[float]]:
+    """Seconds without each idea over seconds with all, round by round; each has batches of its own, as an epoch has,
+    and the first only warms up.
+    """
+    ratios: dict[str, list[float]] = {name: [] for name in ideas if name}
+    for number in range(rounds + 1):
+        seconds, numbers = {}, range(number * batches, (number + 1) * batches)
+        for name in list(ideas)[:: -1 if number % 2 else 1]:
+            with ideas[name].within():
+                seconds[name], _ = timed(ideas[name].contender, numbers)
+        for name, found in ratios.items():
+            found.append(seconds[name] / seconds[""])
+    return {name: found[1:] for name, found in ratios.items()}
+
+
+def interval(ratios: list[float]) -> tuple[float, float]:
+    """Where the median lies in 95 of 100 resamplings of the rounds."""
+    chance = np.random.default_rng(1)
+    medians = np.median(chance.choice(ratios, (2_000, len(ratios))), axis=1)
+    low, high = np.percentile(medians, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--data", nargs="+", default=[f"{MULTI30K}/train.en", f"{MULTI30K}/train.de"])
+    parser.add_argument("--size", default="small", choices=["tiny", "small", "base", "big"])
+    parser.add_argument("--preset", default="modern", choices=["paper", "modern"])
+    parser.add_argument("--vocabulary-size", type=int, default=8_000)
+    parser.add_argument("--batch-tokens", type=int, default=4_096)
+    parser.add_argument("--batches", type=int, default=2, help="batches a round")
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", type=Path, help="write the figures as JSON")
+    options = parser.parse_args()
+    if not kernels.available():
+        parser.error("there are no compiled kernels on this machine")
+    keep_freed_memory()
+    with tempfile.TemporaryDirectory() as name:
+        shape = Shape(options.size, encode(options.data, options.vocabulary_size, Path(name)), everywhere=False)
+        batches = (options.rounds + 1) * options.batches
+        run = Run(Path(name) / "corpus", options.batch_tokens, batches, shape, options.threads)
+        ratios = measure(ways(run.load(), shape, options.preset), options.batches, options.rounds)
+    print(f"{'a step without':<24}{'takes times':>12}{'95 % interval':>18}")
+    results = {name: {"ratio": statistics.median(found), "interval": interval(found)} for name, found in ratios.items()}
+    for name, found in results.items():
+        low, high = found["interval"]
+        print(f"{name:<24}{found['ratio']:>12.3f}{f'{low:.3f} - {high:.3f}':>18}")
+    print(f"\n{describe()}, {gemm_rate('bf16'):,.0f} GFLOP/s in bf16")
+    if options.out:
+        facts = {"machine": machine(), "command": shlex.join(sys.argv), "rounds": options.rounds, "results": results}
+        options.out.write_text(json.dumps(facts, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
