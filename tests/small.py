@@ -1,6 +1,8 @@
 """Small models and batches for tests."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +10,7 @@ import torch
 
 from dragoman.data.batch import Batch, Outline
 from dragoman.model import EncoderDecoder, LanguageModel, ModelConfig, build_model
+from dragoman.progress import Advance
 from dragoman.training import TrainSettings, TrainState
 from dragoman.training.optimiser import Masters
 
@@ -95,3 +98,20 @@ def fresh_state(model: torch.nn.Module, settings: TrainSettings) -> TrainState:
     return TrainState(
         Masters(model, precision, settings.optimiser, settings.betas, settings.epsilon, settings.weight_decay)
     )
+
+
+class Counting:
+    """A progress that knows how much was told of each piece of work: its total, and what was done."""
+
+    def __init__(self) -> None:
+        self.totals: dict[str, int | None] = {}
+        self.done: Counter[str] = Counter()
+
+    @contextmanager
+    def track(self, label: str, total: int | None = None, unit: str = "") -> Iterator[Advance]:
+        self.totals[label] = total
+
+        def advance(count: int = 1, **facts: str) -> None:
+            self.done[label] += count
+
+        yield advance

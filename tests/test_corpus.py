@@ -1,18 +1,16 @@
 """Encoded corpora: what is written comes back, opens without reading, and is refused where it is broken."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+from small import Counting
 
 from dragoman.data.corpus import EncodedCorpus, encode_corpus, encode_text
 from dragoman.data.tokenizer import Tokenizer, Tokenizers
 from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizer, train_tokenizers
 from dragoman.errors import DataError, TokenizerError
-from dragoman.progress import Advance
 
 PAIRS = [
     ("The cat sleeps.", "Il gatto dorme."),
@@ -85,22 +83,11 @@ def test_identity_tells_other_text_and_other_tokenizers_apart(folder, tokenizers
 
 
 def test_progress_counts_every_pair(tokenizers, tmp_path):
-    seen: list[object] = []
-
-    class Counting:
-        @contextmanager
-        def track(self, label: str, total: int | None = None, unit: str = "") -> Iterator[Advance]:
-            seen.append((total, unit))
-
-            def advance(count: int = 1, **facts: str) -> None:
-                seen.append(count)
-
-            yield advance
-
+    counting = Counting()
     path = tmp_path / "train.jsonl"
     path.write_text("".join(json.dumps(pair) + "\n" for pair in PAIRS), encoding="utf-8")
-    encode_corpus(path, tokenizers, tmp_path / "corpus", Counting())
-    assert seen == [(len(PAIRS), "pairs"), len(PAIRS)]
+    encode_corpus(path, tokenizers, tmp_path / "corpus", counting)
+    assert (counting.totals, counting.done) == ({"encode": len(PAIRS)}, {"encode": len(PAIRS)})
 
 
 @pytest.mark.parametrize(

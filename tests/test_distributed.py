@@ -197,7 +197,7 @@ def test_two_killed_and_resumed_end_in_the_bytes_of_two_unbroken(step: int, two:
 def test_a_signal_to_one_stops_both_after_the_same_step(rank: int, two: Path, tmp_path: Path) -> None:
     codes, said = together(on_rank, tmp_path, rank, 5, terminate)
     assert codes == [3, 3], said
-    assert said.count("error: stopped at step 5 of 12; go on with") == 1
+    assert said.count("error: stopped at step 5 of 12; go on with: torchrun … -m dragoman train ") == 1
     assert json.loads((tmp_path / "runs" / "corpus" / "run.json").read_text())["status"] == "stopped"
     codes, said = together(run_command, tmp_path)
     assert codes == [0, 0] and "going on from step 5" in said

@@ -214,6 +214,7 @@ def test_an_untouched_folder_fits_its_manifest(listed: Path) -> None:
     [
         ("a.txt", b"onE", r"a.txt is damaged: its SHA-256 is not the one in manifest.json"),
         ("a.txt", b"on", r"a.txt has 2 bytes, but manifest.json says 3: it was cut"),
+        ("a.txt", b"ones", r"a.txt has 4 bytes, but manifest.json says 3: it was changed"),
         ("deep/b.bin", None, r"b.bin is missing, but manifest.json lists it"),
         ("deep/c.bin", b"", r"c.bin is not listed in manifest.json: it does not belong here"),
         (MANIFEST, b"[]", "manifest.json is not a manifest"),

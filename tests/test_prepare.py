@@ -7,6 +7,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from small import Counting
 
 from dragoman.config import check, parse, render
 from dragoman.data.checks import COPY, DUPLICATE, EMPTY, RATIO
@@ -97,6 +98,19 @@ def test_what_is_dropped_is_counted_with_its_reason_and_first_place(tmp_path):
     assert any(("spaces", "spazi") in split for split in splits(tmp_path / "data"))
     rows = report_rows(report)
     assert ("dropped: duplicate of an earlier pair", "3", "first at a.tsv:106") in rows
+
+
+def test_what_is_dropped_is_told(tmp_path, caplog):
+    with caplog.at_level(logging.INFO):
+        prepare_data(DataSettings(path=write_tsv(tmp_path / "a.tsv", [*corpus(100), *corpus(3)])), tmp_path / "data")
+    assert f"dropped: 3 pairs of 103: {DUPLICATE}, first at a.tsv:102" in caplog.messages
+
+
+@pytest.mark.parametrize("rows", [150, 1_000, 1_001, 2_000])
+def test_progress_counts_every_pair_that_is_read(tmp_path, rows):
+    counting = Counting()
+    prepare_data(DataSettings(path=write_tsv(tmp_path / "a.tsv", corpus(rows))), tmp_path / "data", counting)
+    assert counting.done[f"read {tmp_path / 'a.tsv'}"] == rows
 
 
 def test_duplicates_and_copies_are_kept_on_request(tmp_path):

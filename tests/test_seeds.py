@@ -75,6 +75,9 @@ def test_a_group_is_evaluated_and_compared_by_its_common_name(
     assert f"no difference between {group} and {group} can be shown: 0.0 chrF2 (p = 1, 4 seeds)" in told
     assert main(["evaluate", group, "--output", str(trained / "hypotheses"), "--quiet"]) == 2
     assert "--output takes the translations of one run, not of 2" in capsys.readouterr().err
+    assert main(["evaluate", group, "--against", f"{group}-seed1", "--quiet"]) == 2
+    out, err = capsys.readouterr()
+    assert "the spread of seeds takes two runs of each system" in err and "corpus-seed1 1" in err and not out
 
 
 @pytest.mark.parametrize(

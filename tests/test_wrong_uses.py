@@ -55,6 +55,12 @@ WRONG = [
     ("evaluate short.it pairs.tsv", "short.it has 2 lines but the test set pairs.tsv 100", 2),
     ("train pair.tsv", "pair.tsv does not exist", 2),
     ("train my.toml", "unknown setting train.stepz; did you mean train.steps?", 2),
+    ("train my.toml --set train.stops=5", "my.toml: unknown setting train.stepz", 2),
+    (
+        "train pairs.tsv --set train.stops=5",
+        "the command line: unknown setting train.stops; did you mean train.steps?",
+        2,
+    ),
     ("train pairs.tsv --set train.steps=0", "train.steps should be greater than or equal to 1, but is 0", 2),
     ("train pairs.tsv --set 'train.betas=[1.5, 0.9]'", "train.betas.0 should be less than 1, but is 1.5", 2),
     (
@@ -62,7 +68,7 @@ WRONG = [
         "model.max_positions is 6, but sentences of 256 tokens and the two symbols around them need 258",
         2,
     ),
-    ("reproduce tatoeba-en-it --minutes 5", "train.minutes=5.0 cannot be set here", 2),
+    ("reproduce tatoeba-en-it --set train.minutes=5", "train.minutes=5 cannot be set here", 2),
     ("train pairs.tsv --set train.steps=many", 'train.steps should be a valid integer, but is "many"', 2),
 ]
 

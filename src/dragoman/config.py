@@ -80,10 +80,10 @@ def check(tables: Mapping[str, Any], origin: str, schema: type[S]) -> S:
 def render(settings: Settings, reasons: Mapping[str, str] | None = None) -> str:
     """TOML text that parses back to the same settings. `reasons` (dotted key -> words) become comments.
 
-    Settings that are None are left out: absence is how TOML says it.
+    Settings that are None are named in comments: absence is how TOML says it.
     """
     document = tomlkit.document()
-    _fill(document, settings.model_dump(mode="json", exclude_none=True), dict(reasons or {}), "")
+    _fill(document, settings.model_dump(mode="json"), dict(reasons or {}), "")
     return tomlkit.dumps(document)
 
 
@@ -120,6 +120,9 @@ def _value(text: str) -> Any:
 def _fill(container: Any, tables: Mapping[str, Any], reasons: Mapping[str, str], prefix: str) -> None:
     groups = [key for key, value in tables.items() if isinstance(value, dict)]
     for key in [key for key in tables if key not in groups]:
+        if tables[key] is None:
+            container.add(tomlkit.comment(f"{key} is not given"))
+            continue
         item: Any = tomlkit.item(tables[key])  # pyright: ignore[reportUnknownVariableType]
         if reason := reasons.get(prefix + key):
             item.comment(reason)  # pyright: ignore[reportUnknownMemberType]

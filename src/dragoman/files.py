@@ -198,10 +198,9 @@ def verify_manifest(folder: Path | str) -> None:
         if name not in present:
             raise CheckpointError(f"{folder / name} is missing, but {MANIFEST} lists it")
         size = (folder / name).stat().st_size
-        if size != facts.get("bytes"):
-            raise CheckpointError(
-                f"{folder / name} has {size:,} bytes, but {MANIFEST} says {facts.get('bytes')}: it was cut"
-            )
+        if size != (listed_size := facts.get("bytes")):
+            how = "cut" if isinstance(listed_size, int) and size < listed_size else "changed"
+            raise CheckpointError(f"{folder / name} has {size} bytes, but {MANIFEST} says {listed_size}: it was {how}")
         if sha256(folder / name) != facts.get("sha256"):
             raise CheckpointError(f"{folder / name} is damaged: its SHA-256 is not the one in {MANIFEST}")
     if extra := sorted(present - set(listed["files"])):

@@ -129,9 +129,13 @@ def show(screen: console.Screen, evaluations: "Sequence[Evaluation]", comparison
 
 def check_paths(systems: Sequence[System], output: Path | None, scores: Path | None) -> None:
     """Refuses, before any work is done, what is neither a model nor a file of translations, or cannot be written."""
+    from dragoman.evaluating.groups import check_seeds
     from dragoman.files import check_output
     from dragoman.store import find_model
 
+    seeds = [len(each.members) for each in systems]
+    if len(systems) == 2 and max(seeds) > 1:
+        check_seeds((seeds[0], seeds[1]), (systems[0].name, systems[1].name))
     if output is not None and len(systems[0].members) > 1:
         raise ConfigError(
             f"--output takes the translations of one run, not of {len(systems[0].members)}; name one of them"

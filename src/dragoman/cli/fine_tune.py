@@ -8,14 +8,14 @@ import typer
 import dragoman
 from dragoman.cli import console
 from dragoman.cli.evaluate import show
-from dragoman.cli.options import Data, Model, Quiet, Run, grouped, one_or_two
+from dragoman.cli.options import Data, Model, Quiet, TimedRun, grouped, one_or_two
 
 
 @grouped
 def fine_tune(
     model: Model,
     data: Data,
-    run: Run,
+    run: TimedRun,
     mix_rate: Annotated[
         float, typer.Option(min=0.0, max=0.99, help="Share of the model's old data in the text it sees.")
     ] = 0.0,

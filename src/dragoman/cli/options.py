@@ -64,9 +64,8 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show results, warnin
 
 @dataclass(frozen=True)
 class Run:
-    """How a run is made, whatever it learns."""
+    """How a run is made, whatever it learns and for how long."""
 
-    minutes: Minutes = None
     overrides: Set = None
     name: Name = None
     runs: Runs = Path("runs")
@@ -76,9 +75,9 @@ class Run:
     threads: Threads = None
 
     def options(self, progress: "Progress") -> "RunOptions":
-        """As `train` and the functions that hand on to it take them; the limit in minutes is one of the overrides."""
+        """As `train` and the functions that hand on to it take them."""
         return {
-            "overrides": with_minutes(self.overrides, self.minutes),
+            "overrides": self.overrides or (),
             "name": self.name,
             "runs": self.runs,
             "fresh": self.fresh,
@@ -87,6 +86,17 @@ class Run:
             "threads": self.threads,
             "progress": progress,
         }
+
+
+@dataclass(frozen=True)
+class TimedRun(Run):
+    """A run whose end can be asked for."""
+
+    minutes: Minutes = None
+
+    def options(self, progress: "Progress") -> "RunOptions":
+        """Those of any run; the limit in minutes is one of the overrides."""
+        return {**super().options(progress), "overrides": with_minutes(self.overrides, self.minutes)}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dragoman.errors import GateFailed
 @grouped
 def reproduce(
     recipe: Annotated[
-        str, typer.Argument(help="A recipe with an [expected] score: a file, or the name of one that comes along.")
+        str, typer.Argument(help="A recipe with an \\[expected] score: a file, or the name of one that comes along.")
     ],
     run: Run,
     quiet: Quiet = False,

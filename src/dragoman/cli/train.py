@@ -8,7 +8,7 @@ import typer
 import dragoman
 from dragoman.cli import console
 from dragoman.cli.evaluate import show
-from dragoman.cli.options import Quiet, Run, grouped
+from dragoman.cli.options import Quiet, TimedRun, grouped
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @grouped
 def train(
-    run: Run,
+    run: TimedRun,
     what: Annotated[
         list[str] | None,
         typer.Argument(

@@ -25,7 +25,7 @@ def train_tokenizer(
     overrides: Set = None,
     quiet: Quiet = False,
 ) -> None:
-    """Learn a vocabulary from the training side of parallel text, and save it."""
+    """Learn a vocabulary from parallel text, or from the training side of prepared data, and save it."""
     from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizers
     from dragoman.files import new_folder
 

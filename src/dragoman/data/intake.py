@@ -151,10 +151,10 @@ def take_in(
                 if mine:
                     taking.end_stretch()
                 mine = row // STRETCH % shard.of == shard.number - 1
-            if row % _ADVANCE_EVERY == 0 and row:
-                advance(_ADVANCE_EVERY)
             if mine:
                 taking.take(row, pair)
+            if (row + 1) % _ADVANCE_EVERY == 0:
+                advance(_ADVANCE_EVERY)
         advance((row + 1) % _ADVANCE_EVERY)
         if mine:
             taking.end_stretch()

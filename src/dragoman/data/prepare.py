@@ -93,6 +93,10 @@ def prepare_data(settings: DataSettings, folder: Path | str, progress: Progress 
             )
             write_json(aside / REPORT, report.model_dump(mode="json"))
         remove(shards_folder(folder))
+    for reason, tally in report.dropped.items():
+        log.info(
+            "dropped: %s pairs of %s: %s, first at %s", f"{tally.pairs:,}", f"{report.rows:,}", reason, tally.first
+        )
     for warning in report.warnings:
         log.warning("%s", warning)
     return report

@@ -78,16 +78,25 @@ def compare_groups(
         DataError: a list is not aligned with the references.
         ConfigError: one of the systems has fewer than two seeds; an unknown metric or tokenizer.
     """
-    if min(len(first), len(second)) < 2:
-        raise ConfigError(
-            f"the spread of seeds takes two runs of each system, but {names[0]} has {len(first)} and {names[1]} "
-            f"{len(second)}"
-        )
+    check_seeds((len(first), len(second)), names)
     rows, *_ = [checked(outputs, references) for outputs in (*first, *second)]
     return {
         name: _compare([[statistics(metric, outputs, rows) for outputs in group] for group in (first, second)], names)
         for name, metric in build_metrics(**measures).items()
     }
+
+
+def check_seeds(seeds: tuple[int, int], names: tuple[str, str]) -> None:
+    """Whether a spread of seeds can be told.
+
+    Raises:
+        ConfigError: one of the systems has fewer than two seeds, which have no spread.
+    """
+    if min(seeds) < 2:
+        raise ConfigError(
+            f"the spread of seeds takes two runs of each system, but {names[0]} has {seeds[0]} and {names[1]} "
+            f"{seeds[1]}"
+        )
 
 
 def _compare(groups: list[list[Statistics]], names: tuple[str, str]) -> Comparison:

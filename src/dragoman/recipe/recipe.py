@@ -104,9 +104,13 @@ def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: S
         source = _read(what)
     if (expected := source.tables.pop("expected", None)) is not None:
         source = source._replace(expected=check(expected, f"{source.origin}, expected", Expected))
-    source = source._replace(tables=apply(overrides, source.tables))
-    check(source.tables, source.origin, Recipe)
-    return source
+    tables = apply(overrides, source.tables)
+    try:
+        check(tables, "the command line" if overrides else source.origin, Recipe)
+    except ConfigError:
+        check(source.tables, source.origin, Recipe)  # a mistake that is the recipe's own
+        raise
+    return source._replace(tables=tables)
 
 
 def apply(overrides: Sequence[str], tables: Mapping[str, Any]) -> dict[str, Any]:

@@ -118,9 +118,10 @@ class Session:
             run_steps(self.model, batches, settings, self.state, chores, is_enough, self.world)
             if not is_over(self.state, settings):
                 self._save()
-                raise Interrupted(
-                    f"stopped at step {self.state.step:,} of {steps:,}; go on with: dragoman train {self.folder}"
-                )
+                again = f"dragoman train {self.folder}"
+                if self.world.size > 1:
+                    again = f"torchrun … -m {again}, in as many processes"
+                raise Interrupted(f"stopped at step {self.state.step:,} of {steps:,}; go on with: {again}")
             self.journal.secure()
         self._finish()
         return self.state
