@@ -269,7 +269,9 @@ def spoil(path: Path, damage: str) -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ("train.learning_rate=0.5", "train.learning_rate was not given, is 0.5"),
+        ("train.learning_rate=0.5", r"train.learning_rate was 0\.0\d+, is 0.5"),
+        ("model.size=small", "model.size was 'tiny', is 'small'"),  # the value of a recipe that says nothing
+        ("train.patience=3", "train.patience was not given, is 3"),
         ("model.decoder_layers=2", "model.decoder_layers was 1, is 2"),
         ("batches.batch_tokens=100", "batches.batch_tokens was 200, is 100"),
         ("train.steps=20", "train.steps was 12, is 20"),
@@ -280,6 +282,11 @@ def test_changed_settings_are_refused_with_the_list_of_them(changed: str, told: 
         train_small(stopped, changed)
     with pytest.raises(ConfigError, match=told):
         train(run_of(stopped), overrides=[changed], device="cpu")
+
+
+def test_what_was_chosen_may_be_asked_for(stopped: Path, whole: Path) -> None:
+    train_small(stopped, "model.size=tiny", "train.schedule=linear")
+    check_whole(run_of(stopped), whole)
 
 
 def test_when_to_save_may_change(stopped: Path, whole: Path) -> None:

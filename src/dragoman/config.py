@@ -87,16 +87,6 @@ def render(settings: Settings, reasons: Mapping[str, str] | None = None) -> str:
     return tomlkit.dumps(document)
 
 
-def differences(one: Settings, other: Settings) -> dict[str, tuple[Any, Any]]:
-    """Dotted keys whose values differ, with both values."""
-    left, right = flatten(one.model_dump(mode="json")), flatten(other.model_dump(mode="json"))
-    return {
-        key: (left.get(key), right.get(key))
-        for key in sorted(left.keys() | right.keys())
-        if left.get(key) != right.get(key)
-    }
-
-
 def flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested tables as one level of dotted keys.
 

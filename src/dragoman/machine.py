@@ -45,6 +45,11 @@ WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "3000"}
 Wide awake, they spin against each other on a machine with anything else to do, and training was seen to fall from
 10,000 tokens a second to 1,000. Asleep at once, they wait to be woken a thousand times a step.
 """
+PREPARED = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
+"""How many shapes of matrix products oneDNN and torch stay prepared for.
+
+By themselves they keep 1,024, and a run that validates meets as many: 450 MB, and no time that could be measured.
+"""
 
 
 def machine() -> dict[str, Any]:
@@ -121,7 +126,7 @@ def gemm_rate(precision: str = "float32", seconds: float = 1.0, size: int = 2048
 
 def prepare_environment() -> None:
     """Sets the variables that libraries read when torch is loaded, where nobody else has."""
-    for name, value in WAITING.items():
+    for name, value in (WAITING | PREPARED).items():
         os.environ.setdefault(name, value)
 
 

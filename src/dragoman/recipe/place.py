@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypedDict
 
 import dragoman
 from dragoman import machine
-from dragoman.config import check, differences
+from dragoman.config import check, flatten, parse
 from dragoman.data.inputs import data_identity
 from dragoman.data.report import REPORT, read_report
 from dragoman.errors import ConfigError
@@ -153,10 +153,9 @@ def _facts(folder: Path) -> dict[str, Any]:
 
 def _refuse_changes(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     """Refuses other settings than those that something of the run was made from already."""
-    recipe = check(now, str(folder), Recipe)
-    changes = differences(check(before, str(folder), Recipe), recipe)
+    changes = _changes(folder, before, now)
     moved = {f"data.{name}" for name in PATHS} & changes.keys()
-    if moved and _is_same_text(folder / DATA, recipe):
+    if moved and _is_same_text(folder / DATA, check(now, str(folder), Recipe)):
         changes = {key: values for key, values in changes.items() if key not in moved}
     harmful = {
         key: values
@@ -169,6 +168,22 @@ def _refuse_changes(folder: Path, before: dict[str, Any], now: dict[str, Any]) -
         raise ConfigError(
             f"{folder} was begun with other settings ({told}); use --fresh or another --name for a new run"
         )
+
+
+def _changes(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Settings whose values are others than before. What was not given before has the value that was chosen then."""
+    asked, wanted = (_given(tables, str(folder)) for tables in (before, now))
+    path = folder / RECIPE
+    chosen = parse(path.read_text(encoding="utf-8"), str(path), Recipe) if path.is_file() else Recipe()
+    known = flatten(chosen.model_dump(mode="json")) | asked
+    values = {key: (known.get(key), wanted.get(key)) for key in sorted(asked.keys() | wanted.keys())}
+    return {key: (was, value) for key, (was, value) in values.items() if was != value}
+
+
+def _given(tables: dict[str, Any], origin: str) -> dict[str, Any]:
+    """The settings that stand in the tables, as they are understood."""
+    understood = flatten(check(tables, origin, Recipe).model_dump(mode="json"))
+    return {key: understood[key] for key in flatten(tables)}
 
 
 def _is_same_text(data: Path, recipe: Recipe) -> bool:
