@@ -227,7 +227,7 @@ def measure(axis: str, values: list[int], base: Shape, seconds: float) -> dict[i
 
 
 def draw(path: Path, axis: str, found: dict[int, dict[str, Found]]) -> bool:
-    """Rate and memory, from zero up, against one axis; False where matplotlib is not installed."""
+    """Rate and memory against one axis, all but rates of stages from zero up; False where there is no matplotlib."""
     try:
         from matplotlib.figure import Figure  # pyright: ignore
     except ImportError:
@@ -239,13 +239,16 @@ def draw(path: Path, axis: str, found: dict[int, dict[str, Found]]) -> bool:
         for stage in next(iter(found.values())):
             axes.plot(list(found), [facts[stage][key] / scale for facts in found.values()], "o-", label=stage)
         axes.set(xlabel=axis.replace("_", " "), ylabel=label, xscale="log")
-        axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
+        if unit == "pairs" and scale == 1.0:
+            axes.set_yscale("log")  # stages differ by hundreds
+        else:
+            axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
         axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.set_xticks(list(found), [f"{value:,}" for value in found])
         axes.minorticks_off()
         axes.grid(alpha=0.3)
     if axis == "pairs":
-        figure.axes[0].legend(fontsize="small")
+        figure.axes[1].legend(fontsize="small", loc="upper left")
     figure.savefig(path)
     return True
 
