@@ -2,8 +2,9 @@
 
     python benchmarks/ideas.py [--data train.en train.de] [--rounds 12] [--batches 2] [--out results.json]
 
-All ways take turns in one process, in a round on the same batches; a ratio is of each round by itself. The interval is
-a bootstrap of the median ratio, 95 %. An idea whose interval does not stay above 1 is not worth its lines.
+Each way is timed beside a step with all ideas, in one process on the same batches, now before it and now after; a
+round takes all of them. The interval is a bootstrap of the median ratio, 95 %. An idea whose interval does not stay
+above 1 is not worth its lines.
 
     drop, rms_norm, ...       the compiled kernel of this name; its plain twin does the work
     all kernels               all of them
@@ -113,11 +114,12 @@ def measure(ideas: dict[str, Without], batches: int, rounds: int) -> dict[str, l
     """
     ratios: dict[str, list[float]] = {name: [] for name in ideas if name}
     for number in range(rounds + 1):
-        seconds, numbers = {}, range(number * batches, (number + 1) * batches)
-        for name in list(ideas)[:: -1 if number % 2 else 1]:
-            with ideas[name].within():
-                seconds[name], _ = timed(ideas[name].contender, numbers)
+        numbers = range(number * batches, (number + 1) * batches)
         for name, found in ratios.items():
+            seconds = {}
+            for way in ("", name)[:: -1 if number % 2 else 1]:
+                with ideas[way].within():
+                    seconds[way], _ = timed(ideas[way].contender, numbers)
             found.append(seconds[name] / seconds[""])
     return {name: found[1:] for name, found in ratios.items()}
 
