@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import pytest
@@ -135,12 +135,15 @@ def result_and_gradients(model: EncoderDecoder, batch: Batch) -> dict[str, Any]:
     return {"": hidden.detach(), **{name: weight.grad for name, weight in model.named_parameters()}}
 
 
-@pytest.mark.parametrize("kv_heads", [4, 2])
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.fixture(params=product(PRESETS, [4, 2]), ids=lambda param: f"{param[0]}-{param[1]} key heads")
+def model(request: pytest.FixtureRequest) -> EncoderDecoder:
+    preset, kv_heads = request.param
+    return translator(preset=preset, dtype=torch.float32, kv_heads=kv_heads)
+
+
 def test_fused_attention_is_the_plain_one_forward_and_back(
-    preset: str, kv_heads: int, monkeypatch: pytest.MonkeyPatch
+    model: EncoderDecoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = translator(preset=preset, dtype=torch.float32, kv_heads=kv_heads)
     batch = random_batch([3, 5, 2], [4, 1, 6])
     fused: list[int] = []
     monkeypatch.setattr(attention, "fused_attend", lambda *given: fused.append(1) or fused_attend(*given))
@@ -185,12 +188,9 @@ def varlen_by_the_equation(
     return torch.cat(found)
 
 
-@pytest.mark.parametrize("kv_heads", [4, 2])
-@pytest.mark.parametrize("preset", PRESETS)
 def test_attention_as_a_gpu_is_asked_for_it_is_the_plain_one_forward_and_back(
-    preset: str, kv_heads: int, monkeypatch: pytest.MonkeyPatch
+    model: EncoderDecoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = translator(preset=preset, dtype=torch.float32, kv_heads=kv_heads)
     batch = random_batch([3, 5, 2], [4, 1, 6])
 
     with kernels.without("attention"):

@@ -1,6 +1,7 @@
 """Facts about the machine, and what is chosen by them."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -84,3 +85,9 @@ def test_importing_machine_loads_no_torch():
         "import sys, dragoman.machine as m; m.processor(); m.versions(); m.compiler(); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_libraries_find_their_settings_and_those_of_the_user_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", {"LRU_CACHE_CAPACITY": "512"})
+    machine.prepare_environment()
+    assert os.environ == machine.WAITING | machine.PREPARED | {"LRU_CACHE_CAPACITY": "512"}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from small_runs import SETTINGS, AtSteps, terminate, times, train_command, weights, write_corpus
 
+import dragoman
 from dragoman.cli.main import main
 from dragoman.errors import ConfigError, DataError, Interrupted
 from dragoman.evaluating.groups import Student, compare_groups
@@ -66,7 +67,7 @@ def test_finished_seeds_are_told_of_again_and_fresh_ones_take_another_name(
 
 
 def test_a_group_is_evaluated_and_compared_by_its_common_name(
-    trained: Path, capsys: pytest.CaptureFixture[str]
+    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group = str(trained / "runs" / "corpus")
     assert main(["evaluate", group, "--against", group, "--metric", "chrf", "--samples", "10", "--quiet"]) == 0
@@ -75,6 +76,7 @@ def test_a_group_is_evaluated_and_compared_by_its_common_name(
     assert f"no difference between {group} and {group} can be shown: 0.0 chrF2 (p = 1, 4 seeds)" in told
     assert main(["evaluate", group, "--output", str(trained / "hypotheses"), "--quiet"]) == 2
     assert "--output takes the translations of one run, not of 2" in capsys.readouterr().err
+    monkeypatch.setattr(dragoman, "evaluate", lambda *_, **__: pytest.fail("refused too late"))
     assert main(["evaluate", group, "--against", f"{group}-seed1", "--quiet"]) == 2
     out, err = capsys.readouterr()
     assert "the spread of seeds takes two runs of each system" in err and "corpus-seed1 1" in err and not out
