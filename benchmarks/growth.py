@@ -257,7 +257,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("axes", nargs="*", metavar="AXIS", help=f"of {', '.join(AXES)}; all, if none is given")
     parser.add_argument("--quick", action="store_true", help="two small values an axis: whether it runs at all")
-    parser.add_argument("--size", default="small", choices=["tiny", "small", "base"])
+    parser.add_argument("--size", default="small", choices=["tiny", "mini", "small", "base"])
     parser.add_argument("--precision", default=choose_precision()[0], choices=["float32", "bf16"])
     parser.add_argument("--largest", type=int, help="leave out larger values")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())

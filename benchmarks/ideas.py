@@ -135,7 +135,7 @@ def interval(ratios: list[float]) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--data", nargs="+", default=[f"{MULTI30K}/train.en", f"{MULTI30K}/train.de"])
-    parser.add_argument("--size", default="small", choices=["tiny", "small", "base", "big"])
+    parser.add_argument("--size", default="small", choices=["tiny", "mini", "small", "base", "big"])
     parser.add_argument("--preset", default="modern", choices=["paper", "modern"])
     parser.add_argument("--vocabulary-size", type=int, default=8_000)
     parser.add_argument("--batch-tokens", type=int, default=4_096)

@@ -156,7 +156,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=["phrasebook"], help="what `dragoman train` takes")
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--steps", type=int, default=400)
-    parser.add_argument("--size", default="small", choices=["tiny", "small", "base"])
+    parser.add_argument("--size", default="small", choices=["tiny", "mini", "small", "base"])
     parser.add_argument("--batch-tokens", type=int, default=2_048)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="another setting of the run")

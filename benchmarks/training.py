@@ -46,7 +46,7 @@ from dragoman.training.optimiser import Precision
 
 MULTI30K = "../shared/data/multi30k"
 HEAT_BATCHES = 2
-FINALISTS = {"tiny": 2, "small": 2, "base": 1, "big": 1}
+FINALISTS = {"tiny": 2, "mini": 2, "small": 2, "base": 1, "big": 1}
 """Ways of a toolkit that go on from the heats: of large models the best alone, for all stay in memory."""
 
 
@@ -220,7 +220,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--data", nargs="+", default=[f"{MULTI30K}/train.en", f"{MULTI30K}/train.de"], help="two aligned files, or one"
     )
-    parser.add_argument("--size", nargs="+", default=["small"], choices=["tiny", "small", "base", "big"])
+    parser.add_argument("--size", nargs="+", default=["small"], choices=["tiny", "mini", "small", "base", "big"])
     parser.add_argument("--toolkits", nargs="+", default=list(TOOLKITS), choices=list(TOOLKITS), metavar="NAME")
     parser.add_argument("--vocabulary-size", type=int, default=8_000)
     parser.add_argument("--batch-tokens", type=int, default=4_096)

@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("text", type=Path, help="any text file")
     parser.add_argument("--steps", type=int, default=500)
-    parser.add_argument("--size", default="tiny", choices=["tiny", "small", "base"])
+    parser.add_argument("--size", default="tiny", choices=["tiny", "mini", "small", "base"])
     parser.add_argument("--every", type=int, default=20, help="steps between two lines about the loss")
     parser.add_argument("--write", type=int, default=300, help="characters that the model writes in the end")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())

@@ -162,7 +162,7 @@ def test_every_setting_says_what_it_is() -> None:
 
 
 @pytest.mark.parametrize("preset", ["paper", "modern"])
-@pytest.mark.parametrize("size", ["tiny", "small", "base", "big"])
+@pytest.mark.parametrize("size", ["tiny", "mini", "small", "base", "big"])
 def test_an_architecture_written_down_is_itself_again(preset: str, size: str) -> None:
     config = ModelConfig.model_validate({"preset": preset, "size": size})
     text = render(config)

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.recipe.plan import Plan, choose_languages, choose_precision, choose_sizes, choose_steps, limits_given
+from dragoman.recipe.plan import (
+    Plan,
+    choose_languages,
+    choose_optimiser,
+    choose_precision,
+    choose_sizes,
+    choose_steps,
+    limits_given,
+)
 from dragoman.recipe.recipe import apply, find_recipe, library, name_of
 
 
@@ -17,12 +25,12 @@ def plan(**tables: Any) -> Plan:
 
 def test_sizes_grow_with_the_data() -> None:
     sizes = []
-    for pairs in (300, 100_000, 10_000_000):
+    for pairs in (300, 29_000, 300_000, 2_000_000, 10_000_000):
         small = plan()
         choose_sizes(small, pairs)
         sizes.append((small.tables["model"]["size"], small.tables["tokenizer"]["vocabulary_size"]))
         assert small.reasons["model.size"] == f"for {pairs:,} training pairs"
-    assert sizes == [("tiny", 4_000), ("small", 8_000), ("base", 32_000)]
+    assert sizes == [("tiny", 4_000), ("tiny", 8_000), ("mini", 8_000), ("small", 8_000), ("base", 32_000)]
 
 
 def test_what_was_asked_for_stays() -> None:
@@ -41,6 +49,27 @@ def test_nothing_to_train_on_is_said() -> None:
         choose_sizes(plan(), 0)
 
 
+@pytest.mark.parametrize(
+    ("tables", "chosen"),
+    [
+        ({"model": {"norm_position": "pre"}}, {"optimiser": "muon", "schedule": "wsd"}),
+        (
+            {"model": {"norm_position": "pre"}, "train": {"optimiser": "adamw"}},
+            {"optimiser": "adamw", "schedule": "wsd"},
+        ),
+        ({"model": {"norm_position": "pre"}, "train": {"schedule": "noam"}}, {"schedule": "noam"}),
+        ({"model": {"norm_position": "post"}}, {}),
+        ({"model": {"norm_position": "pre"}, "start": {"model": "runs/books"}}, {}),
+    ],
+)
+def test_muon_is_chosen_but_for_finished_models_and_the_papers_way(
+    tables: dict[str, Any], chosen: dict[str, str]
+) -> None:
+    given = plan(**tables)
+    choose_optimiser(given)
+    assert given.tables["train"] == chosen
+
+
 def test_without_a_limit_it_is_half_an_hour_or_some_epochs_of_fine_tuning() -> None:
     assert limits_given(plan()) == {"minutes": 30.0}
     assert limits_given(plan(start={"model": "runs/books"})) == {"epochs": 6.0}
@@ -57,6 +86,12 @@ def test_the_rate_falls_with_the_width_and_for_fine_tuning() -> None:
     tuned = plan(model={"d_model": 256}, start={"model": "runs/books"})
     choose_steps(tuned, 1_000, "as asked for")
     assert tuned.tables["train"]["learning_rate"] == 5e-4
+
+
+def test_each_optimiser_has_its_rate() -> None:
+    orthogonal = plan(model={"d_model": 256}, train={"optimiser": "muon"})
+    choose_steps(orthogonal, 1_000, "as asked for")
+    assert orthogonal.tables["train"]["learning_rate"] == 5.6e-3
 
 
 def test_the_papers_schedule_has_the_papers_peak() -> None:

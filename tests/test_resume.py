@@ -285,7 +285,7 @@ def test_changed_settings_are_refused_with_the_list_of_them(changed: str, told: 
 
 
 def test_what_was_chosen_may_be_asked_for(stopped: Path, whole: Path) -> None:
-    train_small(stopped, "model.size=tiny", "train.schedule=linear")
+    train_small(stopped, "model.size=tiny", "train.schedule=wsd")
     check_whole(run_of(stopped), whole)
 
 

@@ -64,7 +64,7 @@ def test_the_recipe_says_everything_and_why(finished: Path) -> None:
     for line in (
         "warmup_steps = 1 # a tenth of all steps",
         'precision = "float32" # as asked for',
-        "learning_rate = 0.008 # for width 16",
+        "learning_rate = 0.022 # for width 16",
     ):
         assert line in text
     recipe = parse(text, "recipe.toml", Recipe)

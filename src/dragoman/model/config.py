@@ -12,10 +12,11 @@ import pydantic
 
 from dragoman.config import Settings
 
-Size = Literal["tiny", "small", "base", "big"]
+Size = Literal["tiny", "mini", "small", "base", "big"]
 
 _SIZES: dict[str, dict[str, int]] = {
-    "tiny": {"d_model": 128, "encoder_layers": 2, "decoder_layers": 2, "heads": 4, "d_ff": 512},
+    "tiny": {"d_model": 128, "encoder_layers": 4, "decoder_layers": 4, "heads": 4, "d_ff": 384},
+    "mini": {"d_model": 192, "encoder_layers": 4, "decoder_layers": 4, "heads": 6, "d_ff": 768},
     "small": {"d_model": 256, "encoder_layers": 3, "decoder_layers": 3, "heads": 4, "d_ff": 1024},
     "base": {"d_model": 512, "encoder_layers": 6, "decoder_layers": 6, "heads": 8, "d_ff": 2048},
     "big": {"d_model": 1024, "encoder_layers": 6, "decoder_layers": 6, "heads": 16, "d_ff": 4096},
@@ -61,7 +62,7 @@ class ModelConfig(Settings):
     preset: Literal["paper", "modern"] = "modern"
     """Where settings that are not given come from."""
     size: Size = "small"
-    """Width and depth that are not given: tiny, small, base or big."""
+    """Width and depth that are not given: tiny and mini (narrow and deep), small, base or big."""
     source_vocabulary: int | None = pydantic.Field(default=None, ge=5)
     """Source tokens; taken from the tokenizer. None in a language model."""
     target_vocabulary: int | None = pydantic.Field(default=None, ge=5)

@@ -1,6 +1,7 @@
 """What nobody asked for, chosen: sizes from the amount of data, rates from the width, each choice with its reason."""
 
 import logging
+import math
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
@@ -16,6 +17,7 @@ from dragoman.data.tokenizer import Tokenizers
 from dragoman.decoding.sentences import split_sentences
 from dragoman.errors import ConfigError
 from dragoman.model import ModelConfig
+from dragoman.model.config import Size
 from dragoman.recipe.recipe import LIMITS, Recipe
 from dragoman.training.schedule import noam_peak
 
@@ -24,12 +26,32 @@ VALIDATIONS = 10
 FINE_TUNE_EPOCHS = 6.0
 FINE_TUNE_RATE = 0.25
 """Of the rate that training from nothing takes: a finished model is to be moved, not shaken."""
-BEST_RATE = 2e-3, 256  # measured best at this width; wider models take less, in proportion to the root
+BEST_RATES, AT_WIDTH = {"adam": 2e-3, "adamw": 2e-3, "muon": 5.6e-3}, 256
+"""Measured best; wider models take less, in proportion to the root."""
 WARMUP_SHARE, LONGEST_WARMUP = 0.1, 4_000
 SAMPLED_LINES, MANY = 2_000, 0.1
 FEW_PAIRS = 5_000
 
 log = logging.getLogger(__name__)
+
+
+class Sizes(NamedTuple):
+    """What learns most from fewer than so many pairs in the same minutes of two cores (LOG.md)."""
+
+    pairs: float
+    vocabulary_size: int
+    size: Size
+    dropout: float
+    batch_tokens: int
+
+
+SIZES = (
+    Sizes(20_000, 4_000, "tiny", 0.2, 1_024),
+    Sizes(60_000, 8_000, "tiny", 0.2, 2_048),
+    Sizes(1_000_000, 8_000, "mini", 0.1, 2_048),
+    Sizes(5_000_000, 8_000, "small", 0.1, 2_048),
+    Sizes(math.inf, 32_000, "base", 0.1, 8_192),
+)
 
 
 class Plan(NamedTuple):
@@ -72,13 +94,12 @@ def choose_sizes(plan: Plan, pairs: int) -> None:
         plan.choose("batches", "batch_tokens", 1_024 if pairs < 100_000 else 2_048, f"for {pairs:,} training pairs")
         return
     amount = f"for {pairs:,} training pairs"
-    few = pairs < 60_000
-    kind = plan.tables.get("tokenizer", {}).get("kind", "bpe")
-    if kind in ("bpe", "unigram", "byte_bpe"):
-        plan.choose("tokenizer", "vocabulary_size", 4_000 if few else 8_000 if pairs < 5_000_000 else 32_000, amount)
-    plan.choose("model", "size", "tiny" if few else "small" if pairs < 5_000_000 else "base", amount)
-    plan.choose("batches", "batch_tokens", 1_024 if few else 2_048 if pairs < 5_000_000 else 8_192, amount)
-    plan.choose("model", "dropout", 0.2 if few else 0.1, amount)
+    fitting = next(sizes for sizes in SIZES if pairs < sizes.pairs)
+    if plan.tables.get("tokenizer", {}).get("kind", "bpe") in ("bpe", "unigram", "byte_bpe"):
+        plan.choose("tokenizer", "vocabulary_size", fitting.vocabulary_size, amount)
+    plan.choose("model", "size", fitting.size, amount)
+    plan.choose("batches", "batch_tokens", fitting.batch_tokens, amount)
+    plan.choose("model", "dropout", fitting.dropout, amount)
 
 
 def choose_architecture(plan: Plan, tokenizers: Tokenizers) -> None:
@@ -100,6 +121,17 @@ def choose_architecture(plan: Plan, tokenizers: Tokenizers) -> None:
     # Everything that the preset fills in is written out, so that the recipe says it all.
     filled: ModelConfig = check(model, "model", ModelConfig)
     model.update(filled.model_dump(mode="json", exclude_none=True))
+
+
+def choose_optimiser(plan: Plan) -> None:
+    """Muon, and a rate that stays high and falls at the end: what learns most in the same minutes (LOG.md). What starts
+    from a finished model, and the paper's own way, keep to AdamW.
+    """
+    train = plan.tables.setdefault("train", {})
+    by_the_paper = plan.tables["model"]["norm_position"] == "post" or train.get("schedule") == "noam"
+    if not (plan.tables.get("start") or by_the_paper):
+        plan.choose("train", "optimiser", "muon", "learns most in the same minutes")
+        plan.choose("train", "schedule", "wsd", "learns most in the same minutes")
 
 
 def choose_search(plan: Plan, sources: Iterable[str]) -> None:
@@ -146,8 +178,8 @@ def choose_steps(plan: Plan, steps: int, reason: str) -> None:
     if train.get("schedule", "linear") == "noam":
         plan.choose("train", "learning_rate", noam_peak(width, train["warmup_steps"]), "the paper's peak")
     else:
-        rate, at_width = BEST_RATE
-        rate *= (at_width / width) ** 0.5 * (FINE_TUNE_RATE if plan.tables.get("start") else 1)
+        rate = BEST_RATES[train.get("optimiser", "adamw")] * (AT_WIDTH / width) ** 0.5
+        rate *= FINE_TUNE_RATE if plan.tables.get("start") else 1
         plan.choose("train", "learning_rate", float(f"{rate:.2g}"), f"for width {width}")
     plan.choose("train", "validate_every", max(1, steps // VALIDATIONS), f"{VALIDATIONS} validations")
 

@@ -17,6 +17,7 @@ from dragoman.recipe.plan import (
     check_share,
     choose_architecture,
     choose_languages,
+    choose_optimiser,
     choose_precision,
     choose_search,
     choose_share,
@@ -72,6 +73,7 @@ def _decide(plan: Plan, place: Workplace) -> Materials:
     choose_precision(plan, place.device)
     materials = gather(place.folder, plan.recipe(), report, place.progress)
     choose_architecture(plan, materials.tokenizers)
+    choose_optimiser(plan)
     if fitted:
         fit_batches(plan, materials, place.device)
     steps, reason = _steps(plan, materials, place)

@@ -44,7 +44,7 @@ class Muon(torch.optim.Optimizer):
         sizes = [math.prod(block) for block in self._blocks]
         for block, weights, steps in zip(self._blocks, row.split(sizes), ahead.split(sizes), strict=True):
             size = rate * _SIZE * max(block[1:]) ** 0.5
-            weights.addcmul_(orthogonalise(steps.view(block)).flatten(), moves, value=-size)
+            weights.addcmul_(orthogonalise(steps.view(block)).flatten(), moves * -size)
 
     def _gradient(self, row: Tensor) -> tuple[Tensor, Tensor]:
         """The gradient as the step takes it, and one, or zeros where the step is not to be taken."""

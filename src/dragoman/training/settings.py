@@ -26,7 +26,7 @@ class TrainSettings(Settings):
     optimiser: Literal["adamw", "adam", "muon"] = "adamw"
     """muon makes the updates of the matrices between embeddings and output orthogonal; all else is moved by adamw."""
     learning_rate: float | None = pydantic.Field(default=None, gt=0)
-    """The highest rate. Not given: derived from the width; with noam, the paper's."""
+    """The highest rate. Not given: derived from optimiser and width; with noam, the paper's."""
     schedule: Schedule = "linear"
     warmup_steps: int | None = pydantic.Field(default=None, ge=0)
     """Steps of rising rate. Not given: a tenth of all, at most 4,000."""
