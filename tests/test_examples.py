@@ -23,7 +23,7 @@ def test_a_language_model_learns_a_rhyme_and_goes_on_with_it(
 ) -> None:
     text = tmp_path / "rhyme.txt"
     text.write_text("one for the master, one for the dame, one for the boy down the lane\n" * 80, encoding="utf-8")
-    example("language_model").main([str(text), "--steps", "30", "--every", "4", "--write", "40", "--threads", "1"])
+    example("language_model").main([str(text), "--steps", "60", "--every", "8", "--write", "40", "--threads", "1"])
     told = capsys.readouterr().out
     learning = [float(loss) for loss in re.findall(r"learning (\d+\.\d+) nats a character", told)]
     held_out = [float(loss) for loss in re.findall(r"held out (\d+\.\d+) nats a character", told)]

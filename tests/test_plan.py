@@ -52,20 +52,19 @@ def test_nothing_to_train_on_is_said() -> None:
 @pytest.mark.parametrize(
     ("tables", "chosen"),
     [
-        ({"model": {"norm_position": "pre"}}, {"optimiser": "muon", "schedule": "wsd"}),
-        (
-            {"model": {"norm_position": "pre"}, "train": {"optimiser": "adamw"}},
-            {"optimiser": "adamw", "schedule": "wsd"},
-        ),
-        ({"model": {"norm_position": "pre"}, "train": {"schedule": "noam"}}, {"schedule": "noam"}),
+        ({}, {"optimiser": "muon", "schedule": "wsd"}),
+        ({"model": {"d_model": 256}}, {"schedule": "wsd"}),
+        ({"train": {"optimiser": "adamw"}}, {"optimiser": "adamw", "schedule": "wsd"}),
+        ({"train": {"schedule": "noam"}}, {"schedule": "noam"}),
         ({"model": {"norm_position": "post"}}, {}),
-        ({"model": {"norm_position": "pre"}, "start": {"model": "runs/books"}}, {}),
+        ({"start": {"model": "runs/books"}}, {}),
     ],
 )
-def test_muon_is_chosen_but_for_finished_models_and_the_papers_way(
+def test_narrow_models_take_muon_but_for_finished_ones_and_the_papers_way(
     tables: dict[str, Any], chosen: dict[str, str]
 ) -> None:
-    given = plan(**tables)
+    model = {"d_model": 192, "norm_position": "pre", **tables.get("model", {})}
+    given = plan(**{**tables, "model": model})
     choose_optimiser(given)
     assert given.tables["train"] == chosen
 
@@ -126,7 +125,7 @@ def test_only_prepared_data_tells_its_languages(tmp_path: Path) -> None:
 
 def test_a_limit_of_the_command_puts_that_of_the_recipe_aside() -> None:
     assert apply(["train.steps=5"], {"train": {"minutes": 4.5, "seed": 2}}) == {"train": {"seed": 2, "steps": 5}}
-    assert find_recipe("phrasebook", ["train.epochs=1"]).tables["train"] == {"epochs": 1}
+    assert find_recipe("opus-books-en-it", ["train.steps=1"]).tables["train"] == {"steps": 1}
 
 
 def test_r_drop_without_dropout_is_refused() -> None:

@@ -17,7 +17,8 @@ def tiny(preset: str, **settings: object) -> EncoderDecoder:
     config = ModelConfig(
         **{
             "preset": preset,
-            "size": "tiny",
+            "encoder_layers": 2,
+            "decoder_layers": 2,
             "d_model": 32,
             "heads": 4,
             "d_ff": 48,
