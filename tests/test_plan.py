@@ -28,9 +28,17 @@ def test_sizes_grow_with_the_data() -> None:
     for pairs in (300, 29_000, 300_000, 2_000_000, 10_000_000):
         small = plan()
         choose_sizes(small, pairs)
-        sizes.append((small.tables["model"]["size"], small.tables["tokenizer"]["vocabulary_size"]))
+        model, batches = small.tables["model"], small.tables["batches"]
+        vocabulary = small.tables["tokenizer"]["vocabulary_size"]
+        sizes.append((model["size"], vocabulary, model["dropout"], batches["batch_tokens"]))
         assert small.reasons["model.size"] == f"for {pairs:,} training pairs"
-    assert sizes == [("tiny", 4_000), ("tiny", 8_000), ("mini", 8_000), ("small", 8_000), ("base", 32_000)]
+    assert sizes == [
+        ("tiny", 4_000, 0.2, 1_024),
+        ("tiny", 8_000, 0.2, 2_048),
+        ("mini", 8_000, 0.1, 2_048),
+        ("small", 8_000, 0.1, 2_048),
+        ("base", 32_000, 0.1, 8_192),
+    ]
 
 
 def test_what_was_asked_for_stays() -> None:
