@@ -39,6 +39,51 @@ class System(NamedTuple):
         return cls(str(path), [path] if path.exists() else seed_runs(path) or [path])
 
 
+class Results(NamedTuple):
+    """What was found: the evaluations of each system, one a seed, and how two systems compare."""
+
+    systems: list[System]
+    evaluations: "list[list[Evaluation]]"
+    comparisons: "list[Comparison]"
+
+    @classmethod
+    def of(cls, systems: list[System], evaluations: "list[list[Evaluation]]") -> "Results":
+        from dragoman.evaluating.evaluate import compare, compare_seeds
+
+        if len(systems) < 2:
+            return cls(systems, evaluations, [])
+        first, second = evaluations
+        if len(first) == len(second) == 1:
+            found = compare(first[0], second[0])
+        else:
+            found = compare_seeds(first, second, (systems[0].name, systems[1].name))
+        return cls(systems, evaluations, list(found.values()))
+
+    @property
+    def together(self) -> "list[Evaluation]":
+        return [evaluation for group in self.evaluations for evaluation in group]
+
+    def write(self, output: Path | None, scores: Path | None) -> None:
+        """The translations of the first, and everything about the scores, to the files asked for."""
+        from dragoman.evaluating.evaluate import write_scores
+        from dragoman.files import write_file
+
+        if output:
+            write_file(output, "".join(f"{line}\n" for line in self.together[0].hypotheses))
+        if scores:
+            write_scores(scores, self.together, self.comparisons)
+
+    def show(self, screen: console.Screen) -> None:
+        from dragoman.evaluating.spread import Spread
+
+        show(screen, self.together)
+        for comparison in self.comparisons:
+            console.write(str(comparison))
+        for system, group in zip(self.systems, self.evaluations, strict=True):
+            for metric in group[0].scores if len(group) > 1 else ():
+                console.write(f"{system.name}: {Spread(group[0].test.name, [each.scores[metric] for each in group])}")
+
+
 @grouped
 def evaluate(
     system: Annotated[
@@ -60,9 +105,7 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Score translations with BLEU, chrF and TER, each with its signature and 95 % interval."""
-    from dragoman.evaluating.evaluate import write_scores
     from dragoman.evaluating.references import read_references
-    from dragoman.files import write_file
 
     screen = console.Screen(quiet)
     systems = [System.find(path) for path in (system, against) if path is not None]
@@ -81,41 +124,16 @@ def evaluate(
             **scoring.measures(),
         )
 
-    evaluations = [[score(path) for path in each.members] for each in systems]
-    together = [evaluation for group in evaluations for evaluation in group]
-    comparisons = compared(systems, evaluations)
-    if output:
-        write_file(output, "".join(f"{line}\n" for line in together[0].hypotheses))
-    if scores:
-        write_scores(scores, together, comparisons)
+    results = Results.of(systems, [[score(path) for path in each.members] for each in systems])
+    results.write(output, scores)
     if output_format == "json":
-        console.write_json([evaluation.facts() for evaluation in together])
+        console.write_json([evaluation.facts() for evaluation in results.together])
     else:
-        show(screen, together, comparisons)
-        show_spreads(systems, evaluations)
+        results.show(screen)
 
 
-def compared(systems: Sequence[System], evaluations: "Sequence[Sequence[Evaluation]]") -> "list[Comparison]":
-    """The comparison of two systems, of one seed each or of several; of one alone there is none."""
-    from dragoman.evaluating.evaluate import compare, compare_seeds
-
-    if len(systems) < 2:
-        return []
-    first, second = evaluations
-    if len(first) == len(second) == 1:
-        return list(compare(first[0], second[0]).values())
-    return list(compare_seeds(first, second, (systems[0].name, systems[1].name)).values())
-
-
-def show_spreads(systems: Sequence[System], evaluations: "Sequence[Sequence[Evaluation]]") -> None:
-    from dragoman.evaluating.spread import Spread
-
-    for system, group in zip(systems, evaluations, strict=True):
-        for metric in group[0].scores if len(group) > 1 else ():
-            console.write(f"{system.name}: {Spread(group[0].test.name, [each.scores[metric] for each in group])}")
-
-
-def show(screen: console.Screen, evaluations: "Sequence[Evaluation]", comparisons: "Sequence[Comparison]" = ()) -> None:
+def show(screen: console.Screen, evaluations: "Sequence[Evaluation]") -> None:
+    """Scores as a table, and below it how they came about."""
     from dragoman.evaluating.evaluate import HEADINGS
 
     rows = [(each.system, *row) for each in evaluations for row in each.rows()]
@@ -123,8 +141,6 @@ def show(screen: console.Screen, evaluations: "Sequence[Evaluation]", comparison
     for each in evaluations:
         counts = ", ".join(f"{count:,} {name}" for name, count in each.counts.items())
         console.write(f"{each.system}: {each.test}; {each.search}; {counts}")
-    for comparison in comparisons:
-        console.write(str(comparison))
 
 
 def check_paths(systems: Sequence[System], output: Path | None, scores: Path | None) -> None:
