@@ -110,12 +110,11 @@ def take_turns(
 def run_heats(
     field: Sequence[Entrant], run: Run, allocators: Sequence[str], left_out: dict[str, str]
 ) -> Iterator[Heat]:
-    """Each alone: a few steps to warm up, and the same few timed."""
+    """Each alone."""
     for entrant in field:
         for allocator in allocators:
             try:
                 worker = Worker(entrant, run, allocator)
-                worker.turn(HEAT_BATCHES)
                 heat = Heat(entrant, allocator, worker.turn(HEAT_BATCHES).tokens_per_second)
             except Lost as error:
                 leave_out(left_out, f"{run.shape.size}, {entrant.name}", str(error))

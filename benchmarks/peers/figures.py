@@ -138,7 +138,7 @@ def draw(contests: Sequence[Contest], path: Path) -> None:
         )
         times = [f"{speed:,.0f}" + (f"   (÷ {ours / speed:.3g})" if ours and speed < ours else "") for speed in speeds]
         axis.bar_label(bars, times, padding=3)
-        axis.set(xscale="log", xlim=(min(speeds) / 2, max(speeds) * 4))
+        axis.set(xscale="log", xlim=(min(speeds) / 2, max(speeds) * 8))
         axis.set_xlabel("tokens a second (÷ how many times as fast ours is)")
         axis.set_title(f"Training, {contest.size}, {contest.precision}")
     figure.tight_layout()
