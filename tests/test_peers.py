@@ -9,6 +9,7 @@ from peers.contest import Contender, Padded, Shape, Way
 from peers.entrants import AS_WRITTEN, OURS, TOOLKITS, Entrant, build, entrants
 from peers.figures import Heat
 from peers.tutorial import Tutorial, to_length
+from peers.worker import take_turn
 from training import finalists, flops
 
 from dragoman.data.batch import Batch
@@ -50,6 +51,18 @@ def test_every_contender_that_is_installed_begins_without_knowledge_and_learns(n
     _, losses = built(name, 2 if name == AS_WRITTEN else 12)
     assert abs(losses[0] - math.log(SHAPE.vocabulary)) < 1.5
     assert losses[-1] < losses[0]
+
+
+def test_a_turn_begins_with_all_its_batches_uncounted() -> None:
+    taken: list[int] = []
+
+    def step(number: int) -> float:
+        taken.append(number)
+        return float(len(taken))
+
+    turn = take_turn(Contender(torch.nn.Identity(), step), [30, 10, 20])
+    assert taken == [0, 1, 2, 0, 1, 2]
+    assert turn.loss == (4 + 5 + 6) / 3
 
 
 @pytest.mark.parametrize("name", ["nn.Transformer", "the tutorial's model"])
