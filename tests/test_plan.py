@@ -1,11 +1,13 @@
 """What nobody asked for: chosen from the data, with a reason, and never against what was asked."""
 
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from dragoman.config import Settings
 from dragoman.errors import ConfigError
 from dragoman.recipe.plan import (
     Plan,
@@ -16,7 +18,7 @@ from dragoman.recipe.plan import (
     choose_steps,
     limits_given,
 )
-from dragoman.recipe.recipe import apply, find_recipe, library, name_of
+from dragoman.recipe.recipe import Recipe, apply, find_recipe, library, name_of
 
 
 def plan(**tables: Any) -> Plan:
@@ -160,6 +162,43 @@ def test_every_recipe_of_the_library_can_be_read(name: str) -> None:
     assert (source.expected is None) == ("not run here" in text.lower()), (
         "it expects a score, or says that none is known"
     )
+
+
+def settings_of(schema: type[Settings], prefix: str = "") -> Iterator[str]:
+    """The dotted keys of a schema, groups and what is in them."""
+    for name, field in schema.model_fields.items():
+        yield prefix + name
+        for part in (field.annotation, *get_args(field.annotation)):
+            if isinstance(part, type) and issubclass(part, Settings):
+                yield from settings_of(part, f"{prefix}{name}.")
+
+
+@pytest.mark.parametrize("key", list(settings_of(Recipe)))
+def test_whatever_a_setting_is_given_it_is_taken_or_refused_in_words(key: str) -> None:
+    refusals: list[str] = []
+    for value in ("true", "-1", "0", "7", "1.5", "1e300", "'x'", "''", "[]", "[1]", "['a', 'b']", "{}", "{a = 1}"):
+        for overrides in ([f"{key}={value}"], [f"{key}={value}", "train.steps=3"]):
+            try:
+                find_recipe("phrasebook", overrides)
+            except ConfigError as error:
+                refusals.append(str(error))
+    assert refusals
+    assert not any("\n" in refusal for refusal in refusals)
+
+
+def test_a_size_that_there_is_not_is_the_only_complaint() -> None:
+    with pytest.raises(ConfigError, match=r"model\.size should be 'tiny', [^;]*, but is \"huge\"$"):
+        find_recipe("phrasebook", ["model.size=huge"])
+
+
+def test_a_limit_on_the_command_line_does_not_hide_a_recipe_that_is_wrong(tmp_path: Path) -> None:
+    recipe = tmp_path / "my.toml"
+    recipe.write_text("train = 5", encoding="utf-8")
+    with pytest.raises(ConfigError, match="'train' is a value, not a group of settings"):
+        find_recipe(recipe, ["train.steps=3"])
+    recipe.write_text("expected = 5", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"my\.toml, expected should be an object, but is 5"):
+        find_recipe(recipe)
 
 
 @pytest.mark.parametrize(

@@ -134,11 +134,11 @@ def _complaint(problem: Any, origin: str, schema: type[Settings]) -> str:
         return f"{origin}: unknown setting {key}; {hint}"
     if problem["type"] == "missing":
         return f"{origin}: {key} must be given"
-    message = problem["msg"].removeprefix("Value error, ")
+    message, place = problem["msg"].removeprefix("Value error, "), f"{origin}: {key}" if key else origin
     if problem["type"] == "value_error":
-        return f"{origin}: {key + ': ' if key else ''}{message}"
+        return f"{place}: {message}"
     message = message.removeprefix("Input should be ")
-    return f"{origin}: {key} should be {message}, but is {json.dumps(problem['input'], default=str)}"
+    return f"{place} should be {message}, but is {json.dumps(problem['input'], default=str)}"
 
 
 def _keys_beside(schema: type[Settings], path: Sequence[str]) -> list[str]:

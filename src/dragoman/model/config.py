@@ -6,7 +6,7 @@
     'rms'
 """
 
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 import pydantic
 
@@ -14,7 +14,7 @@ from dragoman.config import Settings
 
 Size = Literal["tiny", "mini", "small", "base", "big"]
 
-_SIZES: dict[str, dict[str, int]] = {
+_SIZES: dict[Size, dict[str, int]] = {
     "tiny": {"d_model": 128, "encoder_layers": 4, "decoder_layers": 4, "heads": 4, "d_ff": 384},
     "mini": {"d_model": 192, "encoder_layers": 4, "decoder_layers": 4, "heads": 6, "d_ff": 768},
     "small": {"d_model": 256, "encoder_layers": 3, "decoder_layers": 3, "heads": 4, "d_ff": 1024},
@@ -51,9 +51,6 @@ def modern(size: Size) -> dict[str, Any]:
         "bias": False,
         "dropout": 0.1,
     }
-
-
-PRESETS = {"paper": paper, "modern": modern}
 
 
 class ModelConfig(Settings):
@@ -111,10 +108,10 @@ class ModelConfig(Settings):
     def _fill_from_preset(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        preset, size = given.get("preset", "modern"), given.get("size", "small")
-        if preset not in PRESETS or size not in _SIZES:
-            return given  # refused by the field's own check
-        filled = {**PRESETS[preset](size), **given}
+        # An unknown preset or size is refused by its own field, and only there.
+        preset = paper if given.get("preset") == "paper" else modern
+        size = cast("Size", given.get("size"))
+        filled = {**preset(size if size in get_args(Size) else "small"), **given}
         if filled["positions"] == "learned" and "max_positions" not in given:
             filled["max_positions"] = 512
         return filled

@@ -116,10 +116,10 @@ def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: S
 def apply(overrides: Sequence[str], tables: Mapping[str, Any]) -> dict[str, Any]:
     """The tables with the overrides in their places; one limit of training puts the others aside."""
     keys = {text.partition("=")[0].strip() for text in overrides}
-    if not keys & {f"train.{name}" for name in LIMITS}:
-        return override(tables, overrides)
-    train = {key: value for key, value in tables.get("train", {}).items() if key not in LIMITS}
-    return override({**tables, "train": train}, overrides)
+    train: dict[str, Any] | int | None = tables.get("train")  # not yet checked: whatever stands there
+    if isinstance(train, dict) and keys & {f"train.{name}" for name in LIMITS}:
+        tables = {**tables, "train": {key: value for key, value in train.items() if key not in LIMITS}}
+    return override(tables, overrides)
 
 
 def library() -> list[str]:
