@@ -94,13 +94,25 @@ def test_lines_without_room_are_kept_until_there_is(tmp_path: Path, caplog: pyte
 def test_a_tracker_that_raises_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told: list[tuple[int, str, float]] = []
+    class Works:
+        def __init__(self) -> None:
+            self.told: list[tuple[str, float, int]] = []
+            self.closed = False
 
-    def fail(step: int, name: str, value: float) -> None:
-        raise ConnectionError("the server is away")
+        def add_scalar(self, name: str, value: float, step: int) -> None:
+            self.told.append((name, value, step))
 
-    monkeypatch.setattr(journal, "_trackers", lambda *_: [fail, lambda *facts: told.append(facts)])
+        def close(self) -> None:
+            self.closed = True
+
+    class Fails(Works):
+        def add_scalar(self, name: str, value: float, step: int) -> None:
+            raise ConnectionError("the server is away")
+
+    works = Works()
+    monkeypatch.setattr(journal, "_trackers", lambda *_: [Fails(), works])
     write_steps(tmp_path, [1, 2])
     assert caplog.text.count("a tracker failed and is left out from here on: the server is away") == 1
-    assert told == [(1, "loss", 1.0), (2, "loss", 0.5)]
+    assert works.told == [("loss", 1.0, 1), ("loss", 0.5, 2)]
+    assert works.closed
     assert steps_in(tmp_path) == [1, 2]

@@ -1,6 +1,7 @@
 """Every compiled kernel beside its plain twin: results, gradients, masks; and what happens without a compiler."""
 
 import logging
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from dragoman.model.attention import Attention
 from dragoman.model.dropout import Noise, StepNoise, drop
 from dragoman.model.keys import Keys
 from dragoman.model.layers import RMSNorm
+from dragoman.model.packed_attention import Sight, packed_attention
 from dragoman.model.packing import Packing
 from dragoman.model.positions import Rotary
 from dragoman.training.loss import NO_TOKEN, label_smoothed_loss, smoothed_cross_entropy
@@ -189,9 +191,24 @@ def test_a_broken_number_stays_to_be_seen(special: float) -> None:
     rows[10, 2, 5] = special  # of a key: the third of the third sentence, seen by itself and by the fourth
     broken = ~attention(causal=True)(rows).isfinite().all(1)
     assert broken.nonzero().flatten().tolist() == [10, 11]
+    rows = torch.full((32, 6, 8), 1e20)
+    rows[:, 2:4] *= -1  # scores of -1e40, which no float32 holds: a softmax over nothing but them is none
+    assert not attention()(rows)[: sum(LENGTHS)].isfinite().any()
     x = random(3, 40, dtype=torch.float32)
     x[1, 2] = special
     assert not rms_norm(x, torch.ones(40)).isfinite().all()
+
+
+def test_nothing_of_the_memory_outlives_the_pass_back() -> None:
+    of_queries, of_keys = Packing.of([3, 2]), Packing.of([4, 1])
+    memory = random(5, 2, 8, dtype=torch.float32).requires_grad_()
+    keys = Keys.of_rows(memory + 1, memory + 2, of_keys)
+    alive = weakref.ref(keys)
+    mixed = packed_attention(random(5, 2, 8, dtype=torch.float32), 2, keys, Sight(of_queries, causal=False))
+    del keys
+    mixed.sum().backward()
+    assert alive() is None, "though its result is still here"
+    assert mixed.grad_fn is not None
 
 
 @pytest.mark.parametrize("preset", ["paper", "modern"])

@@ -72,6 +72,18 @@ def test_bf16_rows_are_summed_in_float32() -> None:
     assert rough.item() == pytest.approx(exact.item(), rel=0.01)
 
 
+def test_bf16_gradients_are_scaled_in_float32() -> None:
+    hidden, output, labels = (part.bfloat16() if part.is_floating_point() else part for part in parts(200, 16, 50))
+    tokens = 3001  # a 3001st is 0.18 % more in bf16
+    whole, scaled = (
+        torch.autograd.grad(label_smoothed_loss(hidden, output, labels).smoothed / count, (hidden, output))
+        for count in (1, tokens)
+    )
+    for of_whole, of_scaled in zip(whole, scaled, strict=True):
+        shrunk = of_scaled.double().norm() * tokens / of_whole.double().norm()
+        assert shrunk.item() == pytest.approx(1, abs=5e-4)
+
+
 def test_log_softmax_applied_twice_changes_nothing() -> None:
     logits = torch.randn(4, 9, dtype=torch.float64) * 5
     once = logits.log_softmax(-1)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import dragoman
 from dragoman import machine
 from dragoman.errors import ConfigError
 
@@ -32,6 +33,7 @@ def test_the_envelope_names_what_promise_one_names():
     assert set(inside["processor"]) == {"vendor", "family", "model", "stepping", "flags", "caches"}
     assert (inside["threads"], inside["world_size"], inside["precision"], inside["compiled"]) == (2, 3, "bf16", True)
     assert inside["compiler"] == machine.compiler()
+    assert inside["dragoman"] == dragoman.__version__
     assert inside["torch"]["commit"] and inside["torch"]["capability"]
 
 

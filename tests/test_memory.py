@@ -39,13 +39,23 @@ def test_an_allocation_beyond_the_limit_is_said_and_harms_nothing() -> None:
 def test_without_a_limit_only_the_words_change() -> None:
     with pytest.raises(OutOfMemory, match="more memory than there is"), memory_limit(None):
         raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
-    with pytest.raises(RuntimeError, match="channels_last memory format"), memory_limit(None):
-        raise RuntimeError("channels_last memory format")
+    with pytest.raises(OutOfMemory), memory_limit(None):
+        raise RuntimeError("could not create a primitive")  # oneDNN, without room for its scratchpad
+    for other in ("channels_last memory format", "could not create a primitive descriptor for a matmul"):
+        with pytest.raises(RuntimeError, match=other), memory_limit(None):
+            raise RuntimeError(other)
+
+
+@linux
+def test_processes_of_torchrun_share_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = usable_memory_bytes() or 0
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert (usable_memory_bytes() or 0) < 0.5 * alone
 
 
 @pytest.mark.parametrize(
     ("line", "place", "name"),
-    [("0::/a/b", "a/b", "memory.max"), ("4:memory:/a/b", "memory/a", "memory.limit_in_bytes")],
+    [("0::/a b/c", "a b/c", "memory.max"), ("4:memory:/a/b", "memory/a", "memory.limit_in_bytes")],
 )
 def test_limits_of_control_groups_are_found_in_both_versions(line: str, place: str, name: str, tmp_path: Path) -> None:
     (tmp_path / "groups").write_text(f"9:name=systemd:/\n{line}\n")

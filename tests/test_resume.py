@@ -119,6 +119,7 @@ def test_a_run_over_several_windows_goes_on_within_an_epoch(
 def test_patience_ends_a_run_that_gets_no_better(tmp_path: Path) -> None:
     result = train_small(tmp_path, "train.patience=2", "train.validate_every=2", "train.learning_rate=1e-9")
     assert result.steps == 6  # best at 2, no better at 4 and 6
+    assert [path.name for path in list_checkpoints(result.folder / "checkpoints")][-1] == "step-00000006"
 
 
 def test_a_run_goes_on_by_its_folder_too(stopped: Path, whole: Path) -> None:
@@ -408,6 +409,25 @@ def test_a_full_disk_at_the_end_is_said_and_mended_by_the_same_command(
             train_small(tmp_path)
     assert caught.value.exit_code == 7
     assert not (run_of(tmp_path) / "final").exists()
+    train_small(tmp_path)
+    check_whole(run_of(tmp_path), whole)
+
+
+def test_a_stop_that_cannot_be_saved_is_no_stop_that_was(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = False
+
+    def fill_and_stop() -> None:
+        nonlocal full
+        full = True
+        terminate()
+
+    with monkeypatch.context() as patched:
+        fill_the_disk(patched, lambda path: full and "checkpoints" in path.parts)
+        with pytest.raises(DiskFull, match="the disk is full"):
+            train_small(tmp_path, progress=AtSteps({7: fill_and_stop}))
+    assert list_checkpoints(run_of(tmp_path) / "checkpoints")[-1].name == "step-00000004"
     train_small(tmp_path)
     check_whole(run_of(tmp_path), whole)
 

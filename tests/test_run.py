@@ -20,7 +20,7 @@ from dragoman.data.tokenizer_training import TokenizerSettings
 from dragoman.decoding import Translator
 from dragoman.errors import ConfigError, DataError, Error, Interrupted
 from dragoman.progress import silent
-from dragoman.recipe import materials, trial
+from dragoman.recipe import materials, settle, trial
 from dragoman.recipe.journal import read_metrics
 from dragoman.recipe.place import RunOptions
 from dragoman.recipe.recipe import Recipe
@@ -208,6 +208,25 @@ def test_minutes_become_steps_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     result, text = train_within(tmp_path, "train.minutes=0.05")
     assert text == before
     assert re.search(rf"steps = {result.steps} # 0.05 minutes, as asked for, at \d", text)
+
+
+def test_minutes_leave_room_for_the_validations_that_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settle, "try_out", lambda *_: (0.01, 0.05))
+    steps = {}
+    for setting in ("", "train.validate_every=5", "train.validate_every=2"):
+        others = [each for each in SETTINGS if not each.startswith(("train.steps", "train.validate_every"))]
+        overrides = [*others, "train.minutes=0.01", *filter(None, [setting])]
+        result = train(
+            write_corpus(tmp_path / "corpus.tsv"), overrides=overrides, runs=tmp_path, fresh=True, device="cpu"
+        )
+        kept = parse((result.folder / "recipe.toml").read_text(), "", Recipe).train
+        assert kept.steps and kept.validate_every
+        steps[setting] = kept.steps, -(-kept.steps // kept.validate_every)
+    for count, validations in steps.values():
+        assert 0.4 < count * 0.01 + validations * 0.05 < 0.66
+    assert steps["train.validate_every=2"] < steps["train.validate_every=5"] < steps[""]
 
 
 def test_one_limit_is_asked_for_at_a_time(tmp_path: Path) -> None:

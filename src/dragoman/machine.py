@@ -18,6 +18,7 @@ import time
 from functools import cache
 from typing import Any
 
+import dragoman
 from dragoman.errors import ConfigError
 from dragoman.processor import output_of, processor
 
@@ -89,6 +90,7 @@ def envelope(
     """
     chip = processor()
     return {
+        "dragoman": dragoman.__version__,
         "processor": {key: value for key, value in chip.items() if key != "name"},
         "torch": torch_build(),
         "numpy": versions().get("numpy"),

@@ -4,6 +4,7 @@ What a system does not tell is None, and where it knows no limit there is none.
 """
 
 import ctypes
+import os
 import re
 import sys
 from collections.abc import Generator, Iterator
@@ -34,16 +35,19 @@ def peak_memory_bytes() -> int | None:
 
 
 def usable_memory_bytes() -> int | None:
-    """The most that this process may hold: what it holds and what others leave, or the limit of its control group."""
+    """The most that this process may hold: what it holds and what others leave, or the limit of its control group; of
+    either its share, where torchrun has several processes on this machine.
+    """
     held, left = memory_bytes(), _told(Path("/proc/meminfo"), "MemAvailable")
     if held is None or left is None:
         return None
-    return min(held + left, *group_limits())
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return min(held + left // processes, *(limit // processes for limit in group_limits()))
 
 
 def group_limits(root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")) -> Iterator[int]:
     """The limits in bytes of the control groups that this process is in, those above them included (both versions)."""
-    for line in groups.read_text().split() if groups.is_file() else []:
+    for line in groups.read_text().splitlines() if groups.is_file() else []:
         _, controllers, place = line.split(":", 2)
         if controllers not in ("", "memory"):
             continue
@@ -79,7 +83,8 @@ def memory_limit(limit: int | None) -> Generator[None]:
 
 def is_out_of_memory(error: Exception) -> bool:
     """Whether memory could not be had; torch's own errors tell it by their message alone."""
-    return isinstance(error, MemoryError) or bool(re.search("out of memory|allocate memory", str(error)))
+    told = r"out of memory|allocate memory|bad_alloc|could not (create|execute) a primitive$"
+    return isinstance(error, MemoryError) or bool(re.search(told, str(error)))
 
 
 @contextmanager

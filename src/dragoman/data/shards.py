@@ -125,5 +125,7 @@ def _read(shard: Path, name: str) -> Facts:
 def _copy(file: IO[bytes], to: IO[bytes], count: int) -> None:
     while count:
         block = file.read(min(count, 1 << 20))
+        if not block:
+            raise DataError(f"{file.name} was cut while it was read; prepare it again")
         to.write(block)
         count -= len(block)

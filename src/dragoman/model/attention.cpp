@@ -114,10 +114,10 @@ void transpose(const float *from, int64_t columns, float *to, int64_t to_row, in
 
 // Scores to weights: a softmax over the first `seen`, zeros behind, and only zeros if nothing is seen. A NaN stays one.
 inline void softmax(float *row, int64_t seen) {
-    const Lanes index = ascending(), none{};
-    Lanes most = none - 1e30f, sums{};
+    const Lanes index = ascending(), none{}, least = none - __builtin_inff();
+    Lanes most = least, sums{};
     for (int64_t i = 0; i < seen; i += LANES) {
-        Lanes x = index < float(seen - i) ? lanes(row + i) : none - 1e30f;
+        Lanes x = index < float(seen - i) ? lanes(row + i) : least;
         most = x > most ? x : most;
     }
     float highest = folded(most, [](auto a, auto b) { return a > b ? a : b; });
@@ -126,7 +126,7 @@ inline void softmax(float *row, int64_t seen) {
         sums += x;
         keep(row + i, x);
     }
-    float sum = folded(sums, [](auto a, auto b) { return a + b; }), each = sum == 0.0f ? 0.0f : 1.0f / sum;
+    float sum = folded(sums, [](auto a, auto b) { return a + b; }), each = seen ? 1.0f / sum : 0.0f;
     for (int64_t i = 0; i < seen; i += LANES) keep(row + i, index < float(seen - i) ? lanes(row + i) * each : none);
 }
 

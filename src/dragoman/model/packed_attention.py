@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -110,11 +110,13 @@ class _PackedAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, rows, key, value, heads, keys, sight):
         ctx.save_for_backward(rows, key, value)
-        ctx.heads, ctx.keys, ctx.sight = heads, keys, sight
+        ctx.heads, ctx.sight = heads, sight
+        # Not the keys themselves: what is kept here outlives the pass back, and they are as large as the memory.
+        ctx.of_keys, ctx.lengths = (None, sight.queries.lengths) if keys is None else (keys.packing, keys.lengths)
         query, key, value = _parts(rows, heads, key, value)
         mixed = rows.new_empty(query.shape)
         mixed[sight.queries.tokens :] = 0
-        layout, _alive = _layout(query, key, value, keys, sight)
+        layout, _alive = _layout(query, key, value, ctx.lengths, sight)
         kernels.run("attention", query, key, value, mixed, ctypes.byref(layout))
         return mixed
 
@@ -125,12 +127,12 @@ class _PackedAttention(torch.autograd.Function):
         of_rows = rows.new_empty(rows.shape)
         of_rows[ctx.sight.queries.tokens :] = 0
         of_key = of_value = None
-        if ctx.keys is not None:
+        if ctx.of_keys is not None:
             of_key, of_value = (rows.new_empty(key.shape) for _ in range(2))
-            of_key[ctx.keys.packing.tokens :] = of_value[ctx.keys.packing.tokens :] = 0
+            of_key[ctx.of_keys.tokens :] = of_value[ctx.of_keys.tokens :] = 0
         query, key, value = _parts(rows, ctx.heads, key, value)
         gradients = _parts(of_rows, ctx.heads, of_key, of_value)
-        layout, _alive = _layout(query, key, value, ctx.keys, ctx.sight)
+        layout, _alive = _layout(query, key, value, ctx.lengths, ctx.sight)
         strides = gradients[0].stride(0), gradients[1].stride(0)
         given = gradient.contiguous()
         kernels.run("attention_back", query, key, value, given, *gradients, ctypes.byref(layout), *strides)
@@ -161,11 +163,10 @@ class _Layout(ctypes.Structure):
 
 
 def _layout(
-    query: Tensor, key: Tensor, value: Tensor, keys: Keys | None, sight: Sight
+    query: Tensor, key: Tensor, value: Tensor, lengths: Int[Tensor, "B"], sight: Sight
 ) -> tuple[_Layout, list[Tensor | None]]:
-    """And the tensors whose addresses it holds."""
+    """And the tensors whose addresses it holds; `lengths` are those of the keys."""
     width, noise = query.size(2), sight.noise
-    lengths = sight.queries.lengths if keys is None else keys.lengths
     alive = [
         x if x is None else x.contiguous()
         for x in (sight.queries.lengths, lengths, noise.tokens if noise else None, *(sight.turns or (None, None)))

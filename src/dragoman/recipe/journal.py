@@ -4,10 +4,10 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Protocol, Self, cast
 
 from dragoman.errors import DiskFull
 from dragoman.files import write_file
@@ -16,8 +16,13 @@ METRICS = "metrics.jsonl"
 
 log = logging.getLogger(__name__)
 
-Tracker = Callable[[int, str, float], None]
-"""Takes (step, name, value)."""
+
+class Tracker(Protocol):
+    """What draws numbers over steps: TensorBoard's writer, or one like it."""
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int, /) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Journal:
@@ -64,6 +69,9 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+        for tracker in self._trackers:
+            with suppress(Exception):
+                tracker.close()
 
     def _write_out(self) -> None:
         with self._disk_errors():
@@ -82,7 +90,7 @@ class Journal:
             try:
                 for name, value in facts.items():
                     if isinstance(value, int | float):
-                        tracker(step, name, float(value))
+                        tracker.add_scalar(name, float(value), step)
             except Exception as error:
                 log.warning("a tracker failed and is left out from here on: %s", error)
                 self._trackers.remove(tracker)
@@ -119,4 +127,4 @@ def _trackers(folder: Path, step: int) -> list[Tracker]:
     except Exception as error:
         log.warning("TensorBoard cannot be used: %s", error)
         return []
-    return [lambda step, name, value: writer.add_scalar(name, value, step)]
+    return [writer]

@@ -185,7 +185,7 @@ def choose_steps(plan: Plan, steps: int, reason: str) -> None:
         rate = BEST_RATES[train.get("optimiser", "adamw")] * (AT_WIDTH / width) ** 0.5
         rate *= FINE_TUNE_RATE if plan.tables.get("start") else 1
         plan.choose("train", "learning_rate", float(f"{rate:.2g}"), f"for width {width}")
-    plan.choose("train", "validate_every", max(1, steps // VALIDATIONS), f"{VALIDATIONS} validations")
+    plan.choose("train", "validate_every", -(-steps // VALIDATIONS), f"{VALIDATIONS} validations")
 
 
 def limits_given(plan: Plan) -> dict[str, pydantic.JsonValue]:

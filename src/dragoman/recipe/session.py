@@ -99,6 +99,7 @@ class Session:
 
         Raises:
             Interrupted: stopped on request; a checkpoint is saved, and the same command goes on.
+            DiskFull, CheckpointError: stopped on request, but what was trained last cannot be saved.
             Diverged: the gradients were not finite many times in a row; the batch is kept in `diverged.json`.
         """
         settings, steps = self.recipe.train, self.recipe.train.steps
@@ -109,7 +110,7 @@ class Session:
             chores = [
                 Chore(Every(steps=1), partial(self._log, advance)),
                 Chore(Every(steps=settings.validate_every, at_end=True), partial(self._validate, advance)),
-                Chore(Every(settings.save_every, settings.save_minutes, at_end=True), self._save),
+                Chore(Every(settings.save_every, settings.save_minutes), self._save_if_possible),
             ]
 
             def is_enough() -> bool:
@@ -122,6 +123,7 @@ class Session:
                 if self.world.size > 1:
                     again = f"torchrun … -m {again}, in as many processes"
                 raise Interrupted(f"stopped at step {self.state.step:,} of {steps:,}; go on with: {again}")
+            self._save_if_possible()
             self.journal.secure()
         self._finish()
         return self.state
@@ -184,19 +186,22 @@ class Session:
                 self._save_model(BEST, found)
                 state.best_score, state.best_step, state.validations_since_best = found.chrf, state.step, 0
 
-    def _save(self, _state: TrainState | None = None, _report: StepReport | None = None) -> None:
+    def _save_if_possible(self, *_: object) -> None:
         with done_without():
-            self.journal.secure()
-            save_checkpoint(
-                self.folder / CHECKPOINTS,
-                self.state,
-                self.model,
-                self.materials.tokenizers,
-                self.materials.languages,
-                self.identity,
-                self.envelope,
-                self.recipe.train.keep_checkpoints,
-            )
+            self._save()
+
+    def _save(self) -> None:
+        self.journal.secure()
+        save_checkpoint(
+            self.folder / CHECKPOINTS,
+            self.state,
+            self.model,
+            self.materials.tokenizers,
+            self.materials.languages,
+            self.identity,
+            self.envelope,
+            self.recipe.train.keep_checkpoints,
+        )
 
     def _finish(self) -> None:
         self._save_model(FINAL, None)

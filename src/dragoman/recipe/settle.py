@@ -153,8 +153,12 @@ def _steps(plan: Plan, materials: Materials, place: Workplace) -> tuple[int, str
         return max(1, (whole + part) // recipe.train.accumulate), f"{amount:g} epochs, {asked}"
     tell(place.world, recipe, trial=True)
     step, validation = try_out(recipe, materials, place.device, place.progress, place.world)
+    seconds, every = 60 * amount * SHARE_OF_STEPS, plan.tables["train"].get("validate_every")
+    reason = f"{amount:g} minutes, {asked}, at {step:.3f} s a step in a trial"
+    if every:
+        return max(1, round(seconds / (step + validation / every))), reason
     count = max(1, min(VALIDATIONS, int(SHARE_OF_VALIDATION * 60 * amount / validation))) if validation else 0
-    steps = max(1, round((60 * amount * SHARE_OF_STEPS - count * validation) / step))
+    steps = max(1, round((seconds - count * validation) / step))
     if count:
-        plan.choose("train", "validate_every", max(1, steps // count), f"{count} validations of {validation:.0f} s")
-    return steps, f"{amount:g} minutes, {asked}, at {step:.3f} s a step in a trial"
+        plan.choose("train", "validate_every", -(-steps // count), f"{count} validations of {validation:.0f} s")
+    return steps, reason

@@ -106,7 +106,7 @@ class _ChunkedLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, gradient, _of_plain):
-        of_output, *of_passes = (saved * gradient.to(saved.dtype) for saved in ctx.saved_tensors)
+        of_output, *of_passes = (saved * gradient for saved in ctx.saved_tensors)
         return None, None, of_output, None, *of_passes
 
 
