@@ -133,6 +133,11 @@ def test_overrides_that_do_not_fit_are_told(given: str, message: str) -> None:
     assert message in str(caught.value)
 
 
+def test_one_text_is_no_list_of_overrides() -> None:
+    with pytest.raises(ConfigError, match="put it in a list"):
+        override({}, "train.steps=5")
+
+
 def test_overriding_leaves_the_tables_that_were_given() -> None:
     tables = {"engine": {"power": 2.0}}
     assert override(tables, ["engine.power=3.0"]) == {"engine": {"power": 3.0}}

@@ -13,6 +13,7 @@ from dragoman import files
 from dragoman.errors import CheckpointError, DataError, DiskFull, FolderInUse
 from dragoman.files import (
     MANIFEST,
+    check_output,
     free_name,
     lock,
     new_folder,
@@ -57,6 +58,29 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
 def test_text_is_utf_8_with_plain_line_ends(tmp_path: Path) -> None:
     write_file(tmp_path / "a.txt", "città\n\u2028x\n")
     assert (tmp_path / "a.txt").read_bytes() == b"citt\xc3\xa0\n\xe2\x80\xa8x\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such pipes, and links need a permission")
+def test_links_are_followed_and_pipes_are_written_into(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    write_file(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "new"
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE) as reader:
+        check_output(tmp_path / "pipe")
+        write_file(tmp_path / "pipe", "through")
+        assert reader.communicate()[0] == b"through"
+    assert (tmp_path / "pipe").is_fifo(), "as a device of the system would stay one"
+
+
+@pytest.mark.parametrize(("name", "told"), [("file/new", "file is no folder"), ("file", "exists"), (".", "exists")])
+def test_where_no_folder_can_be_made_none_is_begun(name: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("a file")
+    with pytest.raises(DataError, match=told), new_folder(tmp_path / name):
+        raise AssertionError("it was begun")
+    assert names(tmp_path) == ["file"]
 
 
 def test_a_full_disk_is_told_in_words_with_exit_code_7(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,16 @@ from small_runs import (
 from dragoman import machine
 from dragoman.config import parse
 from dragoman.data.tokenizer import Tokenizers
-from dragoman.errors import CheckpointError, ConfigError, DataError, DiskFull, Diverged, Interrupted, TokenizerError
+from dragoman.errors import (
+    CheckpointError,
+    ConfigError,
+    DataError,
+    DiskFull,
+    Diverged,
+    Error,
+    Interrupted,
+    TokenizerError,
+)
 from dragoman.files import lock, remove, remove_partial
 from dragoman.recipe.journal import read_metrics
 from dragoman.recipe.recipe import Recipe
@@ -253,6 +262,42 @@ def test_a_run_whose_checkpoints_are_all_damaged_begins_anew_only_if_asked(stopp
         with pytest.raises(CheckpointError, match="no undamaged checkpoint; start again with --fresh"):
             train_small(stopped)
     assert train_small(stopped, fresh=True).folder.name == "corpus-2"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("run.json", None, r"was a run, but its run\.json is missing"),
+        ("run.json", b"{}", r"run\.json is not of this version"),
+        ("run.json", b'{"format": 1, "asked": {}, "threads": 1}', r"run\.json is damaged: 'status' is missing"),
+        ("run.json", b'{"format": 1, "asked": {}, "threads": 1, "status": "finished"}', "'steps' is missing"),
+        ("recipe.toml", b"", r"recipe\.toml is damaged: train\.steps is missing"),
+        ("recipe.toml", b"\xff\xfe", r"recipe\.toml cannot be read"),
+        ("data/data.json", None, r"data\.json is missing; --fresh begins a new run"),
+        ("data/data.json", b"", r"data\.json is no report .*; --fresh begins a new run"),
+        ("corpus/train/source.ids", b"\xff", r"source\.ids is damaged; delete .*corpus.train and encode"),
+        ("corpus/train/target.offsets", b"\xff", r"target\.offsets is damaged"),
+    ],
+)  # fmt: skip
+def test_whatever_of_a_run_is_damaged_is_named(name: str, content: bytes | None, message: str, stopped: Path) -> None:
+    path = run_of(stopped) / name
+    if content is None:
+        path.unlink()
+    elif name.startswith("corpus"):  # of the same size: a byte in the middle
+        kept = path.read_bytes()
+        path.write_bytes(kept[:20] + content + kept[21:])
+    else:
+        path.write_bytes(content)
+    for anyway in (False, True):
+        with pytest.raises(Error, match=message):
+            train(run_of(stopped), device="cpu", anyway=anyway)
+
+
+def test_lines_of_the_journal_that_cannot_be_read_are_left_out(stopped: Path, whole: Path) -> None:
+    path = run_of(stopped) / "metrics.jsonl"
+    path.write_bytes(path.read_bytes() + b"\xff\xfe\n")
+    train(run_of(stopped), device="cpu")
+    check_whole(run_of(stopped), whole)
 
 
 def spoil(path: Path, damage: str) -> None:

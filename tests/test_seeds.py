@@ -93,6 +93,11 @@ def test_seeds_of_what_has_one_are_refused(what: str, overrides: list[str], mess
             train_seeds(given, 2, overrides=overrides, runs=trained / "runs")
 
 
+def test_no_seeds_are_refused() -> None:
+    with pytest.raises(ConfigError, match="seeds must be at least 1, but is 0"):
+        train_seeds("phrasebook", 0)
+
+
 # What the numbers say
 
 

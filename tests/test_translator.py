@@ -292,6 +292,13 @@ def test_wrong_requests_are_refused_in_words(translator: Translator) -> None:
         translator.score(["a", "b"], ["c"])
     with pytest.raises(DecodeError, match="target 1 is blank"):
         translator.score(["the cat"], [" "])
+    with pytest.raises(ConfigError, match="threads must be at least 1, but is 0"):
+        Translator(stored(), threads=0)
+
+
+def test_texts_may_come_one_by_one(translator: Translator) -> None:
+    texts = ["the cat", "", "the dog sees the cat"]
+    assert translator.translate(each for each in texts) == translator.translate(texts)
 
 
 def test_progress_counts_lines() -> None:

@@ -27,6 +27,9 @@ WRONG = [
     ("translate RUN text --output .", ". is a folder; name a file to write", 2),
     ("train pairs.tsv --name ../elsewhere", "--name takes a plain name, without folders", 2),
     ("benchmark nowhere --input pairs.tsv", "nowhere does not exist", 4),
+    ("benchmark RUN --output nowhere/out.json", "there is no folder nowhere", 2),
+    (f"train {'long' * 100}", f"{('long' * 100)[:100]}: File name too long", 2),
+    (f"translate {'long' * 100} text", "File name too long", 2),
     # what to translate, and how
     ("translate RUN text --input pairs.tsv", "TEXT and --input were given; translate takes one of", 2),
     ("translate RUN --input pair.tsv", "pair.tsv does not exist; did you mean pairs.tsv?", 2),
@@ -50,11 +53,15 @@ WRONG = [
     ("prepare-data pairs.tsv --folder new --set test_sise=5", "unknown setting test_sise; did you mean test_size?", 2),
     ("train-tokenizer pairs.tsv --folder new --vocabulary-size 5", "vocabulary_size must be at least 260", 2),
     ("train-tokenizer pairs.tsv --folder RUN", "exists already; name another folder or move it away", 2),
+    ("train-tokenizer pairs.tsv --folder pairs.tsv/new", "pairs.tsv is no folder", 2),
+    ("prepare-data pairs.tsv --folder .", ". exists already; name another folder or move it away", 2),
+    ("prepare-data pairs.tsv --folder pairs.tsv/new", "pairs.tsv is no folder", 2),
     # scores and training
     ("evaluate RUN pairs.tsv --metric meteor", "meteor", 2),
     ("evaluate short.it pairs.tsv", "short.it has 2 lines but the test set pairs.tsv 100", 2),
     ("train pair.tsv", "pair.tsv does not exist", 2),
     ("train my.toml", "unknown setting train.stepz; did you mean train.steps?", 2),
+    ("train marked.toml", "marked.toml: unknown setting train.stepz", 2),
     ("train my.toml --set train.stops=5", "my.toml: unknown setting train.stepz", 2),
     (
         "train pairs.tsv --set train.stops=5",
@@ -83,6 +90,7 @@ def place(run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "long.en": "one\ntwo\nthree\n",
         "short.it": "uno\ndue\n",
         "my.toml": "[train]\nstepz = 10\n",
+        "marked.toml": "\ufeff[train]\nstepz = 10\n",
     }
     for name, content in contents.items():
         (tmp_path / name).write_text(content, encoding="utf-8")

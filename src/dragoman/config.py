@@ -53,6 +53,8 @@ def override(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, A
     >>> override({"train": {"steps": 10}}, ["train.steps=20", "model.norm='rms'"])
     {'train': {'steps': 20}, 'model': {'norm': 'rms'}}
     """
+    if isinstance(overrides, str):
+        raise ConfigError(f"overrides are several texts KEY=VALUE, but one was given, {overrides!r}; put it in a list")
     result = json.loads(json.dumps(tables, default=str))
     for text in overrides:
         key, equals, value = text.partition("=")

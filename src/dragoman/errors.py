@@ -15,7 +15,8 @@
     ├── FolderInUse 8        another process works on the same folder
     └── GateFailed 9         an expected score was not met
 
-Everything else that is raised is our own mistake and keeps its traceback (exit code 1).
+What the system refuses, by the name of a file, the command line tells in the system's words (exit code 2). Everything
+else that is raised is our own mistake and keeps its traceback (exit code 1).
 A message says what was given, what is allowed and what to do, in the user's own words.
 """
 

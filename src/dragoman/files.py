@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeGuard, cast
 
@@ -21,11 +21,17 @@ _BEFORE = ".before.partial"  # ends the name of a folder that makes way for anot
 
 
 def write_file(path: Path | str, content: str | bytes) -> None:
-    """Writes a whole file, atomically; text is UTF-8 with `\\n` line ends."""
-    path = Path(path)
+    """Writes a whole file, atomically; text is UTF-8 with `\\n` line ends. A link is followed; into a pipe or a device
+    the content goes as it is, for they are not to be replaced.
+    """
+    path, whole = Path(path), content.encode() if isinstance(content, str) else content
+    if path.exists() and not path.is_file():
+        path.write_bytes(whole)
+        return
+    path = path.resolve() if path.is_symlink() else path
     aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
     with _disk_errors(path, aside):
-        aside.write_bytes(content.encode() if isinstance(content, str) else content)
+        aside.write_bytes(whole)
         _flush(aside)
         os.replace(aside, path)
         _flush(path.parent)
@@ -40,10 +46,28 @@ def check_output(path: Path | str) -> None:
     path = Path(path)
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a file to write")
+    if path.is_symlink() and path.is_file():
+        path = path.resolve()
+    if path.exists() and not path.is_file():
+        return
     if not path.parent.is_dir():
         raise DataError(f"{path} cannot be written: there is no folder {path.parent}")
     if not os.access(path.parent, os.W_OK):
         raise DataError(f"{path} cannot be written: {path.parent} may not be written to")
+
+
+def check_new_folder(path: Path | str) -> None:
+    """Refuses, before any work is done, a path where no new folder can be made.
+
+    Raises:
+        DataError: something stands there already, or above it stands something that is no folder.
+    """
+    path = Path(path)
+    if path.exists() or path.is_symlink():
+        raise DataError(f"{path} exists already; name another folder or move it away")
+    above = next(each for each in path.absolute().parents if each.exists())
+    if not above.is_dir():
+        raise DataError(f"{path} cannot be made: {above} is no folder")
 
 
 @contextmanager
@@ -58,8 +82,8 @@ def new_folder(path: Path | str, replace: bool = False) -> Generator[Path]:
         DiskFull: the disk is full; nothing is left behind.
     """
     path = Path(path)
-    if path.exists() and not replace:
-        raise DataError(f"{path} exists already; name another folder or move it away")
+    if not replace:
+        check_new_folder(path)
     aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
     with _disk_errors(path, aside):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -238,7 +262,8 @@ def _disk_errors(path: Path, aside: Path) -> Generator[None]:
     try:
         yield
     except BaseException as error:
-        remove(aside)
+        with suppress(OSError):
+            remove(aside)
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise DiskFull(
                 f"the disk is full: {path} was not written; free some space and run the same command again"

@@ -146,6 +146,13 @@ def threads() -> int:
     return torch.get_num_threads()
 
 
+def choose_threads(asked: int | None) -> int:
+    """As many as are asked for, or as torch uses by itself."""
+    if asked is not None and asked < 1:
+        raise ConfigError(f"threads must be at least 1, but is {asked}")
+    return asked or threads()
+
+
 def rank() -> int:
     """The number that torchrun gave this process among those of its run; 0 for one on its own."""
     return int(os.environ.get("RANK", "0"))

@@ -35,10 +35,12 @@ def benchmark(
     from itertools import islice
 
     from dragoman.data.lines import read_lines
-    from dragoman.files import write_json
+    from dragoman.files import check_output, write_json
     from dragoman.machine import choose_device, choose_precision
 
     screen = console.Screen(quiet)
+    if output is not None:
+        check_output(output)
     device, _ = choose_device(place.device)
     measured = dragoman.benchmark(
         models,
@@ -49,7 +51,7 @@ def benchmark(
         threads=place.threads,
         progress=screen.progress,
     )
-    if output:
+    if output is not None:
         write_json(output, measured.facts())
     if output_format == "json":
         console.write_json(measured.facts())

@@ -1,5 +1,6 @@
 """The command `dragoman`: gathers the commands and turns what went wrong into one line and an exit code."""
 
+import errno
 import sys
 from typing import Annotated
 
@@ -21,6 +22,12 @@ from dragoman.cli.translate import translate
 from dragoman.errors import Error
 
 INTERRUPTED = 130
+REFUSED_BY_THE_SYSTEM = {
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EIO)
+}
+"""What a file or folder of the user's may be the cause of, wherever it comes up."""
+LONGEST_NAME = 100
+"""Of a file, as it is told: a whole text may have been given in its place."""
 
 app = typer.Typer(
     name="dragoman",
@@ -70,6 +77,11 @@ def main(arguments: list[str]) -> int:
         if machine.rank() == 0:  # several processes are given the same command line
             console.complain(usage(error))
         return error.exit_code
+    except OSError as error:
+        if error.filename is None or error.errno not in REFUSED_BY_THE_SYSTEM:
+            raise
+        console.complain(f"{str(error.filename)[:LONGEST_NAME]}: {error.strerror}")
+        return Error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     if code == INTERRUPTED:

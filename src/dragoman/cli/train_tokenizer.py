@@ -31,9 +31,9 @@ def train_tokenizer(
 
     screen = console.Screen(quiet)
     settings = chosen(TokenizerSettings, "tokenizer", overrides, kind=kind, vocabulary_size=vocabulary_size)
-    text = TrainingText(one_or_two(data))
-    tokenizers = train_tokenizers(text.pairs, settings, screen.progress, text.languages)
     with new_folder(folder) as aside:
+        text = TrainingText(one_or_two(data))
+        tokenizers = train_tokenizers(text.pairs, settings, screen.progress, text.languages)
         tokenizers.save(aside)
     source, target = next(text.pairs())
     sides = {"source": (tokenizers.source, source), "target": (tokenizers.target, target)}

@@ -99,6 +99,7 @@ class EncodedCorpus:
     """
 
     def __init__(self, folder: Path, facts: Facts) -> None:
+        self.folder = folder
         self.facts = facts
         self.windows = facts.windows
         self.identity = facts.identity
@@ -124,6 +125,19 @@ class EncodedCorpus:
             return cls(Path(folder), check(content, str(path), Facts))
         except ConfigError as error:
             raise DataError(f"{error}; encode the corpus again") from None
+
+    def verify(self) -> None:
+        """Reads all of it once.
+
+        Raises:
+            DataError: ids or rows are not those that were written.
+        """
+        for side, facts in (("source", self.facts.source), ("target", self.facts.target)):
+            if facts is None:
+                continue
+            for kind, written in (("ids", facts.ids_sha256), ("offsets", facts.offsets_sha256)):
+                if sha256(path := self.folder / f"{side}.{kind}") != written:
+                    raise DataError(f"{path} is damaged; delete {self.folder} and encode the corpus again")
 
     def __len__(self) -> int:
         return self.facts.rows

@@ -33,7 +33,7 @@ from dragoman.data.report import (
 from dragoman.data.shards import find_shards, join, shards_folder
 from dragoman.data.split import DEV, TEST, TRAIN, assign, default_sizes, first_occurrences, leakage
 from dragoman.errors import DataError
-from dragoman.files import new_folder, remove, sha256, write_json
+from dragoman.files import check_new_folder, new_folder, remove, sha256, write_json
 from dragoman.progress import Progress, silent
 
 __all__ = [
@@ -83,6 +83,7 @@ def prepare_data(settings: DataSettings, folder: Path | str, progress: Progress 
         name = identity(settings, inputs)
         if (folder / REPORT).exists():
             return reuse(folder, settings, name)
+        check_new_folder(folder)
         for role, reading in inputs.items():
             for choice, reason in reading.reasons.items():
                 log.info("%s: %s: %s", role, choice, reason)

@@ -12,7 +12,7 @@ import dataclasses
 import logging
 import re
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from dragoman.decoding.sentences import separator, spaceless
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.decoding.translation import Flag, Translation, repeats
 from dragoman.errors import DecodeError, OutOfMemory
-from dragoman.machine import choose_device, choose_precision
+from dragoman.machine import choose_device, choose_precision, choose_threads
 from dragoman.model import EncoderDecoder
 from dragoman.progress import Progress, silent
 from dragoman.store import StoredModel, load_model
@@ -75,7 +75,7 @@ class Translator:
         self.device, _ = choose_device(device)
         self.precision, _ = choose_precision(precision, self.device)
         if threads is not None:
-            torch.set_num_threads(threads)
+            torch.set_num_threads(choose_threads(threads))
         model, dtype = stored.model, _DTYPES[self.precision]
         if model.output.dtype != dtype or model.output.device.type != self.device:
             model = copy.deepcopy(model).to(self.device, dtype)
@@ -91,7 +91,7 @@ class Translator:
         return cls(load_model(path), device, precision, threads)
 
     def translate(
-        self, texts: Sequence[str], options: SearchOptions | None = None, progress: Progress = silent
+        self, texts: Iterable[str], options: SearchOptions | None = None, progress: Progress = silent
     ) -> list[Translation]:
         """One translation for each text, in order. A blank text gives an empty one, and no text is ever cut in silence.
 
@@ -171,11 +171,11 @@ class Translator:
             for source, target, ids, log_probs in zip(sources, targets, labels, found, strict=True)
         ]
 
-    def _read(self, texts: Sequence[str], options: SearchOptions) -> list[Line]:
+    def _read(self, texts: Iterable[str], options: SearchOptions) -> list[Line]:
         if isinstance(texts, str):
-            raise DecodeError("translate takes a list of texts, but was given one text; put it in a list")
+            raise DecodeError("translate takes several texts, but was given one; put it in a list")
         longest = min(options.max_source_tokens, (self._positions or options.max_source_tokens + 2) - 2)
-        return read_lines(texts, self.tokenizers.source, longest, options.split)
+        return read_lines(list(texts), self.tokenizers.source, longest, options.split)
 
     def _search(self, pieces: Sequence[list[int]], first: Sequence[bool], options: SearchOptions) -> Search:
         """A search for these pieces; `first` says which begin a text, and so with the prefix."""

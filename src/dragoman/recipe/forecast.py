@@ -48,7 +48,7 @@ def forecast(
     refuse_several("a forecast (--dry-run)")
     keep_freed_memory()
     device, _ = machine.choose_device(options.get("device", "auto"))
-    torch.set_num_threads(options.get("threads") or machine.threads())
+    torch.set_num_threads(machine.choose_threads(options.get("threads")))
     folder, asked = look_up(what, options)
     progress = options.get("progress", silent)
     limit = usable_memory_bytes() if device == "cpu" else None

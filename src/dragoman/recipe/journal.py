@@ -99,7 +99,7 @@ class Journal:
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """The lines of a run's journal; a last line cut by a power failure is left out."""
     try:
-        lines = (folder / METRICS).read_text(encoding="utf-8").split("\n")
+        lines = (folder / METRICS).read_text(encoding="utf-8", errors="replace").split("\n")
     except FileNotFoundError:
         return []
     metrics: list[dict[str, Any]] = []

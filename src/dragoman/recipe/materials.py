@@ -9,7 +9,7 @@ from dragoman.data.batching import Batches, build_batches
 from dragoman.data.columns import UNKNOWN_LANGUAGE
 from dragoman.data.corpus import EncodedCorpus, encode_corpus
 from dragoman.data.prepare import prepare_data, read_split
-from dragoman.data.report import REPORT, DataReport, read_report
+from dragoman.data.report import DataReport, read_report
 from dragoman.data.tokenizer import Tokenizers
 from dragoman.data.tokenizer_training import train_tokenizers
 from dragoman.errors import DataError, TokenizerError
@@ -53,14 +53,23 @@ def prepare(folder: Path, recipe: Recipe, anyway: bool, progress: Progress) -> D
     try:
         return prepare_data(recipe.data, data, progress)
     except DataError as error:
-        if not (data / REPORT).is_file():
+        if not data.exists():
             raise
+        held = _held(data)
         if not anyway:
             raise DataError(
                 f"{error}; --anyway goes on with the data that the run holds, --fresh begins a new run"
             ) from None
         log.warning("%s; going on with the data that the run holds", error)
+        return held
+
+
+def _held(data: Path) -> DataReport:
+    """The report on the data of a run."""
+    try:
         return read_report(data)
+    except DataError as error:
+        raise DataError(f"{error}; --fresh begins a new run") from None
 
 
 def gather(folder: Path, recipe: Recipe, report: DataReport, progress: Progress) -> Materials:
@@ -152,6 +161,7 @@ def _encoded(
     if not folder.exists():
         return encode_corpus(pairs(), tokenizers, folder, progress)
     corpus = EncodedCorpus.open(folder)
+    corpus.verify()
     for facts, tokenizer in ((corpus.facts.source, tokenizers.source), (corpus.facts.target, tokenizers.target)):
         if facts is not None and facts.tokenizer != tokenizer.identity:
             raise TokenizerError(f"{folder} was encoded by another tokenizer than the run holds now; use --fresh")

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple, TypedDict
 
 import dragoman
 from dragoman import machine
-from dragoman.config import check, flatten, parse
+from dragoman.config import check, flatten
 from dragoman.data.inputs import data_identity
 from dragoman.data.report import REPORT, read_report
 from dragoman.errors import ConfigError
 from dragoman.files import free_name, read_object, remove, write_json
 from dragoman.progress import Progress
 from dragoman.recipe.materials import DATA, TOKENIZER
-from dragoman.recipe.recipe import RECIPE, Recipe, apply, find_recipe
+from dragoman.recipe.recipe import RECIPE, Recipe, apply, find_recipe, read_recipe
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.settings import HARMLESS
 
@@ -117,7 +117,7 @@ def open_run(folder: Path, asked: dict[str, Any] | None, threads: int | None) ->
         facts = {
             "format": FORMAT,
             "dragoman": dragoman.__version__,
-            "threads": threads or machine.threads(),
+            "threads": machine.choose_threads(threads),
             "asked": asked,
         }
         note(folder, facts, "preparing")
@@ -146,8 +146,14 @@ def note(folder: Path, facts: dict[str, Any], status: str, **more: Any) -> None:
 
 def _facts(folder: Path) -> dict[str, Any]:
     facts = read_object(folder / RUN)
-    if facts.get("format") != FORMAT or not isinstance(facts.get("asked"), dict):
+    if facts.get("format") != FORMAT:
         raise ConfigError(f"{folder / RUN} is not of this version of Dragoman; take another --name for a new run")
+    needed: dict[str, type] = {"asked": dict, "threads": int, "status": str}
+    if facts.get("status") == "finished":
+        needed["steps"] = int
+    for name, kind in needed.items():
+        if not isinstance(facts.get(name), kind):
+            raise ConfigError(f"{folder / RUN} is damaged: {name!r} is missing; take another --name for a new run")
     return facts
 
 
@@ -174,7 +180,7 @@ def _changes(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> dict[
     """Settings whose values are others than before. What was not given before has the value that was chosen then."""
     asked, wanted = (_given(tables, str(folder)) for tables in (before, now))
     path = folder / RECIPE
-    chosen = parse(path.read_text(encoding="utf-8"), str(path), Recipe) if path.is_file() else Recipe()
+    chosen = read_recipe(path) if path.is_file() else Recipe()
     known = flatten(chosen.model_dump(mode="json")) | asked
     values = {key: (known.get(key), wanted.get(key)) for key in sorted(asked.keys() | wanted.keys())}
     return {key: (was, value) for key, (was, value) in values.items() if was != value}

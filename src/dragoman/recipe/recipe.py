@@ -158,6 +158,8 @@ def _read(what: str | Path | Sequence[str | Path]) -> Source:
             log.warning("%s is the recipe that comes along; what lies here under that name is ./%s", what, what)
         text = resources.files("dragoman.recipe").joinpath("library", f"{what}.toml").read_text(encoding="utf-8")
         return Source(read(text, f"recipe {what}"), f"recipe {what}", str(what))
+    if (path / RECIPE).is_file():
+        raise ConfigError(f"{what} was a run, but its run.json is missing; train {path / RECIPE} for a new one")
     if not (path.exists() or str(what).startswith(HUB) or is_prefix(path) or is_pattern(str(what))):
         raise DataError(
             f"{what} does not exist: train takes a recipe (.toml), data (.tsv .csv .jsonl .parquet, two files, a "
@@ -166,9 +168,18 @@ def _read(what: str | Path | Sequence[str | Path]) -> Source:
     return Source({"data": {"path": str(what)}}, "the command line", name_of(str(what)))
 
 
+def read_recipe(path: Path) -> Recipe:
+    """The recipe in a file.
+
+    Raises:
+        ConfigError: it cannot be read, or a setting in it cannot be.
+    """
+    return check(_tables(path), str(path), Recipe)
+
+
 def _tables(path: Path) -> dict[str, Any]:
     try:
-        return read(path.read_text(encoding="utf-8"), str(path))
+        return read(path.read_text(encoding="utf-8-sig"), str(path))
     except FileNotFoundError:
         raise ConfigError(f"{path} does not exist") from None
     except (OSError, UnicodeDecodeError) as error:

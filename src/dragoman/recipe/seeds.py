@@ -21,9 +21,11 @@ def train_seeds(
     The same call goes on with what was cut off. The split of the data is the same for all.
 
     Raises:
-        ConfigError: `what` is a run, or the seed is set besides; and what `train` raises.
+        ConfigError: `what` is a run, there are no seeds, or one is set besides; and what `train` raises.
     """
     refuse_several("a group of seeds (--seeds)")
+    if seeds < 1:
+        raise ConfigError(f"seeds must be at least 1, but is {seeds}")
     if not isinstance(what, Recipe | str | Path) and len(what) == 1:
         what = what[0]
     if isinstance(what, str | Path) and (Path(what) / RUN).is_file():

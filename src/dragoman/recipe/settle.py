@@ -3,7 +3,7 @@
 import logging
 from typing import Any
 
-from dragoman.config import check, override, parse, render
+from dragoman.config import check, override, render
 from dragoman.data.prepare import read_split
 from dragoman.data.tokenizer_training import TokenizerSettings
 from dragoman.errors import ConfigError, OutOfMemory
@@ -25,7 +25,7 @@ from dragoman.recipe.plan import (
     choose_steps,
     limits_given,
 )
-from dragoman.recipe.recipe import RECIPE, Recipe
+from dragoman.recipe.recipe import RECIPE, Recipe, read_recipe
 from dragoman.recipe.trial import fits, try_out
 from dragoman.store import StoredModel, load_model
 from dragoman.training.distributed import World
@@ -46,7 +46,9 @@ def settle(place: Workplace, asked: dict[str, Any]) -> tuple[Recipe, Materials]:
     """The resolved recipe and all that training needs: found in the folder, or made there of what was asked."""
     path = place.folder / RECIPE
     if path.is_file():
-        recipe = _with_harmless(parse(path.read_text(encoding="utf-8"), str(path), Recipe), asked)
+        recipe = _with_harmless(read_recipe(path), asked)
+        if recipe.train.steps is None:
+            raise ConfigError(f"{path} is damaged: train.steps is missing; put it back, or use --fresh for a new run")
         check_share(recipe, place.world.size)
         report = prepare(place.folder, recipe, place.anyway, place.progress)
         return recipe, gather(place.folder, recipe, report, place.progress)
