@@ -9,9 +9,10 @@ forward, label-smoothed loss, backward, clipping, optimiser. All models have the
 too) and learn through the same optimiser and masters. Peers are padded to their batch, beforehand.
 
 First come heats: every peer in all its ways (bf16 weights with float32 masters, autocast; its own attention and torch's
-fused one) and with both settings of glibc's allocator. The setting that the fastest peer was best with holds for all,
-and the best one or two ways of each peer go on. Then everyone takes turns, each in a process of its own, the roof is
-measured in the same rounds, and our ratio is to the fastest peer of them all. What is not installed is left out aloud.
+fused one), in three turns of each, and with both settings of glibc's allocator. The setting that the fastest peer was
+best with holds for all, and the best one or two ways of each peer go on. Then everyone takes turns, each in a process
+of its own, the roof is measured in the same rounds, and our ratio is to the fastest peer of them all. What is not
+installed is left out aloud.
 
 The roof is the rate of square matrix products. The work of a token is 6 FLOP for each weight of a matrix product that
 it passes through (2 forward, 4 backward); attention's own products and padding are not counted.
@@ -25,7 +26,8 @@ import json
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -45,7 +47,7 @@ from dragoman.model import build_model
 from dragoman.training.optimiser import Precision
 
 MULTI30K = "../shared/data/multi30k"
-HEAT_BATCHES = 2
+HEAT_BATCHES, HEAT_ROUNDS = 1, 3
 FINALISTS = {"tiny": 2, "mini": 2, "small": 2, "base": 1, "big": 1}
 """Ways of a toolkit that go on from the heats: of large models the best alone, for all stay in memory."""
 
@@ -66,37 +68,54 @@ def measure(
         *(entrant for entrant in field if not entrant.is_peer),
         *finalists(heats, allocator, FINALISTS[run.shape.size]),
     ]
-    entries, roof = take_turns(starting, run, precision, allocator, rounds, left_out)
+    roofs: list[float] = []
+
+    def look_at_the_roof(number: int) -> None:
+        progress(f"{run.shape.size} {precision}: {f'round {number} of {rounds}' if number else 'warming up'}")
+        roofs.append(gemm_rate(precision))
+
+    entries = take_turns(starting, run, allocator, run.batches, rounds, left_out, look_at_the_roof)
     batches = run.load()
     work = {preset: flops(build_model(run.shape.config(preset)), batches) for preset in ("paper", "modern")}
-    return Contest(run.shape.size, precision, allocator, heats, entries, roof, work)
+    return Contest(run.shape.size, precision, allocator, heats, entries, Spread.of(roofs[1:]), work)
+
+
+def run_heats(
+    field: Sequence[Entrant], run: Run, allocators: Sequence[str], left_out: dict[str, str]
+) -> Iterator[Heat]:
+    """The ways of each toolkit among themselves, so that a busy minute weighs on all of them."""
+    for toolkit, allocator in product(dict.fromkeys(entrant.toolkit for entrant in field), allocators):
+        ways = [entrant for entrant in field if entrant.toolkit == toolkit]
+        for entry in take_turns(ways, run, allocator, HEAT_BATCHES, HEAT_ROUNDS, left_out):
+            speed = entry.speed.median
+            progress(f"{run.shape.size}: {entry.entrant.name}, {allocator} allocator: {speed:,.0f} tokens/s")
+            yield Heat(entry.entrant, allocator, speed)
 
 
 def take_turns(
     starting: Sequence[Entrant],
     run: Run,
-    precision: Precision,
     allocator: str,
+    batches: int,
     rounds: int,
     left_out: dict[str, str],
-) -> tuple[list[Entry], Spread]:
-    """Everyone once a round, in changing order; the round before the first only warms up."""
+    before_each_round: Callable[[int], None] = lambda number: None,
+) -> list[Entry]:
+    """Everyone once a round, in changing order; the round before the first, number 0, only warms up."""
     workers: dict[Entrant, Worker] = {}
     lost: set[Entrant] = set()
     turns: dict[Entrant, list[Turn]] = {entrant: [] for entrant in starting}
-    roofs = []
     for number in range(rounds + 1):
-        roofs.append(gemm_rate(precision))
+        before_each_round(number)
         for entrant in starting[:: -1 if number % 2 else 1]:
             if entrant in lost:
                 continue
             try:
                 worker = workers.get(entrant) or workers.setdefault(entrant, Worker(entrant, run, allocator))
-                turns[entrant].append(worker.turn(run.batches))
+                turns[entrant].append(worker.turn(batches))
             except Lost as error:
                 lost.add(entrant)
                 leave_out(left_out, f"{run.shape.size}, {entrant.name}", str(error))
-        progress(f"{run.shape.size} {precision}: {f'round {number} of {rounds}' if number else 'warm'}")
     entries = [
         Entry(entrant, workers[entrant].facts.parameters, turns[entrant][0], turns[entrant][1:])
         for entrant in starting
@@ -104,24 +123,7 @@ def take_turns(
     ]
     for worker in workers.values():
         worker.leave()
-    return entries, Spread.of(roofs[1:])
-
-
-def run_heats(
-    field: Sequence[Entrant], run: Run, allocators: Sequence[str], left_out: dict[str, str]
-) -> Iterator[Heat]:
-    """Each alone."""
-    for entrant in field:
-        for allocator in allocators:
-            try:
-                worker = Worker(entrant, run, allocator)
-                heat = Heat(entrant, allocator, worker.turn(HEAT_BATCHES).tokens_per_second)
-            except Lost as error:
-                leave_out(left_out, f"{run.shape.size}, {entrant.name}", str(error))
-                break
-            worker.leave()
-            progress(f"{run.shape.size}: {entrant.name}, {allocator} allocator: {heat.tokens_per_second:,.0f} tokens/s")
-            yield heat
+    return entries
 
 
 def finalists(heats: Sequence[Heat], allocator: str, count: int) -> list[Entrant]:
