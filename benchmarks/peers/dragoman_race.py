@@ -31,12 +31,18 @@ def run(race: Race) -> Outcome:
             _parameters(folder),
             len(steps),
             sum(step["tokens"] for step in steps),
-            sum(step["seconds"] for step in steps),
+            _training_seconds(folder),
         )
 
 
 def _dragoman(*arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "dragoman", *arguments], check=True)
+
+
+def _training_seconds(folder: Path) -> float:
+    """From the settled recipe, which is written when training begins, to the last checkpoint, validations included."""
+    last = max(path.stat().st_mtime for path in folder.glob("checkpoints/step-*/training.json"))
+    return last - (folder / "recipe.toml").stat().st_mtime
 
 
 def _parameters(folder: Path) -> int:
