@@ -51,9 +51,9 @@ class Batch:
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch with its ids on `device`; lengths stay where the host reads them."""
         ids = {"source": self.source, "target": self.target, "labels": self.labels}
-        return replace(
-            self, **{name: part.to(device, non_blocking=True) for name, part in ids.items() if part is not None}
-        )
+        unawaited = torch.device(device).type == "cuda"
+        ids = {name: part.to(device, non_blocking=unawaited) for name, part in ids.items() if part is not None}
+        return replace(self, **ids)
 
 
 @dataclass(frozen=True)

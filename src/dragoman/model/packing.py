@@ -66,7 +66,8 @@ class Packing:
         longest = int(on_host.max()) if len(on_host) else 0
         target = device if device is not None else lengths.device if isinstance(lengths, Tensor) else "cpu"
         tokens = int(on_host.sum())
-        return cls(on_host.to(target, non_blocking=True), longest, tokens, -tokens % multiple)
+        unawaited = torch.device(target).type == "cuda"
+        return cls(on_host.to(target, non_blocking=unawaited), longest, tokens, -tokens % multiple)
 
     @classmethod
     def even(cls, sentences: int, length: int, device: torch.device | str | None = None) -> "Packing":
