@@ -9,13 +9,12 @@ All ways take turns: ours compiled, the equation on padded sentences, torch's fu
 
 import argparse
 import json
-import shlex
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from command_line import command_line
 from torch import Tensor
 
 from dragoman.evaluating.speed import Spread
@@ -88,7 +87,7 @@ def main() -> None:
                 ]
     print(f"\n{describe()}; median of {options.rounds} rounds, {options.tokens:,} tokens")
     if options.out:
-        facts = {"machine": machine(), "command": shlex.join(sys.argv), "results": results}
+        facts = {"machine": machine(), "command": command_line(), "results": results}
         options.out.write_text(json.dumps(facts, indent=2) + "\n")
 
 

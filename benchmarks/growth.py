@@ -16,9 +16,7 @@ matplotlib is installed, `growth-AXIS.png`.
 import argparse
 import json
 import multiprocessing
-import shlex
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from command_line import command_line
 
 from dragoman.data.batch import Batch
 from dragoman.data.batching import Batches
@@ -274,7 +273,7 @@ def main() -> None:
         values = [value for value in AXES[axis][options.quick] if value <= (options.largest or value)]
         found = measure(axis, values, base, seconds)
         if options.out:
-            facts = {"machine": machine(), "command": shlex.join(sys.argv), "axis": axis, "others": base._asdict()}
+            facts = {"machine": machine(), "command": command_line(), "axis": axis, "others": base._asdict()}
             path = options.out / f"growth-{axis}.json"
             path.write_text(json.dumps({**facts, "found": found}, indent=2) + "\n")
             draw(path.with_suffix(".png"), axis, found) or print("no picture: pip install 'dragoman[plots]'")

@@ -17,9 +17,7 @@ above 1 is not worth its lines.
 
 import argparse
 import json
-import shlex
 import statistics
-import sys
 import tempfile
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -31,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from command_line import command_line
 from peers.contest import Contender, Shape, timed
 from peers.own import build
 from peers.worker import Run
@@ -159,7 +158,7 @@ def main() -> None:
         print(f"{name:<24}{found['ratio']:>12.3f}{f'{low:.3f} - {high:.3f}':>18}")
     print(f"\n{describe()}, {gemm_rate('bf16'):,.0f} GFLOP/s in bf16")
     if options.out:
-        facts = {"machine": machine(), "command": shlex.join(sys.argv), "rounds": options.rounds, "results": results}
+        facts = {"machine": machine(), "command": command_line(), "rounds": options.rounds, "results": results}
         options.out.write_text(json.dumps(facts, indent=2) + "\n")
 
 

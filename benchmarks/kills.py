@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from command_line import command_line
+
 from dragoman.files import sha256
 from dragoman.machine import describe, machine
 from dragoman.recipe.journal import METRICS, read_metrics
@@ -180,7 +182,7 @@ def main() -> None:
         print(f"{what:<42}{'yes' if holds else 'NO'}")
     print(f"\n{describe()}")
     if options.out:
-        facts = {"machine": machine(), "command": shlex.join(sys.argv), "seed": options.seed, "found": found}
+        facts = {"machine": machine(), "command": command_line(), "seed": options.seed, "found": found}
         listed = [{**kill._asdict(), "while_saving": kill.while_saving} for kill in kills]
         options.out.write_text(json.dumps({**facts, "unbroken_seconds": seconds, "kills": listed}, indent=2) + "\n")
     if not all(found.values()):

@@ -19,13 +19,13 @@ import dataclasses
 import importlib
 import json
 import multiprocessing
-import shlex
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
+from command_line import command_line
 from peers.race import Outcome, Race
 from peers.worker import patient_threads
 
@@ -82,7 +82,7 @@ def measure(name: str, race: Race, tests: dict[str, ReferenceSet]) -> dict[str, 
         "minutes": race.minutes,
         "roof_gflops": {precision: roof},
         "machine": machine(),
-        "command": shlex.join(sys.argv),
+        "command": command_line(),
         "samples": [[line, translation[line]] for line in race.sentences[:SAMPLES]],
     }
 

@@ -23,7 +23,6 @@ The tutorial stands beside all that: its model on our batches, and its way as wr
 import argparse
 import importlib.util
 import json
-import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +30,7 @@ from itertools import product
 from pathlib import Path
 
 import torch
+from command_line import command_line
 from peers.contest import Shape
 from peers.entrants import TOOLKITS, Entrant, entrants
 from peers.figures import Contest, Entry, Heat, draw, show, told
@@ -211,7 +211,7 @@ def main() -> None:
     for name, reason in left_out.items():
         print(f"LEFT OUT: {name}: {reason}")
     if options.out:
-        facts = {"machine": machine(), "command": shlex.join(sys.argv), "tokens": tokens, "vocabulary": vocabulary}
+        facts = {"machine": machine(), "command": command_line(), "tokens": tokens, "vocabulary": vocabulary}
         options.out.write_text(json.dumps({**facts, **told(contests), "left_out": left_out}, indent=2) + "\n")
         draw(contests, options.out.with_suffix(".png"))
 

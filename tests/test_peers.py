@@ -2,14 +2,17 @@
 
 import math
 from itertools import chain
+from pathlib import Path
 
 import pytest
 import torch
+import training
+from command_line import command_line
 from peers.contest import Contender, Padded, Shape, Way
 from peers.entrants import AS_WRITTEN, OURS, TOOLKITS, Entrant, build, entrants
 from peers.figures import Heat
 from peers.tutorial import Tutorial, to_length
-from peers.worker import take_turn
+from peers.worker import ALLOCATORS, Facts, Lost, Run, Turn, take_turn
 from training import finalists, flops
 
 from dragoman.data.batch import Batch
@@ -105,6 +108,48 @@ def test_the_best_ways_of_each_toolkit_go_on_from_the_heats() -> None:
     heats += [Heat(heat.entrant, "default", 10 - heat.tokens_per_second) for heat in heats]
     assert [entrant.way for entrant in finalists(heats, "keep", 2)] == ["bf16 weights", "autocast"]
     assert [entrant.way for entrant in finalists(heats, "default", 1)] == ["float32"]
+
+
+def test_ways_of_a_toolkit_take_turns_in_the_heats_and_one_that_fails_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    played: list[str] = []
+
+    class Played:
+        facts = Facts(1, [10])
+
+        def __init__(self, entrant: Entrant, *_: object) -> None:
+            self.name, self.speeds = entrant.name, iter([1.0, 5.0, 90.0, 6.0])  # the first warms up
+
+        def turn(self, batches: int) -> Turn:
+            if "autocast" in self.name and "sdpa" in self.name:
+                raise Lost("no room")
+            played.append(self.name)
+            return Turn(next(self.speeds), 1.0, None)
+
+        def leave(self) -> None:
+            pass
+
+    monkeypatch.setattr(training, "Worker", Played)
+    left_out: dict[str, str] = {}
+    field = entrants("Hugging Face Marian", "bf16")
+    heats = list(training.run_heats(field, Run(tmp_path, 64, 1, SHAPE, 1), ALLOCATORS[:1], left_out))
+    assert {heat.tokens_per_second for heat in heats} == {6.0}, "the median, without the first"
+    assert len(heats) == 3
+    assert left_out == {"tiny, Hugging Face Marian, sdpa, autocast": "no room"}
+    assert played[:3] == played[3:6][::-1] == played[6:9] and len(set(played[:3])) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["/home/me/training.py", "--out=/tmp/x.json"], "training.py --out=x.json"),
+        (["training.py", "--data", "../a/train.en", "b/c"], "training.py --data ../a/train.en b/c"),
+        (["r.py", "--recipe", "name --set data.folder=/data/new"], "r.py --recipe 'name --set data.folder=new'"),
+    ],
+)  # fmt: skip
+def test_a_command_is_told_without_the_folders_of_its_machine(words: list[str], told: str) -> None:
+    assert command_line(words) == told
 
 
 def test_the_work_of_a_token_is_six_flop_for_each_weight_it_meets() -> None:
