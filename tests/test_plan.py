@@ -154,6 +154,14 @@ def test_a_recipe_is_told_from_what_lies_here_under_its_name(
     assert find_recipe("./phrasebook").origin == "the command line"
 
 
+def test_a_folder_of_text_may_hold_a_recipe_and_the_rest_of_a_run_is_told(tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").touch()
+    assert find_recipe(tmp_path).tables == {"data": {"path": str(tmp_path)}}
+    (tmp_path / "metrics.jsonl").touch()
+    with pytest.raises(ConfigError, match=r"was a run, but its run\.json is missing"):
+        find_recipe(tmp_path)
+
+
 @pytest.mark.parametrize("name", library())
 def test_every_recipe_of_the_library_can_be_read(name: str) -> None:
     source = find_recipe(name)

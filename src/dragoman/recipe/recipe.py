@@ -19,6 +19,7 @@ from dragoman.decoding.options import SearchOptions
 from dragoman.errors import ConfigError, DataError
 from dragoman.model import ModelConfig
 from dragoman.recipe.expected import Expected
+from dragoman.recipe.journal import METRICS
 from dragoman.store import CONFIG
 from dragoman.training import TrainSettings
 
@@ -158,7 +159,7 @@ def _read(what: str | Path | Sequence[str | Path]) -> Source:
             log.warning("%s is the recipe that comes along; what lies here under that name is ./%s", what, what)
         text = resources.files("dragoman.recipe").joinpath("library", f"{what}.toml").read_text(encoding="utf-8")
         return Source(read(text, f"recipe {what}"), f"recipe {what}", str(what))
-    if (path / RECIPE).is_file():
+    if (path / METRICS).is_file():
         raise ConfigError(f"{what} was a run, but its run.json is missing; train {path / RECIPE} for a new one")
     if not (path.exists() or str(what).startswith(HUB) or is_prefix(path) or is_pattern(str(what))):
         raise DataError(
