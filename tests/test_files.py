@@ -75,6 +75,13 @@ def test_links_are_followed_and_pipes_are_written_into(tmp_path: Path) -> None:
     assert (tmp_path / "pipe").is_fifo(), "as a device of the system would stay one"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_a_device_that_is_full_is_told_as_a_disk_is() -> None:
+    with pytest.raises(DiskFull, match="/dev/full was not written"):
+        write_file("/dev/full", "a text")
+    assert Path("/dev/full").is_char_device()
+
+
 @pytest.mark.parametrize(("name", "told"), [("file/new", "file is no folder"), ("file", "exists"), (".", "exists")])
 def test_where_no_folder_can_be_made_none_is_begun(name: str, told: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("a file")

@@ -25,12 +25,13 @@ def write_file(path: Path | str, content: str | bytes) -> None:
     the content goes as it is, for they are not to be replaced.
     """
     path, whole = Path(path), content.encode() if isinstance(content, str) else content
-    if path.exists() and not path.is_file():
-        path.write_bytes(whole)
-        return
-    path = path.resolve() if path.is_symlink() else path
+    as_it_is = path.exists() and not path.is_file()
+    path = path.resolve() if path.is_symlink() and not as_it_is else path
     aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
     with _disk_errors(path, aside):
+        if as_it_is:
+            path.write_bytes(whole)
+            return
         aside.write_bytes(whole)
         _flush(aside)
         os.replace(aside, path)
