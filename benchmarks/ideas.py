@@ -3,14 +3,14 @@
     python benchmarks/ideas.py [--data train.en train.de] [--rounds 12] [--batches 2] [--out results.json]
 
 Each way is timed beside a step with all ideas, in one process on the same batches, now before it and now after; a
-round takes all of them. The interval is a bootstrap of the median ratio, 95 %. An idea whose interval does not stay
-above 1 is not worth its lines.
+round takes all of them, and the first two only warm up, until memory is reused and comes from the system no more. The
+interval is a bootstrap of the median ratio, 95 %. An idea whose interval does not stay above 1 is not worth its lines.
 
     drop, rms_norm, ...       the compiled kernel of this name; its plain twin does the work
     all kernels               all of them
     joined projections        queries, keys and values as one product, and the cross-attention keys of all layers
     loss in chunks            `F.cross_entropy` on the logits of the whole batch instead
-    few shapes of rows        batches filled up to a multiple of 64 rows
+    few shapes of rows        batches filled up to a multiple of 64 rows (for memory: here they come again)
     rows without padding      sentences of a batch that are all as long as its longest
     bf16 weights              float32
 """
@@ -45,6 +45,9 @@ from dragoman.memory import keep_freed_memory
 from dragoman.model import attention, decoder, families, kernels
 from dragoman.training import loop, loss
 from dragoman.training.loss import Loss
+
+WARM_UP = 2
+"""Rounds that are not counted."""
 
 
 class Without(NamedTuple):
@@ -108,19 +111,16 @@ def pad(batch: Batch) -> Batch:
 
 
 def measure(ideas: dict[str, Without], batches: int, rounds: int) -> dict[str, list[float]]:
-    """Seconds without each idea over seconds with all, round by round; each has batches of its own, as an epoch has,
-    and the first only warms up.
-    """
+    """Seconds without each idea over seconds with all, round by round."""
     ratios: dict[str, list[float]] = {name: [] for name in ideas if name}
-    for number in range(rounds + 1):
-        numbers = range(number * batches, (number + 1) * batches)
+    for number in range(WARM_UP + rounds):
         for name, found in ratios.items():
             seconds = {}
             for way in ("", name)[:: -1 if number % 2 else 1]:
                 with ideas[way].within():
-                    seconds[way], _ = timed(ideas[way].contender, numbers)
+                    seconds[way], _ = timed(ideas[way].contender, range(batches))
             found.append(seconds[name] / seconds[""])
-    return {name: found[1:] for name, found in ratios.items()}
+    return {name: found[WARM_UP:] for name, found in ratios.items()}
 
 
 def interval(ratios: list[float]) -> tuple[float, float]:
@@ -148,8 +148,7 @@ def main() -> None:
     keep_freed_memory()
     with tempfile.TemporaryDirectory() as name:
         shape = Shape(options.size, encode(options.data, options.vocabulary_size, Path(name)), everywhere=False)
-        batches = (options.rounds + 1) * options.batches
-        run = Run(Path(name) / "corpus", options.batch_tokens, batches, shape, options.threads)
+        run = Run(Path(name) / "corpus", options.batch_tokens, options.batches, shape, options.threads)
         ratios = measure(ways(run.load(), shape, options.preset), options.batches, options.rounds)
     print(f"{'a step without':<24}{'takes times':>12}{'95 % interval':>18}")
     results = {name: {"ratio": statistics.median(found), "interval": interval(found)} for name, found in ratios.items()}
