@@ -16,7 +16,9 @@ from peers.worker import ALLOCATORS, Facts, Lost, Run, Turn, take_turn
 from training import finalists, flops
 
 from dragoman.data.batch import Batch
+from dragoman.data.corpus import encode_corpus
 from dragoman.data.specials import END, PADDING, START
+from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from dragoman.model import build_model
 
 SHAPE = Shape("tiny", 50, everywhere=False)
@@ -66,6 +68,16 @@ def test_a_turn_begins_with_all_its_batches_uncounted() -> None:
     turn = take_turn(Contender(torch.nn.Identity(), step), [30, 10, 20])
     assert taken == [0, 1, 2] * 3
     assert turn.loss == (7 + 8 + 9) / 3
+
+
+def test_a_run_leaves_out_the_small_batch_that_an_epoch_has_left_over(tmp_path: Path) -> None:
+    pairs = [(f"a {number}", f"b {number}") for number in range(13)]  # three batches of four, and one
+    tokenizers = train_tokenizers(lambda: pairs, TokenizerSettings(kind="word", minimum_frequency=1))
+    encode_corpus(pairs, tokenizers, tmp_path / "corpus")
+    run = Run(tmp_path / "corpus", 16, 3, SHAPE, torch.get_num_threads())
+    assert [batch.tokens for batch in run.load()] == [28, 28, 28]
+    with pytest.raises(ValueError, match="fills 3 batches of 16 tokens, not 4"):
+        run._replace(batches=4).load()
 
 
 @pytest.mark.parametrize("name", ["nn.Transformer", "the tutorial's model"])
