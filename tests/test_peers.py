@@ -76,7 +76,7 @@ def test_a_run_leaves_out_the_small_batch_that_an_epoch_has_left_over(tmp_path: 
     encode_corpus(pairs, tokenizers, tmp_path / "corpus")
     run = Run(tmp_path / "corpus", 16, 3, SHAPE, torch.get_num_threads())
     assert [batch.tokens for batch in run.load()] == [28, 28, 28]
-    with pytest.raises(ValueError, match="fills 3 batches of 16 tokens, not 4"):
+    with pytest.raises(SystemExit, match="fills 3 batches of 16, not 4"):
         run._replace(batches=4).load()
 
 

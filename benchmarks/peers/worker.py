@@ -49,7 +49,7 @@ class Run(NamedTuple):
         made = (batches.batch(pairs) for pairs in batches.epoch(0))
         found = list(islice((batch for batch in made if batch.tokens > self.batch_tokens), self.batches))
         if len(found) < self.batches:
-            raise ValueError(f"the text fills {len(found)} batches of {self.batch_tokens:,} tokens, not {self.batches}")
+            raise SystemExit(f"error: the text fills {len(found)} batches of {self.batch_tokens:,}, not {self.batches}")
         return found
 
     def load_as_written(self) -> list[Batch]:
