@@ -11,10 +11,9 @@ import argparse
 import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
-from command_line import command_line
+from command_line import command_line, figures_file
 from torch import Tensor
 
 from dragoman.evaluating.speed import Spread
@@ -68,7 +67,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=4_096)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--out", type=Path, help="write the figures as JSON")
+    parser.add_argument("--out", type=figures_file, help="write the figures as JSON")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     keep_freed_memory()

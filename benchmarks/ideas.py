@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from command_line import command_line
+from command_line import command_line, figures_file
 from peers.contest import Contender, Shape, timed
 from peers.own import build
 from peers.worker import Run
@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=2, help="batches a round")
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out", type=Path, help="write the figures as JSON")
+    parser.add_argument("--out", type=figures_file, help="write the figures as JSON")
     options = parser.parse_args()
     if not kernels.available():
         parser.error("there are no compiled kernels on this machine")

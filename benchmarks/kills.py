@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from command_line import command_line
+from command_line import command_line, figures_file
 
 from dragoman.files import sha256
 from dragoman.machine import describe, machine
@@ -163,7 +163,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="another setting of the run")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, help="write the figures as JSON")
+    parser.add_argument("--out", type=figures_file, help="write the figures as JSON")
     options = parser.parse_args()
     kills: list[Kill] = []
     with tempfile.TemporaryDirectory() as name:

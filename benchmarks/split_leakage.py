@@ -13,9 +13,9 @@ import os
 import platform
 import statistics
 import time
-from pathlib import Path
 
 import numpy as np
+from command_line import figures_file
 
 import dragoman
 from dragoman.data.inputs import DataSettings, open_inputs
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=2000, help="pairs held out")
     parser.add_argument("--source-language", default="en")
     parser.add_argument("--target-language", default="it")
-    parser.add_argument("--out", type=Path, help="write the figures as JSON")
+    parser.add_argument("--out", type=figures_file, help="write the figures as JSON")
     options = parser.parse_args()
     sources, targets = read_keys(
         DataSettings(

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from command_line import command_line
+from command_line import command_line, figures_file
 from peers.race import Outcome, Race
 from peers.worker import patient_threads
 
@@ -136,7 +136,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=Path("../shared/data/tatoeba-en-it"))
     parser.add_argument("--recipe", default="tatoeba-en-it", help="what `dragoman train` is given")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--out", type=Path, help="write figures as JSON after each system; others in it stay")
+    parser.add_argument("--out", type=figures_file, help="write figures as JSON after each system; others in it stay")
     options = parser.parse_args()
     if not (options.data / "test.multiref.tsv").exists():
         parser.error(f"{options.data} does not hold train, dev and test with test.multiref.tsv; name it with --data")

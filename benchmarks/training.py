@@ -30,7 +30,7 @@ from itertools import product
 from pathlib import Path
 
 import torch
-from command_line import command_line
+from command_line import command_line, figures_file
 from peers.contest import Shape
 from peers.entrants import TOOLKITS, Entrant, entrants
 from peers.figures import Contest, Entry, Heat, draw, show, told
@@ -233,7 +233,7 @@ def parse() -> argparse.Namespace:
         "--allocator", nargs="+", default=list(ALLOCATORS), choices=ALLOCATORS, help="settings to try in the heats"
     )
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--out", type=Path, help="write the figures as JSON, and beside it a picture")
+    parser.add_argument("--out", type=figures_file, help="write the figures as JSON, and beside it a picture")
     options = parser.parse_args()
     if missing := [path for path in options.data if not Path(path).exists()]:
         parser.error(f"{missing[0]} does not exist; name two aligned files with --data")

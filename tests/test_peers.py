@@ -1,5 +1,6 @@
 """What the figures beside other toolkits rest on: the same tokens for all, models that learn, a fair choice of ways."""
 
+import argparse
 import math
 from itertools import chain
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import training
-from command_line import command_line
+from command_line import command_line, figures_file
 from peers.contest import Contender, Padded, Shape, Way
 from peers.entrants import AS_WRITTEN, OURS, TOOLKITS, Entrant, build, entrants
 from peers.figures import Heat
@@ -162,6 +163,14 @@ def test_ways_of_a_toolkit_take_turns_in_the_heats_and_one_that_fails_is_left_ou
 )  # fmt: skip
 def test_a_command_is_told_without_the_folders_of_its_machine(words: list[str], told: str) -> None:
     assert command_line(words) == told
+
+
+def test_a_place_that_cannot_hold_figures_is_refused_before_they_are_measured(tmp_path: Path) -> None:
+    assert figures_file(str(tmp_path / "new.json")) == tmp_path / "new.json"
+    with pytest.raises(argparse.ArgumentTypeError, match="is a folder; name a file"):
+        figures_file(str(tmp_path))
+    with pytest.raises(argparse.ArgumentTypeError, match="missing is not a folder"):
+        figures_file(str(tmp_path / "missing" / "new.json"))
 
 
 def test_the_work_of_a_token_is_six_flop_for_each_weight_it_meets() -> None:
