@@ -31,7 +31,8 @@ check: $(READY)  ## format, lint and types
 	@$(BIN)/basedpyright --pythonpath $(BIN)/python --level error
 
 bench-training: $(PEERS)/ready  ## how fast a training step is beside other toolkits, which go into .venv-peers: an hour or two
-	@$(PEERS)/bin/python benchmarks/training.py --size small base --out benchmarks/results/training.json
+	@$(PEERS)/bin/python benchmarks/training.py --size small --batches 4 --rounds 8 --out benchmarks/results/training.json
+	@$(PEERS)/bin/python benchmarks/training.py --size base --batches 2 --rounds 4 --out benchmarks/results/training-base.json
 
 bench-tatoeba: $(PEERS)/ready  ## what half an hour of training is worth beside others: two hours and more
 	@$(PEERS)/bin/python benchmarks/tatoeba.py --out benchmarks/results/tatoeba.json

@@ -156,8 +156,8 @@ def need_more() -> None:
     raise OutOfMemory("a step of 9 target tokens does not fit in memory")
 
 
-def killed(folder: Path, step: int) -> None:
-    kill_at("dragoman.training.loop.train_step", step, run_command, folder)
+def killed(folder: Path, step: int, *overrides: str) -> None:
+    kill_at("dragoman.training.loop.train_step", step, run_command, folder, *overrides)
 
 
 @pytest.fixture(scope="module")
@@ -190,6 +190,18 @@ def test_two_killed_and_resumed_end_in_the_bytes_of_two_unbroken(step: int, two:
     codes, said = together(run_command, tmp_path)
     assert codes == [0, 0], said
     assert weights(tmp_path / "runs" / "corpus") == weights(two)
+
+
+@pytest.mark.slow
+def test_so_they_do_with_every_part_of_the_engine_on(tmp_path: Path) -> None:
+    parts = ("precision=bf16", "optimiser=muon", "r_drop=5", "ema=0.5", "accumulate=4")
+    settings = [f"train.{part}" for part in parts]
+    assert together(run_command, tmp_path / "unbroken", *settings)[0] == [0, 0]
+    for steps in (6, 5):  # after the first checkpoint, and after the second
+        assert together(killed, tmp_path / "killed", steps, *settings)[0] == [-signal.SIGKILL] * 2
+    codes, said = together(run_command, tmp_path / "killed", *settings)
+    assert codes == [0, 0], said
+    assert weights(tmp_path / "killed" / "runs" / "corpus") == weights(tmp_path / "unbroken" / "runs" / "corpus")
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import suppress
 from mmap import mmap
 from pathlib import Path
 
@@ -9,7 +10,14 @@ import pytest
 import torch
 
 from dragoman.errors import OutOfMemory
-from dragoman.memory import group_limits, memory_bytes, memory_limit, peak_memory_bytes, usable_memory_bytes
+from dragoman.memory import (
+    gpu_memory_share,
+    group_limits,
+    memory_bytes,
+    memory_limit,
+    peak_memory_bytes,
+    usable_memory_bytes,
+)
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells and limits its memory so")
 
@@ -64,6 +72,18 @@ def test_limits_of_control_groups_are_found_in_both_versions(line: str, place: s
     assert list(group_limits(tmp_path / "root", tmp_path / "groups")) == [2**30]
     (tmp_path / "root" / place / name).write_text("max\n")
     assert list(group_limits(tmp_path / "root", tmp_path / "groups")) == []
+
+
+def test_a_gpu_is_given_up_to_a_share_and_a_processor_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares: list[float] = []
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", shares.append)
+    with gpu_memory_share(0.8, "cpu"):
+        pass
+    assert shares == []
+    with suppress(OutOfMemory), gpu_memory_share(0.8, "cuda"):
+        assert shares == [0.8]
+        raise OutOfMemory("full")
+    assert shares == [0.8, 1.0]
 
 
 @linux

@@ -88,6 +88,21 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 @contextmanager
+def gpu_memory_share(share: float, device: str) -> Generator[None]:
+    """Within the block, torch may hold this share of a GPU's memory, and fails beyond it; elsewhere nothing changes."""
+    import torch
+
+    if torch.device(device).type != "cuda":
+        yield
+        return
+    torch.cuda.set_per_process_memory_fraction(share)
+    try:
+        yield
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+@contextmanager
 def _refused_beyond(limit: int | None) -> Generator[None]:
     if limit is None or sys.platform != "linux":
         yield

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dragoman.data.batching import Indices
 from dragoman.errors import OutOfMemory
-from dragoman.memory import memory_limit, usable_memory_bytes
+from dragoman.memory import gpu_memory_share, memory_limit, usable_memory_bytes
 from dragoman.progress import Progress
 from dragoman.recipe.materials import Materials, training_batches
 from dragoman.recipe.recipe import Recipe
@@ -107,7 +107,7 @@ def fits(recipe: Recipe, materials: Materials, device: str) -> bool:
     """Whether the heaviest steps of a run leave some of the memory free, for what comes and goes."""
     limit = usable_memory_bytes() if device == "cpu" else None
     try:
-        with memory_limit(limit and int(SHARE_OF_MEMORY * limit)):
+        with memory_limit(limit and int(SHARE_OF_MEMORY * limit)), gpu_memory_share(SHARE_OF_MEMORY, device):
             Trial(recipe, materials, device).train_heaviest()
     except OutOfMemory:
         return False
