@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 import torch
-from small import END, START, VOCABULARY, batch_of, language_model, random_batch, sentences, translator
+from small import END, PRESETS, START, VOCABULARY, batch_of, language_model, random_batch, sentences, translator
 from torch import Tensor, nn
 
-from dragoman.model import EncoderDecoder, LanguageModel, Packing
+from dragoman.model import EncoderDecoder, LanguageModel, Packing, kernels
 from dragoman.model.blocks import CrossBlock
 from dragoman.model.decoder import Decoder
 from dragoman.model.encoder import Encoder
@@ -164,6 +164,19 @@ def test_sentences_together_are_as_they_are_alone(model: EncoderDecoder | Langua
     together = model(*inputs(model, SOURCES, TARGETS))
     alone = [model(*inputs(model, [source], [target])) for source, target in zip(SOURCES, TARGETS, strict=True)]
     torch.testing.assert_close(together, torch.cat(alone), **EXACT)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("preset", PRESETS)
+def test_rows_and_padded_sentences_differ_by_a_millionth_at_most(preset: str) -> None:
+    model = translator(preset=preset, dtype=torch.float32)
+    batch = random_batch([3, 5, 2, 30], [4, 1, 6, 25])
+    packed = model(*batch.inputs)
+    with kernels.without("attention"):  # then it pads
+        padded = model(*batch.inputs)
+    torch.testing.assert_close(packed, padded, atol=1e-6 * float(padded.abs().max()), rtol=0)
+    losses = [label_smoothed_loss(hidden, model.output, batch.labels).plain for hidden in (packed, padded)]
+    torch.testing.assert_close(*losses, atol=0, rtol=1e-6)
 
 
 @MODELS
