@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,14 @@ def test_a_step_is_cut_into_as_few_batches_as_fit(
     text = (train_small(tmp_path, "batches.batch_tokens=auto").folder / "recipe.toml").read_text()
     assert f"batch_tokens = {tokens} # auto: tried, and fits in memory" in text
     assert f"accumulate = {parts} # for 1,024 tokens a step" in text
+
+
+def test_fitting_leaves_a_gpu_its_reserve_too(room_for: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    room_for(1024)
+    asked: list[tuple[float, str]] = []
+    monkeypatch.setattr(trial, "gpu_memory_share", lambda share, device: asked.append((share, device)) or nullcontext())
+    train_small(tmp_path, "batches.batch_tokens=auto")
+    assert asked == [(trial.SHARE_OF_MEMORY, "cpu")]
 
 
 def test_a_fitted_run_repeats_where_there_is_less_room(room_for: Any, tmp_path: Path) -> None:
