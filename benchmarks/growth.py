@@ -264,6 +264,8 @@ def main() -> None:
     options = parser.parse_args()
     if unknown := set(options.axes) - AXES.keys():
         parser.error(f"there is no axis {unknown.pop()}; there are {', '.join(AXES)}")
+    if options.out and options.out.exists() and not options.out.is_dir():
+        parser.error(f"{options.out} is a file; name a folder")
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
     prepare_environment()  # of the processes to come
