@@ -34,7 +34,7 @@ bench-training: $(PEERS)/ready  ## how fast a training step is beside other tool
 	@$(PEERS)/bin/python benchmarks/training.py --size small --batches 4 --rounds 8 --out benchmarks/results/training.json
 	@$(PEERS)/bin/python benchmarks/training.py --size base --batches 2 --rounds 4 --out benchmarks/results/training-base.json
 
-bench-tatoeba: $(PEERS)/ready  ## what half an hour of training is worth beside others: two hours and more
+bench-tatoeba: $(PEERS)/ready  ## what half an hour gives beside other recipes: two hours and more
 	@$(PEERS)/bin/python benchmarks/tatoeba.py --out benchmarks/results/tatoeba.json
 
 clean:  ## remove .venv and every cache; your runs stay

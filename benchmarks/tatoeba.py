@@ -1,10 +1,10 @@
-"""What are the same minutes of training worth? English to Italian, Tatoeba, each system in a process of its own.
+"""What do these recipes reach in the same minutes? English to Italian, Tatoeba, each in a process of its own.
 
     make bench-tatoeba         installs the others into .venv-peers and runs all of this, or by hand:
     python benchmarks/tatoeba.py [--minutes 30] [--only dragoman marian tutorial tutorial-large] [--out results.json]
 
     dragoman         `dragoman train tatoeba-en-it` on this data (or `--recipe "NAME --set …"`), beam 5
-    marian           Hugging Face Marian as a good practitioner trains it, translated by CTranslate2, beam 5
+    marian           Hugging Face Marian, `small` with AdamW at a rate tuned by hand, translated by CTranslate2, beam 5
     tutorial         the well-known tutorial as it is written: words, 1 layer, 1 head, eight sentences padded to 350
     tutorial-large   the same with 6 layers, 8 heads, 2048
 

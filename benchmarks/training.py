@@ -9,10 +9,10 @@ forward, label-smoothed loss, backward, clipping, optimiser. All models have the
 too) and learn through the same optimiser and masters. Peers are padded to their batch, beforehand.
 
 First come heats: every peer in all its ways (bf16 weights with float32 masters, autocast; its own attention and torch's
-fused one), in three turns of each, and with both settings of glibc's allocator. The setting that the fastest peer was
-best with holds for all, and the best one or two ways of each peer go on. Then everyone takes turns, each in a process
-of its own, the roof is measured in the same rounds, and our ratio is to the fastest peer of them all. What is not
-installed is left out aloud.
+fused one; none with `torch.compile`), in three turns of each, and with both settings of glibc's allocator. The setting
+that the fastest peer was best with holds for all, and the best one or two ways of each peer go on. Then everyone takes
+turns, each in a process of its own, the roof is measured in the same rounds, and our ratio is to the fastest peer of
+them all. What is not installed is left out aloud.
 
 The roof is the rate of square matrix products. The work of a token is 6 FLOP for each weight of a matrix product that
 it passes through (2 forward, 4 backward); attention's own products and padding are not counted.
