@@ -110,6 +110,22 @@ def test_a_kernel_equals_its_plain_twin_forward_and_back(case: str, dtype: torch
 
 
 @pytest.mark.parametrize("case", CASES)
+def test_in_bf16_a_kernel_is_as_near_to_the_exact_result_as_its_plain_twin(case: str) -> None:
+    name, function, shapes = CASES[case]
+    inputs = [random(*shape, dtype=torch.bfloat16, seed=seed) for seed, shape in enumerate(shapes)]
+    exact = result_and_gradients(function, [x.double() for x in inputs])
+
+    def errors() -> list[float]:
+        found = result_and_gradients(function, inputs)
+        return [float((x - y).norm() / y.norm()) for x, y in zip(found, exact, strict=True)]
+
+    compiled = errors()
+    with kernels.without(name):
+        plain = errors()
+    assert all(ours < 1.2 * theirs for ours, theirs in zip(compiled, plain, strict=True)), (compiled, plain)
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_the_plain_twin_has_the_right_gradient(case: str) -> None:
     _, function, shapes = CASES[case]
     smaller = [random(*shape, dtype=torch.float64, seed=seed) for seed, shape in enumerate(shapes)]
