@@ -6,10 +6,12 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 BIN := .venv/bin
 PEERS := .venv-peers
 NEEDS_PYTHON = $(if $(PYTHON),,$(error Dragoman needs Python 3.11 or newer, and none was found: install one, or name it with make PYTHON=/path/to/python))
+# A Python for `make machines` that is newer than that of .venv; without it, one on the PATH: make machines NEWER=/path/to/python3.13
+NEWER ?=
 READY := .venv/ready
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -q
 
-.PHONY: help setup demo quick test check bench-training bench-tatoeba clean
+.PHONY: help setup demo quick test machines check bench-training bench-tatoeba clean
 
 help:  ## list these words
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -24,6 +26,9 @@ quick: $(READY)  ## the tests that take seconds: under two minutes on two cores
 
 test: $(READY)  ## every test that needs no network, browser or GPU; ends with what was skipped and why
 	@$(PYTEST) -rs
+
+machines: $(READY)  ## the tests as on other processors, without a compiler, as another user: under an hour on two cores
+	@$(BIN)/python scripts/machines.py $(if $(NEWER),--python $(NEWER))
 
 check: $(READY)  ## format, lint and types
 	@$(BIN)/ruff format --check

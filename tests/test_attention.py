@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import reference
 import torch
+from closeness import assert_close
+from compiler import needs_compiler
 from small import PRESETS, random_batch, translator
 from torch import Tensor, nn
 
@@ -15,8 +17,6 @@ from dragoman.data.batch import Batch
 from dragoman.errors import ConfigError
 from dragoman.model import EncoderDecoder, Packing, attend, attention, attention_weights, kernels, packed_attention
 from dragoman.model.attention import Attention, fused_attend
-
-EXACT: dict[str, Any] = {"atol": 1e-10, "rtol": 0}
 
 
 def random_heads(batch: int, heads: int, length: int, width: int) -> Tensor:
@@ -36,10 +36,8 @@ def test_attention_is_the_equation_head_by_head_and_number_by_number() -> None:
         for head in range(3):
             parts = (query[sentence, head], key[sentence, head], value[sentence, head], visible[sentence, 0])
             expected_mix, expected_weights = reference.attention(*(part.tolist() for part in parts))
-            torch.testing.assert_close(mixed[sentence, head], torch.tensor(expected_mix, dtype=torch.float64), **EXACT)
-            torch.testing.assert_close(
-                weights[sentence, head], torch.tensor(expected_weights, dtype=torch.float64), **EXACT
-            )
+            assert_close(mixed[sentence, head], torch.tensor(expected_mix, dtype=torch.float64))
+            assert_close(weights[sentence, head], torch.tensor(expected_weights, dtype=torch.float64))
 
 
 def test_the_cat_sleeps() -> None:
@@ -69,7 +67,7 @@ def test_a_mask_for_two_pads_hides_the_last_two_keys() -> None:
     mixed, weights = attend(query, key, value, visible)
     assert weights[..., 3:].count_nonzero() == 0
     shorter, _ = attend(query, key[:, :, :3], value[:, :, :3], everything(1, 5, 3))
-    torch.testing.assert_close(mixed, shorter, **EXACT)
+    assert_close(mixed, shorter)
 
 
 def test_a_query_that_may_look_nowhere_gets_zeros_and_sends_no_nan_back() -> None:
@@ -95,7 +93,7 @@ def test_fewer_key_heads_are_as_many_repeated() -> None:
     visible = everything(2, 4, 3)
     grouped, _ = attend(query, key, value, visible)
     repeated, _ = attend(query, key.repeat_interleave(3, 1), value.repeat_interleave(3, 1), visible)
-    torch.testing.assert_close(grouped, repeated, **EXACT)
+    assert_close(grouped, repeated)
 
 
 def test_the_heads_of_a_sentence_of_four_tokens() -> None:
@@ -124,7 +122,7 @@ def test_attention_is_torchs_multi_head_attention(bias: bool) -> None:
     expected, _ = theirs(
         padded, padded, padded, key_padding_mask=~packing.pad(torch.ones(packing.rows, dtype=torch.bool))
     )
-    torch.testing.assert_close(mixed, packing.unpad(expected), **EXACT)
+    assert_close(mixed, packing.unpad(expected))
 
 
 def result_and_gradients(model: EncoderDecoder, batch: Batch) -> dict[str, Any]:
@@ -138,7 +136,7 @@ def result_and_gradients(model: EncoderDecoder, batch: Batch) -> dict[str, Any]:
 @pytest.fixture(params=product(PRESETS, [4, 2]), ids=lambda param: f"{param[0]}-{param[1]} key heads")
 def model(request: pytest.FixtureRequest) -> EncoderDecoder:
     preset, kv_heads = request.param
-    return translator(preset=preset, dtype=torch.float32, kv_heads=kv_heads)
+    return translator(preset=preset, kv_heads=kv_heads)
 
 
 def test_fused_attention_is_the_plain_one_forward_and_back(
@@ -151,8 +149,8 @@ def test_fused_attention_is_the_plain_one_forward_and_back(
     with kernels.without("attention"):
         plain = result_and_gradients(model, batch)
         assert not fused
-        monkeypatch.setattr(packed_attention, "_FUSED_FROM", {torch.float32: 1})
-        torch.testing.assert_close(result_and_gradients(model, batch), plain, atol=2e-5, rtol=2e-4)
+        monkeypatch.setattr(packed_attention, "_FUSED_FROM", {torch.float64: 1})
+        assert_close(result_and_gradients(model, batch), plain)
     assert len(fused) == 3 * len(model.decoder.blocks)  # the encoder has as many layers
     with kernels.without("attention"), attention_weights() as seen:  # which the fused kernel has none of
         model(*batch.inputs)
@@ -198,7 +196,7 @@ def test_attention_as_a_gpu_is_asked_for_it_is_the_plain_one_forward_and_back(
     monkeypatch.setattr(packed_attention, "_varlen_attn", lambda: varlen_by_the_equation)
     monkeypatch.setattr(attention, "takes", lambda *_: True)
     monkeypatch.setattr(attention, "packed_attention", packed_attention._flash)
-    torch.testing.assert_close(result_and_gradients(model, batch), plain, atol=2e-5, rtol=2e-4)
+    assert_close(result_and_gradients(model, batch), plain)
 
 
 def test_a_gpu_is_asked_as_torch_wants_it() -> None:
@@ -212,7 +210,7 @@ def test_a_gpu_is_asked_as_torch_wants_it() -> None:
     ]
 
 
-@pytest.mark.skipif(not kernels.available(), reason="no C++ compiler that can build the kernels")
+@needs_compiler
 def test_the_fastest_way_is_chosen_by_length_and_mask(monkeypatch: pytest.MonkeyPatch) -> None:
     ways: list[str] = []
     for way in ("packed_attention", "fused_attend", "attend"):

@@ -73,6 +73,24 @@ def test_our_own_mistakes_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) 
         main(["doctor"])
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("there is no memory for the kernel attention"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes"),
+    ],
+)
+def test_memory_that_runs_out_anywhere_is_one_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(dragoman, "doctor", fail, raising=False)
+    assert main(["doctor"]) == 6
+    assert capsys.readouterr().err.startswith("error: there is not enough memory")
+
+
 def test_an_interrupt_ends_in_one_word(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt

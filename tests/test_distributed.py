@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from closeness import assert_close
 from safetensors.torch import load_file, save_file
 from small import Source, few_batches, fresh_state, random_batch, train_settings, translator
 from small_runs import command, exit_codes, kill_at, train_command, train_small, weights, write_corpus
@@ -51,6 +52,7 @@ def train_here(folder: Path, accumulate: int, precision: str) -> None:
 )
 def test_several_processes_train_as_one_does(processes: int, accumulate: int, precision: str, tmp_path: Path) -> None:
     arguments = (tmp_path, accumulate, precision)
+    share = 1e-3 if precision == "bf16" else 1e-5  # the last bit of a float32 sum may turn a bit of a bf16 weight
     train_here(*arguments)
     assert exit_codes(processes, train_here, *arguments) == [0] * processes
     one = torch.tensor(json.loads((tmp_path / "0 of 1.json").read_text()))
@@ -59,8 +61,8 @@ def test_several_processes_train_as_one_does(processes: int, accumulate: int, pr
         name = tmp_path / f"{rank} of {processes}"
         several = torch.tensor(json.loads(name.with_suffix(".json").read_text()))
         assert several.shape == (STEPS, 4)
-        torch.testing.assert_close(several, one, atol=1e-5, rtol=0)
-        torch.testing.assert_close(load_file(name.with_suffix(".safetensors")), alone, atol=1e-5, rtol=0)
+        assert_close(several / one, torch.ones_like(one), share)
+        assert_close(load_file(name.with_suffix(".safetensors")), alone, share)
     first = (tmp_path / f"0 of {processes}.safetensors").read_bytes()
     assert (tmp_path / f"1 of {processes}.safetensors").read_bytes() == first, "replicas are equal to the bit"
 
@@ -178,9 +180,9 @@ def test_a_run_of_two_is_that_of_one_with_accumulation(two: Path, tmp_path: Path
         assert line.keys() == expected.keys() and line["step"] == expected["step"]
         if "loss" in line:
             assert line["tokens"] == expected["tokens"]
-            assert line["loss"] == pytest.approx(expected["loss"], abs=1e-5)
+            assert line["loss"] == pytest.approx(expected["loss"], rel=1e-5)
     ours, theirs = (load_file(run / "final" / "model.safetensors") for run in (two, one))
-    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
+    assert_close(ours, theirs)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from closeness import assert_close
 from small import batch_of, language_model, sentences, translator
 from torch import Tensor
 
@@ -157,14 +158,14 @@ def test_a_step_cut_into_micro_batches_drops_the_same(preset: str) -> None:
         batch_of(sources[3:], targets[3:]),
     ]
     cut = gradients(translator(preset=preset, **ALL_RATES), parts)
-    torch.testing.assert_close(cut, whole, atol=1e-10, rtol=0)
+    assert_close(cut, whole)
 
 
 def test_a_language_models_step_cut_into_micro_batches_drops_the_same() -> None:
     targets = sentences([5, 1, 6, 2])
     whole = gradients(language_model(**ALL_RATES), [batch_of(None, targets)])
     cut = gradients(language_model(**ALL_RATES), [batch_of(None, targets[:3]), batch_of(None, targets[3:])])
-    torch.testing.assert_close(cut, whole, atol=1e-10, rtol=0)
+    assert_close(cut, whole)
 
 
 def test_a_token_keeps_its_mask_wherever_it_stands_in_a_batch() -> None:

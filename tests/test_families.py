@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from closeness import assert_close
 from small import END, PRESETS, START, VOCABULARY, batch_of, language_model, random_batch, sentences, translator
 from torch import Tensor, nn
 
@@ -13,9 +14,6 @@ from dragoman.model.blocks import CrossBlock
 from dragoman.model.decoder import Decoder
 from dragoman.model.encoder import Encoder
 from dragoman.training import label_smoothed_loss
-
-EXACT: dict[str, Any] = {"atol": 1e-10, "rtol": 0}
-
 
 # Equal to torch's own
 
@@ -76,10 +74,10 @@ def test_the_paper_preset_is_torchs_transformer_forward_and_back(pre: bool) -> N
     encoded = encoder(of_source.pad(theirs_in), src_key_padding_mask=pads)
     future = torch.ones(4, 4, dtype=torch.bool).triu(1)
     theirs = of_target.unpad(decoder(of_target.pad(target), encoded, tgt_mask=future, memory_key_padding_mask=pads))
-    torch.testing.assert_close(ours, theirs, **EXACT)
+    assert_close(ours, theirs)
     (ours.sin()).sum().backward()
     (theirs.sin()).sum().backward()
-    torch.testing.assert_close(ours_in.grad, theirs_in.grad, **EXACT)
+    assert_close(ours_in.grad, theirs_in.grad)
     for our_stack, their_stack in ((model.encoder, encoder), (model.decoder, decoder)):
         for block, layer in zip(our_stack.blocks, their_stack.layers, strict=True):
             assert_same_gradients(block, layer)
@@ -89,9 +87,9 @@ def assert_same_gradients(block: Any, layer: Any) -> None:
     attention = block.self_attention
     last_norm = layer.norm3 if hasattr(layer, "norm3") else layer.norm2
     projections = torch.cat([part.weight.grad for part in (attention.query, attention.key, attention.value)])
-    torch.testing.assert_close(projections, layer.self_attn.in_proj_weight.grad, **EXACT)
-    torch.testing.assert_close(block.feed_forward.inner.weight.grad, layer.linear1.weight.grad, **EXACT)
-    torch.testing.assert_close(block.feed_residual.norm.bias.grad, last_norm.bias.grad, **EXACT)
+    assert_close(projections, layer.self_attn.in_proj_weight.grad)
+    assert_close(block.feed_forward.inner.weight.grad, layer.linear1.weight.grad)
+    assert_close(block.feed_residual.norm.bias.grad, last_norm.bias.grad)
 
 
 # Worked examples of embeddings
@@ -154,7 +152,7 @@ def test_a_future_token_changes_nothing_earlier(model: EncoderDecoder | Language
         changed = target.clone()
         changed[place] = 4 + (changed[place] - 3) % (VOCABULARY - 4)
         after = model(*inputs(model, SOURCES[:1], [changed]))
-        torch.testing.assert_close(after[: place + 1], before[: place + 1], **EXACT)
+        assert_close(after[: place + 1], before[: place + 1])
         assert (after[place + 1] - before[place + 1]).abs().max() > 1e-6
 
 
@@ -163,20 +161,20 @@ def test_a_future_token_changes_nothing_earlier(model: EncoderDecoder | Language
 def test_sentences_together_are_as_they_are_alone(model: EncoderDecoder | LanguageModel) -> None:
     together = model(*inputs(model, SOURCES, TARGETS))
     alone = [model(*inputs(model, [source], [target])) for source, target in zip(SOURCES, TARGETS, strict=True)]
-    torch.testing.assert_close(together, torch.cat(alone), **EXACT)
+    assert_close(together, torch.cat(alone))
 
 
 @torch.inference_mode()
 @pytest.mark.parametrize("preset", PRESETS)
-def test_rows_and_padded_sentences_differ_by_a_millionth_at_most(preset: str) -> None:
+def test_rows_and_padded_sentences_differ_by_rounding_alone(preset: str) -> None:
     model = translator(preset=preset, dtype=torch.float32)
     batch = random_batch([3, 5, 2, 30], [4, 1, 6, 25])
     packed = model(*batch.inputs)
     with kernels.without("attention"):  # then it pads
         padded = model(*batch.inputs)
-    torch.testing.assert_close(packed, padded, atol=1e-6 * float(padded.abs().max()), rtol=0)
+    assert_close(packed, padded)
     losses = [label_smoothed_loss(hidden, model.output, batch.labels).plain for hidden in (packed, padded)]
-    torch.testing.assert_close(*losses, atol=0, rtol=1e-6)
+    assert_close(*losses)
 
 
 @MODELS
@@ -185,7 +183,7 @@ def test_the_order_of_sentences_in_a_batch_changes_nothing(model: EncoderDecoder
     order = [2, 0, 3, 1]
     rows = model(*inputs(model, SOURCES, TARGETS)).split([len(target) + 1 for target in TARGETS])
     turned = model(*inputs(model, [SOURCES[i] for i in order], [TARGETS[i] for i in order]))
-    torch.testing.assert_close(turned, torch.cat([rows[i] for i in order]), **EXACT)
+    assert_close(turned, torch.cat([rows[i] for i in order]))
 
 
 def test_the_source_is_read_in_both_directions() -> None:
@@ -229,7 +227,7 @@ def test_a_cache_token_by_token_gives_what_the_whole_sentence_gives(model: Encod
     targets = sentences([40, 40, 40, 40]) if model.config.positions != "learned" else sentences([30] * 4)
     whole = model(*inputs(model, SOURCES, targets))
     rows = [list(target.split(1)) for target in framed(targets)]
-    torch.testing.assert_close(torch.cat(decode_pieces(model, begin(model, SOURCES), rows)), whole, **EXACT)
+    assert_close(torch.cat(decode_pieces(model, begin(model, SOURCES), rows)), whole)
 
 
 @MODELS
@@ -242,7 +240,7 @@ def test_a_cache_in_ragged_pieces_gives_what_the_whole_sentence_gives(model: Enc
         for target in framed(TARGETS):
             cuts = sorted(dice.randint(0, len(target)) for _ in range(3))
             rows.append([target[a:b] for a, b in zip([0, *cuts], [*cuts, len(target)], strict=True)])
-        torch.testing.assert_close(torch.cat(decode_pieces(model, begin(model, SOURCES), rows)), whole, **EXACT)
+        assert_close(torch.cat(decode_pieces(model, begin(model, SOURCES), rows)), whole)
 
 
 @MODELS
@@ -256,7 +254,7 @@ def test_rows_reordered_doubled_and_dropped_go_on_as_if_fresh(model: EncoderDeco
     found = decode_pieces(model, cache, [[piece] for piece in last])
     for row, i in enumerate(order):
         alone = decode_pieces(model, begin(model, [SOURCES[i]]), [[torch.cat([first[i], last[row]])]])[0]
-        torch.testing.assert_close(found[row], alone[len(first[i]) :], **EXACT)
+        assert_close(found[row], alone[len(first[i]) :])
 
 
 @MODELS
@@ -269,7 +267,7 @@ def test_rows_that_join_others_under_way_go_on_as_if_alone(model: EncoderDecoder
     rest = [target[2:] for target in targets[:2]] + targets[2:]
     late = decode_pieces(model, cache, [[piece] for piece in rest])
     found = [torch.cat([early[i], late[i]]) for i in (0, 1)] + late[2:]
-    torch.testing.assert_close(torch.cat(found), model(*inputs(model, SOURCES, TARGETS)), **EXACT)
+    assert_close(torch.cat(found), model(*inputs(model, SOURCES, TARGETS)))
 
 
 @MODELS
@@ -281,8 +279,8 @@ def test_rows_that_are_further_on_may_join_too(model: EncoderDecoder | LanguageM
     cache.join(longer)
     late = decode_pieces(model, cache, [[target[:1]] for target in targets[1:]] + [[targets[0][5:6]]])
     whole = model(*inputs(model, SOURCES, TARGETS)).split([len(target) for target in targets])
-    torch.testing.assert_close(torch.cat([early[0], late[-1]]), whole[0][:6], **EXACT)
-    torch.testing.assert_close(torch.cat(late[:-1]), torch.stack([row[0] for row in whole[1:]]), **EXACT)
+    assert_close(torch.cat([early[0], late[-1]]), whole[0][:6])
+    assert_close(torch.cat(late[:-1]), torch.stack([row[0] for row in whole[1:]]))
 
 
 @torch.inference_mode()
@@ -294,7 +292,7 @@ def test_a_cache_with_no_rows_left_takes_new_ones_in() -> None:
     assert cache.rows == 0
     cache.join(begin(model, SOURCES[1:]))
     found = decode_pieces(model, cache, [[target] for target in framed(TARGETS[1:])])
-    torch.testing.assert_close(torch.cat(found), model(*inputs(model, SOURCES[1:], TARGETS[1:])), **EXACT)
+    assert_close(torch.cat(found), model(*inputs(model, SOURCES[1:], TARGETS[1:])))
 
 
 # What training shows

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from closeness import assert_close
 from torch.nn import functional as F
 
 from dragoman.model.layers import Activation, FeedForward
@@ -28,11 +29,11 @@ def test_each_activation_is_its_equation(bias: bool) -> None:
             "swiglu": lambda: gate * torch.sigmoid(gate) * inner,  # noqa: B023
             "geglu": lambda: F.gelu(gate) * inner,  # noqa: B023
         }[kind]()
-        torch.testing.assert_close(network(x), network.outer(expected))
+        assert_close(network(x), network.outer(expected))
         assert (network.gate is not None) == (kind in ("swiglu", "geglu"))
 
 
 def test_every_row_is_worked_on_alone() -> None:
     network, x = FeedForward(4, 8, "swiglu").double(), torch.randn(6, 4, dtype=torch.float64)
     alone = torch.cat([network(row[None]) for row in x])
-    torch.testing.assert_close(network(x), alone, atol=1e-12, rtol=0)
+    assert_close(network(x), alone)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from closeness import assert_close
 from small import (
     Source,
     batch_of,
@@ -82,7 +83,7 @@ def test_a_step_cut_into_micro_batches_is_the_same_step(family, r_drop: float) -
         state = fresh_state(model, settings)
         run_steps(model, InOrder(batches), settings, state)
         weights.append(state.masters.weights)
-    torch.testing.assert_close(weights[0], weights[1], atol=1e-7, rtol=0)
+    assert_close(weights[0], weights[1])
 
 
 class InOrder(Source):

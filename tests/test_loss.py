@@ -1,16 +1,13 @@
 """The loss: equal to the equation and to torch's, however it is cut into chunks."""
 
-from typing import Any
-
 import pytest
 import reference
 import torch
+from closeness import assert_close
 from torch import Tensor
 from torch.nn import functional as F
 
 from dragoman.training import label_smoothed_loss, loss
-
-EXACT: dict[str, Any] = {"atol": 1e-10, "rtol": 0}
 
 
 def parts(rows: int = 9, width: int = 5, vocabulary: int = 11) -> tuple[Tensor, Tensor, Tensor]:
@@ -28,16 +25,16 @@ def test_the_loss_and_its_gradient_are_torchs(chunk: int, smoothing: float, monk
     ours = label_smoothed_loss(hidden, output, labels, smoothing)
     theirs = F.cross_entropy(hidden @ output.T, labels, label_smoothing=smoothing, reduction="sum")
     plain = F.cross_entropy(hidden @ output.T, labels, reduction="sum")
-    torch.testing.assert_close(ours.smoothed, theirs, **EXACT)
-    torch.testing.assert_close(ours.plain, plain, **EXACT)
+    assert_close(ours.smoothed, theirs)
+    assert_close(ours.plain, plain)
     found = torch.autograd.grad(ours.smoothed / 3, (hidden, output))
-    torch.testing.assert_close(found, torch.autograd.grad(theirs / 3, (hidden, output)), **EXACT)
+    assert_close(found, torch.autograd.grad(theirs / 3, (hidden, output)))
 
 
 def test_the_loss_is_the_equation() -> None:
     hidden, output, labels = parts()
     expected = reference.smoothed_cross_entropy((hidden @ output.T).tolist(), labels.tolist(), 0.1)
-    assert label_smoothed_loss(hidden, output, labels, 0.1).smoothed.item() == pytest.approx(expected, abs=1e-10)
+    assert label_smoothed_loss(hidden, output, labels, 0.1).smoothed.item() == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_gradient_is_the_slope() -> None:
@@ -87,9 +84,9 @@ def test_bf16_gradients_are_scaled_in_float32() -> None:
 def test_log_softmax_applied_twice_changes_nothing() -> None:
     logits = torch.randn(4, 9, dtype=torch.float64) * 5
     once = logits.log_softmax(-1)
-    torch.testing.assert_close(once.log_softmax(-1), once, **EXACT)
+    assert_close(once.log_softmax(-1), once)
     labels = torch.tensor([1, 0, 8, 3])
-    torch.testing.assert_close(F.cross_entropy(once, labels), F.cross_entropy(logits, labels), **EXACT)
+    assert_close(F.cross_entropy(once, labels), F.cross_entropy(logits, labels))
 
 
 # R-Drop
@@ -112,9 +109,9 @@ def test_r_drop_and_its_gradient_are_the_papers(chunk: int, weight: float, monke
     second, *_ = parts()
     ours = loss.r_drop_loss(first, second, output, labels, 0.1, weight)
     theirs = plain_r_drop(first, second, output, labels, weight)
-    torch.testing.assert_close(ours.smoothed, theirs, **EXACT)
+    assert_close(ours.smoothed, theirs)
     found = torch.autograd.grad(ours.smoothed / 3, (first, second, output))
-    torch.testing.assert_close(found, torch.autograd.grad(theirs / 3, (first, second, output)), **EXACT)
+    assert_close(found, torch.autograd.grad(theirs / 3, (first, second, output)))
 
 
 def test_r_drop_of_two_equal_passes_is_the_loss_of_one() -> None:
@@ -123,6 +120,6 @@ def test_r_drop_of_two_equal_passes_is_the_loss_of_one() -> None:
         label_smoothed_loss(hidden, output, labels, 0.1),
         loss.r_drop_loss(hidden, hidden, output, labels, 0.1, 5),
     )
-    torch.testing.assert_close(once, twice, **EXACT)
+    assert_close(once, twice)
     found = torch.autograd.grad(twice.smoothed, (hidden, output))
-    torch.testing.assert_close(found, torch.autograd.grad(once.smoothed, (hidden, output)), **EXACT)
+    assert_close(found, torch.autograd.grad(once.smoothed, (hidden, output)))

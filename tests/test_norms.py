@@ -1,16 +1,13 @@
 """Norms and the residual path around a sublayer."""
 
-from typing import Any
-
 import pytest
 import reference
 import torch
+from closeness import assert_close
 from torch import Tensor
 from torch.nn import functional as F
 
 from dragoman.model.layers import LayerNorm, Residual, RMSNorm
-
-EXACT: dict[str, Any] = {"atol": 1e-12, "rtol": 0}
 
 
 def test_layer_norm_of_one_two_three_uses_the_population_deviation() -> None:
@@ -26,8 +23,8 @@ def test_norms_are_their_equations(epsilon: float) -> None:
     rows = x.tolist()
     layer_rows = torch.tensor([reference.layer_norm(row, epsilon) for row in rows], dtype=torch.float64)
     rms_rows = torch.tensor([reference.rms_norm(row, epsilon) for row in rows], dtype=torch.float64)
-    torch.testing.assert_close(layer(x), layer_rows, **EXACT)
-    torch.testing.assert_close(rms(x), rms_rows, **EXACT)
+    assert_close(layer(x), layer_rows)
+    assert_close(rms(x), rms_rows)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
@@ -42,10 +39,9 @@ def test_norms_are_torchs_own_forward_and_back(dtype: torch.dtype) -> None:
         of_weight = weight.clone().requires_grad_()
         (norm(ours).pow(3).sum()).backward()
         (theirs(expected, of_weight).pow(3).sum()).backward()
-        close: dict[str, Any] = {"atol": 0.3, "rtol": 0.05} if dtype == torch.bfloat16 else {}
-        torch.testing.assert_close(norm(x), theirs(x, weight), **{name: size / 5 for name, size in close.items()})
-        torch.testing.assert_close(ours.grad, expected.grad, **close)
-        torch.testing.assert_close(norm.weight.grad, of_weight.grad, **close)
+        assert_close(norm(x), theirs(x, weight))
+        assert_close(ours.grad, expected.grad)
+        assert_close(norm.weight.grad, of_weight.grad)
 
 
 def test_post_norm_normalises_the_sum_and_pre_norm_the_input() -> None:

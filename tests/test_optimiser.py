@@ -5,6 +5,7 @@ import copy
 import pytest
 import reference
 import torch
+from closeness import assert_close
 from torch import Tensor, nn
 
 from dragoman.training.optimiser import Masters, Optimiser, Precision
@@ -67,7 +68,7 @@ def test_the_steps_are_the_published_algorithm() -> None:
         weight, first, second = reference.adamw_step(weight, model.weight.grad, first, second, step, 0.02, 0.1)
         masters.collect_gradients()
         masters.step(0.02)
-        torch.testing.assert_close(model.weight.detach(), weight)
+        assert_close(model.weight.detach(), weight)
 
 
 def test_matrices_decay_and_vectors_do_not() -> None:
@@ -94,7 +95,7 @@ def test_bf16_weights_follow_float32_masters() -> None:
         master = masters.weights[name]
         assert master.dtype == torch.float32
         assert torch.equal(weight, master.bfloat16()), name
-        torch.testing.assert_close(master, expected.weights[name], atol=0.05, rtol=0.1)
+        assert_close(master, expected.weights[name], share=0.1)
 
 
 def test_steps_too_small_for_bf16_add_up_in_the_masters() -> None:
@@ -162,9 +163,9 @@ def test_clipping_shortens_all_gradients_together_and_tells_the_length_before(lo
         weight.grad *= min(1.0, longest / length.item())
     masters.collect_gradients()
     plain.collect_gradients()
-    torch.testing.assert_close(masters.step(0.05, longest), length)
+    assert_close(masters.step(0.05, longest), length)
     plain.step(0.05)
-    torch.testing.assert_close(masters.row, plain.row)
+    assert_close(masters.row, plain.row)
     torch.testing.assert_close(masters.state(), plain.state())
 
 

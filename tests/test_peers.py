@@ -90,7 +90,7 @@ def test_a_peer_takes_the_mean_loss_over_real_tokens(name: str) -> None:
     log_prob = call.detach().log_softmax(-1)[padded.target_mask]
     label = padded.labels[padded.target_mask]
     smoothed = 0.9 * log_prob.gather(1, label[:, None]).squeeze(1) + 0.1 * log_prob.mean(-1)
-    assert contender.step(0) == pytest.approx(-float(smoothed.mean()), abs=1e-5)
+    assert contender.step(0) == pytest.approx(-float(smoothed.mean()), rel=1e-5)
 
 
 def test_more_padding_does_not_change_what_the_tutorial_says() -> None:

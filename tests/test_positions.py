@@ -3,6 +3,7 @@
 import pytest
 import reference
 import torch
+from closeness import assert_close
 
 from dragoman.errors import ConfigError
 from dragoman.model.positions import Learned, Rotary, Sinusoidal, rotate, sinusoids
@@ -62,7 +63,7 @@ def test_scores_of_rotated_rows_depend_on_distances_alone() -> None:
         )
         return (turned * over).sum()
 
-    torch.testing.assert_close(score(3, 1), score(40, 38), atol=1e-5, rtol=0)
+    assert_close(score(3, 1), score(40, 38), share=1e-5)
     assert (score(3, 1) - score(3, 2)).abs() > 1e-3
 
 

@@ -12,7 +12,7 @@ from dragoman.data.tokenizer import Tokenizers
 from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from dragoman.decoding import SearchOptions, Translation, Translator, translate
 from dragoman.decoding.translation import most_loops, repeats
-from dragoman.errors import ConfigError, DecodeError
+from dragoman.errors import ConfigError, DecodeError, OutOfMemory
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.progress import Silent
 from dragoman.store import Languages, StoredModel, save_model
@@ -335,6 +335,23 @@ def test_bf16_leaves_the_model_it_was_given_alone() -> None:
     translator = Translator(model, "cpu", "bf16")
     assert len(translator.translate(SOURCES)) == len(SOURCES)
     assert next(model.model.parameters()).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes"),
+        MemoryError("there is no memory for the kernel attention"),
+    ],
+)
+def test_a_full_memory_says_what_to_lower(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(EncoderDecoder, "encode", full)
+    with pytest.raises(OutOfMemory, match=r"lower batch_tokens \(now 1,000\) or beam_size \(now 3\)"):
+        make().translate(["the cat"], asked(batch_tokens=1000, beam_size=3))
 
 
 def test_every_option_is_documented() -> None:

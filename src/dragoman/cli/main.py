@@ -19,7 +19,8 @@ from dragoman.cli.reproduce import reproduce
 from dragoman.cli.train import train
 from dragoman.cli.train_tokenizer import train_tokenizer
 from dragoman.cli.translate import translate
-from dragoman.errors import Error
+from dragoman.errors import Error, OutOfMemory
+from dragoman.memory import is_out_of_memory
 
 INTERRUPTED = 130
 REFUSED_BY_THE_SYSTEM = {
@@ -82,6 +83,11 @@ def main(arguments: list[str]) -> int:
             raise
         console.complain(f"{str(error.filename)[:LONGEST_NAME]}: {error.strerror}")
         return Error.exit_code
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        console.complain("there is not enough memory; smaller batches or a smaller model need less")
+        return OutOfMemory.exit_code
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     if code == INTERRUPTED:

@@ -30,6 +30,7 @@ from dragoman.decoding.stepper import ModelStepper
 from dragoman.decoding.translation import Flag, Translation, repeats
 from dragoman.errors import DecodeError, OutOfMemory
 from dragoman.machine import choose_device, choose_precision, choose_threads
+from dragoman.memory import is_out_of_memory
 from dragoman.model import EncoderDecoder
 from dragoman.progress import Progress, silent
 from dragoman.store import StoredModel, load_model
@@ -302,8 +303,10 @@ def _memory(options: SearchOptions) -> Iterator[None]:
     """A full device as an error that says what to lower."""
     try:
         yield
-    except torch.OutOfMemoryError:
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
         raise OutOfMemory(
             f"the device is out of memory; lower batch_tokens (now {options.batch_tokens:,}) "
             f"or beam_size (now {options.beam_size})"
-        ) from None
+        ) from error

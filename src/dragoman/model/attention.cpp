@@ -199,18 +199,23 @@ struct Part {
     }
 };
 
-template <class Work> void for_parts(const Layout &of, Work work) {
+// Returns whether there was memory for it.
+template <class Work> bool for_parts(const Layout &of, Work work) {
     const int64_t *queries = (const int64_t *)of.queries, *keys = (const int64_t *)of.keys;
     std::vector<Part> parts;
+    if (!succeeds([&] { parts.reserve(of.sentences * of.key_heads); })) return false;
     int64_t first_query = 0, first_key = 0;
+    bool done = true;
     for (int64_t sentence = 0; sentence < of.sentences; ++sentence) {
         for (int64_t head = 0; head < of.key_heads; ++head)
             parts.push_back({of, sentence, head, first_query, first_key, queries[sentence], keys[sentence]});
         first_query += queries[sentence];
         first_key += keys[sentence];
     }
-#pragma omp parallel for schedule(dynamic, 4) firstprivate(work) if (first_query * of.heads * of.width > WORTH_SHARING)
-    for (size_t i = 0; i < parts.size(); ++i) work(parts[i]);
+#pragma omp parallel for schedule(dynamic, 4) firstprivate(work) reduction(&& : done) \
+    if (first_query * of.heads * of.width > WORTH_SHARING)
+    for (size_t i = 0; i < parts.size(); ++i) done = done && succeeds([&] { work(parts[i]); });
+    return done;
 }
 
 // The keys or values of a part, in float32.
@@ -261,8 +266,8 @@ struct Room {
 
 extern "C" {
 
-void attention(const T *query, const T *key, const T *value, T *mixed, const Layout *of) {
-    for_parts(*of, [=](const Part &part) {
+bool attention(const T *query, const T *key, const T *value, T *mixed, const Layout *of) {
+    return for_parts(*of, [=](const Part &part) {
         int64_t width = of->width, wide = full(width), room = full(part.keys), held = part.keys * wide;
         Room scratch(2 * held + wide * room + BLOCK * (2 * wide + room));
         float *keys = scratch.take(held), *values = scratch.take(held), *keys_across = scratch.take(wide * room);
@@ -285,9 +290,9 @@ void attention(const T *query, const T *key, const T *value, T *mixed, const Lay
 }
 
 // `gradient` lies as what was mixed. The gradients of queries, keys and values have rows of their own strides.
-void attention_back(const T *query, const T *key, const T *value, const T *gradient, T *of_query, T *of_key,
+bool attention_back(const T *query, const T *key, const T *value, const T *gradient, T *of_query, T *of_key,
                     T *of_value, const Layout *of, int64_t of_query_row, int64_t of_key_row) {
-    for_parts(*of, [=](const Part &part) {
+    return for_parts(*of, [=](const Part &part) {
         int64_t width = of->width, wide = full(width), room = full(part.keys), held = part.keys * wide;
         Room scratch(4 * held + 2 * wide * room + BLOCK * (3 * wide + 3 * room));
         float *keys = scratch.take(held), *values = scratch.take(held);

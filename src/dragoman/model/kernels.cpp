@@ -3,7 +3,7 @@
 // torch does each of these in several calls, every one of which reads and writes the whole tensor. Everything here has
 // a plain twin in PyTorch, in the file named above it, that is the definition; what stands here is only faster. Sums
 // are taken in float32. Rows are shared out among threads; what is summed over rows is summed in a fixed order, so that
-// any number of threads gives the same bits.
+// any number of threads gives the same bits. Each kernel returns whether there was memory for it.
 
 #include "kernels.h"
 
@@ -11,9 +11,9 @@ extern "C" {
 
 // dropout.py: drop. Where `base` is not null, the result is added to it.
 
-void drop(const T *x, const T *base, T *out, const int64_t *tokens, int64_t rows, int64_t width, uint32_t key,
+bool drop(const T *x, const T *base, T *out, const int64_t *tokens, int64_t rows, int64_t width, uint32_t key,
           int32_t threshold, float scale) {
-    for_rows(rows, width, [=](int64_t row) {
+    return for_rows(rows, width, [=](int64_t row) {
         uint32_t hash = row_hash(key, tokens[row]);
         const T *from = x + row * width, *under = base ? base + row * width : nullptr;
         T *to = out + row * width;
@@ -31,8 +31,8 @@ void drop(const T *x, const T *base, T *out, const int64_t *tokens, int64_t rows
 
 // layers.py: RMSNorm
 
-void rms_norm(const T *x, const T *weight, T *out, float *inverse, int64_t rows, int64_t width, float epsilon) {
-    for_rows(rows, width, [=](int64_t row) {
+bool rms_norm(const T *x, const T *weight, T *out, float *inverse, int64_t rows, int64_t width, float epsilon) {
+    return for_rows(rows, width, [=](int64_t row) {
         const T *from = x + row * width;
         float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
@@ -44,9 +44,9 @@ void rms_norm(const T *x, const T *weight, T *out, float *inverse, int64_t rows,
     });
 }
 
-void rms_norm_back(const T *gradient, const T *x, const T *weight, const float *inverse, T *of_x, float *of_weight,
+bool rms_norm_back(const T *gradient, const T *x, const T *weight, const float *inverse, T *of_x, float *of_weight,
                    int64_t rows, int64_t width) {
-    sum_rows(rows, width, of_weight, [=](int64_t row, float *sums) {
+    return sum_rows(rows, width, of_weight, [=](int64_t row, float *sums) {
         const T *from = x + row * width, *given = gradient + row * width;
         float scale = inverse[row], along = 0.0f;
 #pragma omp simd reduction(+ : along)
@@ -63,8 +63,8 @@ void rms_norm_back(const T *gradient, const T *x, const T *weight, const float *
 // loss.py: logits become the gradient of the smoothed loss; both losses of each row are left in `losses` (rows, 2). A
 // row with a negative label is no token.
 
-void smoothed_loss(T *logits, const int64_t *labels, float *losses, int64_t rows, int64_t width, float smoothing) {
-    for_rows(rows, width, [=](int64_t row) {
+bool smoothed_loss(T *logits, const int64_t *labels, float *losses, int64_t rows, int64_t width, float smoothing) {
+    return for_rows(rows, width, [=](int64_t row) {
         T *row_of = logits + row * width;
         int64_t label = labels[row];
         if (label < 0) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <vector>
 
 namespace {
@@ -60,18 +61,31 @@ inline float *scratch(int64_t width) {
 
 constexpr int64_t WORTH_SHARING = 1 << 14;  // elements; fewer are done before a second thread wakes up
 
-// `work` is each thread's own: shared, its pointers would be read again for every element, and loops take thrice as
-// long.
-template <class Work> void for_rows(int64_t rows, int64_t width, Work work) {
-#pragma omp parallel for schedule(static) firstprivate(work) if (rows * width > WORTH_SHARING)
-    for (int64_t row = 0; row < rows; ++row) work(row);
+// Whether there was memory for `work`. An exception that left a thread of OpenMP, or C++, would end the process.
+template <class Work> inline bool succeeds(Work &&work) {
+    try {
+        work();
+        return true;
+    } catch (const std::bad_alloc &) {
+        return false;
+    }
+}
+
+// The loops below return whether there was memory for them. `work` is each thread's own: shared, its pointers would be
+// read again for every element, and loops take thrice as long.
+template <class Work> bool for_rows(int64_t rows, int64_t width, Work work) {
+    bool done = true;
+#pragma omp parallel for schedule(static) firstprivate(work) reduction(&& : done) if (rows * width > WORTH_SHARING)
+    for (int64_t row = 0; row < rows; ++row) done = done && succeeds([&] { work(row); });
+    return done;
 }
 
 // Sums `width` columns over rows, in BLOCKS parts that are added in order, whatever the number of threads.
 constexpr int64_t BLOCKS = 32;
 
-template <class Work> void sum_rows(int64_t rows, int64_t width, float *total, Work work) {
-    std::vector<float> parts(BLOCKS * width, 0.0f);
+template <class Work> bool sum_rows(int64_t rows, int64_t width, float *total, Work work) {
+    std::vector<float> parts;
+    if (!succeeds([&] { parts.resize(BLOCKS * width); })) return false;
 #pragma omp parallel for schedule(static) firstprivate(work) if (rows * width > WORTH_SHARING)
     for (int64_t block = 0; block < BLOCKS; ++block)
         for (int64_t row = rows * block / BLOCKS; row < rows * (block + 1) / BLOCKS; ++row)
@@ -79,6 +93,7 @@ template <class Work> void sum_rows(int64_t rows, int64_t width, float *total, W
     std::fill(total, total + width, 0.0f);
     for (int64_t block = 0; block < BLOCKS; ++block)
         for (int64_t i = 0; i < width; ++i) total[i] += parts[block * width + i];
+    return true;
 }
 
 // dropout.py: _row_hash and _keep

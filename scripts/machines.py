@@ -1,0 +1,324 @@
+"""Do the tests pass on other machines? Runs them as far as this machine can pretend to be another: `make machines`.
+
+    .venv/bin/python scripts/machines.py                      everything, in less than an hour on two cores
+    .venv/bin/python scripts/machines.py --only onednn user   two of the parts:
+
+    torch     the numerical tests with PyTorch's own loops for older processors
+    onednn    ... with oneDNN's matrix products for older processors
+    kernels   ... with our kernels compiled for older processors, and without a compiler
+    threads   ... on one thread and on two
+    user      every test as a user who is not root, with a read-only home, in a folder with a space and an ü in its
+              path, and with a newer Python, where one is found (`--python PATH` names one)
+
+A table ends it, and after that what was skipped and what could not be done, with the reasons. Fails if a test failed.
+"""
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parent.parent
+PARTS = ("torch", "onednn", "kernels", "threads", "user")
+NUMERICAL = [
+    *("attention", "dropout", "families", "feed_forward", "kernels", "loss", "muon", "norms", "optimiser", "packing"),
+    *("positions", "stepper", "translator"),
+]
+"""The test files that compare numbers: about a minute together."""
+WORKERS = ["-n", "auto", "--maxprocesses", "4", "--dist", "loadfile"]
+NOBODY = 65_534
+
+
+class Way(NamedTuple):
+    """One setting of the numerical tests."""
+
+    part: str
+    name: str
+    environment: Mapping[str, str]
+    flag: str | None = None
+    """Of the processor: without it the setting would change nothing."""
+
+
+def ways(empty: Path) -> list[Way]:
+    """`empty` is a folder without programs, and so without a compiler."""
+    return [
+        Way("torch", "PyTorch's loops without AVX", {"ATEN_CPU_CAPABILITY": "default"}, "avx2"),
+        Way("torch", "PyTorch's loops with AVX2", {"ATEN_CPU_CAPABILITY": "avx2"}, "avx512f"),
+        Way("onednn", "oneDNN with AVX2", {"ONEDNN_MAX_CPU_ISA": "AVX2"}, "avx512f"),
+        Way("onednn", "oneDNN with AVX-512", {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}, "avx512bw"),
+        Way("onednn", "oneDNN with AMX", {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_AMX"}, "amx_tile"),
+        Way("kernels", "kernels for x86-64-v3", {"DRAGOMAN_MARCH": "x86-64-v3"}, "avx2"),
+        Way("kernels", "kernels for x86-64", {"DRAGOMAN_MARCH": "x86-64"}, "avx"),
+        Way("kernels", "without a compiler", {"PATH": str(empty)}),
+        Way("threads", "as this machine is, one thread", {"OMP_NUM_THREADS": "1"}),
+        Way("threads", "as this machine is, two threads", {"OMP_NUM_THREADS": "2"}),
+    ]
+
+
+@dataclass
+class Row:
+    """What came of one way to run tests; `failed` counts errors too."""
+
+    name: str
+    passed: int = 0
+    failed: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    impossible: str = ""
+    """Why it could not be done."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--python", type=Path, help="a Python newer than this one, for the part `user`")
+    options = parser.parse_args()
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="dragoman-machines-") as scratch:
+        place = Path(scratch)
+        place.chmod(0o755)
+        try:
+            rows.extend(results(options.only, options.python, place))
+        except KeyboardInterrupt:
+            say("interrupted")
+    report(rows)
+    sys.exit(any(row.failed for row in rows) or not rows)
+
+
+def results(parts: Sequence[str], python: Path | None, place: Path) -> Iterator[Row]:
+    (place / "empty").mkdir()
+    for way in ways(place / "empty"):
+        if way.part in parts:
+            yield numerical(way, place)
+    if "user" in parts:
+        yield everything_as_another_user(python, place)
+
+
+def numerical(way: Way, place: Path) -> Row:
+    if way.flag and way.flag not in processor_flags():
+        return Row(way.name, impossible=f"this processor ({platform.machine()}) has no {way.flag}")
+    tests = [f"tests/test_{name}.py" for name in NUMERICAL]
+    environment = {**plain_environment(), "XDG_CACHE_HOME": str(place / "cache"), **way.environment}
+    shown = " ".join(f"{name}={value}" for name, value in way.environment.items() if name != "PATH")
+    row = Row(f"{way.name} ({shown})" if shown else way.name)
+    return tested(row, [sys.executable], tests, environment, ROOT, place, os.geteuid())
+
+
+def everything_as_another_user(newer: Path | None, place: Path) -> Row:
+    """Root hands its rights in and is `nobody`; any other user stays who it is."""
+    row = Row("every test: another user, home read-only, ' ' and 'ü' in the path")
+    user = NOBODY if os.geteuid() == 0 else os.geteuid()
+    home, odd = place / "home", place / "a folder with ü"
+    tree = odd / "dragoman"
+    copy_tree(tree)
+    (odd / "temporary").mkdir()
+    home.mkdir(mode=0o555)
+    if user == NOBODY:
+        for path in (odd, *odd.rglob("*")):
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    try:
+        python, libraries = python_for(user, newest(newer), place)
+    except RuntimeError as error:
+        row.impossible = str(error)
+        return row
+    row.name += f", Python {version_of(python, libraries)}"
+    environment = {
+        **{name: value for name, value in plain_environment().items() if not name.startswith("XDG_")},
+        **libraries,
+        "HOME": str(home),
+        "TMPDIR": str(odd / "temporary"),
+        "PYTHONPATH": str(tree / "src"),
+    }
+    return tested(row, [str(python)], [], environment, tree, odd / "temporary", user)
+
+
+# A Python for another user
+
+
+def newest(named: Path | None) -> Path | None:
+    """A Python that is newer than this one: the one that was named, or the newest on the PATH."""
+    if named is not None:
+        return named
+    for minor in range(sys.version_info.minor + 5, sys.version_info.minor, -1):
+        found = shutil.which(f"python3.{minor}")
+        if found and subprocess.run([found, "--version"], capture_output=True).returncode == 0:
+            return Path(found)
+    say(
+        f"no Python newer than {platform.python_version()} is on the PATH (--python names one); this one runs the tests"
+    )
+    return None
+
+
+def python_for(user: int, newer: Path | None, place: Path) -> tuple[Path, dict[str, str]]:
+    """A Python with everything installed that this user can run, and the variables it needs.
+
+    What other users can't reach, as in root's home, is linked or copied to where they can.
+    """
+    base = Path(sys.base_prefix if newer is None else base_of(newer))
+    libraries: dict[str, str] = {}
+    if not runs_for(user, base / "bin" / "python3", libraries):
+        copy_or_link(base, place / "python")
+        base, libraries = place / "python", {"LD_LIBRARY_PATH": str(place / "python" / "lib")}
+        if not runs_for(user, base / "bin" / "python3", libraries):
+            raise RuntimeError(f"user {user} cannot run a copy of {base}")
+    environment, python = place / "environment", place / "environment" / "bin" / "python3"
+    if newer is not None:
+        say(f"installing everything for {newer}")
+        log = place / "install.log"
+        with log.open("w") as said:
+            command = [base / "bin" / "python3", ROOT / "scripts" / "install.py", environment]
+            done = subprocess.run(command, stdout=said, stderr=said, env={**os.environ, **libraries})
+        if done.returncode == 0:
+            return python, libraries
+        last = log.read_text().strip().splitlines()[-1]
+        say(f"{newer} can't be used, because installing for it failed: {last}")
+        return python_for(user, None, place)
+    subprocess.run([base / "bin" / "python3", "-m", "venv", "--without-pip", "--clear", environment], check=True)
+    packages = Path(sys.prefix) / "lib" / python_name() / "site-packages"
+    copy_or_link(packages, environment / "lib" / python_name() / "site-packages")
+    return python, libraries
+
+
+def base_of(python: Path) -> str:
+    command = [python, "-c", "import sys; print(sys.base_prefix)"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def runs_for(user: int, python: Path, libraries: Mapping[str, str]) -> bool:
+    command = [python, "-c", "import ctypes, ssl"]
+    with suppress(OSError):
+        return subprocess.run(command, **as_user(user), env=libraries, cwd="/", capture_output=True).returncode == 0
+    return False
+
+
+def as_user(user: int) -> dict[str, Any]:
+    return {} if user == os.geteuid() else {"user": user, "group": user, "extra_groups": []}
+
+
+def version_of(python: Path, libraries: Mapping[str, str]) -> str:
+    command = [python, "-c", "import platform; print(platform.python_version())"]
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=libraries).stdout.strip()
+
+
+def python_name() -> str:
+    return f"python3.{sys.version_info.minor}"
+
+
+def copy_or_link(source: Path, target: Path) -> None:
+    """A copy that takes no room where the file system allows it: files are hard links to those of `source`."""
+
+    def link(one: str, other: str) -> None:
+        try:
+            os.link(one, other, follow_symlinks=False)
+        except OSError:
+            shutil.copy2(one, other, follow_symlinks=False)
+
+    say(f"copying {source}")
+    shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, copy_function=link)
+    for folder in (target, *(path for path in target.rglob("*") if path.is_dir() and not path.is_symlink())):
+        folder.chmod(0o755)
+
+
+def copy_tree(target: Path) -> None:
+    """The files that git knows or would add, and the real data beside the repository where it is there."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    for name in subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0"):
+        if name and (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+    if (ROOT.parent / "shared").is_dir():
+        shutil.copytree(ROOT.parent / "shared", target.parent / "shared")
+
+
+# Tests and their results
+
+
+def tested(
+    row: Row,
+    python: Sequence[str],
+    tests: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    scratch: Path,
+    user: int,
+) -> Row:
+    """Runs these tests, or all of them, and fills the row."""
+    say(row.name)
+    results = scratch / "results.xml"
+    results.unlink(missing_ok=True)
+    command = [*python, "-m", "pytest", "-q", "-rfE", "--tb=short", "-p", "no:cacheprovider", *WORKERS]
+    started = time.monotonic()
+    done = subprocess.run(
+        [*command, f"--junitxml={results}", *tests],
+        **as_user(user),
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    row.seconds = time.monotonic() - started
+    if done.returncode not in (0, 1) or not results.is_file():
+        row.failed = 1
+        print(done.stdout[-3_000:])
+        return row
+    if done.returncode:
+        print(done.stdout[-30_000:])
+    for case in ET.parse(results).iter("testcase"):
+        kinds = {child.tag: child for child in case}
+        if {"failure", "error"} & kinds.keys():
+            row.failed += 1
+        elif "skipped" in kinds:
+            row.skipped[re.sub(r"\s+", " ", kinds["skipped"].get("message", ""))] += 1
+        else:
+            row.passed += 1
+    say(f"{row.passed:,} passed, {row.failed} failed, {row.skipped.total()} skipped in {row.seconds:.0f} s")
+    return row
+
+
+def plain_environment() -> dict[str, str]:
+    """This process's, without what the ways set, and with this repository's code first."""
+    settings = {name for way in ways(ROOT) for name in way.environment} - {"PATH"}
+    kept = {name: value for name, value in os.environ.items() if name not in settings}
+    return {**kept, "PYTHONPATH": str(ROOT / "src")}
+
+
+def processor_flags() -> list[str]:
+    sys.path.insert(0, str(ROOT / "src"))
+    from dragoman.processor import processor
+
+    return processor()["flags"]
+
+
+def report(rows: Sequence[Row]) -> None:
+    width = max((len(row.name) for row in rows), default=0)
+    print(f"\n{'':{width}}  {'passed':>7}  {'failed':>7}  {'skipped':>7}  {'seconds':>7}")
+    for row in rows:
+        figures = (f"{row.passed:,}", str(row.failed), str(row.skipped.total()), f"{row.seconds:.0f}")
+        print(f"{row.name:{width}}  " + "  ".join(f"{'-' if row.impossible else each:>7}" for each in figures))
+    for row in rows:
+        for reason, count in row.skipped.most_common():
+            print(f"skipped, {row.name}: {count} ({reason})")
+    for row in rows:
+        if row.impossible:
+            print(f"not done, {row.name}: {row.impossible}")
+
+
+def say(what: str) -> None:
+    print(f"machines: {what}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,14 @@
+"""The tests that need a C++ compiler.
+
+Only a machine without one skips them: if our own C++ does not compile, they fail.
+"""
+
+import sys
+
+import pytest
+
+from dragoman import machine
+
+needs_compiler = pytest.mark.skipif(
+    sys.platform != "linux" or machine.compiler_path() is None, reason="no C++ compiler (g++ or clang++) on Linux"
+)
