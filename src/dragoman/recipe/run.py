@@ -31,6 +31,7 @@ from dragoman.progress import Progress, silent
 from dragoman.recipe.curves import draw_curves
 from dragoman.recipe.follow import follow, tell
 from dragoman.recipe.materials import DATA
+from dragoman.recipe.more import is_finished, ready_for_more, split_overrides
 from dragoman.recipe.place import Workplace, find_place, make_folder, note, open_run, remove_unmade
 from dragoman.recipe.recipe import Recipe
 from dragoman.recipe.session import BEST, CHECKPOINTS, Session
@@ -58,6 +59,7 @@ def train(
     name: str | None = None,
     runs: Path | str = "runs",
     fresh: bool = False,
+    more: bool = False,
     device: str = "auto",
     threads: int | None = None,
     anyway: bool = False,
@@ -67,7 +69,9 @@ def train(
 
     `what` is a recipe, a recipe file, the name of one in the library, data (a file, two aligned files, a folder,
     `hub:…`), or a run folder. `overrides` are `dotted.key=value`. The run lies in `runs/name`; an unfinished one of
-    that name is continued, unless `fresh` asks for a new name. `anyway` goes on although the machine is not the one it
+    that name is continued, unless `fresh` asks for a new name. `more` trains a finished run on, from its last state:
+    the limit given with it counts from there, and its rate rises and falls again (`train.learning_rate` may be given
+    too). `anyway` goes on although the machine is not the one it
     began on, or the text that its data was made from has changed.
 
     Raises:
@@ -81,31 +85,36 @@ def train(
         with memory_limit(usable_memory_bytes() if device == "cpu" else None):
             if not world.is_first:
                 return RunResult(*follow(world, device), ())
-            folder, asked = find_place(what, overrides, name, Path(runs), fresh)
+            own, new = split_overrides(what, overrides, name, fresh) if more else (overrides, None)
+            folder, asked = find_place(what, own, name, Path(runs), fresh)
             make_folder(folder)
             log.info("device %s: %s", device, why)
             # One process that stops lets the others wait: several are ended together, by torchrun.
             advice = f"go on with: dragoman train {folder}"
             stoppable = interrupted_by_signals(advice) if world.size == 1 else nullcontext()
             with lock(folder), stoppable:
-                return _run(Workplace(folder, device, anyway, progress, world), asked, threads)
+                return _run(Workplace(folder, device, anyway, progress, world), asked, new, threads)
 
 
-def _run(place: Workplace, asked: dict[str, Any] | None, threads: int | None) -> RunResult:
-    """All that happens under the lock of the run's folder."""
+def _run(place: Workplace, asked: dict[str, Any] | None, new: dict[str, Any] | None, threads: int | None) -> RunResult:
+    """All that happens under the lock of the run's folder. `new` are settings for training a finished run on."""
     folder = place.folder
     for part in (folder, folder / CHECKPOINTS, folder / "corpus"):
         remove_partial(part)
     facts = open_run(folder, asked, threads)
-    place.world.share({"folder": str(folder), **facts})
-    if facts["status"] == "finished":
+    more = None if new is None else ready_for_more(folder, facts, new)
+    finished = more is None and is_finished(folder, facts)
+    place.world.share({"folder": str(folder), **facts, "finished": finished})
+    if finished:
         log.info(
-            "%s is finished, its scores are in %s; --fresh begins another run of the same", folder, folder / SCORES
+            "%s is finished, its scores are in %s; --more trains it on, --fresh begins another run of the same",
+            folder,
+            folder / SCORES,
         )
         return RunResult(folder, facts["steps"], ())
     torch.set_num_threads(facts["threads"])
     try:
-        recipe, materials = settle(place, facts["asked"])
+        recipe, materials = settle(place, facts["asked"], more)
     except Error:
         remove_unmade(folder)
         raise

@@ -33,6 +33,8 @@ from dragoman.training.optimiser import Masters
 from dragoman.training.settings import HARMLESS
 
 CHECKPOINTS, BEST, FINAL, DIVERGED = "checkpoints", "best", "final", "diverged.json"
+RENEWED = {f"train.{name}" for name in ("steps", "continued_from", "learning_rate", "warmup_steps", "validate_every")}
+"""Settings that the new steps of a finished run may have otherwise than those before."""
 MIB = 2**20
 
 log = logging.getLogger(__name__)
@@ -129,18 +131,27 @@ class Session:
         return self.state
 
     def _resume(self, checkpoint: Path, anyway: bool) -> None:
-        facts = read_facts(checkpoint)
-        if changes := _differences(facts["identity"], self.identity):
+        facts, settings = read_facts(checkpoint), self.recipe.train
+        then, now = facts["identity"], self.identity
+        if facts["step"] < (settings.continued_from or 0):
+            raise CheckpointError(
+                f"{checkpoint} is older than step {settings.continued_from:,}, from which the run is trained on, and "
+                "the checkpoint of that step is damaged or missing; put it back, or use --fresh to start again"
+            )
+        trained_on = facts["step"] == settings.continued_from
+        if trained_on:
+            then, now = ({key: each[key] for key in each.keys() - RENEWED} for each in (then, now))
+        if changes := _differences(then, now):
             raise CheckpointError(
                 f"{checkpoint} belongs to other data, another tokenizer or other settings ({changes}); "
                 "put back what was changed, or use --fresh to start again"
             )
-        if (changes := _differences(facts["envelope"], self.envelope)) and not anyway:
+        if (changes := _differences(facts["envelope"], self.envelope)) and not anyway and not trained_on:
             raise CheckpointError(
                 f"{checkpoint} was made elsewhere, and going on here would not end in the same weights "
                 f"({changes}); use --anyway to go on all the same, or --fresh to start again"
             )
-        restore(checkpoint, self.state)
+        pick_up(checkpoint, self.state, settings)
         log.info("going on from step %s (%s)", f"{self.state.step:,}", checkpoint.name)
 
     def _log(self, advance: Advance, _state: TrainState, report: StepReport) -> None:
@@ -226,6 +237,13 @@ def is_over(state: TrainState, settings: TrainSettings) -> bool:
     assert settings.steps is not None, "resolved before training"
     impatient = settings.patience is not None and state.validations_since_best >= settings.patience
     return state.step >= settings.steps or impatient
+
+
+def pick_up(checkpoint: Path, state: TrainState, settings: TrainSettings) -> None:
+    """Brings back the state of a checkpoint. The patience of a finished run that is trained on begins anew."""
+    restore(checkpoint, state)
+    if state.step == settings.continued_from:
+        state.validations_since_best = 0
 
 
 def decisive_settings(recipe: Recipe) -> dict[str, Any]:

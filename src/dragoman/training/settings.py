@@ -19,6 +19,10 @@ class TrainSettings(Settings):
     """Passes over the training data."""
     minutes: float | None = pydantic.Field(default=None, gt=0)
     """Minutes of training, validation included, on this machine as it is when the run begins."""
+    continued_from: int | None = pydantic.Field(default=None, ge=1)
+    """The step at which the run was finished, before `--more` trained it on; the rate rises and falls again over the
+    steps after it. Not given: this is the run's first training.
+    """
     seed: int = pydantic.Field(default=1, ge=0, lt=2**32)
     """Of weights, order and dropout."""
     precision: Literal["auto", "float32", "bf16"] = "auto"
@@ -61,6 +65,15 @@ class TrainSettings(Settings):
         given = [name for name in ("steps", "epochs", "minutes") if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"give one of steps, epochs and minutes, not {' and '.join(given)}")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _new_steps_after_the_old(self) -> "TrainSettings":
+        if self.continued_from is not None and (self.steps is None or self.steps <= self.continued_from):
+            raise ValueError(
+                f"steps counts from the beginning of the run, so it must be above continued_from "
+                f"({self.continued_from:,}), but is {self.steps}"
+            )
         return self
 
 
