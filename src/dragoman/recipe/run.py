@@ -13,6 +13,7 @@ Each stage is written whole or not at all, and found again: a run that was cut o
 """
 
 import logging
+import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -30,16 +31,21 @@ from dragoman.memory import keep_freed_memory, memory_limit, peak_memory_bytes, 
 from dragoman.progress import Progress, silent
 from dragoman.recipe.curves import draw_curves
 from dragoman.recipe.follow import follow, tell
-from dragoman.recipe.materials import DATA
+from dragoman.recipe.journal import read_metrics
+from dragoman.recipe.materials import DATA, Materials
 from dragoman.recipe.more import is_finished, ready_for_more, split_overrides
 from dragoman.recipe.place import Workplace, find_place, make_folder, note, open_run, remove_unmade
+from dragoman.recipe.plan import FEW_PAIRS
 from dragoman.recipe.recipe import Recipe
 from dragoman.recipe.session import BEST, CHECKPOINTS, Session
 from dragoman.recipe.settle import settle
 from dragoman.recipe.stop import interrupted_by_signals
+from dragoman.recipe.validation import signs_of_nothing
 from dragoman.training.distributed import join
 
 SCORES, TEST = "scores.json", "test"
+LEAST_MINUTES, MORE_TIMES = 20, 4
+"""What a model that has learnt next to nothing is advised to be trained for: minutes, or times what it was."""
 
 log = logging.getLogger(__name__)
 
@@ -127,6 +133,7 @@ def _run(place: Workplace, asked: dict[str, Any] | None, new: dict[str, Any] | N
         raise
     evaluations = score_run(folder, place.device, place.progress)
     _picture(folder)
+    _warn_of_nothing_learnt(folder, recipe, materials, state.best_step)
     note(folder, facts, "finished", steps=state.step, peak_memory_bytes=peak_memory_bytes())
     return RunResult(folder, state.step, evaluations)
 
@@ -142,6 +149,23 @@ def score_run(folder: Path, device: str = "auto", progress: Progress = silent) -
     )
     write_scores(folder / SCORES, evaluations)
     return evaluations
+
+
+def _warn_of_nothing_learnt(folder: Path, recipe: Recipe, materials: Materials, best_step: int) -> None:
+    """Says so, and what to do, if the best model translates as one that has learnt next to nothing."""
+    lines = read_metrics(folder)
+    best = [signs for line in lines if line["step"] == best_step and (signs := signs_of_nothing(line))]
+    if not best:
+        return
+    pairs, minutes = materials.report.splits["train"].pairs, sum(line.get("seconds") or 0 for line in lines) / 60
+    if pairs < FEW_PAIRS:
+        advice = f"{pairs:,} pairs are too few for a model of its own: give it more text, or fine-tune a finished model"
+    else:
+        more = max(LEAST_MINUTES, math.ceil(MORE_TIMES * minutes))
+        advice = f"{minutes:.0f} minutes were too few: dragoman train {folder} --more --minutes {more}"
+        if recipe.start is None and recipe.model.size != "tiny":
+            advice += ", or a smaller model in a new run: --fresh --set model.size=tiny"
+    log.warning("the best model has learnt next to nothing (%s); %s", best[-1], advice)
 
 
 def _picture(folder: Path) -> None:

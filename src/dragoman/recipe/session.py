@@ -95,6 +95,8 @@ class Session:
         self.validation = Validation(recipe, materials, device) if materials.dev is not None else None
         self.journal = Journal(self.folder, self.state.step)
         self.started, self.tokens = time.monotonic(), 0
+        self.unwritten: dict[str, type[Exception]] = {}
+        """What could not be written when it was last tried, and the kind of reason."""
 
     def run(self) -> TrainState:
         """Trains to the end.
@@ -172,7 +174,7 @@ class Session:
         if self.state.skipped_in_a_row:
             log.warning("step %d skipped: its gradient is not finite", report.step)
             pairs = [list(map(int, batch.pairs)) for batch in report.batches]
-            with done_without():
+            with self._done_without(DIVERGED):
                 write_json(self.folder / DIVERGED, {"step": report.step, "pairs": pairs})
 
     def _validate(self, advance: Advance, state: TrainState, _report: StepReport) -> None:
@@ -187,18 +189,18 @@ class Session:
         except DecodeError as error:  # weights on their way out of the finite numbers; the loop judges them
             log.warning("step %s is not validated: %s", f"{state.step:,}", error)
             return
-        self.journal.write(state.step, dev_loss=found.loss, dev_bleu=found.bleu, dev_chrf=found.chrf)
+        self.journal.write(state.step, **found.facts)
         advance(0, dev=f"{found.loss:.2f} BLEU {found.bleu:.1f} chrF {found.chrf:.1f}")
         scores = f"dev loss {found.loss:.3f}, BLEU {found.bleu:.1f}, chrF {found.chrf:.1f}"
         samples = "".join(_sample(sample) for sample in found.samples)
         log.info("step %s: %s (greedy, %d sentences)%s", f"{state.step:,}", scores, len(validation.pairs), samples)
         if state.best_score is None or found.chrf > state.best_score:
-            with done_without():
+            with self._done_without("the best model"):
                 self._save_model(BEST, found)
                 state.best_score, state.best_step, state.validations_since_best = found.chrf, state.step, 0
 
     def _save_if_possible(self, *_: object) -> None:
-        with done_without():
+        with self._done_without("a checkpoint"):
             self._save()
 
     def _save(self) -> None:
@@ -213,6 +215,23 @@ class Session:
             self.envelope,
             self.recipe.train.keep_checkpoints,
         )
+
+    @contextmanager
+    def _done_without(self, what: str) -> Generator[None]:
+        """If `what` cannot be written in the middle of training, training goes on with what was written before, and
+        warns: once, and again only after it could be written, or for another reason.
+
+        Weights that are not finite cannot be written either; if they stay so, the loop ends the run.
+        """
+        try:
+            yield
+        except (DiskFull, CheckpointError) as error:
+            if self.unwritten.get(what) is not type(error):
+                log.warning("%s; training goes on", str(error).partition(";")[0])
+            self.unwritten[what] = type(error)
+        else:
+            if self.unwritten.pop(what, None):
+                log.info("step %s: %s could be written again", f"{self.state.step:,}", what)
 
     def _finish(self) -> None:
         self._save_model(FINAL, None)
@@ -251,18 +270,6 @@ def decisive_settings(recipe: Recipe) -> dict[str, Any]:
     groups = recipe.model_dump(mode="json", include={"model", "batches", "train"})
     groups["train"] = {name: value for name, value in groups["train"].items() if name not in HARMLESS}
     return flatten(groups)
-
-
-@contextmanager
-def done_without() -> Generator[None]:
-    """What cannot be written in the middle of training is done without, and what was written before stays.
-
-    Weights that are not finite cannot be written either; if they stay so, the loop ends the run.
-    """
-    try:
-        yield
-    except (DiskFull, CheckpointError) as error:
-        log.warning("%s; training goes on", str(error).partition(";")[0])
 
 
 def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
