@@ -2,19 +2,21 @@
 
 import json
 import logging
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from small import Source, few_batches, fresh_state, train_settings, translator
+from small_runs import exit_code, kill_at
 
 from dragoman.data.tokenizer import Tokenizers
 from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from dragoman.errors import CheckpointError, DiskFull
-from dragoman.files import write_manifest
+from dragoman.files import remove_partial, write_manifest
 from dragoman.model import EncoderDecoder
-from dragoman.store import Languages, load_model
+from dragoman.store import Languages, load_model, verify_model
 from dragoman.training import TrainSettings, TrainState, run_steps
 from dragoman.training.checkpoint import list_checkpoints, newest_checkpoint, read_facts, restore, save_checkpoint
 
@@ -85,6 +87,23 @@ def test_the_newest_two_are_kept(three: Path) -> None:
     assert names(three) == ["step-00000003", "step-00000004"]
     assert newest_checkpoint(three) == three / "step-00000004"
     assert list_checkpoints(three) == [three / "step-00000003", three / "step-00000004"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", [4, 5, 8])  # the third file name on is of the old checkpoint
+def test_a_kill_while_an_old_one_is_deleted_leaves_no_half_of_it(
+    call: int, three: Path, tokenizers: Tokenizers
+) -> None:
+    model, state = begin(train_settings(**TRAINED))
+    state.step = 5
+    killed = exit_code(kill_at, "os.unlink", call, save, three, state, model, tokenizers)
+    assert killed == -signal.SIGKILL
+    found = list_checkpoints(three)
+    assert found[-1].name == "step-00000005"
+    for path in found:
+        verify_model(path)
+    remove_partial(three)
+    assert names(three) == [path.name for path in found], "what is left of it is cleared"
 
 
 def test_nothing_is_found_where_nothing_was_written(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -295,3 +296,27 @@ def test_every_batch_of_a_step_is_one_processes_and_all_have_like_shares(size: i
     assert owners == [1] * batches
     counts = [sum(isinstance(each, Batch) for each in share) for share in shares]
     assert max(counts) - min(counts) <= 1
+
+
+def run_more(folder: Path) -> None:
+    command("train", str(folder / "runs" / "corpus"), "--more", "--set", "train.steps=8", "--device", "cpu")
+
+
+def more_killed(folder: Path, step: int) -> None:
+    kill_at("dragoman.training.loop.train_step", step, run_more, folder)
+
+
+@pytest.mark.slow
+def test_two_train_a_finished_run_on_to_the_same_bytes(two: Path, tmp_path: Path) -> None:
+    for name in ("unbroken", "killed"):
+        folder = tmp_path / name / "runs" / "corpus"
+        shutil.copytree(two, folder)
+        shutil.copy(two.parent.parent / "corpus.tsv", tmp_path / name / "corpus.tsv")
+    codes, said = together(run_more, tmp_path / "unbroken")
+    assert codes == [0, 0], said
+    assert together(more_killed, tmp_path / "killed", 6)[0] == [-signal.SIGKILL] * 2
+    codes, said = together(run_more, tmp_path / "killed")
+    assert codes == [0, 0], said
+    assert said.count("nothing is added to it") == 1
+    unbroken, killed = (tmp_path / name / "runs" / "corpus" for name in ("unbroken", "killed"))
+    assert weights(unbroken) == weights(killed) != weights(two)

@@ -4,6 +4,7 @@ import errno
 import json
 import math
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from dragoman.errors import DiskFull
 from dragoman.recipe import journal
-from dragoman.recipe.curves import dev_scores, training_losses
+from dragoman.recipe.curves import dev_scores, draw_curves, told_curves, training_losses
 from dragoman.recipe.journal import METRICS, Journal, read_metrics
 
 
@@ -89,6 +90,104 @@ def test_lines_without_room_are_kept_until_there_is(tmp_path: Path, caplog: pyte
         written.write(6, loss=0.25)
         written.secure()
     assert steps_in(tmp_path) == list(range(1, 7))
+
+
+# Damaged
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        ([1, 2, 3, 4, 5], "steps 6 to 9 of the 9 steps done"),
+        ([3, 4, 6, 7, 8, 9], "steps 1 to 2, step 5 of the 9 steps done"),
+        ([], "steps 1 to 9 of the 9 steps done"),
+        ([2, 4, 6, 8], "step 1, step 3, step 5, and 2 more of the 9 steps done"),
+    ],
+)
+def test_steps_that_the_journal_lacks_are_named_once(
+    lines: list[int], named: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / METRICS).write_text("".join(f'{{"step": {step}, "loss": 1.0}}\n' for step in lines))
+    write_steps(tmp_path, [10], begin=9)
+    assert steps_in(tmp_path) == [*lines, 10]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{tmp_path / METRICS} lacks {named}: it was cut, deleted or changed; the run goes on, and its curves leave "
+        "them out"
+    ]
+
+
+def test_a_whole_journal_is_not_complained_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_steps(tmp_path, range(1, 9))
+    write_steps(tmp_path, range(6, 11), begin=5)
+    write_steps(tmp_path, range(1, 3), begin=0)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        "\x00\x01", "[1, 2]", "7", "null", '"step"', "{}", '{"step": null}', '{"step": 1e400}', '{"step": true}',
+        '{"step": 2.5, "loss": 1}', '{"step": -3, "loss": 1}', '{"step": 3, "loss": "low"}',
+        '{"step": 3, "plain_loss": [1]}', '{"step": 3, "plain_loss": {}}', "[" * 100_000, '{"step": ' + "9" * 5_000,
+    ],
+)  # fmt: skip
+def test_garbage_in_a_journal_is_no_line_of_it(garbage: str, tmp_path: Path) -> None:
+    (tmp_path / METRICS).write_text(f'{{"step": 1, "plain_loss": 2.0}}\n{garbage}\n{{"step": 2, "plain_loss": 1.0}}\n')
+    assert read_metrics(tmp_path) == [{"step": 1, "plain_loss": 2.0}, {"step": 2, "plain_loss": 1.0}]
+    assert training_losses(tmp_path, 10) == [(1, 2.0), (2, 1.0)]
+
+
+def test_curves_cope_with_whatever_a_journal_lacks(tmp_path: Path) -> None:
+    (tmp_path / METRICS).write_text(
+        '{"step": 4, "plain_loss": NaN}\n{"step": 6, "plain_loss": 2.0}\n{"step": 6, "dev_loss": 1.0}\n'
+        '{"step": 8, "dev_loss": null, "dev_bleu": 1.0, "dev_chrf": 1.0}\n'
+        '{"step": 9, "dev_loss": 1.0, "dev_bleu": 1.0, "dev_chrf": 2.0}\n'
+    )
+    assert told_curves(tmp_path) == ["training loss ▁ 2.00 to 2.00 nats a token", "dev chrF      ▁ 2.0 to 2.0"]
+    draw_curves(tmp_path)
+    (tmp_path / METRICS).unlink()
+    assert told_curves(tmp_path) == []
+    draw_curves(tmp_path)
+
+
+# Trackers
+
+
+def test_a_full_disk_under_tensorboard_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    record_writer = pytest.importorskip("tensorboard.summary.writer.record_writer").RecordWriter
+    failed, printed = threading.Event(), []
+
+    def full(*_: object) -> None:
+        failed.set()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(threading, "excepthook", printed.append)
+    with Journal(tmp_path, 0) as written:
+        monkeypatch.setattr(record_writer, "write", full)
+        written.write(1, loss=1.0)
+        assert failed.wait(60)
+        for thread in threading.enumerate():
+            if type(thread).__module__.startswith("tensorboard."):
+                thread.join(60)
+        for step in range(2, 9):
+            written.write(step, loss=1.0)
+    assert printed == [], "the thread prints no traceback"
+    assert caplog.text.count("a tracker failed and is left out from here on: [Errno 28] No space left") == 1
+    assert len(caplog.records) == 1
+    assert steps_in(tmp_path) == list(range(1, 9))
+    assert threading.excepthook == printed.append, "other threads are as loud as before"
+
+
+def test_other_threads_are_as_loud_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = []
+    monkeypatch.setattr(threading, "excepthook", printed.append)
+    with Journal(tmp_path, 0):
+        thread = threading.Thread(target=lambda: 1 // 0)
+        thread.start()
+        thread.join()
+    assert len(printed) == 1
 
 
 def test_a_tracker_that_raises_is_left_out(

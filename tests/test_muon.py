@@ -30,6 +30,22 @@ def test_singular_values_end_near_one_and_singular_vectors_stay(
     assert values.min() > 0.3 and values.max() < 1.3
 
 
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"), [(torch.float64, 0.68, 1.21), (torch.float32, 0.67, 1.22)], ids=["float64", "bf16"]
+)
+def test_singular_values_end_where_the_docstring_says(dtype: torch.dtype, low: float, high: float) -> None:
+    """All singular values from 0.00001 to 0.5 of the norm, in matrices whose norm is one."""
+    values = torch.logspace(-5, -0.31, 4_000, dtype=torch.float64)
+    rest = (1 - values.square()).sqrt()
+    made = orthogonalise(torch.diag_embed(torch.stack([values, rest], -1)).to(dtype)).double()
+    found = made.diagonal(dim1=-2, dim2=-1)[:, 0]
+    large = values >= 0.002
+    assert low <= found[large].min() and found[large].max() <= high
+    assert found[large].min() < 0.7, "the published coefficients do not keep values above 0.7"
+    assert (found[~large] <= 1.05 * 3.4445**5 * values[~large]).all() and (found[~large] > 0).all()
+    assert found[values < 0.001].max() < 0.5
+
+
 def test_the_direction_is_the_nearest_orthogonal_matrix() -> None:
     matrices = torch.randn(2, 6, 8, dtype=torch.float64)
     left, _, right = torch.linalg.svd(matrices, full_matrices=False)

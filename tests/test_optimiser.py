@@ -71,6 +71,24 @@ def test_the_steps_are_the_published_algorithm() -> None:
         assert_close(model.weight.detach(), weight)
 
 
+def test_adams_decay_is_a_part_of_the_gradient_and_adamws_is_not() -> None:
+    """L2 in the loss is what `adam` decays by; `adamw` shrinks the weights after a step that knows nothing of it."""
+    decay, rate = 0.3, 0.05
+    coupled, in_the_loss, decoupled, plain = (Names() for _ in range(4))
+    for other in (in_the_loss, decoupled, plain):
+        other.load_state_dict(coupled.state_dict())
+    before = coupled.output.detach().clone()
+    for model, kind, own in ((coupled, "adam", decay), (decoupled, "adamw", decay), (plain, "adam", 0.0)):
+        one_step(model, masters_of(model, kind=kind, decay=own), 1, rate)
+    masters = masters_of(in_the_loss, kind="adam", decay=0.0)
+    sum(decay / 2 * weight.square().sum() for weight in in_the_loss.parameters() if weight.dim() > 1).backward()  # pyright: ignore
+    masters.collect_gradients()
+    one_step(in_the_loss, masters, 1, rate)
+    torch.testing.assert_close(coupled.output, in_the_loss.output, atol=1e-6, rtol=0)
+    torch.testing.assert_close(decoupled.output, plain.output - rate * decay * before, atol=1e-6, rtol=0)
+    assert not torch.allclose(coupled.output, decoupled.output, atol=1e-3)
+
+
 def test_matrices_decay_and_vectors_do_not() -> None:
     model = Names()
     before = copy.deepcopy(model)

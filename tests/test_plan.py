@@ -33,7 +33,8 @@ def test_sizes_grow_with_the_data() -> None:
         model, batches = small.tables["model"], small.tables["batches"]
         vocabulary = small.tables["tokenizer"]["vocabulary_size"]
         sizes.append((model["size"], vocabulary, model["dropout"], batches["batch_tokens"]))
-        assert small.reasons["model.size"] == f"for {pairs:,} training pairs"
+        unmeasured = ", extrapolated from fewer" if pairs > 1_000_000 else ""
+        assert small.reasons["model.size"] == f"for {pairs:,} training pairs{unmeasured}"
     assert sizes == [
         ("tiny", 4_000, 0.2, 1_024),
         ("tiny", 8_000, 0.2, 2_048),
@@ -167,9 +168,8 @@ def test_every_recipe_of_the_library_can_be_read(name: str) -> None:
     source = find_recipe(name)
     assert source.name == name
     text = resources.files("dragoman.recipe").joinpath("library", f"{name}.toml").read_text(encoding="utf-8")
-    assert (source.expected is None) == ("not run here" in text.lower()), (
-        "it expects a score, or says that none is known"
-    )
+    says_why_not = "not run here" in text.lower() or "one seed was run" in text.lower()
+    assert (source.expected is None) == says_why_not, "it expects a score, or says why none is expected"
 
 
 def settings_of(schema: type[Settings], prefix: str = "") -> Iterator[str]:

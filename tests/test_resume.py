@@ -441,8 +441,29 @@ def test_a_full_disk_in_the_middle_costs_checkpoints_and_not_the_run(
     fill_the_disk(monkeypatch, lambda path: full and "checkpoints" in path.parts)
     train_small(tmp_path, progress=AtSteps({5: fill, 11: look}))
     assert kept == [["step-00000004"]], "the last good one stays, and nothing accumulates"
-    assert "the disk is full" in caplog.text and "training goes on" in caplog.text
+    assert caplog.text.count("the disk is full") == caplog.text.count("training goes on") == 1, "said once, not twice"
     check_whole(run_of(tmp_path), whole)
+
+
+def test_a_disk_that_is_full_twice_is_said_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    full: list[int] = []
+    fill_the_disk(monkeypatch, lambda path: bool(full) and "checkpoints" in path.parts)
+    actions = {1: lambda: full.append(1), 4: full.clear, 6: lambda: full.append(1), 10: full.clear}
+    with caplog.at_level(logging.INFO):
+        train_small(tmp_path, "train.save_every=1", progress=AtSteps(actions))
+    assert [record.getMessage()[-16:] for record in caplog.records if "the disk is full" in record.getMessage()] == [
+        "training goes on"
+    ] * 2
+    assert caplog.text.count("a checkpoint could be written again") == 2
+
+
+def test_a_journal_that_was_deleted_is_said(stopped: Path, whole: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (run_of(stopped) / "metrics.jsonl").unlink()
+    train(run_of(stopped), device="cpu")
+    assert caplog.text.count("metrics.jsonl lacks steps 1 to 9 of the 9 steps done") == 1
+    assert weights(run_of(stopped)) == weights(whole)
 
 
 def test_a_full_disk_at_the_end_is_said_and_mended_by_the_same_command(

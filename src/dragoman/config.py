@@ -12,6 +12,8 @@ from typing import Any, TypeVar, get_args
 
 import pydantic
 import tomlkit
+from tomlkit.container import Container
+from tomlkit.items import AbstractTable
 
 from dragoman.errors import ConfigError
 
@@ -87,6 +89,27 @@ def render(settings: Settings, reasons: Mapping[str, str] | None = None) -> str:
     document = tomlkit.document()
     _fill(document, settings.model_dump(mode="json"), dict(reasons or {}), "")
     return tomlkit.dumps(document)
+
+
+def reasons_in(text: str) -> dict[str, str]:
+    """The comments beside the values of a TOML text that `render` made: dotted key -> words.
+
+    >>> reasons_in("[train]\\nsteps = 10 # as asked for")
+    {'train.steps': 'as asked for'}
+    """
+    reasons: dict[str, str] = {}
+
+    def collect(container: Container, prefix: str) -> None:
+        for key, item in container.body:
+            if key is None:  # a comment on a line of its own
+                continue
+            if isinstance(item, AbstractTable):
+                collect(item.value, f"{prefix}{key.key}.")
+            elif comment := item.trivia.comment:
+                reasons[prefix + key.key] = comment.removeprefix("#").strip()
+
+    collect(tomlkit.parse(text), "")
+    return reasons
 
 
 def flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -33,6 +33,14 @@ def train(
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Train from so many seeds, one after another, and show the spread.")
     ] = None,
+    more: Annotated[
+        bool,
+        typer.Option(
+            "--more",
+            help="Train a finished run on, from its last state; --minutes (or --set train.steps=N, train.epochs=N) "
+            "counts from there.",
+        ),
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Train a model, or go on with a run that was cut off, and score it on its test sets."""
@@ -41,13 +49,14 @@ def train(
     screen = console.Screen(quiet)
     if dry_run and seeds is not None:
         raise ConfigError("--dry-run tells what one run takes, whatever its seed; leave --seeds out")
+    options = run.options(screen.progress) | {"more": more}
     if dry_run:
-        show_forecast(screen, dragoman.forecast(what or "phrasebook", **run.options(screen.progress)))
+        show_forecast(screen, dragoman.forecast(what or "phrasebook", **options))
         return
     if seeds is not None:
-        show_seeds(screen, dragoman.train_seeds(what or "phrasebook", seeds, **run.options(screen.progress)))
+        show_seeds(screen, dragoman.train_seeds(what or "phrasebook", seeds, **options))
         return
-    result = dragoman.train(what or "phrasebook", **run.options(screen.progress))
+    result = dragoman.train(what or "phrasebook", **options)
     for line in told_curves(result.folder):
         screen.note(line)
     if result.evaluations:

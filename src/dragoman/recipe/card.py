@@ -3,7 +3,7 @@
 import dragoman
 from dragoman.recipe.materials import Materials
 from dragoman.recipe.recipe import Recipe
-from dragoman.recipe.validation import Measured
+from dragoman.recipe.validation import Measured, signs_of_nothing
 from dragoman.training import TrainState
 
 
@@ -17,6 +17,8 @@ def model_card(recipe: Recipe, materials: Materials, state: TrainState, found: M
         if found
         else "The scores of its run are in `scores.json` there.\n"
     )
+    if found and (signs := signs_of_nothing(found.facts)):
+        quality += f"**It has learnt next to nothing**: {signs}.\n"
     return (
         f"# Translation, {source} to {target}\n\n"
         f"A Transformer ({model.preset}, {model.size}: width {model.d_model}, {model.encoder_layers} + "

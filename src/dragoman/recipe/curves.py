@@ -27,7 +27,7 @@ def dev_scores(folder: Path) -> list[tuple[int, float, float, float]]:
     return [
         (line["step"], line["dev_loss"], line["dev_bleu"], line["dev_chrf"])
         for line in read_metrics(folder)
-        if "dev_loss" in line
+        if all(line.get(name) is not None for name in ("dev_loss", "dev_bleu", "dev_chrf"))
     ]
 
 

@@ -1,21 +1,24 @@
 """What a recipe's model scored where it was run: the `[expected]` table, to which `reproduce` holds another run."""
 
-from typing import Literal
+import statistics
+from typing import Annotated, Literal
 
 import pydantic
 
 from dragoman.config import Settings
 
+MARGIN, DEVIATIONS = 1.0, 3.0
+"""How far below the mean of the seeds a run may score: so many points, or deviations of the seeds if these are more."""
+
 
 class Expected(Settings):
-    """One score on the test set of the recipe, and what it took. A recipe that was not run has no such table."""
+    """Scores of several seeds on the test set of the recipe, and what they took. A recipe that was not run from at
+    least three seeds has no such table: what a single run scored does not say what the next one should.
+    """
 
     metric: Literal["bleu", "chrf"] = "bleu"
-    score: float = pydantic.Field(ge=0, le=100)
-    low: float = pydantic.Field(ge=0, le=100)
-    """A run whose score is below has not reproduced it: the lower end of the 95 % interval."""
-    high: float = pydantic.Field(ge=0, le=100)
-    """The upper end, for people to read."""
+    scores: tuple[Annotated[float, pydantic.Field(ge=0, le=100)], ...] = pydantic.Field(min_length=3)
+    """One a seed."""
     signature: str
     """sacreBLEU's; scores under another one are not comparable."""
     search: str
@@ -27,8 +30,25 @@ class Expected(Settings):
     gflops: float = pydantic.Field(gt=0)
     """What that machine multiplied matrices at, in the run's precision: how long it takes elsewhere goes by this."""
 
-    @pydantic.model_validator(mode="after")
-    def _in_order(self) -> "Expected":
-        if not self.low <= self.score <= self.high:
-            raise ValueError(f"score must lie between low and high, but {self.low} <= {self.score} <= {self.high}")
-        return self
+    @property
+    def mean(self) -> float:
+        return statistics.mean(self.scores)
+
+    @property
+    def margin(self) -> float:
+        """How far below the mean is still as expected."""
+        return max(MARGIN, DEVIATIONS * statistics.stdev(self.scores))
+
+    @property
+    def low(self) -> float:
+        """A run that scores less has not reproduced the recipe."""
+        return self.mean - self.margin
+
+    @property
+    def bar(self) -> str:
+        """The lowest score that is as expected, and how it is made, in words."""
+        seeds, deviation = len(self.scores), statistics.stdev(self.scores)
+        return (
+            f"at least {self.low:.1f} is expected (the mean {self.mean:.1f} of {seeds} seeds, less the larger of "
+            f"{MARGIN:.1f} and {DEVIATIONS:.0f} deviations of {deviation:.1f})"
+        )

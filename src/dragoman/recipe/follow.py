@@ -11,11 +11,10 @@ from dragoman.errors import Interrupted
 from dragoman.progress import silent
 from dragoman.recipe.materials import DATA, Materials, gather, training_batches
 from dragoman.recipe.recipe import Recipe
-from dragoman.recipe.session import OnDevice, fresh_state, is_over
+from dragoman.recipe.session import OnDevice, fresh_state, is_over, pick_up
 from dragoman.recipe.stop import stop_on_signals
 from dragoman.recipe.trial import try_out
 from dragoman.training import Chore, Every, TrainState, run_steps
-from dragoman.training.checkpoint import restore
 from dragoman.training.distributed import World
 from dragoman.training.loop import StepReport
 
@@ -29,7 +28,7 @@ def follow(world: World, device: str) -> tuple[Path, int]:
     """Trains beside the first process, and returns the run's folder and how many steps it has."""
     facts = world.share()
     folder = Path(facts["folder"])
-    if facts["status"] == "finished":
+    if facts["finished"]:
         return folder, facts["steps"]
     torch.set_num_threads(facts["threads"])
     told = world.share()
@@ -51,7 +50,7 @@ def _train(folder: Path, recipe: Recipe, materials: Materials, device: str, worl
     checkpoint = world.share()
     model, state = fresh_state(recipe, device, resumed=checkpoint is not None)
     if checkpoint is not None:
-        restore(Path(checkpoint), state)
+        pick_up(Path(checkpoint), state, recipe.train)
 
     def hear(state: TrainState, _report: StepReport) -> None:
         state.validations_since_best = world.share()

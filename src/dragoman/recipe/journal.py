@@ -4,15 +4,18 @@ import json
 import logging
 import math
 import os
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager, suppress
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Protocol, Self, cast
+from typing import Any, Protocol, Self, TypeGuard, cast
 
 from dragoman.errors import DiskFull
 from dragoman.files import write_file
 
 METRICS = "metrics.jsonl"
+NAMED_GAPS = 3
+"""So many stretches of missing steps are named one by one."""
 
 log = logging.getLogger(__name__)
 
@@ -34,14 +37,24 @@ class Journal:
 
     def __init__(self, folder: Path, step: int) -> None:
         """Opens the journal of a run that stands at `step`: lines of later steps, which will be run again, are
-        dropped.
+        dropped. Steps that it should hold and does not are named in a warning.
         """
         self.path = folder / METRICS
         kept = [line for line in read_metrics(folder) if line["step"] <= step]
+        if gaps := _gaps(kept, step):
+            log.warning(
+                "%s lacks %s of the %s steps done: it was cut, deleted or changed; the run goes on, and its curves "
+                "leave them out",
+                self.path,
+                _named(gaps),
+                f"{step:,}",
+            )
         write_file(self.path, "".join(json.dumps(line) + "\n" for line in kept))
         self._file = self.path.open("ab", buffering=0)
         self._unwritten = b""
-        self._trackers = _trackers(folder, step)
+        self._open = ExitStack()
+        with _threads_of_tensorboard_are_quiet():
+            self._trackers = _trackers(folder, step)
 
     def write(self, step: int, **facts: Any) -> None:
         facts = {name: None if _is_not_finite(value) else value for name, value in facts.items()}
@@ -65,13 +78,17 @@ class Journal:
             os.fsync(self._file.fileno())
 
     def __enter__(self) -> Self:
+        self._open.callback(self._file.close)
+        self._open.enter_context(_threads_of_tensorboard_are_quiet())
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
-        for tracker in self._trackers:
-            with suppress(Exception):
-                tracker.close()
+        with self._open:
+            for tracker in self._trackers:
+                try:
+                    tracker.close()
+                except Exception as error:
+                    log.warning("a tracker failed, and what it was told last may be missing: %s", error)
 
     def _write_out(self) -> None:
         with self._disk_errors():
@@ -97,7 +114,9 @@ class Journal:
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """The lines of a run's journal; a last line cut by a power failure is left out."""
+    """The lines of a run's journal, in order. What a power failure cut, or anyone changed to no line of ours, is left
+    out.
+    """
     try:
         lines = (folder / METRICS).read_text(encoding="utf-8", errors="replace").split("\n")
     except FileNotFoundError:
@@ -105,11 +124,58 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     metrics: list[dict[str, Any]] = []
     for line in lines:
         try:
-            facts = cast("dict[str, Any]", json.loads(line))
-            metrics.append({**facts, "step": int(facts["step"])})
-        except (ValueError, TypeError, KeyError):
+            facts = json.loads(line)
+        except (ValueError, RecursionError):
             continue
+        if _is_line(facts):
+            metrics.append({name: None if _is_not_finite(value) else value for name, value in facts.items()})
     return metrics
+
+
+def _is_line(facts: object) -> TypeGuard[dict[str, Any]]:
+    """Whether these are the facts of a step: numbers, or null in place of one that was not finite."""
+    if not isinstance(facts, dict):
+        return False
+    facts = cast("dict[str, object]", facts)
+    step = facts.get("step")
+    numbers = all(value is None or type(value) in (int, float) for value in facts.values())
+    return type(step) is int and step > 0 and numbers
+
+
+def _gaps(lines: Sequence[Mapping[str, Any]], step: int) -> list[tuple[int, int]]:
+    """The first and the last of each stretch of steps, up to `step`, of whose training no line tells."""
+    there = sorted({line["step"] for line in lines if "dev_loss" not in line})
+    edges = zip([0, *there], [*there, step + 1], strict=True)
+    return [(before + 1, after - 1) for before, after in edges if after - before > 1]
+
+
+def _named(gaps: Sequence[tuple[int, int]]) -> str:
+    """Steps in words.
+
+    >>> _named([(3, 3), (5, 1200)])
+    'step 3, steps 5 to 1,200'
+    """
+    named = [f"step {a:,}" if a == b else f"steps {a:,} to {b:,}" for a, b in gaps[:NAMED_GAPS]]
+    rest = sum(b - a + 1 for a, b in gaps[NAMED_GAPS:])
+    return ", ".join([*named, *([f"and {rest:,} more"] if rest else [])])
+
+
+@contextmanager
+def _threads_of_tensorboard_are_quiet() -> Generator[None]:
+    """TensorBoard writes in a thread, whose end in an error prints a traceback. The error itself comes back with the
+    next number that the tracker is told, or when it is closed, and is said there in a line.
+    """
+    loud = threading.excepthook
+
+    def hook(args: threading.ExceptHookArgs, /) -> None:
+        if not type(args.thread).__module__.startswith("tensorboard."):
+            loud(args)
+
+    threading.excepthook = hook
+    try:
+        yield
+    finally:
+        threading.excepthook = loud
 
 
 def _is_not_finite(value: object) -> bool:

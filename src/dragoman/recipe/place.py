@@ -14,7 +14,7 @@ from dragoman.errors import ConfigError
 from dragoman.files import free_name, read_object, remove, write_json
 from dragoman.progress import Progress
 from dragoman.recipe.materials import DATA, TOKENIZER
-from dragoman.recipe.recipe import RECIPE, Recipe, apply, find_recipe, read_recipe
+from dragoman.recipe.recipe import LIMITS, RECIPE, Recipe, apply, find_recipe, read_recipe
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.settings import HARMLESS
 
@@ -34,6 +34,7 @@ class RunOptions(TypedDict, total=False):
     name: str | None
     runs: Path | str
     fresh: bool
+    more: bool
     anyway: bool
     device: str
     threads: int | None
@@ -86,6 +87,8 @@ def check_name(name: str | None) -> None:
 
 def look_up(what: Recipe | str | Path | Sequence[str | Path], options: RunOptions) -> tuple[Path, dict[str, Any]]:
     """The folder that `train` would work in with these options, and the tables it would go by; nothing is written."""
+    if options.get("more"):
+        raise ConfigError("--dry-run tells what a run takes from its beginning; leave --more out")
     folder, asked = find_place(
         what,
         options.get("overrides", ()),
@@ -124,7 +127,7 @@ def open_run(folder: Path, asked: dict[str, Any] | None, threads: int | None) ->
         return facts
     facts = _facts(folder)
     if asked is not None:
-        _refuse_changes(folder, facts["asked"], asked)
+        _refuse_changes(folder, facts["asked"], asked, finished=facts["status"] == "finished")
         facts["asked"] = asked
     if threads not in (None, facts["threads"]):
         raise ConfigError(f"{folder} was begun with {facts['threads']} threads; go on with as many, or use --fresh")
@@ -157,7 +160,7 @@ def _facts(folder: Path) -> dict[str, Any]:
     return facts
 
 
-def _refuse_changes(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+def _refuse_changes(folder: Path, before: dict[str, Any], now: dict[str, Any], finished: bool = False) -> None:
     """Refuses other settings than those that something of the run was made from already."""
     changes = _changes(folder, before, now)
     moved = {f"data.{name}" for name in PATHS} & changes.keys()
@@ -169,6 +172,11 @@ def _refuse_changes(folder: Path, before: dict[str, Any], now: dict[str, Any]) -
         if key.removeprefix("train.") not in HARMLESS
         and (folder / _MADE_FROM.get(key.partition(".")[0], RECIPE)).exists()
     }
+    if finished and harmful and all(key.removeprefix("train.") in LIMITS for key in harmful):
+        raise ConfigError(
+            f"{folder} is finished; to train it on, by a limit that counts from where it ended: dragoman train "
+            f"{folder} --more --minutes N (or --set train.steps=N); --fresh begins a new run"
+        )
     if harmful:
         told = "; ".join(f"{key} was {_told(was)}, is {_told(value)}" for key, (was, value) in harmful.items())
         raise ConfigError(

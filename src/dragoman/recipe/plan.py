@@ -19,17 +19,22 @@ from dragoman.errors import ConfigError
 from dragoman.model import ModelConfig
 from dragoman.model.config import Size
 from dragoman.recipe.recipe import LIMITS, Recipe
-from dragoman.training.schedule import noam_peak
+from dragoman.training import TrainSettings
+from dragoman.training.schedule import ENDLESS, noam_peak
 
 DEFAULT_MINUTES = 30.0
 VALIDATIONS = 10
 FINE_TUNE_EPOCHS = 6.0
 FINE_TUNE_RATE = 0.25
 """Of the rate that training from nothing takes: a finished model is to be moved, not shaken."""
+RATE_OF_MORE = 0.5
+"""Of the rate of a run's first training, for steps that are added once it is finished (LOG.md)."""
 BEST_RATES, AT_WIDTH = {"adam": 2e-3, "adamw": 2e-3, "muon": 5.6e-3}, 256
-"""Measured best; wider models take less, in proportion to the root."""
+"""Measured best at widths from 128 to 256; other widths take more or less, in proportion to the root, unmeasured."""
 WIDEST_FOR_MUON = 192
-"""Its products cost a step of width 128 13 % more, one of width 256 40 %, and are then not worth it."""
+"""Its products cost a step of width 128 13 % more, one of width 256 40 %, and are then not worth it. In between it was
+not compared.
+"""
 WARMUP_SHARE, LONGEST_WARMUP = 0.1, 4_000
 SAMPLED_LINES, MANY = 2_000, 0.1
 FEW_PAIRS = 5_000
@@ -38,7 +43,11 @@ log = logging.getLogger(__name__)
 
 
 class Sizes(NamedTuple):
-    """What learns most from fewer than so many pairs in the same minutes of two cores (LOG.md)."""
+    """What is taken for fewer than so many pairs.
+
+    Up to a million they are what learnt most in 4 to 30 minutes of two cores, on 29,000 and 310,000 pairs (LOG.md). No
+    run supports the larger ones, nor any of these for a GPU or for hours: they are extrapolated.
+    """
 
     pairs: float
     vocabulary_size: int
@@ -47,6 +56,8 @@ class Sizes(NamedTuple):
     batch_tokens: int
 
 
+MEASURED_PAIRS = 1_000_000
+"""Sizes for more pairs than these are extrapolated."""
 SIZES = (
     Sizes(20_000, 4_000, "tiny", 0.2, 1_024),
     Sizes(60_000, 8_000, "tiny", 0.2, 2_048),
@@ -95,7 +106,7 @@ def choose_sizes(plan: Plan, pairs: int) -> None:
     if plan.tables.get("start"):
         plan.choose("batches", "batch_tokens", 1_024 if pairs < 100_000 else 2_048, f"for {pairs:,} training pairs")
         return
-    amount = f"for {pairs:,} training pairs"
+    amount = f"for {pairs:,} training pairs" + ("" if pairs < MEASURED_PAIRS else ", extrapolated from fewer")
     fitting = next(sizes for sizes in SIZES if pairs < sizes.pairs)
     if plan.tables.get("tokenizer", {}).get("kind", "bpe") in ("bpe", "unigram", "byte_bpe"):
         plan.choose("tokenizer", "vocabulary_size", fitting.vocabulary_size, amount)
@@ -126,16 +137,17 @@ def choose_architecture(plan: Plan, tokenizers: Tokenizers) -> None:
 
 
 def choose_optimiser(plan: Plan) -> None:
-    """A rate that stays high and falls at the end, and in narrow models Muon, learn most in the same minutes (LOG.md).
-    What starts from a finished model, and the paper's own way, keep to a rate that falls from the first, and AdamW.
+    """A rate that stays high and falls at the end, and in narrow models Muon, learnt most in the same minutes from the
+    29,000 pairs of Multi30k; on the 310,000 of Tatoeba schedules were not compared in the same steps (LOG.md). What
+    starts from a finished model, and the paper's own way, keep to a rate that falls from the first, and AdamW.
     """
     train, model = plan.tables.setdefault("train", {}), plan.tables["model"]
     by_the_paper = model["norm_position"] == "post" or train.get("schedule") == "noam"
     if plan.tables.get("start") or by_the_paper:
         return
-    plan.choose("train", "schedule", "wsd", "learns most in the same minutes")
+    plan.choose("train", "schedule", "wsd", "learnt most in the same minutes from 29,000 pairs")
     if model["d_model"] <= WIDEST_FOR_MUON:
-        plan.choose("train", "optimiser", "muon", f"learns most in the same minutes at width {model['d_model']}")
+        plan.choose("train", "optimiser", "muon", "learnt more than adamw in the same minutes at width 128, not at 256")
 
 
 def choose_search(plan: Plan, sources: Iterable[str]) -> None:
@@ -186,6 +198,18 @@ def choose_steps(plan: Plan, steps: int, reason: str) -> None:
         rate *= FINE_TUNE_RATE if plan.tables.get("start") else 1
         plan.choose("train", "learning_rate", float(f"{rate:.2g}"), f"for width {width}")
     plan.choose("train", "validate_every", -(-steps // VALIDATIONS), f"{VALIDATIONS} validations")
+
+
+def choose_rate_of_more(plan: Plan, before: TrainSettings) -> None:
+    """The highest rate of the new steps of a finished run, where none was given: a part of that of its first training.
+    A schedule without an end goes on at its own.
+    """
+    train = plan.tables["train"]
+    if before.learning_rate is None or train["learning_rate"] != before.learning_rate:
+        return
+    if before.continued_from is None and before.schedule not in ENDLESS:
+        train["learning_rate"] = float(f"{RATE_OF_MORE * before.learning_rate:.2g}")
+        plan.reasons["train.learning_rate"] = f"{RATE_OF_MORE:g} of the first training's {before.learning_rate:g}"
 
 
 def limits_given(plan: Plan) -> dict[str, pydantic.JsonValue]:

@@ -28,7 +28,7 @@ class Reproduction:
 
     @property
     def met(self) -> bool:
-        """Whether the score is as good as expected, or better, and of the same kind."""
+        """Whether the score is as good as the seeds let expect, or better, and of the same kind."""
         return self.found.value >= self.expected.low and not self._is_another_score
 
     def __str__(self) -> str:
@@ -36,8 +36,8 @@ class Reproduction:
         if self._is_another_score:
             return f"the score is {self.found.signature}, but {expected.signature} is expected: they cannot be compared"
         return (
-            f"{self.found.name} {self.found.value:.1f}, expected {expected.score:.1f} "
-            f"[{expected.low:.1f}, {expected.high:.1f}]: {'met' if self.met else 'not met'} ({self.found.signature})"
+            f"{self.found.name} {self.found.value:.1f}, {expected.bar}: {'met' if self.met else 'not met'} "
+            f"({self.found.signature})"
         )
 
     @property
@@ -46,27 +46,37 @@ class Reproduction:
 
 
 def reproduce(recipe: str | Path, **options: Unpack[RunOptions]) -> Reproduction:
-    """Trains by a recipe for the steps that its expected score took, and holds the score against that.
+    """Trains by a recipe for the steps that its expected scores took, and holds the score against them.
 
     The `options` are those of `train`; the same call goes on with what was cut off.
 
     Raises:
-        ConfigError: the recipe expects nothing, for it was not run; and what `train` raises.
+        ConfigError: the recipe expects nothing, because it was not run from three seeds; the run found under its name
+            was trained on for more steps; and what `train` raises.
     """
     refuse_several("a reproduction")
     overrides = options.get("overrides", ())
     if limits := [text for text in overrides if text.partition("=")[0].strip() in LIMIT_SETTINGS]:
-        raise ConfigError(f"{limits[0]} cannot be set here: a recipe is reproduced in the steps that its score took")
+        raise ConfigError(f"{limits[0]} cannot be set here: a recipe is reproduced in the steps that its scores took")
     source = find_recipe(recipe, overrides)
     expected = source.expected
     if expected is None:
-        raise ConfigError(f"{source.origin} has no [expected] score to reproduce; dragoman train {recipe} just runs it")
+        raise ConfigError(
+            f"{source.origin} has no [expected] scores, of three seeds at least, to be held to; "
+            f"dragoman train {recipe} just runs it"
+        )
     device, _ = machine.choose_device(options.get("device", "auto"))
     precision, _ = machine.choose_precision(source.tables.get("train", {}).get("precision", "auto"), device)
     minutes = expected.minutes * expected.gflops / machine.gemm_rate(precision, device=device)
     log.info("%s steps, about %.0f minutes here by this machine's matrix products", f"{expected.steps:,}", minutes)
     options["overrides"] = [f"train.steps={expected.steps}", *overrides]
-    folder = train(recipe, **options).folder
+    result = train(recipe, **options)
+    folder = result.folder
+    if result.steps > expected.steps:
+        raise ConfigError(
+            f"{folder} was trained on to step {result.steps:,}, but {source.origin} expects its scores after "
+            f"{expected.steps:,}; use --fresh or another --name"
+        )
     scores = read_scores(folder / SCORES).get(TEST, {})
     if expected.metric not in scores:
         raise ConfigError(f"{folder} has no test set, so nothing can be held against {source.origin}")

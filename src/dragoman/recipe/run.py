@@ -13,6 +13,7 @@ Each stage is written whole or not at all, and found again: a run that was cut o
 """
 
 import logging
+import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -30,15 +31,21 @@ from dragoman.memory import keep_freed_memory, memory_limit, peak_memory_bytes, 
 from dragoman.progress import Progress, silent
 from dragoman.recipe.curves import draw_curves
 from dragoman.recipe.follow import follow, tell
-from dragoman.recipe.materials import DATA
+from dragoman.recipe.journal import read_metrics
+from dragoman.recipe.materials import DATA, Materials
+from dragoman.recipe.more import is_finished, ready_for_more, split_overrides
 from dragoman.recipe.place import Workplace, find_place, make_folder, note, open_run, remove_unmade
+from dragoman.recipe.plan import FEW_PAIRS
 from dragoman.recipe.recipe import Recipe
 from dragoman.recipe.session import BEST, CHECKPOINTS, Session
 from dragoman.recipe.settle import settle
 from dragoman.recipe.stop import interrupted_by_signals
+from dragoman.recipe.validation import signs_of_nothing
 from dragoman.training.distributed import join
 
 SCORES, TEST = "scores.json", "test"
+LEAST_MINUTES, MORE_TIMES = 20, 4
+"""What a model that has learnt next to nothing is advised to be trained for: minutes, or times what it was."""
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +65,7 @@ def train(
     name: str | None = None,
     runs: Path | str = "runs",
     fresh: bool = False,
+    more: bool = False,
     device: str = "auto",
     threads: int | None = None,
     anyway: bool = False,
@@ -67,7 +75,9 @@ def train(
 
     `what` is a recipe, a recipe file, the name of one in the library, data (a file, two aligned files, a folder,
     `hub:…`), or a run folder. `overrides` are `dotted.key=value`. The run lies in `runs/name`; an unfinished one of
-    that name is continued, unless `fresh` asks for a new name. `anyway` goes on although the machine is not the one it
+    that name is continued, unless `fresh` asks for a new name. `more` trains a finished run on, from its last state:
+    the limit given with it counts from there, and its rate rises and falls again (`train.learning_rate` may be given
+    too). `anyway` goes on although the machine is not the one it
     began on, or the text that its data was made from has changed.
 
     Raises:
@@ -81,31 +91,36 @@ def train(
         with memory_limit(usable_memory_bytes() if device == "cpu" else None):
             if not world.is_first:
                 return RunResult(*follow(world, device), ())
-            folder, asked = find_place(what, overrides, name, Path(runs), fresh)
+            own, new = split_overrides(what, overrides, name, fresh) if more else (overrides, None)
+            folder, asked = find_place(what, own, name, Path(runs), fresh)
             make_folder(folder)
             log.info("device %s: %s", device, why)
             # One process that stops lets the others wait: several are ended together, by torchrun.
             advice = f"go on with: dragoman train {folder}"
             stoppable = interrupted_by_signals(advice) if world.size == 1 else nullcontext()
             with lock(folder), stoppable:
-                return _run(Workplace(folder, device, anyway, progress, world), asked, threads)
+                return _run(Workplace(folder, device, anyway, progress, world), asked, new, threads)
 
 
-def _run(place: Workplace, asked: dict[str, Any] | None, threads: int | None) -> RunResult:
-    """All that happens under the lock of the run's folder."""
+def _run(place: Workplace, asked: dict[str, Any] | None, new: dict[str, Any] | None, threads: int | None) -> RunResult:
+    """All that happens under the lock of the run's folder. `new` are settings for training a finished run on."""
     folder = place.folder
     for part in (folder, folder / CHECKPOINTS, folder / "corpus"):
         remove_partial(part)
     facts = open_run(folder, asked, threads)
-    place.world.share({"folder": str(folder), **facts})
-    if facts["status"] == "finished":
+    more = None if new is None else ready_for_more(folder, facts, new)
+    finished = more is None and is_finished(folder, facts)
+    place.world.share({"folder": str(folder), **facts, "finished": finished})
+    if finished:
         log.info(
-            "%s is finished, its scores are in %s; --fresh begins another run of the same", folder, folder / SCORES
+            "%s is finished, its scores are in %s; --more trains it on, --fresh begins another run of the same",
+            folder,
+            folder / SCORES,
         )
         return RunResult(folder, facts["steps"], ())
     torch.set_num_threads(facts["threads"])
     try:
-        recipe, materials = settle(place, facts["asked"])
+        recipe, materials = settle(place, facts["asked"], more)
     except Error:
         remove_unmade(folder)
         raise
@@ -118,6 +133,7 @@ def _run(place: Workplace, asked: dict[str, Any] | None, threads: int | None) ->
         raise
     evaluations = score_run(folder, place.device, place.progress)
     _picture(folder)
+    _warn_of_nothing_learnt(folder, recipe, materials, state.best_step)
     note(folder, facts, "finished", steps=state.step, peak_memory_bytes=peak_memory_bytes())
     return RunResult(folder, state.step, evaluations)
 
@@ -133,6 +149,23 @@ def score_run(folder: Path, device: str = "auto", progress: Progress = silent) -
     )
     write_scores(folder / SCORES, evaluations)
     return evaluations
+
+
+def _warn_of_nothing_learnt(folder: Path, recipe: Recipe, materials: Materials, best_step: int) -> None:
+    """Says so, and what to do, if the best model translates as one that has learnt next to nothing."""
+    lines = read_metrics(folder)
+    best = [signs for line in lines if line["step"] == best_step and (signs := signs_of_nothing(line))]
+    if not best:
+        return
+    pairs, minutes = materials.report.splits["train"].pairs, sum(line.get("seconds") or 0 for line in lines) / 60
+    if pairs < FEW_PAIRS:
+        advice = f"{pairs:,} pairs are too few for a model of its own: give it more text, or fine-tune a finished model"
+    else:
+        more = max(LEAST_MINUTES, math.ceil(MORE_TIMES * minutes))
+        advice = f"{minutes:.0f} minutes were too few: dragoman train {folder} --more --minutes {more}"
+        if recipe.start is None and recipe.model.size != "tiny":
+            advice += ", or a smaller model in a new run: --fresh --set model.size=tiny"
+    log.warning("the best model has learnt next to nothing (%s); %s", best[-1], advice)
 
 
 def _picture(folder: Path) -> None:

@@ -33,6 +33,8 @@ from dragoman.training.optimiser import Masters
 from dragoman.training.settings import HARMLESS
 
 CHECKPOINTS, BEST, FINAL, DIVERGED = "checkpoints", "best", "final", "diverged.json"
+RENEWED = {f"train.{name}" for name in ("steps", "continued_from", "learning_rate", "warmup_steps", "validate_every")}
+"""Settings that the new steps of a finished run may have otherwise than those before."""
 MIB = 2**20
 
 log = logging.getLogger(__name__)
@@ -93,6 +95,8 @@ class Session:
         self.validation = Validation(recipe, materials, device) if materials.dev is not None else None
         self.journal = Journal(self.folder, self.state.step)
         self.started, self.tokens = time.monotonic(), 0
+        self.unwritten: dict[str, type[Exception]] = {}
+        """What could not be written when it was last tried, and the kind of reason."""
 
     def run(self) -> TrainState:
         """Trains to the end.
@@ -129,18 +133,27 @@ class Session:
         return self.state
 
     def _resume(self, checkpoint: Path, anyway: bool) -> None:
-        facts = read_facts(checkpoint)
-        if changes := _differences(facts["identity"], self.identity):
+        facts, settings = read_facts(checkpoint), self.recipe.train
+        then, now = facts["identity"], self.identity
+        if facts["step"] < (settings.continued_from or 0):
+            raise CheckpointError(
+                f"{checkpoint} is older than step {settings.continued_from:,}, from which the run is trained on, and "
+                "the checkpoint of that step is damaged or missing; put it back, or use --fresh to start again"
+            )
+        trained_on = facts["step"] == settings.continued_from
+        if trained_on:
+            then, now = ({key: each[key] for key in each.keys() - RENEWED} for each in (then, now))
+        if changes := _differences(then, now):
             raise CheckpointError(
                 f"{checkpoint} belongs to other data, another tokenizer or other settings ({changes}); "
                 "put back what was changed, or use --fresh to start again"
             )
-        if (changes := _differences(facts["envelope"], self.envelope)) and not anyway:
+        if (changes := _differences(facts["envelope"], self.envelope)) and not anyway and not trained_on:
             raise CheckpointError(
                 f"{checkpoint} was made elsewhere, and going on here would not end in the same weights "
                 f"({changes}); use --anyway to go on all the same, or --fresh to start again"
             )
-        restore(checkpoint, self.state)
+        pick_up(checkpoint, self.state, settings)
         log.info("going on from step %s (%s)", f"{self.state.step:,}", checkpoint.name)
 
     def _log(self, advance: Advance, _state: TrainState, report: StepReport) -> None:
@@ -161,7 +174,7 @@ class Session:
         if self.state.skipped_in_a_row:
             log.warning("step %d skipped: its gradient is not finite", report.step)
             pairs = [list(map(int, batch.pairs)) for batch in report.batches]
-            with done_without():
+            with self._done_without(DIVERGED):
                 write_json(self.folder / DIVERGED, {"step": report.step, "pairs": pairs})
 
     def _validate(self, advance: Advance, state: TrainState, _report: StepReport) -> None:
@@ -176,18 +189,18 @@ class Session:
         except DecodeError as error:  # weights on their way out of the finite numbers; the loop judges them
             log.warning("step %s is not validated: %s", f"{state.step:,}", error)
             return
-        self.journal.write(state.step, dev_loss=found.loss, dev_bleu=found.bleu, dev_chrf=found.chrf)
+        self.journal.write(state.step, **found.facts)
         advance(0, dev=f"{found.loss:.2f} BLEU {found.bleu:.1f} chrF {found.chrf:.1f}")
         scores = f"dev loss {found.loss:.3f}, BLEU {found.bleu:.1f}, chrF {found.chrf:.1f}"
         samples = "".join(_sample(sample) for sample in found.samples)
         log.info("step %s: %s (greedy, %d sentences)%s", f"{state.step:,}", scores, len(validation.pairs), samples)
         if state.best_score is None or found.chrf > state.best_score:
-            with done_without():
+            with self._done_without("the best model"):
                 self._save_model(BEST, found)
                 state.best_score, state.best_step, state.validations_since_best = found.chrf, state.step, 0
 
     def _save_if_possible(self, *_: object) -> None:
-        with done_without():
+        with self._done_without("a checkpoint"):
             self._save()
 
     def _save(self) -> None:
@@ -202,6 +215,23 @@ class Session:
             self.envelope,
             self.recipe.train.keep_checkpoints,
         )
+
+    @contextmanager
+    def _done_without(self, what: str) -> Generator[None]:
+        """If `what` cannot be written in the middle of training, training goes on with what was written before, and
+        warns: once, and again only after it could be written, or for another reason.
+
+        Weights that are not finite cannot be written either; if they stay so, the loop ends the run.
+        """
+        try:
+            yield
+        except (DiskFull, CheckpointError) as error:
+            if self.unwritten.get(what) is not type(error):
+                log.warning("%s; training goes on", str(error).partition(";")[0])
+            self.unwritten[what] = type(error)
+        else:
+            if self.unwritten.pop(what, None):
+                log.info("step %s: %s could be written again", f"{self.state.step:,}", what)
 
     def _finish(self) -> None:
         self._save_model(FINAL, None)
@@ -228,23 +258,18 @@ def is_over(state: TrainState, settings: TrainSettings) -> bool:
     return state.step >= settings.steps or impatient
 
 
+def pick_up(checkpoint: Path, state: TrainState, settings: TrainSettings) -> None:
+    """Brings back the state of a checkpoint. The patience of a finished run that is trained on begins anew."""
+    restore(checkpoint, state)
+    if state.step == settings.continued_from:
+        state.validations_since_best = 0
+
+
 def decisive_settings(recipe: Recipe) -> dict[str, Any]:
     """The settings that decide the weights once data and tokenizer are made; a resumed run must find them unchanged."""
     groups = recipe.model_dump(mode="json", include={"model", "batches", "train"})
     groups["train"] = {name: value for name, value in groups["train"].items() if name not in HARMLESS}
     return flatten(groups)
-
-
-@contextmanager
-def done_without() -> Generator[None]:
-    """What cannot be written in the middle of training is done without, and what was written before stays.
-
-    Weights that are not finite cannot be written either; if they stay so, the loop ends the run.
-    """
-    try:
-        yield
-    except (DiskFull, CheckpointError) as error:
-        log.warning("%s; training goes on", str(error).partition(";")[0])
 
 
 def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:

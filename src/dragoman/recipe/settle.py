@@ -3,13 +3,14 @@
 import logging
 from typing import Any
 
-from dragoman.config import check, override, render
+from dragoman.config import check, override, reasons_in, render
 from dragoman.data.prepare import read_split
 from dragoman.data.tokenizer_training import TokenizerSettings
 from dragoman.errors import ConfigError, OutOfMemory
 from dragoman.files import write_file
 from dragoman.recipe.follow import tell
 from dragoman.recipe.materials import DATA, Materials, gather, prepare, training_batches
+from dragoman.recipe.more import More
 from dragoman.recipe.place import PATHS, Workplace
 from dragoman.recipe.plan import (
     VALIDATIONS,
@@ -19,6 +20,7 @@ from dragoman.recipe.plan import (
     choose_languages,
     choose_optimiser,
     choose_precision,
+    choose_rate_of_more,
     choose_search,
     choose_share,
     choose_sizes,
@@ -29,6 +31,7 @@ from dragoman.recipe.recipe import RECIPE, Recipe, read_recipe
 from dragoman.recipe.trial import fits, try_out
 from dragoman.store import StoredModel, load_model
 from dragoman.training.distributed import World
+from dragoman.training.schedule import ENDLESS
 from dragoman.training.settings import HARMLESS
 
 SHARE_OF_STEPS, SHARE_OF_VALIDATION = 0.97, 0.2
@@ -42,8 +45,11 @@ CHANGEABLE = {"dropout", "attention_dropout", "activation_dropout"}
 log = logging.getLogger(__name__)
 
 
-def settle(place: Workplace, asked: dict[str, Any]) -> tuple[Recipe, Materials]:
-    """The resolved recipe and all that training needs: found in the folder, or made there of what was asked."""
+def settle(place: Workplace, asked: dict[str, Any], more: More | None = None) -> tuple[Recipe, Materials]:
+    """The resolved recipe and all that training needs: found in the folder, or made there of what was asked.
+
+    Where `more` is asked of a finished run, its recipe gets new steps.
+    """
     path = place.folder / RECIPE
     if path.is_file():
         recipe = _with_harmless(read_recipe(path), asked)
@@ -51,15 +57,46 @@ def settle(place: Workplace, asked: dict[str, Any]) -> tuple[Recipe, Materials]:
             raise ConfigError(f"{path} is damaged: train.steps is missing; put it back, or use --fresh for a new run")
         check_share(recipe, place.world.size)
         report = prepare(place.folder, recipe, place.anyway, place.progress)
-        return recipe, gather(place.folder, recipe, report, place.progress)
+        materials = gather(place.folder, recipe, report, place.progress)
+        return (recipe if more is None else _add_steps(recipe, more, asked, materials, place)), materials
     plan = Plan(override(asked, ()), {})
+    if plan.tables.get("train", {}).get("continued_from") is not None:
+        raise ConfigError(
+            "train.continued_from belongs to a finished run that --more trained on; leave it out of a new run's recipe"
+        )
     materials = _decide(plan, place)
     recipe = plan.recipe()
     write_file(path, render(recipe, plan.reasons))
+    _tell_choices(plan)
+    return recipe, materials
+
+
+def _tell_choices(plan: Plan) -> None:
     for key, reason in plan.reasons.items():
         group, name = key.split(".")
         log.info("%s = %s (%s)", key, plan.tables[group][name], reason)
-    return recipe, materials
+
+
+def _add_steps(kept: Recipe, more: More, asked: dict[str, Any], materials: Materials, place: Workplace) -> Recipe:
+    """The recipe of a finished run with new steps at its end, in which the rate rises and falls once more."""
+    path = place.folder / RECIPE
+    plan = Plan(kept.model_dump(mode="json", exclude_none=True), {})
+    train = plan.tables["train"]
+    own = {"steps", "continued_from"}
+    own |= {"validate_every"} - asked.get("train", {}).keys()
+    own |= set() if kept.train.schedule in ENDLESS else {"warmup_steps"}
+    plan.tables["train"] = {key: value for key, value in train.items() if key not in own} | more.train
+    choose_rate_of_more(plan, kept.train)
+    steps, reason = _steps(plan, materials, place)
+    choose_steps(plan, steps, f"{steps:,} new ones: {reason}")
+    if "train.warmup_steps" in plan.reasons:
+        plan.reasons["train.warmup_steps"] = "a tenth of the new steps"
+    plan.tables["train"] |= {"steps": more.continued_from + steps, "continued_from": more.continued_from}
+    plan.reasons["train.continued_from"] = "the run was finished there, and is trained on"
+    recipe = plan.recipe()
+    write_file(path, render(recipe, reasons_in(path.read_text(encoding="utf-8")) | plan.reasons))
+    _tell_choices(plan)
+    return recipe
 
 
 def _decide(plan: Plan, place: Workplace) -> Materials:

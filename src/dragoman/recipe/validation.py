@@ -1,6 +1,7 @@
 """How good the weights are now: loss on the dev set, and BLEU and chrF of translations of a part of it."""
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +21,15 @@ from dragoman.training.loop import mean_loss
 TRANSLATED = 400
 """Dev sentences translated at each validation, evenly spread over the dev set."""
 SHOWN = 4
+POOR_BLEU, POOR_CHRF, MANY = 5.0, 20.0, 0.25
+"""A model whose BLEU is below has learnt next to nothing if its chrF is below too, or so many of its translations show
+one of the signs (LOG.md).
+"""
+SIGNS = {
+    "truncated": "do not end by themselves",
+    "repetition": "repeat some words over and over",
+    "alike": "are one and the same text",
+}
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +41,33 @@ class Measured(NamedTuple):
     chrf: float
     samples: list[tuple[str, str, str]]
     """Source, reference, translation."""
+    truncated: float
+    repetition: float
+    """Shares of the translations that carry these flags."""
+    alike: float
+    """Share of the translations that are the most frequent one."""
+
+    @property
+    def facts(self) -> dict[str, float]:
+        """As they stand in the journal."""
+        return {f"dev_{name}": value for name, value in self._asdict().items() if name != "samples"}
+
+
+def signs_of_nothing(facts: Mapping[str, float | None]) -> str | None:
+    """By what a validation shows that a model has learnt next to nothing, in words; None where it has learnt something.
+    The facts are those of a line of the journal; older ones tell no shares.
+    """
+    bleu, chrf = facts.get("dev_bleu"), facts.get("dev_chrf")
+    if bleu is None or chrf is None or bleu >= POOR_BLEU:
+        return None
+    signs = [
+        f"{share:.0%} of the translations {how}"
+        for name, how in SIGNS.items()
+        if (share := facts.get(f"dev_{name}")) and share >= MANY
+    ]
+    if chrf >= POOR_CHRF and not signs:
+        return None
+    return ", ".join([f"BLEU {bleu:.1f} and chrF {chrf:.1f} on the dev set", *signs])
 
 
 class Validation:
@@ -59,16 +96,29 @@ class Validation:
             self.model, self.materials.tokenizers, self.model.config, self.materials.languages, {}, Path("validation")
         )
         translator = Translator(stored, self.device, self.precision)
-        translations = [
-            found.text for found in translator.translate([source for source, _ in self.pairs], self.options)
-        ]
+        found = translator.translate([source for source, _ in self.pairs], self.options)
+        translations = [each.text for each in found]
         references = [target for _, target in self.pairs]
         scores = bleu_and_chrf(translations, [[reference] for reference in references], self.materials.languages.target)
         samples = [
             (source, reference, translation)
             for (source, reference), translation in zip(self.pairs, translations, strict=True)
         ]
-        return Measured(loss, scores["bleu"], scores["chrf"], _spread(samples, SHOWN))
+        return Measured(
+            loss,
+            scores["bleu"],
+            scores["chrf"],
+            _spread(samples, SHOWN),
+            truncated=sum("truncated" in each.flags for each in found) / len(found),
+            repetition=sum("repetition" in each.flags for each in found) / len(found),
+            alike=_share_of_commonest(translations),
+        )
+
+
+def _share_of_commonest(translations: list[str]) -> float:
+    """0 where no two are the same."""
+    ((_, count),) = Counter(translations).most_common(1)
+    return count / len(translations) if count > 1 else 0.0
 
 
 def _spread(samples: list[tuple[str, str, str]], count: int) -> list[tuple[str, str, str]]:

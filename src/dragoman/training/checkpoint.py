@@ -4,11 +4,12 @@
     training.safetensors     the optimiser's moments, the average
     training.json            counts, identities (data, tokenizer, settings), envelope
 
-Each is written aside and renamed once, the oldest deleted only after; a damaged one is set aside, loudly, and the one
-before it taken.
+Each is written aside and renamed once. The oldest are deleted only after, and are renamed first, so that no half of one
+ever stands under its name. A damaged one is set aside, loudly, and the one before it is taken.
 """
 
 import logging
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,16 @@ def save_checkpoint(
             write_json(aside / FACTS, facts)
             write_manifest(aside)
     for old in list_checkpoints(folder)[:-keep]:
-        remove(old)
+        _delete(old)
     return path
+
+
+def _delete(checkpoint: Path) -> None:
+    """Deletes a checkpoint that is whole until it is gone; what a kill leaves of it, `remove_partial` clears."""
+    aside = checkpoint.with_name(f".{checkpoint.name}.{os.getpid()}.partial")
+    remove(aside)
+    os.replace(checkpoint, aside)
+    remove(aside)
 
 
 def list_checkpoints(folder: Path) -> list[Path]:

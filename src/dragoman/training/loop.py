@@ -124,7 +124,14 @@ def train_step(
     """Loss, gradient, and one step of the optimiser over all micro-batches together, those of other processes too."""
     state.step += 1
     assert settings.steps and settings.learning_rate is not None and settings.warmup_steps is not None, "resolved"
-    rate = learning_rate(settings.schedule, state.step, settings.learning_rate, settings.warmup_steps, settings.steps)
+    rate = learning_rate(
+        settings.schedule,
+        state.step,
+        settings.learning_rate,
+        settings.warmup_steps,
+        settings.steps,
+        settings.continued_from or 0,
+    )
     target_tokens = sum(batch.target_tokens for batch in micro_batches)
     tokens = sum(batch.tokens for batch in micro_batches)
     noise = StepNoise(settings.seed, state.step)

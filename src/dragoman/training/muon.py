@@ -56,8 +56,9 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonalise(matrices: Float[Tensor, "L R C"]) -> Float[Tensor, "L R C"]:
-    """About U V^T of each matrix U S V^T: singular values between 0.7 and 1.2. Float32 is multiplied in bf16, whose
-    error is smaller than that.
+    """About U V^T of each matrix U S V^T. A singular value of at least 0.002 of the matrix's Frobenius norm ends
+    between 0.68 and 1.21; a smaller one grows up to 485 times (3.4445^5) and may stay far below. Float32 is multiplied
+    in bf16, whose error widens the range to 0.67 to 1.22.
     """
     wide = matrices.size(-2) <= matrices.size(-1)  # the smaller Gram matrix is enough
     x = matrices if wide else matrices.mT

@@ -83,6 +83,7 @@ class Masters:
             if kind == "muon" and _is_inner(names[0], shapes[0]):
                 yield Stretch(names, part, Muon(part, shapes, weight_decay=decay))
                 continue
+            # Adam's decay is coupled: a part of the gradient, and scaled with it. AdamW's is not.
             adam = torch.optim.Adam if kind == "adam" else torch.optim.AdamW
             yield Stretch(names, part, adam([part], 0.0, betas, epsilon, decay, fused=True))
 

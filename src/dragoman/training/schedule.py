@@ -7,9 +7,13 @@ Schedule = Literal["noam", "linear", "cosine", "constant", "wsd"]
 
 DECAY_SHARE = 0.2
 """Of the steps after the warm-up, those in which `wsd` falls."""
+ENDLESS = frozenset({"noam", "constant"})
+"""Schedules whose rate does not depend on the number of steps."""
 
 
-def learning_rate(schedule: Schedule, step: int, peak: float, warmup_steps: int, steps: int) -> float:
+def learning_rate(
+    schedule: Schedule, step: int, peak: float, warmup_steps: int, steps: int, continued_from: int = 0
+) -> float:
     """The rate of `step` (1 is the first): a linear rise to `peak` over `warmup_steps`, then
 
     `noam`      peak * sqrt(warmup_steps / step)      (Vaswani et al. 2017, eq. 3, whose peak is `noam_peak`)
@@ -18,9 +22,14 @@ def learning_rate(schedule: Schedule, step: int, peak: float, warmup_steps: int,
     `constant`  peak
     `wsd`       warm-up, stable, decay: peak, and down to zero over the last fifth (Hu et al. 2024)
 
+    A run that was finished at step `continued_from` and is trained on rises and falls again over its new steps. `noam`
+    and `constant` know no end: their rate goes on as if the run had not been finished.
+
     >>> [round(learning_rate("linear", step, 1.0, 2, 6), 2) for step in (1, 2, 4, 6)]
     [0.5, 1.0, 0.5, 0.0]
     """
+    if schedule not in ENDLESS:
+        step, steps = step - continued_from, steps - continued_from
     if step <= warmup_steps:
         return peak * step / warmup_steps
     done = (step - warmup_steps) / max(1, steps - warmup_steps)

@@ -19,12 +19,18 @@ class TrainSettings(Settings):
     """Passes over the training data."""
     minutes: float | None = pydantic.Field(default=None, gt=0)
     """Minutes of training, validation included, on this machine as it is when the run begins."""
+    continued_from: int | None = pydantic.Field(default=None, ge=1)
+    """The step at which the run was finished, before `--more` trained it on; the rate rises and falls again over the
+    steps after it. Not given: this is the run's first training.
+    """
     seed: int = pydantic.Field(default=1, ge=0, lt=2**32)
     """Of weights, order and dropout."""
     precision: Literal["auto", "float32", "bf16"] = "auto"
     """What the model computes in; auto takes bf16 where the processor has instructions for it. Masters are float32."""
     optimiser: Literal["adamw", "adam", "muon"] = "adamw"
-    """muon makes the updates of the matrices between embeddings and output orthogonal; all else is moved by adamw."""
+    """muon makes the updates of the matrices between embeddings and output orthogonal; all else is moved by adamw.
+    adam differs from adamw in its weight decay alone.
+    """
     learning_rate: float | None = pydantic.Field(default=None, gt=0)
     """The highest rate. Not given: derived from optimiser and width; with noam, the paper's."""
     schedule: Schedule = "linear"
@@ -33,7 +39,10 @@ class TrainSettings(Settings):
     betas: tuple[Share, Share] = (0.9, 0.98)
     epsilon: float = pydantic.Field(default=1e-9, gt=0)
     weight_decay: float = pydantic.Field(default=0.01, ge=0)
-    """On matrices and embeddings only."""
+    """On matrices and embeddings only. adamw and muon shrink the weights themselves, by this times the rate
+    (decoupled). adam adds this times the weight to the gradient and scales both alike (coupled, L2); 0 is the paper's
+    Adam.
+    """
     label_smoothing: float = pydantic.Field(default=0.1, ge=0, lt=1)
     r_drop: float = pydantic.Field(default=0.0, ge=0)
     """How strongly two passes over a batch, with different dropout, are drawn together (R-Drop, whose paper takes 5 for
@@ -61,6 +70,15 @@ class TrainSettings(Settings):
         given = [name for name in ("steps", "epochs", "minutes") if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"give one of steps, epochs and minutes, not {' and '.join(given)}")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _new_steps_after_the_old(self) -> "TrainSettings":
+        if self.continued_from is not None and (self.steps is None or self.steps <= self.continued_from):
+            raise ValueError(
+                f"steps counts from the beginning of the run, so it must be above continued_from "
+                f"({self.continued_from:,}), but is {self.steps}"
+            )
         return self
 
 
