@@ -15,7 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.data import lines as lines_module
-from dragoman.data.columns import Columns, Naming, choose_columns, is_header, language_of
+from dragoman.data.columns import Columns, Naming, choose_columns
+from dragoman.data.header import names_columns as is_header
+from dragoman.data.languages import language_of
 from dragoman.data.lines import BYTE_ORDER_MARKS, CARRIAGE_RETURNS, REPLACED, read_lines
 from dragoman.data.readers import LINE_BREAKS, Pair, open_pairs
 from dragoman.data.tables import SURROGATES, csv_rows
