@@ -4,6 +4,7 @@ A column here is whatever names one side of a pair: a header of a table, a key o
 aligned files. Knows nothing of how they are read.
 """
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -157,10 +158,12 @@ def check_languages(names: Sequence[str], columns: Columns, found: Languages, na
 def role_of(name: str) -> str | None:
     """What a column is called for, if it is no language: source, target, or text of either side.
 
-    >>> [role_of(name) for name in ("src", "Übersetzung", "sentence", "en")]
-    ['source', 'target', 'text', None]
+    >>> [role_of(name) for name in ("src", "Übersetzung", "sentence", "target_text", "en")]
+    ['source', 'target', 'text', 'target', None]
     """
-    return _ROLES.get(name.strip().lower())
+    roles = {_ROLES.get(word) for word in re.split(r"[\W_]+", name.strip().lower())}
+    sides = roles - {TEXT}
+    return None if None in roles or len(sides) > 1 else (sides or roles).pop()
 
 
 def listed(names: Sequence[str]) -> str:
@@ -230,7 +233,9 @@ def _by_role(names: Sequence[str]) -> Columns | None:
     if len(roles) == 1:  # the other column, or the one that is named for a language, has the other role
         (role, name), *_ = roles.items()
         others = [
-            other for other in names if other != name and (len(names) == 2 or language_of(other) not in (None, "id"))
+            other
+            for other in names
+            if other != name and (len(names) == 2 or role_of(other) == TEXT or language_of(other) not in (None, "id"))
         ]
         if len(others) == 1:
             roles[TARGET if role == SOURCE else SOURCE] = others[0]
@@ -242,11 +247,11 @@ def _by_role(names: Sequence[str]) -> Columns | None:
 _ROLES = {
     name: role
     for role, names in (
-        (SOURCE, "source src source_text input original originale origine origen orig оригинал источник 原文 源文"),
+        (SOURCE, "source src input original originale origine origen orig оригинал источник 原文 源文"),
         (SOURCE, "ausgangstext quelle quelltext sorgente fuente origem"),
         (
             TARGET,
-            "target tgt trg target_text output translation translated traduzione traduction traducción traduccion",
+            "target tgt trg output translation translated traduzione traduction traducción traduccion",
         ),
         (
             TARGET,

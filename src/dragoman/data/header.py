@@ -16,7 +16,9 @@ ROWS = 300
 """How many rows below the first are looked at."""
 
 _FEW, _ENOUGH = 3, 20
-_WORD = re.compile(r"[^\W_]+")
+# Words that stand between a language and what is said of it.
+_JOINTS = frozenset("in en of di de auf the language lang lingua langue sprache idioma lengua язык".split())
+_WORD = re.compile(r"[^\W\d_]+")
 _STOP = re.compile(r"[.!?…。！？][\"'»”’)]*$")
 _NUMBER = re.compile(r"[-+]?[\d.,]+%?")
 
@@ -47,20 +49,24 @@ def judge_header(first: Sequence[str], rows: Sequence[Sequence[str]], naming: Na
     kinds = {kind: cell for cell in cells if (kind := _kind(cell))}
     below = _columns_below(len(cells), rows)
     named = f"it names {' and '.join(kinds)}"
+    is_short = all(_is_short(cell, column) for cell, column in zip(cells, below, strict=True) if cell)
+    if len(kinds) >= 2 and all(map(is_code, kinds.values())):
+        return _of_codes(cells, below, naming, named)
     if len(kinds) >= 2:
-        return _of_codes(cells, below, naming, named) if all(map(is_code, kinds.values())) else Header(True, named)
+        sure = is_short or all(map(_is_name, kinds.values()))
+        return Header(True, named) if sure else Header(False, doubt=named)
     if numbers := [cell for cell, column in zip(cells, below, strict=True) if _tops_numbers(cell, column)]:
         return Header(True, f"below {numbers[0]!r} there are only numbers")
     if _numbered(cells) and not any(map(_returns, cells, below)):
         return Header(True, "its cells are numbered names")
     if len(kinds) == 1 and sum(_kind(cell) is not None for cell in cells) > 1:
         return Header(False)  # both sides of a pair name the same
-    is_short = all(_is_short(cell, column) for cell, column in zip(cells, below, strict=True) if cell)
-    if kinds and is_short and not is_code(*kinds.values()):
+    a_name = any(_is_name(cell) and not is_code(cell) for cell in kinds.values())
+    if a_name and is_short:
         return Header(True, f"{named}, and is shorter than the rows below it")
-    if is_short or (kinds and not is_code(*kinds.values())):
-        return Header(False, doubt=named if kinds else "it is shorter than the rows below, and its words never return")
-    return Header(False)
+    if a_name:
+        return Header(False, doubt=named)
+    return Header(False, doubt="it is shorter than the rows below it, and its words never return" if is_short else "")
 
 
 def names_columns(cells: Sequence[str]) -> bool:
@@ -74,6 +80,12 @@ def names_columns(cells: Sequence[str]) -> bool:
 
 def _kind(cell: str) -> str | None:
     return role_of(cell) or language_of(cell)
+
+
+def _is_name(cell: str) -> bool:
+    """Whether a cell that names something says little else: "Sentence in English" does, "I speak English" does not."""
+    words = re.findall(r"[^\W\d_]+", cell)
+    return " " not in cell or sum(not (role_of(word) or word.lower() in _JOINTS) for word in words) <= 1
 
 
 def _columns_below(width: int, rows: Sequence[Sequence[str]]) -> list[list[str]]:

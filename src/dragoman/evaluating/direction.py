@@ -31,7 +31,7 @@ def naming_for(model: Path | str, given: Naming = Naming()) -> Naming:  # noqa: 
     languages = read_config(folder)["languages"]
     known = given._replace(expected=(languages["source"], languages["target"]))
     for run in (Path(model), folder.parent):
-        if (run / "data" / REPORT).is_file() and (run / "recipe.toml").is_file():
+        if (run / "data" / REPORT).is_file() and (run == Path(model) or (run / "recipe.toml").is_file()):
             with suppress(DataError):  # of another version: the guess has to do
                 return known._replace(seen=read_report(run / "data").inputs["train"].columns)
     return known
