@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +17,10 @@ import dragoman
 from dragoman import errors
 from dragoman.cli import bars, console
 from dragoman.cli.bars import Bars, Count, Lines
+from dragoman.cli.evaluate import System, find_naming
 from dragoman.cli.main import app, main
+from dragoman.data.columns import Naming
+from dragoman.evaluating.references import read_references
 from dragoman.progress import silent
 
 
@@ -313,6 +317,58 @@ def test_scores_are_printed_with_signature_and_interval_and_compared(
     test = str(run_folder / "data" / "test.jsonl")
     assert main(["evaluate", str(output), test, "--against", str(output), "--metric", "chrf", "--quiet"]) == 0
     assert "no difference" in capsys.readouterr().out
+
+
+def test_every_command_that_reads_pairs_takes_the_same_settings(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, folder = tmp_path / "table.csv", tmp_path / "made"
+    rows = [f"{n},the gatt sees the top {n},il gatto vede il topo {n}\n" for n in range(40)]
+    table.write_text("nr,alfa,beta\n" + "".join(rows), encoding="utf-8")
+    chosen = [f"--set=data.{setting}" for setting in ("source_column=alfa", "target_column=3", "header=true")]
+    assert main(["prepare-data", str(table), "--folder", str(folder), "--quiet", *chosen]) == 0
+    assert "alfa → beta" in capsys.readouterr().out
+    kind = ["--set", "tokenizer.vocabulary_size=300", "--kind", "byte_bpe", "--quiet"]
+    assert main(["train-tokenizer", str(table), "--folder", str(tmp_path / "tokens"), *kind, *chosen]) == 0
+    scored = ["--samples", "0", "--quiet", "--set", "decode.beam_size=1", "--set", "length_extra=3"]
+    assert main(["evaluate", str(run_folder), str(table), *scored, *chosen]) == 0
+    assert "table.csv: 40 lines" in (printed := capsys.readouterr().out) and "greedy" in printed
+    assert main(["evaluate", str(run_folder), str(table), *scored, "--set", "data.colum=2"]) == 2
+    assert "unknown setting colum" in capsys.readouterr().err
+    assert main(["evaluate", str(run_folder), str(table), *scored]) == 2
+    assert "--set data.source_column=NAME" in capsys.readouterr().err
+
+
+def test_evaluate_takes_the_columns_that_the_run_learnt_from(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, output = tmp_path / "run", tmp_path / "output"
+    shutil.copytree(run_folder, run)
+    report = json.loads((run / "data" / "data.json").read_text("utf-8"))
+    report["inputs"]["train"]["columns"] = ["beta", "alfa"]
+    (run / "data" / "data.json").write_text(json.dumps(report), encoding="utf-8")
+    table = tmp_path / "table.csv"
+    table.write_text("alfa,beta\n" + "".join(f"topo {n},top {n}\n" for n in range(9)), encoding="utf-8")
+    for model in (run, run / "best"):
+        (run / "recipe.toml").write_text("")  # as every run has
+        naming = find_naming([System(str(model), [model])], Naming(), "und")
+        assert read_references(table, naming=naming).sources[0] == "top 0"
+    assert main(["evaluate", str(run), str(table), "--samples", "0", "--quiet", "--output", str(output)]) == 0
+
+
+def test_a_misspelt_run_is_suggested(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "runs" / "my").mkdir(parents=True)
+    (tmp_path / "corpus.csv").write_text("en,it\n")
+    for command, name in (
+        (["evaluate", "runs/mu"], "runs/my"),
+        (["translate", "run/my", "text"], "runs/my"),
+        (["fine-tune", "runs/mu", "corpus.csv"], "runs/my"),
+        (["train", "corpsu.csv"], "corpus.csv"),
+        (["prepare-data", "corpus.cvs", "--folder", "new"], "corpus.csv"),
+    ):
+        given = [str(tmp_path / word) if "/" in word or "." in word or word == "new" else word for word in command]
+        assert main(given) in (2, 4)
+        assert f"did you mean {tmp_path / name}?" in capsys.readouterr().err
 
 
 def test_a_benchmark_names_machine_and_search(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.data.columns import Naming
+from dragoman.data.inputs import DataSettings
+from dragoman.data.prepare import prepare_data
 from dragoman.decoding import SearchOptions, Translation
 from dragoman.errors import ConfigError, DataError
+from dragoman.evaluating.direction import exchange_gain, warn_of_exchanged_sides
 from dragoman.evaluating.evaluate import Evaluation, compare, describe, evaluate, write_scores
 from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.evaluating.references import ReferenceSet, read_references
@@ -109,6 +113,77 @@ def test_the_tatoeba_test_set_has_all_its_references(shared_data):
     found = read_references(shared_data / "tatoeba-en-it" / "test.multiref.tsv")
     assert str(found) == "test.multiref.tsv: 2,211 lines, 1 to 12 references each"
     assert found.language == "it"
+
+
+# The direction of a test set
+
+
+def csv_of(path: Path, header: str, rows: Sequence[tuple[str, ...]]) -> Path:
+    return write(path, [header, *(",".join(row) for row in rows)])
+
+
+def test_columns_are_taken_by_the_languages_of_the_model(tmp_path):
+    rows = list(zip(TARGETS[3:], SOURCES[3:], strict=True))
+    path = csv_of(tmp_path / "a.csv", "Italiano,Inglese", rows)
+    found = evaluate(Dictionary({}), path, samples=0).test
+    assert found.sources == tuple(SOURCES[3:]) and found.language == "it"
+
+
+def test_a_test_set_in_another_language_is_refused(tmp_path):
+    path = csv_of(tmp_path / "a.csv", "French,English", [("oui", "yes")])
+    with pytest.raises(DataError, match="'French' .fr.*the model goes from en to it.*--set data.source_column"):
+        evaluate(Dictionary({}), path, samples=0)
+    (tmp_path / "data").mkdir()
+    text = write(tmp_path / "fr.tsv", ["fr\ten", *(f"oui {n}\tyes {n}" for n in range(40))])
+    prepare_data(DataSettings(path=str(text)), tmp_path / "prepared")
+    with pytest.raises(DataError, match="prepared/test.jsonl is fr to en, but the model goes from en to it"):
+        evaluate(Dictionary({}), tmp_path / "prepared", samples=0)
+
+
+def test_files_in_the_wrong_order_are_refused_with_the_right_one(tmp_path):
+    source, target = write(tmp_path / "a.en", ["yes"]), write(tmp_path / "a.it", ["sì"])
+    known = Naming(expected=("en", "it"))
+    with pytest.raises(DataError, match=f"give them in this order: {source} {target}"):
+        read_references(target, [source], known)
+    assert read_references(source, [target], known).language == "it"
+    named = read_references(target, [source], known._replace(source_language="it", target_language="en"))
+    assert (named.source_language, named.language) == ("it", "en"), "the user's word wins"
+
+
+def test_broken_rows_of_a_test_set_stay_as_empty_lines_and_are_told(tmp_path, caplog):
+    rows = [(f"one {n}", f"uno {n}") for n in range(40)]
+    rows[6] = ("a", "b", "c")
+    found = read_references(csv_of(tmp_path / "a.csv", "en,it", rows))
+    assert len(found) == 40 and (found.sources[6], found.references[6]) == ("", ("",))
+    assert "not as many cells as the first row, first at a.csv:8 (1 of 40 rows): scored as empty lines" in caplog.text
+
+
+class Italian:
+    """A translator that finds Italian likely, after whatever source."""
+
+    languages = ("en", "it")
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Translation]:
+        likely = [-1.0 if target.startswith("uno") else -6.0 for target in targets]
+        return [
+            Translation(*texts, log_prob=2 * each, token_log_probs=(each, each))
+            for *texts, each in zip(sources, targets, likely, strict=True)
+        ]
+
+
+@pytest.mark.parametrize(("exchanged", "gain"), [(False, -5.0), (True, 5.0)])
+def test_exchanged_sides_are_heard_from_the_model(exchanged, gain, caplog):
+    pairs = [(f"one {n}", f"uno {n}") for n in range(40)] + [("", "")]
+    pairs = [pair[::-1] for pair in pairs] if exchanged else pairs
+    assert exchange_gain(Italian(), pairs) == gain
+    warn_of_exchanged_sides(Italian(), pairs, "a.csv")
+    assert ("a.csv: the columns look exchanged" in caplog.text) == exchanged
+
+
+def test_pairs_that_disagree_or_are_few_tell_nothing():
+    pairs = [(f"one {n}", f"uno {n}") for n in range(20)]
+    assert exchange_gain(Italian(), pairs + [pair[::-1] for pair in pairs]) is None
+    assert exchange_gain(Italian(), pairs[:3]) is None
 
 
 # Systems

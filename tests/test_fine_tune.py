@@ -11,7 +11,7 @@ from small_runs import AtSteps, some_pairs, terminate, times, train_small, weigh
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.prepare import read_split
 from dragoman.data.tokenizer import Tokenizers
-from dragoman.errors import CheckpointError, ConfigError, Interrupted
+from dragoman.errors import CheckpointError, ConfigError, DataError, Interrupted
 from dragoman.recipe.fine_tune import FineTuneResult, fine_tune
 from dragoman.recipe.run import train
 from dragoman.store import load_model
@@ -70,6 +70,26 @@ def test_a_bare_model_folder_has_no_old_test(old: Path, tmp_path: Path) -> None:
         tune(model, tmp_path, mix_rate=0.5, name="mixed")
     mixed = tune(model, tmp_path, mix_rate=0.5, mix_data=old / "data", name="mixed")
     assert names(mixed.after) == ["after, new test", "after, old test"]
+
+
+def test_text_is_read_as_the_model_expects_it(old: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pairs = some_pairs(60, verbs=["loves", "fears"])
+    (tmp_path / "turned.csv").write_text("Italiano,Inglese\n" + "".join(f"{it},{en}\n" for en, it in pairs))
+    options: dict[str, Any] = {"overrides": SETTINGS, "runs": tmp_path / "runs", "device": "cpu"}
+    result = fine_tune(old, str(tmp_path / "turned.csv"), **options)
+    read = [pair for name in ("train", "dev", "test") for pair in read_split(result.folder / "data", name)]
+    assert sorted(read) == sorted(pairs)
+    assert "languages are unknown" not in caplog.text
+    (tmp_path / "bare.csv").write_text("".join(f"{en},{it}\n" for en, it in pairs))
+    fine_tune(old, str(tmp_path / "bare.csv"), **options)
+    assert "languages are unknown" not in caplog.text and "exchanged" not in caplog.text
+    (tmp_path / "french.csv").write_text("English,French\nyes,oui\n")
+    with pytest.raises(DataError, match="'French' .fr.*the model goes from en to it"):
+        fine_tune(old, str(tmp_path / "french.csv"), **options)
+    for side, texts in zip(("en", "it"), zip(*pairs, strict=True), strict=True):
+        (tmp_path / f"new.{side}").write_text("".join(f"{text}\n" for text in texts))
+    with pytest.raises(DataError, match=r"give them in this order: .*new.en .*new.it"):
+        fine_tune(old, (str(tmp_path / "new.it"), str(tmp_path / "new.en")), **options)
 
 
 def test_old_pairs_are_mixed_in_at_the_rate(old: Path, tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from dragoman.config import check, parse, render
 from dragoman.data.checks import COPY, DUPLICATE, EMPTY, RATIO
 from dragoman.data.inputs import DataSettings, changes, data_identity
 from dragoman.data.prepare import TRIMMED, prepare_data, read_split
-from dragoman.data.report import DataReport, read_report, report_rows
+from dragoman.data.readers import RAGGED
+from dragoman.data.report import DataReport, Tally, read_report, report_rows
 from dragoman.errors import ConfigError, DataError
 
 TATOEBA = Path(__file__).parents[2] / "shared" / "data" / "tatoeba-en-it"
@@ -98,6 +99,44 @@ def test_what_is_dropped_is_counted_with_its_reason_and_first_place(tmp_path):
     assert any(("spaces", "spazi") in split for split in splits(tmp_path / "data"))
     rows = report_rows(report)
     assert ("dropped: duplicate of an earlier pair", "3", "first at a.tsv:106") in rows
+
+
+def test_a_broken_row_is_dropped_counted_and_told_with_its_line(tmp_path):
+    rows = [f"{source}\t{target}\n" for source, target in corpus(60)]
+    rows[7] = "one cell\n"
+    (tmp_path / "a.tsv").write_text("en\tit\n" + "".join(rows))
+    (tmp_path / "test.tsv").write_text("en\tit\n" + "".join(f"x {n}\ty {n}\n" for n in range(30)) + "a\tb\tc\n")
+    settings = DataSettings(path=str(tmp_path / "a.tsv"), test_path=str(tmp_path / "test.tsv"), dev_size=5)
+    report = prepare_data(settings, tmp_path / "data")
+    assert report.dropped[RAGGED] == Tally(pairs=1, first="a.tsv:9")
+    assert report.kept_faults[RAGGED] == Tally(pairs=1, first="test.tsv:32")
+    assert splits(tmp_path / "data", "test")[0][30] == ("", ""), "aligned line by line"
+    assert (f"dropped: {RAGGED}", "1", "first at a.tsv:9") in report_rows(report)
+
+
+def test_an_absolute_path_may_stand_beside_a_relative_one(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "a.en").write_text("".join(f"one {n}\n" for n in range(20)))
+    (tmp_path / "a.it").write_text("".join(f"uno {n}\n" for n in range(20)))
+    monkeypatch.chdir(tmp_path)
+    report = prepare_data(DataSettings(path=("here/a.en", str(tmp_path / "a.it"))), tmp_path / "data")
+    assert list(report.inputs["train"].sha256) == ["here/a.en", "a.it"]
+
+
+def test_a_row_that_looks_like_a_header_is_warned_of(tmp_path):
+    path = write_tsv(tmp_path / "a.tsv", [(f"One {n}, please.", f"Uno {n}, prego.") for n in range(60)], "ask\tdiga\n")
+    report = prepare_data(DataSettings(path=path), tmp_path / "data")
+    assert any("your first row looks like a header (ask | diga)" in warning for warning in report.warnings)
+
+
+def test_sets_beside_the_training_text_are_read_as_it_is(tmp_path):
+    train = write_tsv(tmp_path / "train.tsv", corpus(60), "Inglese\tItaliano\n")
+    turned = write_tsv(tmp_path / "turned.tsv", [("y", "x")], "Italiano\tInglese\n")
+    prepare_data(DataSettings(path=train, test_path=turned), tmp_path / "data")
+    assert splits(tmp_path / "data", "test") == [[("x", "y")]]
+    other = write_tsv(tmp_path / "other.tsv", [("y", "x")], "French\tItalian\n")
+    with pytest.raises(DataError, match="'French' .fr.*the training text goes from en to it"):
+        prepare_data(DataSettings(path=train, test_path=other), tmp_path / "more")
 
 
 def test_what_is_dropped_is_told(tmp_path, caplog):

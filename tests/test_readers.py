@@ -15,11 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.data import lines as lines_module
-from dragoman.data.columns import Columns, Naming, choose_columns, is_header, language_of
+from dragoman.data.columns import Columns, Naming, choose_columns
+from dragoman.data.header import names_columns
+from dragoman.data.languages import language_of
 from dragoman.data.lines import BYTE_ORDER_MARKS, CARRIAGE_RETURNS, REPLACED, read_lines
-from dragoman.data.readers import LINE_BREAKS, Pair, open_pairs
+from dragoman.data.readers import KEYLESS, LINE_BREAKS, RAGGED, Broken, Pair, open_pairs
 from dragoman.data.tables import SURROGATES, csv_rows
 from dragoman.errors import DataError, MissingExtra
+from dragoman.files import nearest
 
 PAIRS = [("Good morning.", "Buongiorno."), ('She said "no", Tom.', 'Ha detto "no", Tom.'), ("Thank you!", "Grazie!")]
 
@@ -108,9 +111,19 @@ def test_pairs_know_where_they_stand(tmp_path):
 
 
 def test_a_reading_can_be_read_again_and_counts_anew(tmp_path):
-    reading = open_pairs(str(write(tmp_path / "two.tsv", "a\tb\r\nc\td\r\n")))
+    reading = open_pairs(str(write(tmp_path / "two.tsv", "a\tb\r\nc\td\r\ne\tf\n")))
     assert list(reading) == list(reading)
     assert reading.repairs[CARRIAGE_RETURNS] == 2
+
+
+def test_line_ends_of_windows_are_no_repair(tmp_path):
+    for name, content in (
+        ("a.tsv", "a\tb\r\nc\td\r\ne\tf"),
+        ("a.csv", 'a,b\r\n"c\nd",e\r\n'),  # as spreadsheets write a break inside a cell
+    ):
+        reading = open_pairs(str(write(tmp_path / name, content)))
+        list(reading)
+        assert reading.repairs[CARRIAGE_RETURNS] == 0
 
 
 # The hub
@@ -223,6 +236,13 @@ def test_a_missing_file_is_named_with_the_nearest(tmp_path):
     write(tmp_path / "corpus.csv", "a,b\n")
     assert refusal(tmp_path / "corpsu.csv").endswith(f"does not exist; did you mean {tmp_path}/corpus.csv?")
     assert refusal(tmp_path / "no" / "such.csv").endswith("does not exist")
+    for name in ("train.en", "train.it"):
+        write(tmp_path / name, "a\n")
+    assert refusal(tmp_path / "trian").endswith(f"did you mean {tmp_path}/train?")
+    (tmp_path / "runs" / "my").mkdir(parents=True)
+    assert (
+        nearest(tmp_path / "runs" / "mu") == nearest(tmp_path / "run" / "mu") == f"; did you mean {tmp_path}/runs/my?"
+    )
 
 
 def test_a_folder_and_a_pipe_are_named(tmp_path):
@@ -277,6 +297,46 @@ def test_rows_with_one_or_three_columns_are_refused_with_their_line(tmp_path):
     assert "a.tsv:3 has 3 columns" in refusal(write(tmp_path / "a.tsv", "a\tb\nc\td\ne\tf\tg\n"))
     assert "has one column" in refusal(write(tmp_path / "a.csv", "a\nb\n"))
     assert "a.jsonl:2 is a list of 3" in refusal(write(tmp_path / "a.jsonl", '["a","b"]\n["a","b","c"]\n'))
+
+
+def test_a_few_broken_rows_are_empty_pairs_that_say_why(tmp_path):
+    good = [(f"one {n}", f"uno {n}") for n in range(40)]
+    tables = {
+        "a.tsv": ("x\ty\tz\n", RAGGED, [f"{s}\t{t}\n" for s, t in good]),
+        "a.csv": ("alone\n", RAGGED, [f"{s},{t}\n" for s, t in good]),
+        "a.jsonl": ('{"en": "x"}\n', KEYLESS, [json.dumps({"en": s, "it": t}) + "\n" for s, t in good]),
+        "b.jsonl": ('["x"]\n', KEYLESS, [json.dumps([s, t]) + "\n" for s, t in good]),
+        "c.jsonl": ('{"en": 5, "it": "y"}\n', KEYLESS, [json.dumps({"en": s, "it": t}) + "\n" for s, t in good]),
+    }
+    for name, (line, fault, rows) in tables.items():
+        found = list(open_pairs(str(write(tmp_path / name, "".join([*rows[:7], line, *rows[7:]])))))
+        assert found[7] == ("", "", f"{name}:8") and isinstance(found[7], Broken) and found[7].fault == fault
+        assert [pair[:2] for pair in found[:7] + found[8:]] == good
+
+
+def test_many_broken_rows_stop_with_examples_and_their_lines(tmp_path):
+    rows = [f"one {n},uno {n}\n" for n in range(40)]
+    rows[3] = rows[9] = rows[20] = rows[30] = "Well, well,bene\n"
+    message = refusal(write(tmp_path / "a.csv", "".join(rows)))
+    assert "a.csv:4 has 3 columns, but the first row has 2; " in message and "a.csv:21" in message
+    assert "a.csv:31" not in message and "; … (4 of 40 rows" in message and "needs quotes" in message
+
+
+def test_a_header_alone_has_no_rows_below(tmp_path):
+    assert "a.csv has no rows below the header (en | it)" in refusal(write(tmp_path / "a.csv", "en,it\n"))
+    assert "no rows below the header" in refusal(write(tmp_path / "a.tsv", "a\tb\n\n"), Naming(header=True))
+    assert texts(write(tmp_path / "a.csv", "a,b\n")) == [("a", "b")]
+
+
+def test_quoted_cells_may_stand_between_semicolons(tmp_path):
+    path = write(tmp_path / "a.csv", csv_text([("English", "Italian"), *PAIRS], delimiter=";", quoting=csv.QUOTE_ALL))
+    assert texts(path) == PAIRS
+
+
+def test_commas_in_sentences_are_no_delimiter_where_semicolons_make_rows(tmp_path):
+    rows = [(f"{n}", f"Well, I see {n}, Tom", f"Ah, {'vedo, ' * (n % 3)}Tom") for n in range(9)]
+    path = write(tmp_path / "a.csv", csv_text([("id", "frase", "traduzione"), *rows], delimiter=";"))
+    assert texts(path) == [row[1:] for row in rows]
 
 
 def test_blank_rows_are_pairs_without_text(tmp_path):
@@ -389,11 +449,11 @@ def test_columns_that_nothing_tells_are_refused(names, naming, words):
 
 
 def test_a_header_is_told_from_a_pair():
-    assert is_header(["en", "it"])
-    assert is_header(["source", "target"])
-    assert not is_header(["No", "No"])
-    assert not is_header(["Do you speak English?", "Parli italiano?"])
-    assert not is_header(["question", "answer"])
+    assert names_columns(["en", "it"])
+    assert names_columns(["source", "target"])
+    assert not names_columns(["No", "No"])
+    assert not names_columns(["Do you speak English?", "Parli italiano?"])
+    assert not names_columns(["question", "answer"])
 
 
 def test_no_ordinary_word_is_a_language():
@@ -460,7 +520,7 @@ def test_files_of_a_pattern_are_of_one_kind(tmp_path):
 
 def test_mended_lines_of_several_files_are_counted_together(tmp_path):
     for number in (1, 2):
-        write(tmp_path / f"{number}.tsv", "en\tit\r\nHi.\tCiao.\r\n")
+        write(tmp_path / f"{number}.tsv", "en\tit\r\nHi.\tCiao.\r\nGo.\tVai.\n")
     reading = open_pairs(str(tmp_path / "*.tsv"))
-    assert len(list(reading)) == 2
+    assert len(list(reading)) == 4
     assert reading.repairs[CARRIAGE_RETURNS] == 4

@@ -171,7 +171,7 @@ def test_a_recipe_of_the_library_says_where_its_text_is_to_be_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataError, match=r"train.en does not exist; it is to be had from https://github.com/multi30k"):
+    with pytest.raises(DataError, match=r"train.en does not exist.*; the text comes from https://github.com/multi30k"):
         train("multi30k-en-de", runs=tmp_path / "runs")
     with pytest.raises(DataError, match=r"nowhere/train.en does not exist.*--set data.folder=FOLDER"):
         train("multi30k-en-de", overrides=["data.folder=nowhere"], runs=tmp_path / "runs")

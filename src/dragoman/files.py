@@ -4,6 +4,7 @@ A file or folder is written aside under another name, flushed to the disk, and r
 at any moment leaves the old one or the new one, never a half. A full disk is `DiskFull`, and leaves nothing behind.
 """
 
+import difflib
 import errno
 import hashlib
 import json
@@ -247,6 +248,29 @@ def free_name(folder: Path | str) -> Path:
         name = folder.with_name(f"{folder.name}-{number}")
         number += 1
     return name
+
+
+def nearest(path: Path | str, prefixes: bool = False) -> str:
+    """What a name that does not exist may have been meant for, as a question; empty if nothing is near.
+
+    With `prefixes` what several names begin with counts too: `train` for `train.en` and `train.it`.
+    """
+    found = _nearest(Path(path), prefixes)
+    return f"; did you mean {found}?" if found else ""
+
+
+def _nearest(path: Path, prefixes: bool) -> Path | None:
+    parent = path.parent if path == path.parent or path.parent.is_dir() else _nearest(path.parent, False)
+    try:
+        names = [] if parent is None else [file.name for file in parent.iterdir() if not file.name.startswith(".")]
+    except OSError:
+        return None
+    if prefixes:
+        beginnings = [name.partition(".")[0] for name in names]
+        names += sorted({name for name in beginnings if beginnings.count(name) > 1})
+    cutoff = 0.5 if len(path.name) <= 4 else 0.6  # "mu" and "my" have half of their letters in common
+    near = difflib.get_close_matches(path.name, names, n=1, cutoff=cutoff)
+    return parent / near[0] if parent and near else None
 
 
 def _contents(folder: Path) -> list[str]:

@@ -22,7 +22,16 @@ from torch import Tensor, nn
 from dragoman.config import check
 from dragoman.data.tokenizer import Tokenizers
 from dragoman.errors import CheckpointError, ConfigError
-from dragoman.files import MANIFEST, new_folder, read_json, verify_manifest, write_file, write_json, write_manifest
+from dragoman.files import (
+    MANIFEST,
+    nearest,
+    new_folder,
+    read_json,
+    verify_manifest,
+    write_file,
+    write_json,
+    write_manifest,
+)
 from dragoman.model import ModelConfig, build_model
 
 FORMAT = 1
@@ -120,7 +129,7 @@ def find_model(path: Path | str) -> Path:
         if (folder / CONFIG).is_file():
             return folder
     if not path.exists():
-        raise CheckpointError(f"{path} does not exist; MODEL is a model folder or a run folder")
+        raise CheckpointError(f"{path} does not exist{nearest(path)}; MODEL is a model folder or a run folder")
     if (path / "recipe.toml").is_file():
         raise CheckpointError(f"{path} is a run without a finished model yet; continue it with: dragoman train {path}")
     raise CheckpointError(f"{path} is not a model folder: it has no {CONFIG}")

@@ -1,6 +1,7 @@
 """`dragoman evaluate`: scores of a model, or of a file of translations, with signatures and intervals."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -8,10 +9,11 @@ import typer
 
 import dragoman
 from dragoman.cli import console
-from dragoman.cli.options import Format, Place, Quiet, Scoring, Search, grouped, test_set
+from dragoman.cli.options import Format, Place, Quiet, Scoring, Search, grouped, parted, test_set
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
+    from dragoman.data.columns import Naming
     from dragoman.evaluating.evaluate import Evaluation
     from dragoman.evaluating.significance import Comparison
 
@@ -110,7 +112,12 @@ def evaluate(
     screen = console.Screen(quiet)
     systems = [System.find(path) for path in (system, against) if path is not None]
     check_paths(systems, output, scores)
-    reference_set = read_references(test or test_set(systems[0].members[0]), references or ())
+    reading, others = parted(search.overrides)
+    search = replace(search, overrides=others)
+    naming = find_naming(systems, reading.naming, scoring.language)
+    reference_set = read_references(
+        test or test_set(systems[0].members[0]), references or (), naming, reading.format, reading.encoding_errors
+    )
 
     def score(each: Path) -> "Evaluation":
         translator = place.load(each) if each.is_dir() else None
@@ -130,6 +137,16 @@ def evaluate(
         console.write_json([evaluation.facts() for evaluation in results.together])
     else:
         results.show(screen)
+
+
+def find_naming(systems: Sequence[System], given: "Naming", language: str) -> "Naming":
+    """What is known of a test set's columns: from the options, and from the first system that is a model."""
+    from dragoman.evaluating.direction import naming_for
+
+    models = [path for system in systems for path in system.members if path.is_dir()]
+    if models:
+        return naming_for(models[0], given)
+    return given._replace(target_language=given.target_language or (None if language == "und" else language))
 
 
 def show(screen: console.Screen, evaluations: "Sequence[Evaluation]") -> None:

@@ -18,6 +18,7 @@ from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
     from dragoman.config import Settings
+    from dragoman.data.inputs import ReadingSettings
     from dragoman.decoding.options import SearchOptions
     from dragoman.decoding.translator import Translator
     from dragoman.evaluating.metrics import Measures
@@ -181,6 +182,14 @@ def chosen(schema: type[S], group: str, overrides: Sequence[str] | None, base: S
     tables |= {name: value for name, value in options.items() if value is not None}
     plain = [text.removeprefix(f"{group}.") for text in overrides or ()]
     return check(override(tables, plain), "the command line", schema)
+
+
+def parted(overrides: Sequence[str] | None) -> tuple["ReadingSettings", list[str]]:
+    """How parallel text is read, as those of the `--set` say that begin with `data.`; and the others."""
+    from dragoman.data.inputs import ReadingSettings
+
+    reading = [text for text in overrides or () if text.strip().startswith("data.")]
+    return chosen(ReadingSettings, "data", reading), [text for text in overrides or () if text not in reading]
 
 
 def with_minutes(overrides: Sequence[str] | None, minutes: float | None) -> list[str]:

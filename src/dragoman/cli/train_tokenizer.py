@@ -1,5 +1,6 @@
 """`dragoman train-tokenizer`: learns the vocabulary of both sides of parallel text."""
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -7,10 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dragoman.cli import console
-from dragoman.cli.options import Data, Quiet, Set, chosen, one_or_two
+from dragoman.cli.options import Data, Quiet, Set, chosen, one_or_two, parted
 
 if TYPE_CHECKING:
+    from dragoman.data.inputs import ReadingSettings
     from dragoman.data.readers import Address
+
+log = logging.getLogger(__name__)
 
 
 def train_tokenizer(
@@ -30,9 +34,10 @@ def train_tokenizer(
     from dragoman.files import new_folder
 
     screen = console.Screen(quiet)
-    settings = chosen(TokenizerSettings, "tokenizer", overrides, kind=kind, vocabulary_size=vocabulary_size)
+    reading, others = parted(overrides)
+    settings = chosen(TokenizerSettings, "tokenizer", others, kind=kind, vocabulary_size=vocabulary_size)
     with new_folder(folder) as aside:
-        text = TrainingText(one_or_two(data))
+        text = TrainingText(one_or_two(data), reading)
         tokenizers = train_tokenizers(text.pairs, settings, screen.progress, text.languages)
         tokenizers.save(aside)
     source, target = next(text.pairs())
@@ -50,7 +55,7 @@ def train_tokenizer(
 class TrainingText:
     """The training pairs of prepared data, or of parallel text as it lies there."""
 
-    def __init__(self, address: "Address") -> None:
+    def __init__(self, address: "Address", settings: "ReadingSettings") -> None:
         from dragoman.data.readers import open_pairs
         from dragoman.data.report import REPORT, read_report
 
@@ -59,13 +64,18 @@ class TrainingText:
             report = read_report(self._folder)
             self.languages = report.source_language, report.target_language
         else:
-            self._reading = open_pairs(address)
+            self._reading = open_pairs(address, settings.naming, settings.format, settings.encoding_errors)
+            for choice, reason in self._reading.reasons.items():
+                log.info("%s: %s", choice, reason)
+            for doubt in self._reading.doubts:
+                log.warning("%s", doubt)
             self.languages = self._reading.languages
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """The pairs from the first, each time."""
         from dragoman.data.prepare import read_split
+        from dragoman.data.readers import Broken
 
         if self._folder:
             return read_split(self._folder, "train")
-        return ((pair.source, pair.target) for pair in self._reading)
+        return ((pair.source, pair.target) for pair in self._reading if not isinstance(pair, Broken))

@@ -13,13 +13,13 @@ from pydantic import Field, field_validator, model_validator
 
 from dragoman.config import Settings, flatten
 from dragoman.data.checks import CheckSettings
-from dragoman.data.columns import UNKNOWN_LANGUAGE, Naming
+from dragoman.data.columns import Naming
 from dragoman.data.lines import EncodingErrors
 from dragoman.data.patterns import HUB, Address, is_pattern
 from dragoman.data.readers import Format, Reading, is_prefix, open_pairs
 from dragoman.data.report import FORMAT_NUMBER, REPORT, DataReport, read_report
 from dragoman.errors import DataError
-from dragoman.files import sha256
+from dragoman.files import nearest, sha256
 
 PHRASEBOOK = "phrasebook"
 
@@ -27,7 +27,47 @@ PHRASEBOOK = "phrasebook"
 _FOLDER_NAMES = {"train": ("train",), "dev": ("dev", "valid", "val", "validation"), "test": ("test",)}
 
 
-class DataSettings(Settings):
+class ReadingSettings(Settings):
+    """How parallel text is read, whichever it is."""
+
+    header: bool | None = None
+    """Whether the first row of a TSV or CSV file names the columns; left out, it is judged by what it says."""
+    source_language: str | None = Field(default=None, min_length=1)
+    """Language code of the source, as in en; left out, it comes from column or file names."""
+    target_language: str | None = Field(default=None, min_length=1)
+    """Language code of the target, as in it; left out, it comes from column or file names."""
+    source_column: str | None = Field(default=None, min_length=1)
+    """Column of the source: its name, its key (translation.en for a nested one) or its number from 1; left out, it is
+    guessed."""
+    target_column: str | None = Field(default=None, min_length=1)
+    """Column of the target, named likewise."""
+    format: Format | None = None
+    """Format of the text: plain, tsv, csv, jsonl, parquet or hub; left out, it follows from the name."""
+    encoding_errors: EncodingErrors = "strict"
+    """Text that is not valid UTF-8: strict stops and names the place; replace puts U+FFFD, and counts."""
+
+    @field_validator("source_column", "target_column", mode="before")
+    @classmethod
+    def _number_is_a_name(cls, given: Any) -> Any:
+        return str(given) if isinstance(given, int) and not isinstance(given, bool) else given
+
+    @model_validator(mode="after")
+    def _names_need_a_header(self) -> "ReadingSettings":
+        for side in ("source", "target"):
+            column = getattr(self, f"{side}_column")
+            if self.header is False and column is not None and not column.isdecimal():
+                raise ValueError(
+                    f"without a header columns are numbered from 1, but {side}_column is {column!r}; "
+                    "give its number, or leave header out"
+                )
+        return self
+
+    @property
+    def naming(self) -> Naming:
+        return Naming(self.source_column, self.target_column, self.source_language, self.target_language, self.header)
+
+
+class DataSettings(ReadingSettings):
     """Which parallel text is read, how, and what is held out of it."""
 
     path: Address = PHRASEBOOK
@@ -42,19 +82,6 @@ class DataSettings(Settings):
     """A separate set for validation, given like path; left out, one is split off."""
     test_path: Address | None = None
     """A separate test set, given like path; left out, one is split off."""
-    source_language: str | None = Field(default=None, min_length=1)
-    """Language code of the source, as in en; left out, it comes from column or file names."""
-    target_language: str | None = Field(default=None, min_length=1)
-    """Language code of the target, as in it; left out, it comes from column or file names."""
-    source_column: str | None = Field(default=None, min_length=1)
-    """Column of the source: its name, its key (translation.en for a nested one) or its number from 1; left out, it is
-    guessed."""
-    target_column: str | None = Field(default=None, min_length=1)
-    """Column of the target, named likewise."""
-    format: Format | None = None
-    """Format of path: plain, tsv, csv, jsonl, parquet or hub; left out, it follows from the name."""
-    encoding_errors: EncodingErrors = "strict"
-    """Text that is not valid UTF-8: strict stops and names the place; replace puts U+FFFD, and counts."""
     dev_size: int | None = Field(default=None, ge=0)
     """Pairs split off for validation; left out, 5 % of the corpus, 2,000 at most."""
     test_size: int | None = Field(default=None, ge=0)
@@ -86,14 +113,11 @@ class DataSettings(Settings):
             return address if address.startswith(HUB) else str(Path(self.folder) / address)
         return str(Path(self.folder) / address[0]), str(Path(self.folder) / address[1])
 
-    @property
-    def naming(self) -> Naming:
-        return Naming(self.source_column, self.target_column, self.source_language, self.target_language)
-
 
 @contextmanager
-def open_inputs(settings: DataSettings) -> Iterator[dict[str, Reading]]:
-    """The training text, as `train`, and the sets that stand beside it, opened.
+def open_inputs(settings: DataSettings, naming: Naming | None = None) -> Iterator[dict[str, Reading]]:
+    """The training text, as `train`, and the sets that stand beside it, opened; `naming` may know
+    more of the columns than the settings do.
 
     Raises:
         DataError: one of them cannot be read.
@@ -101,11 +125,11 @@ def open_inputs(settings: DataSettings) -> Iterator[dict[str, Reading]]:
     with ExitStack() as stack:
         addresses = _addresses(settings, stack)
         _check_presence(settings, addresses)
-        train = open_pairs(addresses.pop("train"), settings.naming, settings.format, settings.encoding_errors)
-        source, target = (None if language == UNKNOWN_LANGUAGE else language for language in train.languages)
-        naming = settings.naming._replace(source_language=source, target_language=target)
+        known = naming or settings.naming
+        train = open_pairs(addresses.pop("train"), known, settings.format, settings.encoding_errors)
+        beside = known._replace(expected=train.languages, owner="the training text", seen=train.columns[:2])
         others = {
-            name: open_pairs(address, naming, encoding_errors=settings.encoding_errors)
+            name: open_pairs(address, beside, encoding_errors=settings.encoding_errors)
             for name, address in addresses.items()
         }
         yield {"train": train, **others}
@@ -128,21 +152,28 @@ def identity(settings: DataSettings, inputs: Mapping[str, Reading]) -> str:
 
 def lasting(settings: DataSettings) -> dict[str, Any]:
     """The settings that shape the result: all but where the text lies."""
-    return flatten(settings.model_dump(mode="json", exclude={"folder", "origin", "path", "dev_path", "test_path"}))
+    left_out = {"folder", "origin", "path", "dev_path", "test_path"}
+    if settings.header is None:
+        left_out.add("header")  # data that was prepared before there was this setting keeps its identity
+    return flatten(settings.model_dump(mode="json", exclude=left_out))
 
 
 def hashes(reading: Reading) -> dict[str, str]:
     """File name -> SHA-256. A data set of the hub is known by its address: its files are the library's business."""
     if not reading.files:
         return {reading.name: hashlib.sha256(f"{reading.name} {reading.reasons['format']}".encode()).hexdigest()}
-    folder = os.path.commonpath([file.parent for file in reading.files])
-    return {Path(os.path.relpath(file, folder)).as_posix(): sha256(file) for file in reading.files}
+    files = [file.absolute() for file in reading.files]
+    if len({file.drive for file in files}) > 1:  # on Windows: no folder holds them all
+        return {file.as_posix(): sha256(file) for file in files}
+    folder = os.path.commonpath([file.parent for file in files])
+    return {file.relative_to(folder).as_posix(): sha256(file) for file in files}
 
 
 def changes(report: DataReport, settings: DataSettings) -> list[str]:
     """What differs between the data that a report tells of and what `settings` name now, in words."""
     before, now = report.settings, lasting(settings)
-    found = [f"{key} was {before.get(key)}, is {now.get(key)}" for key in now if before.get(key) != now.get(key)]
+    keys = sorted(before.keys() | now.keys())
+    found = [f"{key} was {before.get(key)}, is {now.get(key)}" for key in keys if before.get(key) != now.get(key)]
     with open_inputs(settings) as inputs:
         for name in sorted(report.inputs.keys() | inputs.keys()):
             known = list(report.inputs[name].sha256.values()) if name in report.inputs else []
@@ -158,8 +189,8 @@ def _check_presence(settings: DataSettings, addresses: Mapping[str, Address]) ->
             path, is_elsewhere = Path(name), name.startswith(HUB) or is_pattern(name)
             if settings.origin and not (is_elsewhere or path.exists() or is_prefix(path)):
                 raise DataError(
-                    f"{path} does not exist; it is to be had from {settings.origin}, and lies where data.folder says "
-                    "(--set data.folder=FOLDER)"
+                    f"{path} does not exist{nearest(path, prefixes=True)}; the text comes from {settings.origin}; "
+                    "say where it lies with --set data.folder=FOLDER"
                 )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from dragoman.config import Settings
 from dragoman.data.checks import CheckSettings, ShiftDetector, fault
-from dragoman.data.readers import Pair, Reading
+from dragoman.data.readers import Broken, Pair, Reading
 from dragoman.data.report import Longest, Tally
 from dragoman.data.split import Keys, sentence_key, text_key
 from dragoman.errors import ConfigError
@@ -202,7 +202,7 @@ class _Taking:
         self._shifts.see(len(source), len(target), origin)
         pair = Pair(source.strip(), target.strip(), origin)
         self._trimmed += (pair.source != source) + (pair.target != target)
-        reason = fault(pair.source, pair.target, self._checks)
+        reason = given.fault if isinstance(given, Broken) else fault(pair.source, pair.target, self._checks)
         if reason:
             before = self._faults.get(reason) or Fault(pairs=0, row=row, first=origin)
             self._faults[reason] = Fault(pairs=before.pairs + 1, row=before.row, first=before.first)

@@ -4,7 +4,6 @@ A line ends at `\\n` alone, so NUL, form feed and the Unicode line separators ne
 What is mended on the way (a byte order mark, a carriage return, invalid UTF-8) is counted under the names below.
 """
 
-import difflib
 import gzip
 import io
 import zlib
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from dragoman.errors import DataError
+from dragoman.files import nearest
 
 EncodingErrors = Literal["strict", "replace"]
 
@@ -35,7 +35,7 @@ def read_lines(
         DataError: the file cannot be read (see `open_bytes`), or is not UTF-8: with line and byte offset.
     """
     repairs = Counter() if repairs is None else repairs
-    offset = 0
+    offset = ends = returns = 0
     for number, raw in enumerate(_raw_lines(path), 1):
         start = 3 if number == 1 and raw.startswith(b"\xef\xbb\xbf") else 0
         repairs[BYTE_ORDER_MARKS] += start // 3
@@ -46,13 +46,16 @@ def read_lines(
                 raise DataError(_undecodable(path, number, offset + start + error.start, raw, error)) from None
             line = raw[start:].decode(errors="replace")
             repairs[REPLACED] += line.count("\ufffd") - raw.count(b"\xef\xbf\xbd")
+        ends += line.endswith("\n")
         if line.endswith("\r\n"):
-            repairs[CARRIAGE_RETURNS] += 1
+            returns += 1
             line = line[:-2]
         elif line.endswith("\n"):
             line = line[:-1]
         offset += len(raw)
         yield line
+    if returns < ends:  # where all lines end so, it is how lines end in this file
+        repairs[CARRIAGE_RETURNS] += returns
 
 
 def open_bytes(path: Path) -> IO[bytes]:
@@ -69,7 +72,7 @@ def open_bytes(path: Path) -> IO[bytes]:
         packed = path.suffix == ".gz"
         file = io.BufferedReader(gzip.GzipFile(path, "rb"), 1 << 16) if packed else open(path, "rb")  # noqa: SIM115
     except FileNotFoundError:
-        raise DataError(f"{path} does not exist{_nearest(path)}") from None
+        raise DataError(f"{path} does not exist{nearest(path)}") from None
     except PermissionError:
         raise DataError(f"{path} may not be read: permission denied") from None
     except OSError as error:
@@ -124,13 +127,3 @@ def _undecodable(path: Path, number: int, offset: int, raw: bytes, error: Unicod
         f"{path}:{number} is not valid UTF-8 at byte {offset:,} of the file (0x{byte:02x}); save it as UTF-8, "
         'or set encoding_errors = "replace"'
     )
-
-
-def _nearest(path: Path) -> str:
-    """A file beside `path` with nearly its name, as a question."""
-    try:
-        names = [file.name for file in path.parent.iterdir()]
-    except OSError:
-        return ""
-    near = difflib.get_close_matches(path.name, names, n=1)
-    return f"; did you mean {path.with_name(near[0])}?" if near else ""

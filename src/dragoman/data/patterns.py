@@ -4,6 +4,7 @@ import glob
 from pathlib import Path
 
 from dragoman.errors import DataError
+from dragoman.files import nearest
 
 HUB = "hub:"
 
@@ -33,7 +34,7 @@ def matching(address: Address) -> list[Address]:
     sides = [sorted(glob.glob(pattern, recursive=True)) for pattern in patterns]
     for pattern, files in zip(patterns, sides, strict=True):
         if not files:
-            raise DataError(f"no file matches {pattern}")
+            raise DataError(f"no file matches {pattern}{nearest(pattern)}")
     if len({len(files) for files in sides}) > 1:
         counts = " but ".join(f"{len(files)} match {pattern}" for pattern, files in zip(patterns, sides, strict=True))
         raise DataError(f"{counts}; every file needs the one that is aligned with it")

@@ -142,7 +142,7 @@ def _prepare(
         dropped=deal.dropped,
         kept_faults=_merged(given.values()),
         repairs=dict(sorted((+repairs).items())),
-        warnings=tuple(_warnings(inputs["train"], intakes, deal, splits)),
+        warnings=tuple(_warnings(inputs, intakes, deal, splits)),
         longest_source=_longest(0, intakes),
         longest_target=_longest(1, intakes),
         splits=splits,
@@ -232,8 +232,11 @@ def _longest(side: int, intakes: Mapping[str, Intake]) -> Longest:
 
 
 def _warnings(
-    train: Reading, intakes: Mapping[str, Intake], deal: _Deal, splits: Mapping[str, SplitReport]
+    inputs: Mapping[str, Reading], intakes: Mapping[str, Intake], deal: _Deal, splits: Mapping[str, SplitReport]
 ) -> Iterator[str]:
+    train = inputs["train"]
+    for reading in inputs.values():
+        yield from reading.doubts
     for intake in intakes.values():
         yield from intake.facts.warnings
     if UNKNOWN_LANGUAGE in train.languages:

@@ -5,14 +5,15 @@ returns streams the pairs in bounded memory, as often as wanted. Judging the pai
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from dragoman.data.columns import Columns, Naming, choose_columns, is_header, languages, languages_in
+from dragoman.data.columns import Columns, Naming, check_languages, choose_columns, differing, languages
+from dragoman.data.header import ROWS, judge_header
 from dragoman.data.lines import EncodingErrors, open_bytes, read_lines, without_gz
 from dragoman.data.patterns import HUB, Address, matching
 from dragoman.data.tables import (
@@ -28,10 +29,15 @@ from dragoman.data.tables import (
     tsv_rows,
 )
 from dragoman.errors import DataError
+from dragoman.files import nearest
 
 Format = Literal["plain", "tsv", "csv", "jsonl", "parquet", "hub"]
 
 LINE_BREAKS = "pairs with line breaks inside, kept"
+RAGGED = "not as many cells as the first row"
+KEYLESS = "no text under the keys of the first row"
+MOST_BROKEN = 0.05
+"""The largest share of rows that may be ragged or keyless: where there are more, the table is read wrongly."""
 
 _ENDINGS: dict[str, Format] = {
     ".tsv": "tsv",
@@ -52,6 +58,17 @@ class Pair(NamedTuple):
     origin: str
 
 
+class Broken(Pair):
+    """A row that gives no pair: both sides are empty, and `fault` says why."""
+
+    fault: str
+
+    def __new__(cls, origin: str, fault: str) -> "Broken":
+        row = super().__new__(cls, "", "", origin)
+        row.fault = fault
+        return row
+
+
 @dataclass(frozen=True)
 class Reading:
     """Pairs ready to be read, and what was chosen to read them."""
@@ -64,6 +81,10 @@ class Reading:
     languages: tuple[str, str]
     reasons: Mapping[str, str]
     """Why this format, these columns, these languages."""
+    named: tuple[str | None, str | None]
+    """The languages that the names of columns or files tell, whatever else is known."""
+    doubts: tuple[str, ...]
+    """What may have been read wrongly, for people to judge."""
     pairs: Callable[[Counter[str]], Iterator[Pair]]
     repairs: Counter[str] = field(default_factory=Counter)
     """What the latest pass over the pairs mended, by kind."""
@@ -103,6 +124,8 @@ def open_pairs(
     path = Path(address)
     if is_prefix(path):
         return _open_prefix(path, naming, format, encoding_errors)
+    if not path.exists():
+        raise DataError(f"{path} does not exist{nearest(path, prefixes=True)}")
     open_bytes(path).close()  # what cannot be read says so before anything is guessed from it
     chosen, reason = (format, "as given") if format else _guess_format(path)
     if chosen == "plain":
@@ -136,6 +159,7 @@ def _open_several(
     reasons = {**first.reasons, "format": f"{first.reasons['format']}; the first of {len(readings)} files"}
     return replace(
         first,
+        doubts=tuple(doubt for reading in readings for doubt in reading.doubts),
         name=address if isinstance(address, str) else " and ".join(address),
         files=tuple(file for reading in readings for file in reading.files),
         reasons=reasons,
@@ -175,16 +199,19 @@ def _open_plain(paths: tuple[Path, Path], naming: Naming, reason: str, encoding_
     if source == target:  # en.txt and it.txt
         source, target = (without_gz(path).stem for path in paths)
     columns = Columns(source, target, "one file each")
-    one, other, why = languages(columns, naming, paths[0].name)
-    return Reading(
-        name=f"{paths[0]} and {paths[1].name}",
-        files=paths,
-        format="plain",
-        columns=columns,
-        languages=(one, other),
-        reasons={"format": reason, "columns": columns.reason, "languages": why},
-        pairs=partial(_plain_pairs, paths, encoding_errors),
+    found = languages(columns, naming, paths[0].name)
+    turned = differing(found.named, naming.expected or found.named) and not differing(
+        found.named[::-1], naming.expected or found.named
     )
+    if turned and not any(naming.given):
+        assert naming.expected is not None
+        raise DataError(
+            f"{paths[0]} is named for {found.named[0]} and {paths[1]} for {found.named[1]}, but {naming.owner} "
+            f"goes from {naming.expected[0]} to {naming.expected[1]}; give them in this order: {paths[1]} {paths[0]}"
+        )
+    table = _Table(f"{paths[0]} and {paths[1].name}", paths, "plain", reason, lambda _: iter(()))
+    pairs = partial(_plain_pairs, paths, encoding_errors)
+    return _reading(table, naming, columns, (source, target), paths[0].name, pairs)
 
 
 def _plain_pairs(paths: tuple[Path, Path], encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[Pair]:
@@ -240,42 +267,61 @@ def _open_hub(address: str, naming: Naming) -> Reading:
 
 
 def _reading(
-    table: _Table, naming: Naming, columns: Columns, hint: str, pairs: Callable[[Counter[str]], Iterator[Pair]]
+    table: _Table,
+    naming: Naming,
+    columns: Columns,
+    names: Sequence[str],
+    hint: str,
+    pairs: Callable[[Counter[str]], Iterator[Pair]],
 ) -> Reading:
-    source, target, why = languages(columns, naming, hint)
+    found = languages(columns, naming, hint)
+    check_languages(names, columns, found, naming, table.name)
+    doubts = [
+        f"{table.name}: the {side} is {name!r}, which names {told}, but it is called {given} (data.{side}_language)"
+        for side, name, told, given in zip(("source", "target"), columns[:2], found.named, naming.given, strict=True)
+        if differing([told], [given])
+    ]
     return Reading(
         name=table.name,
         files=table.files,
         format=table.format,
         columns=columns,
-        languages=(source, target),
-        reasons={"format": table.reason, "columns": columns.reason, "languages": why},
+        languages=(found.source, found.target),
+        reasons={"format": table.reason, "columns": columns.reason, "languages": found.reason},
+        named=found.named,
+        doubts=tuple(doubts),
         pairs=pairs,
     )
 
 
-def _hinted(naming: Naming, hint: str) -> Naming:
-    """`naming`, its languages filled in from a file's name: they tell which column is which."""
-    if naming.source_language or naming.target_language or not (found := languages_in(hint)):
-        return naming
-    return naming._replace(source_language=found[0], target_language=found[1])
-
-
 def _open_cells(table: _Table, naming: Naming) -> Reading:
     """A table whose rows are cells; its first row may be a header."""
-    hint = Path(table.name).name
-    first = next((cells for _, cells in table.rows(Counter()) if _filled(cells)), None)
+    rows = islice((cells for _, cells in table.rows(Counter()) if _filled(cells)), 1 + ROWS)
+    first, below = next(rows, None), list(rows)
     if first is None:
         raise DataError(f"{table.name} holds only blank lines")
-    by_name = any(column and not column.isdecimal() for column in (naming.source_column, naming.target_column))
-    header = by_name or is_header(first)
-    names = [cell.strip() for cell in first] if header else [str(number) for number in range(1, len(first) + 1)]
-    where = table.name if header else f"{table.name}, whose first row is no header ({' | '.join(first)[:80]}),"
-    columns = choose_columns(names, _hinted(naming, hint), where)
-    columns = columns._replace(reason=f"{columns.reason}; {'the first row is a header' if header else 'no header'}")
+    header = judge_header(first, below, naming)
+    shown = " | ".join(first)[:80]
+    if header.found and not below:
+        raise DataError(f"{table.name} has no rows below the header ({shown})")
+    names = [cell.strip() for cell in first] if header.found else [str(number) for number in range(1, len(first) + 1)]
+    where = table.name if header.found else f"{table.name}, whose first row is no header ({shown}),"
+    hint = Path(table.name).name
+    columns = choose_columns(names, naming, where, hint)
+    reason = f"the first row ({shown}) is a header: {header.reason}" if header.found else "no header"
+    if header.found and naming.header is None:
+        reason += "; --set data.header=false says that it is a pair"
+    columns = columns._replace(reason=f"{columns.reason}; {reason}")
     positions = (names.index(columns.source), names.index(columns.target))
-    pairs = partial(_cell_pairs, table, len(names), positions, header)
-    return _reading(table, naming, columns, hint, pairs)
+    pairs = partial(_cell_pairs, table, len(names), positions, header.found)
+    reading = _reading(table, naming, columns, names, hint, pairs)
+    if header.doubt:
+        doubt = (
+            f"{table.name}: your first row looks like a header ({shown}): {header.doubt}; it is read as a pair; "
+            "--set data.header=true if it is a header, data.header=false if it is not"
+        )
+        reading = replace(reading, doubts=(*reading.doubts, doubt))
+    return reading
 
 
 def _cell_pairs(
@@ -283,16 +329,20 @@ def _cell_pairs(
 ) -> Iterator[Pair]:
     name = Path(table.name).name
     source_at, target_at = positions
+    tally = _Tally(table.name, RAGGED)
     for number, cells in table.rows(repairs):
-        if len(cells) != width:
-            if _filled(cells):
-                columns = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
-                raise DataError(f"{table.name}:{number} has {columns}, but the first row has {width}")
-            cells = [""] * width
+        origin = f"{name}:{number}"
         if header and _filled(cells):
             header = False
             continue
-        yield _counted(Pair(cells[source_at], cells[target_at], f"{name}:{number}"), repairs)
+        if not _filled(cells):
+            yield tally.passed(Pair("", "", origin))
+        elif len(cells) != width:
+            columns = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
+            yield tally.met(origin, f"{table.name}:{number} has {columns}, but the first row has {width}")
+        else:
+            yield tally.passed(_counted(Pair(cells[source_at], cells[target_at], origin), repairs))
+    tally.judge()
 
 
 def _filled(cells: list[str]) -> bool:
@@ -308,23 +358,58 @@ def _open_records(table: _Table, naming: Naming, hint: str | None = None) -> Rea
     if not isinstance(first, (dict, list)):
         raise DataError(f"{table.name}:{number} is {kind_of(first)}, not an object or a list of two texts")
     paths = dict(text_paths(first))
-    columns = choose_columns(list(paths), _hinted(naming, hint), table.name)
+    columns = choose_columns(list(paths), naming, table.name, hint)
     sides = (paths[columns.source], paths[columns.target])
-    return _reading(table, naming, columns, hint, partial(_record_pairs, table, type(first), sides))
+    return _reading(table, naming, columns, list(paths), hint, partial(_record_pairs, table, type(first), sides))
 
 
 def _record_pairs(table: _Table, kind: type, sides: tuple[KeyPath, KeyPath], repairs: Counter[str]) -> Iterator[Pair]:
     name = Path(table.name).name
+    tally = _Tally(table.name, KEYLESS)
     for number, record in table.rows(repairs):
-        origin = f"{name}:{number}"
+        origin, where = f"{name}:{number}", f"{table.name}:{number}"
         if record is None:
-            yield Pair("", "", origin)
-            continue
-        if not isinstance(record, kind) or (kind is list and len(record) != 2):
+            yield tally.passed(Pair("", "", origin))
+        elif not isinstance(record, kind) or (kind is list and len(record) != 2):
             expected = "an object" if kind is dict else "a list of two texts"
-            raise DataError(f"{table.name}:{number} is {kind_of(record)}, but the first row is {expected}")
-        source, target = (text_at(record, path, f"{table.name}:{number}") for path in sides)
-        yield _counted(Pair(source, target, origin), repairs)
+            yield tally.met(origin, f"{where} is {kind_of(record)}, but the first row is {expected}")
+        else:
+            try:
+                source, target = (text_at(record, path, where) for path in sides)
+            except DataError as error:
+                yield tally.met(origin, str(error))
+            else:
+                yield tally.passed(_counted(Pair(source, target, origin), repairs))
+    tally.judge()
+
+
+class _Tally:
+    """Counts the rows that give no pair, and remembers the first of them."""
+
+    def __init__(self, table: str, fault: str) -> None:
+        self._table, self._fault = table, fault
+        self._rows = self._found = 0
+        self._examples: list[str] = []
+
+    def passed(self, pair: Pair) -> Pair:
+        self._rows += 1
+        return pair
+
+    def met(self, origin: str, complaint: str) -> Pair:
+        self._found += 1
+        if len(self._examples) < 3:
+            self._examples.append(complaint)
+        return self.passed(Broken(origin, self._fault))
+
+    def judge(self) -> None:
+        """Refuses a table in which too many rows are broken: it is not what it was taken for."""
+        if self._found > MOST_BROKEN * self._rows:
+            share = f"{self._found:,} of {self._rows:,} rows" if self._found > 1 else f"1 of {self._rows:,} rows"
+            raise DataError(
+                f"{'; '.join(self._examples)}{'; …' if self._found > len(self._examples) else ''} ({share} of "
+                f"{self._table}: {self._fault}; up to {MOST_BROKEN:.0%} would be dropped): mend the rows; a cell that "
+                "holds the delimiter needs quotes"
+            )
 
 
 def _counted(pair: Pair, repairs: Counter[str]) -> Pair:

@@ -10,12 +10,14 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dragoman.data.columns import is_header
-from dragoman.data.lines import EncodingErrors, open_bytes, read_lines
+from dragoman.data.header import names_columns
+from dragoman.data.lines import CARRIAGE_RETURNS, EncodingErrors, open_bytes, read_lines
 from dragoman.errors import DataError, missing_extra
 
 KeyPath = tuple[str | int, ...]
@@ -28,6 +30,7 @@ _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")  # pairs of them, a whole c
 # Stands for a carriage return inside a CSV line, which the csv module would take for a line end. Decoded UTF-8 never
 # holds a lone surrogate, so nothing else is changed back.
 _CARRIAGE_RETURN = "\udc0d"
+_ROWS_OF_DELIMITER = 100
 
 
 def tsv_rows(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[tuple[int, list[str]]]:
@@ -41,16 +44,19 @@ def csv_rows(
 ) -> Iterator[tuple[int, list[str]]]:
     """Cells of a CSV file (RFC 4180): a quoted cell may hold line breaks, and a quote in it is doubled.
 
+    Carriage returns at line ends are not counted as repairs, because that is how the lines of CSV end.
+
     Raises:
         DataError: a quote that is never closed, or not doubled; with the line where its row begins.
     """
-    taken = 0
+    taken, before = 0, repairs[CARRIAGE_RETURNS]
 
     def lines() -> Iterator[str]:
         nonlocal taken
         for line in read_lines(path, encoding_errors, repairs):
             taken += 1
             yield (line.replace("\r", _CARRIAGE_RETURN) if "\r" in line else line) + "\n"
+        repairs[CARRIAGE_RETURNS] = before
 
     rows = csv.reader(lines(), delimiter=delimiter, strict=True)
     while True:
@@ -65,18 +71,17 @@ def csv_rows(
 
 
 def csv_delimiter(path: Path, encoding_errors: EncodingErrors) -> str:
-    """What stands between cells: comma, semicolon or tab, whichever makes a header or two cells of the first row."""
-    first: dict[str, Sequence[str]] = {}
+    """What stands between cells: comma, semicolon or tab, whichever makes a header, or else rows of one width."""
+    fits: dict[str, tuple[bool, float, bool]] = {}
     for delimiter in ",;\t":
-        try:
+        sample: list[list[str]] = []
+        with suppress(DataError):  # reading says so, where this is the delimiter
             rows = csv_rows(path, delimiter, encoding_errors, Counter())
-            first[delimiter] = next((cells for _, cells in rows if any(cells)), [])
-        except DataError:
-            if delimiter == ",":
-                raise
-    headed = [delimiter for delimiter, cells in first.items() if is_header(cells)]
-    paired = [delimiter for delimiter, cells in first.items() if len(cells) == 2]
-    return (headed or paired or [","])[0]
+            sample.extend(islice((cells for _, cells in rows if any(cells)), _ROWS_OF_DELIMITER))
+        first = sample[0] if sample else []
+        alike = sum(len(cells) == len(first) > 1 for cells in sample) / max(1, len(sample))
+        fits[delimiter] = (names_columns(first), alike, len(first) == 2)
+    return max(fits, key=lambda delimiter: fits[delimiter])
 
 
 def json_records(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[tuple[int, Any]]:

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Unpack
 
-from dragoman.data.columns import UNKNOWN_LANGUAGE
+from dragoman.data.columns import UNKNOWN_LANGUAGE, Naming
 from dragoman.data.lines import read_lines
 from dragoman.decoding import SearchOptions, Translation, Translator
 from dragoman.errors import DataError
+from dragoman.evaluating.direction import naming_for, warn_of_exchanged_sides, warn_of_other_languages
 from dragoman.evaluating.groups import compare_groups
 from dragoman.evaluating.metrics import SAMPLES, Measures, Score, build_metrics, score
 from dragoman.evaluating.references import ReferenceSet, read_references
@@ -118,7 +119,8 @@ def evaluate(
 ) -> Evaluation:
     """Scores `system` on `test`: a translator, a model folder, or a file with one translation a line.
 
-    `test` and `references` are what `read_references` takes, or the test set that it gave. `samples` is the number of
+    `test` and `references` are what `read_references` takes, or the test set that it gave; a file is read as the model
+    expects it, and warned of where its text runs the other way. `samples` is the number of
     bootstrap samples of the intervals, 0 for none; `measures` are the `metrics`, the `language` of the translations if
     neither model nor test set tells it, which chooses BLEU's tokenizer, unless `tokenizer` does, and `lowercase`.
 
@@ -127,12 +129,16 @@ def evaluate(
         CheckpointError: the folder holds no model that can be loaded.
         ConfigError: an unknown metric or tokenizer.
     """
-    test = test if isinstance(test, ReferenceSet) else read_references(test, references)
     build_metrics(**{**measures, "language": UNKNOWN_LANGUAGE})  # refused now, not after all is translated
     if isinstance(system, str | Path) and not Path(system).is_dir():
+        test = test if isinstance(test, ReferenceSet) else read_references(test, references)
         output = _Output(read_hypotheses(Path(system), test), "translations read from a file")
     else:
         translator = Translator.load(system) if isinstance(system, str | Path) else system
+        if not isinstance(test, ReferenceSet):
+            known = Naming(expected=translator.languages) if translator is system else naming_for(str(system))
+            test = read_references(test, references, known)
+        _warn_of_direction(translator, test)
         output = _translate(translator, test, options, progress)
     languages = (measures.get("language", UNKNOWN_LANGUAGE), output.language, test.language)
     measures["language"] = next(filter(_known, languages), UNKNOWN_LANGUAGE)
@@ -277,6 +283,15 @@ def _translate(
         translator.languages[1],
         Counter(flag for translation in translations for flag in translation.flags),
     )
+
+
+def _warn_of_direction(translator: Translates, test: ReferenceSet) -> None:
+    """Warns where the test set, by name or by its text, runs the other way than the model."""
+    source, target = translator.languages
+    warn_of_other_languages((test.source_language, test.language), (source, target), test.name)
+    if not test.is_named and isinstance(translator, Translator):
+        pairs = [(source, row[0]) for source, row in zip(test.sources, test.references, strict=True)]
+        warn_of_exchanged_sides(translator, pairs, test.name)
 
 
 def _known(language: str) -> bool:

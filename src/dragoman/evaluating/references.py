@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from dragoman.data.columns import UNKNOWN_LANGUAGE, language_of, languages_in
-from dragoman.data.lines import read_lines, without_gz
-from dragoman.data.readers import open_pairs
+from dragoman.data.columns import UNKNOWN_LANGUAGE, Naming, differing
+from dragoman.data.languages import language_of, languages_in
+from dragoman.data.lines import EncodingErrors, read_lines, without_gz
+from dragoman.data.readers import Broken, Format, Pair, open_pairs
 from dragoman.errors import DataError
+from dragoman.evaluating.direction import prepared_languages, refuse_other_languages
 
 MULTIREF = ".multiref.tsv"
 PREPARED = "test.jsonl"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,10 @@ class ReferenceSet:
     sources: tuple[str, ...]
     references: tuple[tuple[str, ...], ...]
     language: str = UNKNOWN_LANGUAGE
-    """Of the references, as far as the names of files or columns tell."""
+    """Of the references, as far as the user, the model, or the names of files or columns tell."""
+    source_language: str = UNKNOWN_LANGUAGE
+    is_named: bool = False
+    """Whether names tell which side is in which language."""
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -48,42 +57,110 @@ class ReferenceSet:
         return hashlib.sha256("".join(json.dumps(row) + "\n" for row in rows).encode()).hexdigest()
 
 
-def read_references(source: Path | str, references: Sequence[Path | str] = ()) -> ReferenceSet:
+def read_references(
+    source: Path | str,
+    references: Sequence[Path | str] = (),
+    naming: Naming = Naming(),  # noqa: B008 (immutable)
+    format: Format | None = None,
+    encoding_errors: EncodingErrors = "strict",
+) -> ReferenceSet:
     """Reads a test set from `source`, a file of sentences that has its `references` in files of as many lines.
 
     Without `references`, `source` is a `.multiref.tsv` (source, then its references, separated by tabs), the folder of
-    prepared data, or pairs in any form that training reads.
+    prepared data, or pairs in any form that training reads. `naming` is what is known of the columns.
 
     Raises:
-        DataError: files of different length, a line without reference, or nothing readable.
+        DataError: files of different length, a line without reference, names that say other languages than are
+            expected, or nothing readable.
     """
     path = Path(source)
     if references:
-        return _read_aligned(path, [Path(name) for name in references])
+        return _read_aligned(path, [Path(name) for name in references], naming, encoding_errors)
     if path.is_dir() and (path / PREPARED).is_file():
         path /= PREPARED
     if path.name == PREPARED:
-        return _gather(path, _json_rows(path), UNKNOWN_LANGUAGE)
+        named = prepared_languages(path.parent)
+        refuse_other_languages(path, named, naming)
+        return _with_languages(_gather(path, _json_rows(path), UNKNOWN_LANGUAGE), named, naming)
     if without_gz(path).name.endswith(MULTIREF):
-        language = (languages_in(path.name) or languages_in(path.absolute().parent.name) or (None, None))[1]
-        return _gather(path, (line.split("\t") for line in read_lines(path)), language or UNKNOWN_LANGUAGE)
-    reading = open_pairs(str(source))
-    return _gather(path, ([pair.source, pair.target] for pair in reading), reading.languages[1], keep_empty=True)
+        named = languages_in(path.name) or (None, None)
+        refuse_other_languages(path, named, naming)
+        rows = (line.split("\t") for line in read_lines(path, encoding_errors))
+        found = _with_languages(_gather(path, rows, UNKNOWN_LANGUAGE), named, naming)
+        around = languages_in(path.absolute().parent.name)
+        return found if found.language != UNKNOWN_LANGUAGE or not around else replace(found, language=around[1])
+    reading = open_pairs(str(source), naming, format, encoding_errors)
+    for choice, reason in reading.reasons.items():
+        log.info("%s: %s: %s", path.name, choice, reason)
+    for doubt in reading.doubts:
+        log.warning("%s", doubt)
+    faults: Counter[str] = Counter()
+    rows = ([pair.source, pair.target] for pair in _counted(reading, faults))
+    found = _gather(path, rows, UNKNOWN_LANGUAGE, keep_empty=True)
+    for fault, count in faults.items():
+        log.warning("%s: %s (%d of %d rows): scored as empty lines", path, fault, count, len(found))
+    return _with_languages(found, reading.named, naming._replace(expected=reading.languages))
 
 
-def _read_aligned(source: Path, references: Sequence[Path]) -> ReferenceSet:
-    sources = tuple(read_lines(source))
+def _counted(pairs: Iterable[Pair], faults: Counter[str]) -> Iterable[Pair]:
+    """The pairs; rows that gave none are counted by what is wrong with them, and where the first stands."""
+    first: dict[str, str] = {}
+    for pair in pairs:
+        if isinstance(pair, Broken):
+            faults[f"{pair.fault}, first at {first.setdefault(pair.fault, pair.origin)}"] += 1
+        yield pair
+
+
+def _with_languages(found: ReferenceSet, named: tuple[str | None, str | None], naming: Naming) -> ReferenceSet:
+    """The test set with its languages: as given, as named, or as expected."""
+    source, target = (
+        given or name or wanted or UNKNOWN_LANGUAGE
+        for given, name, wanted in zip(naming.given, named, naming.wanted, strict=True)
+    )
+    return replace(found, source_language=source, language=target, is_named=any(named))
+
+
+def _read_aligned(
+    source: Path, references: Sequence[Path], naming: Naming, encoding_errors: EncodingErrors
+) -> ReferenceSet:
+    _refuse_other_endings(source, references, naming)
+    sources = tuple(read_lines(source, encoding_errors))
     streams = []
     for path in references:
-        streams.append(list(read_lines(path)))
+        streams.append(list(read_lines(path, encoding_errors)))
         if len(streams[-1]) != len(sources):
             raise DataError(
                 f"{path} has {len(streams[-1]):,} lines but {source} {len(sources):,}; "
                 "references must be aligned with the source line by line"
             )
-    language = language_of(without_gz(references[0]).suffix.lstrip(".")) or UNKNOWN_LANGUAGE
     # An empty line stays: the `sacrebleu` command counts it as a reference of no words, and our scores are its scores.
-    return ReferenceSet(source.name, sources, tuple(zip(*streams, strict=True)), language)
+    found = ReferenceSet(source.name, sources, tuple(zip(*streams, strict=True)))
+    return _with_languages(found, (_ending(source), _ending(references[0])), naming)
+
+
+def _ending(path: Path) -> str | None:
+    """The language that a file is named for."""
+    return language_of(without_gz(path).suffix.lstrip("."))
+
+
+def _refuse_other_endings(source: Path, references: Sequence[Path], naming: Naming) -> None:
+    """Refuses files whose endings say other languages than the model's, with the order that they belong in."""
+    if naming.expected is None or any(naming.given):
+        return
+    from_language, to_language = naming.expected
+    if not differing([_ending(source), *map(_ending, references)], [from_language, *[to_language] * len(references)]):
+        return
+    files = [source, *references]
+    sources = [path for path in files if (code := _ending(path)) and not differing([code], [from_language])]
+    targets = [path for path in files if (code := _ending(path)) and not differing([code], [to_language])]
+    order = f"give them in this order: {' '.join(map(str, sources + targets))}"
+    if len(sources) != 1 or len(targets) != len(references):
+        order = (
+            "give the source first and then its references, or say what they are: "
+            "--set data.source_language=CODE --set data.target_language=CODE"
+        )
+    named = " and ".join(f"{path} is named for {_ending(path)}" for path in files if _ending(path))
+    raise DataError(f"{named}, but {naming.owner} goes from {from_language} to {to_language}; {order}")
 
 
 def _gather(path: Path, rows: Iterable[Sequence[str]], language: str, keep_empty: bool = False) -> ReferenceSet:

@@ -2,27 +2,36 @@
 forget.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Unpack
 
 from dragoman import machine
 from dragoman.config import check
-from dragoman.data.inputs import DataSettings
+from dragoman.data.inputs import DataSettings, open_inputs
 from dragoman.data.readers import Address
 from dragoman.decoding.translator import Translator
 from dragoman.errors import ConfigError
+from dragoman.evaluating.direction import (
+    naming_for,
+    prepared_languages,
+    refuse_other_languages,
+    warn_of_exchanged_sides,
+)
 from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
-from dragoman.files import read_object
+from dragoman.files import nearest, read_object
 from dragoman.progress import Progress, silent
 from dragoman.recipe.materials import DATA
 from dragoman.recipe.place import RunOptions
-from dragoman.recipe.recipe import Recipe, StartSettings, name_of
+from dragoman.recipe.recipe import Recipe, StartSettings, apply, name_of
 from dragoman.recipe.run import SCORES, train
 from dragoman.store import find_model
 
 BEFORE, AFTER = "before", "after"
+LOOKED_AT = 1_000
+"""Rows of unnamed text that the model looks at for pairs whose sides are exchanged."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +59,13 @@ def fine_tune(
 
     Raises:
         ConfigError: old data is asked for, and there is none.
+        DataError: the names of columns or files say other languages than the model's.
         CheckpointError: `model` is no whole model folder.
     """
     start = find_model(model).resolve()
     old = _old_data(Path(model), mix_data)
-    recipe = Recipe(start=_start(start, old, mix_rate), data=check({"path": data}, "fine-tuning", DataSettings))
+    text = _text(Path(model), data, options.get("overrides", ()))
+    recipe = Recipe(start=_start(start, old, mix_rate), data=text)
     options["name"] = options.get("name") or f"{Path(model).resolve().name}-{name_of(data)}"
     result = train(recipe, **options)
     if machine.rank() or (not result.evaluations and _is_scored(result.folder / SCORES)):
@@ -67,6 +78,36 @@ def fine_tune(
     )
     write_scores(result.folder / SCORES, [*before, *after])
     return FineTuneResult(result.folder, result.steps, before, after)
+
+
+def _text(model: Path, data: Address, overrides: Sequence[str]) -> DataSettings:
+    """The new text with its columns and languages as the model expects them; warned of where its text runs the other
+    way.
+
+    Raises:
+        DataError: it cannot be read, or its names say other languages than the model's.
+    """
+    of_text = [text for text in overrides if text.strip().startswith("data.")]
+    settings = check(apply(of_text, {"data": {"path": data}}), "the command line", Recipe).data
+    known = naming_for(model, settings.naming)
+    if isinstance(settings.path, str):
+        refuse_other_languages(settings.path, prepared_languages(settings.path), known)
+    with open_inputs(settings, known) as inputs:
+        train = inputs["train"]
+        unnamed = [reading for reading in inputs.values() if not any(reading.named)]
+        if unnamed:
+            translator = Translator.load(model)
+            for reading in unnamed:
+                pairs = [(pair.source, pair.target) for pair in islice(reading, LOOKED_AT)]
+                warn_of_exchanged_sides(translator, pairs, reading.name)
+        columns = train.columns[:2]
+    settled = {"path": data}
+    for side, language, column in zip(("source", "target"), known.wanted, columns, strict=True):
+        if language is not None:
+            settled[f"{side}_language"] = language
+        if columns == known.seen and not any(known.columns):
+            settled[f"{side}_column"] = column
+    return check(settled, "fine-tuning", DataSettings)
 
 
 def _start(model: Path, old: Path | None, mix_rate: float) -> StartSettings:
@@ -95,6 +136,8 @@ def _old_data(model: Path, mix_data: Path | str | None) -> Path | None:
     """Prepared data that the model was trained on: as named, or of the run that it is."""
     if mix_data is not None:
         if not (Path(mix_data) / "train.jsonl").is_file():
+            if not Path(mix_data).exists():
+                raise ConfigError(f"{mix_data} does not exist{nearest(mix_data)}")
             raise ConfigError(
                 f"{mix_data} is no prepared data: it has no train.jsonl; make some with dragoman prepare-data"
             )

@@ -17,6 +17,7 @@ from dragoman.data.readers import is_prefix
 from dragoman.data.tokenizer_training import TokenizerSettings
 from dragoman.decoding.options import SearchOptions
 from dragoman.errors import ConfigError, DataError
+from dragoman.files import nearest
 from dragoman.model import ModelConfig
 from dragoman.recipe.expected import Expected
 from dragoman.recipe.journal import METRICS
@@ -163,7 +164,8 @@ def _read(what: str | Path | Sequence[str | Path]) -> Source:
         raise ConfigError(f"{what} was a run, but its run.json is missing; train {path / RECIPE} for a new one")
     if not (path.exists() or str(what).startswith(HUB) or is_prefix(path) or is_pattern(str(what))):
         raise DataError(
-            f"{what} does not exist: train takes a recipe (.toml), data (.tsv .csv .jsonl .parquet, two files, a "
+            f"{what} does not exist{nearest(path, prefixes=True)}: train takes a recipe (.toml), data "
+            "(.tsv .csv .jsonl .parquet, two files, a "
             f"folder), an earlier run, or one of the recipes {', '.join(library())}"
         )
     return Source({"data": {"path": str(what)}}, "the command line", name_of(str(what)))
@@ -182,6 +184,6 @@ def _tables(path: Path) -> dict[str, Any]:
     try:
         return read(path.read_text(encoding="utf-8-sig"), str(path))
     except FileNotFoundError:
-        raise ConfigError(f"{path} does not exist") from None
+        raise ConfigError(f"{path} does not exist{nearest(path)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None

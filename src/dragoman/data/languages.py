@@ -1,0 +1,172 @@
+"""Which language a name stands for: a code, a code inside a name, or the name of a language in any language.
+
+Names of columns, keys of records and endings of files are read the same way. The names of languages are Unicode's
+(CLDR), which the language_data library keeps.
+"""
+
+import re
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+UNKNOWN_LANGUAGE = "und"  # BCP 47: undetermined
+
+
+@lru_cache(maxsize=4096)
+def language_of(name: str) -> str | None:
+    """The language that a column or file ending is named for.
+
+    >>> [language_of(name) for name in ("en", "English", "Inglese", "フランス語", "text_it", "src-en", "pt-BR", "deu")]
+    ['en', 'en', 'en', 'fr', 'it', 'en', 'pt-BR', 'de']
+    >>> [language_of(name) for name in ("id", "target", "row_id", "It is.", "Do you speak English?")]
+    ['id', None, None, None, None]
+    """
+    name = name.strip()
+    if len(name) > 40 or name.endswith(_SENTENCE_ENDS):
+        return None
+    return _of_code(name.lower()) or _with_region(name) or _inside(name) or _of_name(name)
+
+
+def languages_in(file_name: str) -> tuple[str, str] | None:
+    """The two languages in the name of a file or a configuration.
+
+    >>> languages_in("books.en-it.tsv"), languages_in("en_it"), languages_in("train.tsv")
+    (('en', 'it'), ('en', 'it'), None)
+    """
+    pieces = re.split(r"[._-]", Path(file_name).name)
+    for one, other in reversed(list(pairwise(pieces))):
+        if one != other and one in _CODES and other in _CODES:
+            return one, other
+    return None
+
+
+def same_language(one: str, other: str) -> bool:
+    """Whether two codes mean one language, as far as both say.
+
+    >>> same_language("pt", "pt-BR"), same_language("zh-Hans", "zh-Hant"), same_language("en", "it")
+    (True, False, False)
+    """
+    return all(a == b for a, b in zip(one.lower().split("-"), other.lower().split("-"), strict=False))
+
+
+def is_code(name: str) -> bool:
+    """Whether `name` is a bare code of two or three letters, which might be a word as well.
+
+    >>> is_code("en"), is_code("It"), is_code("English")
+    (True, True, False)
+    """
+    return _of_code(name.strip().lower()) is not None
+
+
+def _of_code(code: str) -> str | None:
+    """A code of two letters, or of three that has one of two.
+
+    >>> [_of_code(code) for code in ("en", "deu", "ger", "cmn", "src", "row")]
+    ['en', 'de', 'de', 'zh', None, None]
+    """
+    if code in _CODES or code in _LONG_CODES:
+        return _LONG_CODES.get(code, code)
+    if not re.fullmatch("[a-z]{3}", code):
+        return None
+    import langcodes
+
+    short = langcodes.Language.get(code).language
+    return short if short in _CODES else None
+
+
+def _with_region(name: str) -> str | None:
+    parts = re.fullmatch(r"([a-z]{2,3})[-_]([A-Z]{2}|[A-Z][a-z]{3}|\d{3})", name)
+    return name.replace("_", "-") if parts and _of_code(parts[1]) else None
+
+
+def _inside(name: str) -> str | None:
+    """The one code beside other words, as in en_text, src-en, lang:en and "Text (en)".
+
+    Of words apart only a code in brackets or capitals counts: "it works" is a sentence.
+    """
+    words = [word for word in re.split(r"[^a-zA-Z0-9]+", name) if word]
+    if len(words) < 2 or re.search(r"[^\x00-\x7f]", name):
+        return None
+    if " " in name and not (re.search(r"[(\[][a-zA-Z]{2,3}[)\]]$", name) or words[-1].isupper()):
+        return None
+    found = [word for word in words if word.lower() in _CODES | _UNLIKE_WORDS]
+    if len(found) != 1 or found[0].lower() == "id" or (found[0] == words[0] and found[0].lower() in _WORDS):
+        return None  # "row_id" is no Indonesian, "is_valid" no Icelandic
+    return _of_code(found[0].lower())
+
+
+def _of_name(name: str) -> str | None:
+    """The one language that the words name, as in "English sentence" and "язык: русский"."""
+    whole = _known_name(name)
+    if whole:
+        return whole
+    words = re.findall(r"[^\W\d_]+", name)
+    found = {code for word in words if (code := _known_name(word))}
+    return found.pop() if len(found) == 1 and len(words) <= 3 else None
+
+
+def _known_name(name: str) -> str | None:
+    """The language with exactly this name in some language; an adjective's ending is taken off."""
+    names = _names()
+    lowered = name.strip().lower()
+    if len(lowered) < (4 if lowered.isascii() else 2):
+        return None
+    stems = [lowered]
+    if len(lowered) > 5:
+        # German (englischer Satz), French (phrase anglaise), Italian and Spanish (frase inglese, frase tedesca)
+        stems += [re.sub("(?<=sch)e[rns]?$", "", lowered), re.sub("[ea]$", "", lowered), re.sub("a$", "o", lowered)]
+    for stem in stems:
+        code = _MORE_NAMES.get(stem) or names.find(stem)
+        if code and (code.split("-")[0] in _CODES or code in _LONG_CODES.values()):
+            return code
+    return None
+
+
+class _Names:
+    """The names of all languages in all languages."""
+
+    def __init__(self) -> None:
+        from language_data import names
+        from language_data.util import data_filename
+
+        self._names: Any = names
+        self._trie: Any = names.load_trie(data_filename("trie/und/name_to_language.marisa"))
+
+    def find(self, name: str) -> str | None:
+        """The code for a name, which must be whole: the library's own search takes "person" for "pers"."""
+        key = self._names.normalize_name(name)
+        return self._names.get_trie_value(self._trie, key) if key in self._trie else None
+
+
+@lru_cache(maxsize=1)
+def _names() -> _Names:
+    return _Names()
+
+
+_SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", ",", ";")
+# ISO 639-1.
+_CODES = frozenset(
+    "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee el en "
+    "eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv "
+    "ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne "
+    "ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st "
+    "su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu".split()
+)
+# Codes of three letters for languages that are often met in parallel text, beside those that have a short one.
+_LONG_CODES = {code: code for code in "yue fil ceb ast".split()} | {"cmn": "zh"}
+# Codes of three letters that are no words ("may", "her" and "cat" are codes too).
+_UNLIKE_WORDS = frozenset("eng deu fra ita spa por rus jpn zho kor nld".split())
+# English words that begin names of columns (is_valid, no_words, to_text, my_text).
+_WORDS = frozenset("is no to so or as am my he id".split())
+# Common names that Unicode does not list.
+_MORE_NAMES = {
+    "castellano": "es",
+    "mandarin": "zh",
+    "汉语": "zh",
+    "漢語": "zh",
+    "国语": "zh",
+    "國語": "zh",
+    "英语": "en",
+    "英語": "en",
+}

@@ -1,0 +1,160 @@
+"""Which first rows are headers: named in many languages, told from pairs, doubted where only the look speaks for it."""
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from dragoman.data.columns import Naming, choose_columns
+from dragoman.data.header import judge_header
+from dragoman.data.languages import language_of
+from dragoman.data.readers import open_pairs
+from dragoman.errors import DataError
+
+SENTENCES = [(f"The {n} men see it in the park.", f"I {n} uomini lo vedono nel parco.") for n in range(60)]
+WORDS = [(f"word{chr(97 + n)}", f"parola{chr(97 + n)}") for n in range(26)]
+NUMBERED = [(str(n), *pair) for n, pair in enumerate(SENTENCES)]
+
+
+@pytest.mark.parametrize(
+    ("header", "languages"),
+    [
+        ("English,Italian", ("en", "it")),
+        ("Inglese,Italiano", ("en", "it")),
+        ("English,Français", ("en", "fr")),
+        ("anglais,français", ("en", "fr")),
+        ("Englisch,Deutsch", ("en", "de")),
+        ("Englischer Satz,Deutscher Satz", ("en", "de")),
+        ("Inglés,Español", ("en", "es")),
+        ("frase inglesa,frase española", ("en", "es")),
+        ("英語,フランス語", ("en", "fr")),
+        ("Английский,Французский", ("en", "fr")),
+        ("en,it", ("en", "it")),
+        ("EN,IT", ("en", "it")),
+        ("En,It", ("en", "it")),
+        ("en-US,pt-BR", ("en-US", "pt-BR")),
+        ("en_text,fr_text", ("en", "fr")),
+        ("text-en,text-fr", ("en", "fr")),
+        ("sentence_fr,sentence_en", ("fr", "en")),
+        ("src_en,tgt_it", ("en", "it")),
+        ("sentence_eng,sentence_ita", ("en", "it")),
+        ("lang:en,lang:fr", ("en", "fr")),
+        ("Text (en),Text (it)", ("en", "it")),
+        ("original,traduzione", ("und", "und")),
+        ("English,Übersetzung", ("en", "und")),
+        ("text_1,text_2", ("und", "und")),
+    ],
+)
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_header_is_no_pair(tmp_path: Path, header: str, languages: tuple[str, str], delimiter: str) -> None:
+    text = io.StringIO(newline="")
+    csv.writer(text, delimiter=delimiter).writerows([header.split(","), *SENTENCES])
+    path = tmp_path / ("a.tsv" if delimiter == "\t" else "a.csv")
+    path.write_text("\ufeff" + text.getvalue(), encoding="utf-8", newline="")
+    reading = open_pairs(str(path))
+    assert [pair[:2] for pair in reading] == SENTENCES
+    assert reading.languages == languages
+    assert "is a header" in reading.reasons["columns"] and "--set data.header=false" in reading.reasons["columns"]
+    as_told = open_pairs(str(path), Naming(header=False))
+    assert next(iter(as_told))[:2] == tuple(header.split(","))
+
+
+@pytest.mark.parametrize(
+    ("first", "rows"),
+    [
+        (("No.", "No."), SENTENCES),
+        (("It", "Lo"), SENTENCES),
+        (("Hello, Tom!", "Ciao, Tom!"), SENTENCES),
+        (("Polish", "Polacco"), WORDS),
+        (("English", "Inglese"), WORDS),
+        (("English", "Inglese"), SENTENCES),
+        (("Sentence", "Frase"), WORDS),
+        (("cat", "gatto"), WORDS),
+        (("The park", "Il parco"), SENTENCES),
+    ],
+)
+def test_a_pair_is_no_header(first: tuple[str, str], rows: list[tuple[str, str]]) -> None:
+    found = judge_header(first, rows, Naming())
+    assert (found.found, found.doubt) == (False, "")
+
+
+@pytest.mark.parametrize(
+    ("first", "rows", "words"),
+    [
+        (("question", "answer"), SENTENCES, "shorter than the rows below"),
+        (("Hi", "Ciao"), SENTENCES, "shorter than the rows below"),
+        (("It", "Lo"), WORDS, "it names it and lo"),
+        (("I speak English", "Parlo italiano"), SENTENCES[:5], "it names en and it"),
+    ],
+)
+def test_a_row_that_only_looks_like_a_header_is_doubted(
+    tmp_path: Path, first: tuple[str, str], rows: list[tuple[str, str]], words: str
+) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in [first, *rows]), encoding="utf-8")
+    reading = open_pairs(str(path))
+    assert next(iter(reading))[:2] == first
+    (doubt,) = reading.doubts
+    assert "your first row looks like a header" in doubt and words in doubt and "--set data.header=true" in doubt
+    for header in (True, False):
+        told = open_pairs(str(path), Naming(header=header))
+        assert not told.doubts and len(list(told)) == len(rows) + (not header)
+
+
+def test_numbers_below_a_word_make_it_a_header() -> None:
+    assert judge_header(("nr", "alfa", "beta"), NUMBERED, Naming()).found
+    assert not judge_header(NUMBERED[0], NUMBERED[1:], Naming()).found
+
+
+def test_given_languages_help_to_tell_codes_from_words() -> None:
+    assert judge_header(("no", "si"), WORDS, Naming()).found
+    assert not judge_header(("no", "si"), WORDS, Naming(source_language="en", target_language="it")).found
+    assert judge_header(("en", "si"), WORDS, Naming(source_language="en", target_language="it")).found
+
+
+@pytest.mark.parametrize(
+    ("names", "naming", "expected"),
+    [
+        (["French", "English"], Naming(expected=("en", "fr")), ("English", "French")),
+        (["id", "Inglese", "Tedesco", "Italiano"], Naming(expected=("en", "it")), ("Inglese", "Italiano")),
+        (["Portuguese", "English"], Naming(expected=("en", "pt-BR")), ("English", "Portuguese")),
+        (["French", "English"], Naming("French", "English", expected=("en", "fr")), ("French", "English")),
+        (["b", "a"], Naming(expected=("en", "fr"), seen=("a", "b")), ("a", "b")),
+        (["b", "c"], Naming(expected=("en", "fr"), seen=("a", "b")), ("b", "c")),
+        (["Translation", "English"], Naming(), ("English", "Translation")),
+        (["id", "frase", "traduzione"], Naming(), ("frase", "traduzione")),
+    ],
+)
+def test_columns_come_from_the_user_then_the_run_then_names(
+    names: list[str], naming: Naming, expected: tuple[str, str]
+) -> None:
+    assert choose_columns(names, naming, "x")[:2] == expected
+
+
+def test_other_languages_than_the_expected_ones_are_refused_with_the_columns(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("English,German\nyes,ja\n")
+    with pytest.raises(DataError, match=r"'German' \(de\).*goes from en to it.*data.source_column"):
+        open_pairs(str(path), Naming(expected=("en", "it")))
+    assert open_pairs(str(path), Naming(target_language="de", expected=("en", "it"))).languages == ("en", "de")
+    assert open_pairs(str(path), Naming("1", "2", expected=("en", "it"))).columns[:2] == ("English", "German")
+    turned = tmp_path / "a.it-en.tsv"
+    turned.write_text("sì\tyes\n")
+    with pytest.raises(DataError, match="--set data.source_column=2 --set data.target_column=1"):
+        open_pairs(str(turned), Naming(expected=("en", "it")))
+
+
+def test_two_files_in_the_wrong_order_are_refused_with_the_right_one(tmp_path: Path) -> None:
+    one, other = tmp_path / "a.it", tmp_path / "a.en"
+    one.write_text("sì\n")
+    other.write_text("yes\n")
+    with pytest.raises(DataError, match=f"give them in this order: {other} {one}"):
+        open_pairs((str(one), str(other)), Naming(expected=("en", "it")))
+    assert open_pairs((str(other), str(one)), Naming(expected=("en", "it"))).languages == ("en", "it")
+
+
+def test_ordinary_words_are_no_languages() -> None:
+    words = "person letter second index male comics indirizzo persona basket label category title name"
+    found = {word: language_of(word) for word in words.split() if language_of(word)}
+    assert found == {"male": "ms"}, "a name of Malay, and one word alone makes no header"
