@@ -151,7 +151,7 @@ def test_files_in_the_wrong_order_are_refused_with_the_right_one(tmp_path):
 
 
 def test_broken_rows_of_a_test_set_stay_as_empty_lines_and_are_told(tmp_path, caplog):
-    rows = [(f"one {n}", f"uno {n}") for n in range(40)]
+    rows: list[tuple[str, ...]] = [(f"one {n}", f"uno {n}") for n in range(40)]
     rows[6] = ("a", "b", "c")
     found = read_references(csv_of(tmp_path / "a.csv", "en,it", rows))
     assert len(found) == 40 and (found.sources[6], found.references[6]) == ("", ("",))
@@ -161,20 +161,18 @@ def test_broken_rows_of_a_test_set_stay_as_empty_lines_and_are_told(tmp_path, ca
 class Italian:
     """A translator that finds Italian likely, after whatever source."""
 
-    languages = ("en", "it")
-
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Translation]:
         likely = [-1.0 if target.startswith("uno") else -6.0 for target in targets]
         return [
-            Translation(*texts, log_prob=2 * each, token_log_probs=(each, each))
-            for *texts, each in zip(sources, targets, likely, strict=True)
+            Translation(source, target, log_prob=2 * each, token_log_probs=(each, each))
+            for source, target, each in zip(sources, targets, likely, strict=True)
         ]
 
 
 @pytest.mark.parametrize(("exchanged", "gain"), [(False, -5.0), (True, 5.0)])
 def test_exchanged_sides_are_heard_from_the_model(exchanged, gain, caplog):
     pairs = [(f"one {n}", f"uno {n}") for n in range(40)] + [("", "")]
-    pairs = [pair[::-1] for pair in pairs] if exchanged else pairs
+    pairs = [(target, source) for source, target in pairs] if exchanged else pairs
     assert exchange_gain(Italian(), pairs) == gain
     warn_of_exchanged_sides(Italian(), pairs, "a.csv")
     assert ("a.csv: the columns look exchanged" in caplog.text) == exchanged
@@ -182,7 +180,7 @@ def test_exchanged_sides_are_heard_from_the_model(exchanged, gain, caplog):
 
 def test_pairs_that_disagree_or_are_few_tell_nothing():
     pairs = [(f"one {n}", f"uno {n}") for n in range(20)]
-    assert exchange_gain(Italian(), pairs + [pair[::-1] for pair in pairs]) is None
+    assert exchange_gain(Italian(), pairs + [(target, source) for source, target in pairs]) is None
     assert exchange_gain(Italian(), pairs[:3]) is None
 
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
+from typing import Protocol
 
 from dragoman.data.columns import UNKNOWN_LANGUAGE, Naming, differing
 from dragoman.data.report import REPORT, read_report
-from dragoman.decoding import Translator
+from dragoman.decoding import Translation
 from dragoman.errors import DataError, DecodeError
 from dragoman.store import find_model, read_config
 
@@ -23,6 +24,12 @@ CLEAR, MOST = 1.0, 0.9
 A model of Tatoeba loses 5.8 by it on its own test set and 3 on other domains (LOG.md)."""
 
 log = logging.getLogger(__name__)
+
+
+class Scores(Protocol):
+    """What is needed of a translator to hear what it thinks of given translations."""
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> Sequence[Translation]: ...
 
 
 def naming_for(model: Path | str, given: Naming = Naming()) -> Naming:  # noqa: B008 (immutable)
@@ -57,8 +64,9 @@ def refuse_other_languages(path: Path | str, named: tuple[str | None, str | None
         DataError: saying what the text is, and what the model is.
     """
     if naming.expected and not any(naming.given) and differing(named, naming.expected):
+        source, target = (language or UNKNOWN_LANGUAGE for language in named)
         raise DataError(
-            f"{path} is {named[0]} to {named[1]}, but {naming.owner} goes from {naming.expected[0]} to "
+            f"{path} is {source} to {target}, but {naming.owner} goes from {naming.expected[0]} to "
             f"{naming.expected[1]}; give text of that direction, or say what it is: "
             "--set data.source_language=CODE --set data.target_language=CODE"
         )
@@ -70,7 +78,7 @@ def warn_of_other_languages(languages: tuple[str, str], translator_languages: tu
         log.warning("the model translates %s to %s, but %s is called %s to %s", *translator_languages, name, *languages)
 
 
-def warn_of_exchanged_sides(translator: Translator, pairs: Sequence[tuple[str, str]], name: str) -> None:
+def warn_of_exchanged_sides(translator: Scores, pairs: Sequence[tuple[str, str]], name: str) -> None:
     """Warns where the model finds the sources clearly more probable as translations of the targets."""
     gain = exchange_gain(translator, pairs)
     if gain is not None and gain > CLEAR:
@@ -82,7 +90,7 @@ def warn_of_exchanged_sides(translator: Translator, pairs: Sequence[tuple[str, s
         )
 
 
-def exchange_gain(translator: Translator, pairs: Sequence[tuple[str, str]]) -> float | None:
+def exchange_gain(translator: Scores, pairs: Sequence[tuple[str, str]]) -> float | None:
     """How much more probable a token of the translation is, in nats, when the sides of the pairs are exchanged.
 
     None where that cannot be said: too few pairs, or they disagree.
