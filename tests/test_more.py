@@ -391,3 +391,7 @@ def test_the_command_says_the_same(finished: Path, capsys: pytest.CaptureFixture
     assert "--more --minutes N" in capsys.readouterr().err
     assert main(["train", run, "--more", "--set", f"train.steps={NEW}", "--device", "cpu", "--quiet"]) == 0
     assert settings_of(run_of(finished)).steps == STEPS + NEW
+    assert main(["train", run, "--device", "cpu"]) == 0
+    said = capsys.readouterr().err
+    assert f"dragoman evaluate {run} SOURCE REFERENCE" in said
+    assert f"dragoman train {run} --more --minutes 30" in said

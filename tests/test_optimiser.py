@@ -78,8 +78,9 @@ def test_adams_decay_is_a_part_of_the_gradient_and_adamws_is_not() -> None:
     for other in (in_the_loss, decoupled, plain):
         other.load_state_dict(coupled.state_dict())
     before = coupled.output.detach().clone()
-    for model, kind, own in ((coupled, "adam", decay), (decoupled, "adamw", decay), (plain, "adam", 0.0)):
-        one_step(model, masters_of(model, kind=kind, decay=own), 1, rate)
+    one_step(coupled, masters_of(coupled, kind="adam", decay=decay), 1, rate)
+    one_step(decoupled, masters_of(decoupled, kind="adamw", decay=decay), 1, rate)
+    one_step(plain, masters_of(plain, kind="adam", decay=0.0), 1, rate)
     masters = masters_of(in_the_loss, kind="adam", decay=0.0)
     sum(decay / 2 * weight.square().sum() for weight in in_the_loss.parameters() if weight.dim() > 1).backward()  # pyright: ignore
     masters.collect_gradients()

@@ -62,6 +62,8 @@ def train(
     if result.evaluations:
         show(screen, result.evaluations)
     screen.note(f'translate with it: dragoman translate {result.folder} "..."')
+    screen.note(f"score it on other text: dragoman evaluate {result.folder} SOURCE REFERENCE")
+    screen.note(f"train it on: dragoman train {result.folder} --more --minutes 30")
 
 
 def show_seeds(screen: console.Screen, results: "Sequence[RunResult]") -> None:

@@ -32,7 +32,7 @@ class More(NamedTuple):
 
 
 def split_overrides(
-    what: object, overrides: Sequence[str], name: str | None, fresh: bool
+    what: Recipe | str | Path | Sequence[str | Path], overrides: Sequence[str], name: str | None, fresh: bool
 ) -> tuple[list[str], dict[str, Any]]:
     """The overrides that are the run's own, and the settings of `[train]` that are meant for its new steps.
 
