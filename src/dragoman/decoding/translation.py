@@ -22,7 +22,7 @@ MEANINGS: dict[Flag, str] = {
     "copied": f"a word of more than {LONGEST_WORD} characters was copied, not translated",
     "truncated": "the longest length allowed was reached before the translation ended",
     "repetition": "some words come four times or more in a row, and more often than in the source",
-    "doubtful": f"the model itself finds it unlikely: its tokens have a mean log-probability below {DOUBTFUL_LOG_PROB:g}",
+    "doubtful": f"the model finds it unlikely: the mean log-probability of its tokens is below {DOUBTFUL_LOG_PROB:g}",
     "cleaned": "control characters or line separators that the model wrote were replaced by spaces",
     "untranslatable": "there is text, but the tokenizer finds no token in it",
 }
