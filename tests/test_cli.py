@@ -5,7 +5,7 @@ import logging
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,14 @@ from rich.console import Console
 import dragoman
 from dragoman import errors
 from dragoman.cli import bars, console
+from dragoman.cli import translate as translate_command
 from dragoman.cli.bars import Bars, Count, Lines
 from dragoman.cli.evaluate import System, find_naming
 from dragoman.cli.main import app, main
+from dragoman.cli.translate import Work
+from dragoman.data import lines as data_lines
 from dragoman.data.columns import Naming
+from dragoman.decoding import SearchOptions, Translation
 from dragoman.evaluating.references import read_references
 from dragoman.progress import silent
 
@@ -264,6 +268,135 @@ def test_an_item_shows_source_target_and_prediction(run_folder: Path, capsys: py
 def test_unknown_words_are_named(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["translate", str(run_folder), "the zebra sees"]) == 0
     assert "words that the model does not know: zebra" in capsys.readouterr().err
+
+
+def test_several_texts_are_translated_each_by_itself(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def printed(*arguments: str) -> str:
+        assert main(["translate", str(run_folder), *arguments, "--quiet"]) == 0
+        return capsys.readouterr().out
+
+    one, two = "the gatt sees the top", "the can"
+    assert printed(one, two) == printed(one) + printed(two)
+    rows = [line.split("\t") for line in printed(one, two, "--n-best", "2").split("\n")[:-1]]
+    assert [row[:2] for row in rows] == [["1", "1"], ["1", "2"], ["2", "1"], ["2", "2"]]
+
+
+def test_a_word_that_happens_to_be_the_name_of_a_file_is_translated(
+    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("gatt", "top.en"):
+        (tmp_path / name).write_text("the can", encoding="utf-8")
+    assert main(["translate", str(run_folder), "gatt", "--quiet"]) == 0
+    assert main(["translate", str(run_folder), "top.en", "--quiet"]) == 2
+    assert main(["translate", str(run_folder), "other.en", "--quiet"]) == 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "\n", "\n\n", "the gatt", "the gatt\r", "the gatt\r\n\r\nthe can\r\n", "\ufeffthe gatt\n\ufeff\n"),
+        *("a\rb\x0cc\u2028d\x85e\x1cf\nlast", "\0\n \n\t", "the gatt sees. The can.\n"),
+    ],
+)
+def test_lines_of_a_file_and_of_standard_input_follow_the_same_rules(
+    content: str, run_folder: Path, tmp_path: Path, type_in: Callable[[bytes], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.txt").write_bytes(content.encode())
+    type_in(content.encode())
+    command = ["translate", str(run_folder), "--quiet"]
+    assert main(command) == 0
+    typed = capsys.readouterr().out
+    assert main([*command, "--input", str(tmp_path / "in.txt")]) == 0
+    assert capsys.readouterr().out == typed
+    assert typed.count("\n") == content.count("\n") + (content[-1:] not in ("\n", ""))
+
+
+def test_giant_and_undecodable_lines_of_standard_input_are_refused_as_those_of_a_file(
+    run_folder: Path,
+    type_in: Callable[[bytes], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = ["translate", str(run_folder), "--quiet"]
+    type_in("città\n".encode("latin-1"))
+    assert main(command) == 2
+    told = capsys.readouterr().err
+    assert "standard input:1 is not valid UTF-8 at byte 4 (0xe0); convert it to UTF-8" in told
+    assert "iconv -f" in told and "encoding_errors" not in told
+    monkeypatch.setattr(data_lines, "LONGEST_LINE_BYTES", 1 << 20)
+    type_in(b"a" * (1 << 20) + b"\n")
+    assert main(command) == 2
+    assert "standard input:1 is longer than 1 MiB" in capsys.readouterr().err
+
+
+def test_invalid_text_is_answered_with_advice_that_translate_can_follow(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.txt").write_bytes("città\n".encode("latin-1"))
+    assert main(["translate", str(run_folder), "--input", str(tmp_path / "in.txt"), "--quiet"]) == 2
+    told = capsys.readouterr().err
+    assert "iconv -f" in told and "encoding_errors" not in told
+
+
+class Echo:
+    """A translator that hands back what it is given."""
+
+    def translate(self, texts: list[str], options: SearchOptions) -> list[Translation]:
+        return [
+            Translation(text, text, alternatives=(Translation(text, text),) * (options.n_best - 1)) for text in texts
+        ]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("n_best", [1, 2])
+def test_output_is_written_as_it_is_made_and_appears_when_it_is_complete(
+    as_json: bool, n_best: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translate_command, "LINES_AT_A_TIME", 100)
+    long = "x" * 1000  # more than a file's buffer holds in a batch
+    output, ahead = tmp_path / "out", []
+
+    def texts() -> Iterator[str]:
+        for number in range(1000):
+            (aside,) = tmp_path.iterdir()
+            ahead.append(number - aside.read_text("utf-8").count(long) // (n_best * (2 if as_json else 1)))
+            yield long
+
+    work = Work(console.Screen(True), Echo(), SearchOptions(n_best=n_best), as_json)  # pyright: ignore[reportArgumentType]
+    work.translate_all(texts(), output)
+    assert max(ahead) <= 120, "what was translated is held in memory"
+    assert list(tmp_path.iterdir()) == [output]
+    assert output.read_text("utf-8").count("\n") == (1000 if as_json else 1000 * n_best)
+
+
+def test_few_characters_and_few_lines_are_translated_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translate_command, "LINES_AT_A_TIME", 3)
+    monkeypatch.setattr(translate_command, "CHARACTERS_AT_A_TIME", 10)
+    texts = ["a", "b", "c", "d" * 30, "e", "", "f", "g"]
+    assert list(translate_command.batches(texts)) == [["a", "b", "c"], ["d" * 30], ["e", "", "f"], ["g"]]
+
+
+def test_flags_are_counted_and_explained_once(
+    run_folder: Path, type_in: Callable[[bytes], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    type_in(b"The gatt. The can.\nthe top\nThe can. The gatt.\n")
+    assert main(["translate", str(run_folder), "--set", "length_extra=3"]) == 0
+    told = capsys.readouterr().err
+    assert told.count("2 of 3 lines flagged split: translated in several pieces, each by itself\n") == 1
+    assert told.count("flagged split") == 1
+    type_in(b"The gatt. The can.")
+    assert main(["translate", str(run_folder)]) == 0
+    told = capsys.readouterr().err
+    assert "1 of 1 line flagged split" in told and "1 lines" not in told
+
+
+def test_scores_count_the_flags_of_the_translations(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("dragoman.decoding.translator.DOUBTFUL_LOG_PROB", 0.0)  # whatever a model is not sure of
+    assert main(["evaluate", str(run_folder), "--samples", "0", "--beam-size", "1", "--quiet"]) == 0
+    assert "6 doubtful" in capsys.readouterr().out
 
 
 # The other commands

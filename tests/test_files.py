@@ -16,6 +16,7 @@ from dragoman.files import (
     check_output,
     free_name,
     lock,
+    new_file,
     new_folder,
     read_json,
     remove_partial,
@@ -53,6 +54,21 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
         write_file(tmp_path / "a.txt", "new")
     assert names(tmp_path) == ["a.txt"]
     assert (tmp_path / "a.txt").read_text() == "old"
+
+
+def test_a_new_file_appears_when_the_block_ends_and_not_at_all_when_it_raises(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("old")
+    with new_file(tmp_path / "a.txt") as file:
+        file.write(b"one\n")
+        file.flush()
+        (aside,) = tmp_path.glob(".a.txt.*.partial")
+        assert aside.read_bytes() == b"one\n" and (tmp_path / "a.txt").read_text() == "old"
+        file.write(b"two\n")
+    assert (tmp_path / "a.txt").read_bytes() == b"one\ntwo\n"
+    with pytest.raises(TypeError), new_file(tmp_path / "a.txt") as file:
+        file.writelines([b"half", None])  # pyright: ignore[reportArgumentType]
+    assert (tmp_path / "a.txt").read_bytes() == b"one\ntwo\n"
+    assert names(tmp_path) == ["a.txt"]
 
 
 def test_text_is_utf_8_with_plain_line_ends(tmp_path: Path) -> None:

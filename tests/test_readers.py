@@ -202,13 +202,13 @@ def test_repairs_are_counted(tmp_path):
 @pytest.mark.parametrize("packed", ["", ".gz"])
 def test_invalid_text_is_refused_with_line_and_byte(tmp_path, packed):
     path = write(tmp_path / f"latin.tsv{packed}", "one\tuno\nwhy\tperché\n".encode("latin-1"))
-    assert f"latin.tsv{packed}:2 is not valid UTF-8 at byte 17 of the file (0xe9)" in refusal(path)
+    assert f"latin.tsv{packed}:2 is not valid UTF-8 at byte 17 (0xe9)" in refusal(path)
     assert 'encoding_errors = "replace"' in refusal(path)
     assert texts(path, encoding_errors="replace") == [("one", "uno"), ("why", "perch\ufffd")]
 
 
 def test_utf_16_is_named(tmp_path):
-    assert "is UTF-16; save it as UTF-8" in refusal(write(tmp_path / "wide.tsv", "one\tuno\n".encode("utf-16")))
+    assert "is UTF-16; convert it to UTF-8" in refusal(write(tmp_path / "wide.tsv", "one\tuno\n".encode("utf-16")))
 
 
 # Files that cannot be read

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from reference_search import Toy, beam_search
 
 from dragoman.decoding import Search, SearchOptions
-from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, Rule, written
+from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule, written
 
 SIZE, START, END = 6, 0, 1
 CPU = torch.device("cpu")
@@ -31,7 +31,8 @@ def allowed(rule: Rule, rows: Sequence[Sequence[int]]) -> list[set[int]]:
 
 
 def test_every_rule_is_a_rule() -> None:
-    for rule in (Ban([2], CPU), MinimumLength(3, END), NoRepeatedNgram(2), ForcedPrefix([[3]], CPU)):
+    not_blank = NotBlank([True], [START, 3], END, SIZE, CPU)
+    for rule in (Ban([2], CPU), MinimumLength(3, END), NoRepeatedNgram(2), ForcedPrefix([[3]], CPU), not_blank):
         assert isinstance(rule, Rule)
 
 
@@ -47,6 +48,18 @@ def test_banned_tokens_are_never_left(rows: list[list[int]]) -> None:
 @given(rows=Rows, length=st.integers(1, 6))
 def test_no_end_before_the_minimum_length(rows: list[list[int]], length: int) -> None:
     assert [END in left for left in allowed(MinimumLength(length, END), rows)] == [len(row) >= length for row in rows]
+
+
+@given(rows=Rows, data=st.data())
+def test_no_end_and_one_blank_at_most_before_what_can_be_seen(rows: list[list[int]], data: st.DataObject) -> None:
+    blank = {START, 3, 4}
+    spoken = [data.draw(st.booleans()) for _ in rows]
+    found = allowed(NotBlank(spoken, sorted(blank), END, SIZE, CPU), rows)
+    for row, speaks, left in zip(rows, spoken, found, strict=True):
+        if not speaks or set(row) - blank:
+            assert left == set(range(SIZE))
+        else:
+            assert left == set(range(SIZE)) - {END} - (blank if row else set())
 
 
 @given(rows=Rows, size=st.integers(1, 4))
@@ -69,7 +82,9 @@ def test_a_prefix_leaves_one_token_until_it_is_written(rows: list[list[int]], da
 def test_a_search_with_rules_is_the_search_of_a_model_that_obeys_them(width: int) -> None:
     sources = [[7] * length for length in (2, 5, 3, 1)]
     prefixes = [[4, 2], [], [3], []]
-    rules = [Ban([0], CPU), MinimumLength(3, END), NoRepeatedNgram(2), ForcedPrefix(prefixes, CPU)]
+    spoken = [not prefix for prefix in prefixes]
+    not_blank = NotBlank(spoken, [START, 4], END, SIZE, CPU)
+    rules = [Ban([0], CPU), not_blank, MinimumLength(3, END), NoRepeatedNgram(2), ForcedPrefix(prefixes, CPU)]
     options = SearchOptions(beam_size=width, batch_tokens=width * 10)
     toy = Toy(SIZE)
     results = dict(Search(toy, sources, [8] * 4, start=START, end=END, options=options, rules=rules).run())
@@ -77,7 +92,7 @@ def test_a_search_with_rules_is_the_search_of_a_model_that_obeys_them(width: int
     for number, source in enumerate(sources):
         model, prefix = toy.model(source), prefixes[number]
 
-        def obedient(tokens: tuple[int, ...], model=model, prefix=prefix) -> list[float]:
+        def obedient(tokens: tuple[int, ...], model=model, prefix=prefix, speaks=spoken[number]) -> list[float]:
             log_probs = model(tokens)
             pairs = set(itertools.pairwise(tokens))
             for token in range(SIZE):
@@ -86,6 +101,7 @@ def test_a_search_with_rules_is_the_search_of_a_model_that_obeys_them(width: int
                     or (token == END and len(tokens) < 3)
                     or (tokens and (tokens[-1], token) in pairs)
                     or (len(tokens) < len(prefix) and token != prefix[len(tokens)])
+                    or (speaks and token == 4 and tokens == (4,))
                 ):
                     log_probs[token] = -torch.inf
             return log_probs

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.decoding.sentences import separator, spaceless, split_sentences, split_to_fit
+from dragoman.decoding.sentences import (
+    LONGEST_WORD,
+    join,
+    separator,
+    spaceless,
+    split_sentences,
+    split_to_fit,
+    split_words,
+)
 
 Texts = st.text(st.sampled_from("ab A1.,;!?…\"'“”«»() \t\n\u00a0\u2028。！，你は\u0301Dr") | st.characters())
 
@@ -12,6 +20,65 @@ Texts = st.text(st.sampled_from("ab A1.,;!?…\"'“”«»() \t\n\u00a0\u2028�
 @given(text=Texts)
 def test_sentences_joined_are_the_text(text: str) -> None:
     assert "".join(split_sentences(text)) == text
+
+
+@given(text=Texts)
+def test_words_joined_are_the_text(text: str) -> None:
+    long = text * 30
+    pieces = split_words(long)
+    assert "".join(piece for piece, _ in pieces) == long
+    assert all(len(piece) > LONGEST_WORD and not any(map(str.isspace, piece)) for piece, word in pieces if word)
+
+
+@pytest.mark.parametrize("word", ["x" * 101, "https://example.com/" + "a1/" * 40, "Z" * 10_000, "=" * 200, "é" * 150])
+def test_a_run_longer_than_any_word_is_found_in_its_place(word: str) -> None:
+    assert split_words(f"See {word} there") == [("See ", False), (word, True), (" there", False)]
+    assert split_words(f"これは{word}です") == [("これは", False), (word, True), ("です", False)]
+    assert split_words(word) == [(word, True)]
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 100, "我今天去学校" * 50, "これはながいぶんです" * 30, "ฉันไปโรงเรียน" * 30, "ང་" * 200]
+)
+def test_words_and_scripts_without_spaces_are_left_to_the_model(text: str) -> None:
+    assert split_words(text) == [(text, False)]
+
+
+class Counted(str):
+    """A text that counts the characters taken out of it."""
+
+    taken = 0
+
+    def __getitem__(self, key: object) -> str:
+        found = super().__getitem__(key)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        Counted.taken += len(found)
+        return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["It is late. ", "so 12. Januar ", 'Is it? "Yes." ', "p.m. No. 5 ", "one, two ", "a\n", "你好。", "12. Mai. "],
+)
+def test_the_work_of_splitting_grows_with_the_text(text: str) -> None:
+    def taken(count: int) -> int:
+        Counted.taken = 0
+        split_sentences(Counted(text * count))
+        split_to_fit(Counted(text * count), lambda piece: len(piece) <= 40, at_most=160)
+        return Counted.taken
+
+    assert taken(8_000) <= 9 * taken(1_000), "eight times the text is more than eight times the work"
+
+
+def test_what_is_far_too_long_is_cut_without_being_tried() -> None:
+    asked: list[int] = []
+
+    def fits(piece: str) -> bool:
+        asked.append(len(piece))
+        return len(piece) <= 10
+
+    pieces = split_to_fit("one two three " * 1000, fits, at_most=50)
+    assert max(asked) <= 50 and max(map(len, pieces)) <= 10
+    assert "".join(pieces) == "one two three " * 1000
 
 
 @given(text=Texts, longest=st.integers(1, 10))
@@ -75,6 +142,8 @@ def test_long_runs_of_anything_are_split_in_reasonable_time(text: str) -> None:
 
 
 def test_pieces_come_together_as_their_script_has_it() -> None:
+    assert join(["", "Ciao.", "", "Addio.", "你好。", "再见。", ""]) == "Ciao. Addio.你好。再见。"
+    assert join([]) == ""
     assert separator("Ciao.", "Addio.") == " "
     assert separator("你好。", "再见。") == ""
     assert separator("", "Ciao.") == ""

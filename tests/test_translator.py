@@ -1,18 +1,20 @@
 """Text to text with small models of random weights: what must be true whatever they say."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
 
 from dragoman.config import Settings
-from dragoman.data.tokenizer import Tokenizers
+from dragoman.data.tokenizer import Tokenizer, Tokenizers
 from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from dragoman.decoding import SearchOptions, Translation, Translator, translate
-from dragoman.decoding.translation import most_loops, repeats
-from dragoman.errors import ConfigError, DecodeError, OutOfMemory
+from dragoman.decoding.lines import read_lines
+from dragoman.decoding.translation import DOUBTFUL_LOG_PROB, MEANINGS, Flag, most_loops, repeats
+from dragoman.errors import ConfigError, DecodeError, OutOfMemory, TokenizerError
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.progress import Silent
 from dragoman.store import Languages, StoredModel, save_model
@@ -65,6 +67,20 @@ def translator() -> Translator:
 def speller() -> Translator:
     """A model that writes pieces of words and bytes, any of them."""
     return make("bpe")
+
+
+def favour(translator: Translator, *favours: tuple[Sequence[int], float]) -> Translator:
+    """Makes the model prefer some tokens at every step, each group by so much."""
+    project: Callable[[torch.Tensor], torch.Tensor] = translator.model.project
+
+    def with_favours(hidden: torch.Tensor) -> torch.Tensor:
+        logits = project(hidden).clone()
+        for tokens, by in favours:
+            logits[:, list(tokens)] += by
+        return logits
+
+    translator.model.project = with_favours  # pyright: ignore[reportAttributeAccessIssue]
+    return translator
 
 
 def lines(count: int) -> list[str]:
@@ -185,13 +201,11 @@ def test_nothing_of_a_text_that_is_too_long_is_left_out(translator: Translator, 
 
 
 def test_every_token_of_a_long_text_is_given_to_the_model(translator: Translator) -> None:
-    from dragoman.decoding.lines import read_lines
-
-    text = "the red cat sees the old dog , and the bread is old . " * 20 + "good" * 50
+    text = "the red cat sees the old dog , and the bread is old . " * 20 + "good" * 25
     tokenizer = translator.tokenizers.source
     (line,) = read_lines([text], tokenizer, 8, "long")
-    assert [token for piece in line.pieces for token in piece] == tokenizer.encode(text)
-    assert max(map(len, line.pieces)) <= 8
+    assert [token for piece in line.pieces for token in piece.ids] == tokenizer.encode(text)
+    assert max(len(piece.ids) for piece in line.pieces) <= 8
 
 
 def test_a_text_that_is_too_long_and_may_not_be_split_is_refused_by_number(translator: Translator) -> None:
@@ -352,6 +366,133 @@ def test_a_full_memory_says_what_to_lower(error: Exception, monkeypatch: pytest.
     monkeypatch.setattr(EncoderDecoder, "encode", full)
     with pytest.raises(OutOfMemory, match=r"lower batch_tokens \(now 1,000\) or beam_size \(now 3\)"):
         make().translate(["the cat"], asked(batch_tokens=1000, beam_size=3))
+
+
+# Empty translations
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe", "unigram", "byte_bpe"])
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("blanks", [0.0, 60.0], ids=["the end is preferred", "spaces are preferred"])
+def test_an_empty_translation_never_wins_where_there_is_something_to_say(kind: str, width: int, blanks: float) -> None:
+    translator = make(kind)
+    target = translator.tokenizers.target
+    spaces = [i for i in range(4, target.size) if not target.decode([i]).strip()]
+    favour(translator, ([target.end], 40.0), (spaces, blanks))
+    options = asked(beam_size=width, n_best=width)
+    texts = [*SOURCES, "7", "the cat . ! Anna", "zzz"]
+    for text, found in zip(texts, translator.translate(texts, options), strict=True):
+        for each in (found, *found.alternatives):
+            assert each.text.strip(), text
+        (alone,) = translator.translate([text], options)
+        assert (alone.text, alone.tokens) == (found.text, found.tokens)
+        assert "".join(translator.stream(text, options)) == found.text
+
+
+def test_punctuation_alone_may_stay_empty_and_a_prefix_is_enough() -> None:
+    translator = make("bpe")
+    favour(translator, ([translator.tokenizers.target.end], 40.0))
+    assert [each.text for each in translator.translate(["!", "...", "— ? —"], asked(beam_size=1))] == ["", "", ""]
+    (found,) = translator.translate(["the cat"], asked(beam_size=1, prefix="il gatto"))
+    assert found.text == "il gatto"
+    (longer,) = translator.translate(["the cat"], asked(beam_size=1, minimum_length=4))
+    assert len(longer.tokens) == 5
+
+
+def test_a_translation_that_replaced_an_empty_one_has_the_models_own_score() -> None:
+    translator, compared = make(), 0
+    target = translator.tokenizers.target
+    favour(translator, ([target.end], 5.0))
+    options = asked(beam_size=3, split="never")
+    for found in translator.translate(lines(12), options):
+        if tuple(target.tokens([*target.encode(found.text), target.end])) == found.tokens:
+            (scored,) = translator.score([found.source], [found.text], options)
+            assert scored.score == pytest.approx(found.score, abs=1e-4)
+            compared += 1
+    assert compared
+
+
+def test_what_the_model_itself_finds_unlikely_is_doubtful() -> None:
+    seen: set[bool] = set()
+    for scale in (0.01, 30.0):  # a model without opinions, and one that is sure of what it says
+        translator = make()
+        with torch.no_grad():
+            translator.model.output.mul_(scale)
+        for found in translator.translate(lines(8), asked(beam_size=1)):
+            doubtful = found.log_prob < DOUBTFUL_LOG_PROB * len(found.tokens)
+            assert ("doubtful" in found.flags) == doubtful
+            seen.add(doubtful)
+    assert seen == {True, False}
+
+
+def test_every_flag_has_a_meaning() -> None:
+    assert list(MEANINGS) == list(get_args(Flag))
+
+
+# Words that no vocabulary holds, and giant lines
+
+BLOB = "https://example.com/" + "aGVsbG8gd29ybGQ" * 20
+
+
+@pytest.mark.parametrize("split", ["sentence", "long"])
+def test_a_word_that_no_vocabulary_holds_is_copied_to_its_place(translator: Translator, split: str) -> None:
+    options = asked(beam_size=2, split=split)
+    (found,) = translator.translate([f"the cat {BLOB} sees the dog ."], options)
+    before, after = translator.translate(["the cat", "sees the dog ."], options)
+    assert found.text == f"{before.text} {BLOB} {after.text}"
+    assert found.tokens == before.tokens + after.tokens
+    assert found.score == pytest.approx(before.score + after.score, abs=1e-4)
+    assert {"split", "copied"} <= set(found.flags)
+    (alone,) = translator.translate([BLOB], options)
+    assert (alone.text, alone.tokens, alone.flags) == (BLOB, (), ("copied",))
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe"])
+@pytest.mark.parametrize("prefix", ["", "il gatto"])
+def test_a_copied_word_streams_and_follows_the_prefix(kind: str, prefix: str) -> None:
+    translator, options = make(kind), asked(beam_size=2, prefix=prefix)
+    for text in [BLOB, f"{BLOB} the cat .", f"the cat {BLOB}", f"{BLOB}\n{BLOB} . "]:
+        (found,) = translator.translate([text], options)
+        assert found.text.startswith(prefix) and found.text.count(BLOB) == text.count(BLOB)
+        assert "".join(translator.stream(text, options)) == found.text
+
+
+def test_a_copied_word_is_one_line_of_unicode(translator: Translator) -> None:
+    (found,) = translator.translate(["x" * 60 + "\0" + "y" * 60])
+    assert found.text == "x" * 60 + " " + "y" * 60 and {"copied", "cleaned"} <= set(found.flags)
+    with pytest.raises(TokenizerError, match="half of a surrogate pair"):
+        translator.translate(["x" * 200 + "\ud800"])
+
+
+def test_a_giant_word_costs_the_model_nothing(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translator.model, "encode", lambda *_: pytest.fail("the model was asked"))
+    word = "q" * 100_000
+    assert translator.translate([word])[0].text == word
+
+
+class CountingTokenizer(Tokenizer):
+    """A tokenizer that counts the characters it is given."""
+
+    given = 0
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        self.given += sum(map(len, texts))
+        return super().encode_batch(texts)
+
+
+@pytest.mark.parametrize("text", ["the cat sees ", "the cat, the dog, ", "猫", "The cat. ", "x" * 99 + " ", "\u0301"])
+@pytest.mark.parametrize("kind", ["word", "bpe"])
+def test_the_tokenizer_is_given_a_giant_line_a_bounded_number_of_times(kind: str, text: str) -> None:
+    vocabulary = stored(kind).tokenizers.source.vocabulary
+
+    def given(count: int) -> int:
+        counting = CountingTokenizer(vocabulary)
+        (line,) = read_lines([text * count], counting, 20, "sentence")
+        assert all(len(piece.ids) <= 20 or len(piece.text) == 1 for piece in line.pieces)
+        return counting.given
+
+    small = 12_000 // len(text)
+    assert given(8 * small) <= 8.5 * given(small), "eight times the text is more than eight times the work"
 
 
 def test_every_option_is_documented() -> None:

@@ -21,6 +21,8 @@ WRONG = [
     # models that are none
     ("translate nowhere text", "nowhere does not exist; MODEL is a model folder or a run folder", 4),
     ("translate pairs.tsv text", "pairs.tsv is not a model folder: it has no config.json", 4),
+    ("translate pair.tsv text", "pair.tsv does not exist; did you mean pairs.tsv?", 4),
+    ("translate RUN/data text", "is prepared data, not a model; train one on it with: dragoman train", 4),
     ("evaluate nowhere pairs.tsv", "nowhere does not exist", 4),
     ("evaluate RUN --against nowhere", "nowhere does not exist", 4),
     ("translate RUN text --output nowhere/out.txt", "there is no folder nowhere", 2),
@@ -32,6 +34,10 @@ WRONG = [
     (f"translate {'long' * 100} text", "File name too long", 2),
     # what to translate, and how
     ("translate RUN text --input pairs.tsv", "TEXT and --input were given; translate takes one of", 2),
+    ("translate RUN one two --item 1", "TEXT and --item were given; translate takes one of", 2),
+    ("translate RUN my.toml", "TEXT my.toml is the name of a file; give --input my.toml to translate what is in it", 2),
+    ("translate RUN text ./long.en", "TEXT ./long.en is the name of a file", 2),
+    ("translate RUN --input latin.tsv", "latin.tsv:1 is not valid UTF-8 at byte 16 (0xe0); convert it to UTF-8", 2),
     ("translate RUN --input pair.tsv", "pair.tsv does not exist; did you mean pairs.tsv?", 2),
     ("translate RUN --item 7", "--item must be from 1 to 6, the size of the test set, but is 7", 2),
     ("translate RUN/best --item 1", "has no test set of its own, for it is no run folder", 2),

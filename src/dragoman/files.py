@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeGuard, cast
+from typing import IO, Any, TypeGuard, cast
 
 from dragoman.errors import CheckpointError, DataError, DiskFull, FolderInUse
 
@@ -22,18 +22,29 @@ _BEFORE = ".before.partial"  # ends the name of a folder that makes way for anot
 
 
 def write_file(path: Path | str, content: str | bytes) -> None:
-    """Writes a whole file, atomically; text is UTF-8 with `\\n` line ends. A link is followed; into a pipe or a device
-    the content goes as it is, for they are not to be replaced.
+    """Writes a whole file, atomically; text is UTF-8 with `\\n` line ends. Links and pipes: see `new_file`."""
+    with new_file(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def new_file(path: Path | str) -> Generator[IO[bytes]]:
+    """A file to write; it appears at `path`, complete, when the block ends, and not at all when the block raises.
+
+    A link is followed. A pipe or a device takes the bytes as they come, because it must not be replaced by a file.
+
+    Raises:
+        DiskFull: the disk is full; nothing is left behind.
     """
-    path, whole = Path(path), content.encode() if isinstance(content, str) else content
+    path = Path(path)
     as_it_is = path.exists() and not path.is_file()
     path = path.resolve() if path.is_symlink() and not as_it_is else path
     aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
     with _disk_errors(path, aside):
+        with open(path if as_it_is else aside, "wb") as file:
+            yield file
         if as_it_is:
-            path.write_bytes(whole)
             return
-        aside.write_bytes(whole)
         _flush(aside)
         os.replace(aside, path)
         _flush(path.parent)

@@ -20,6 +20,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from dragoman.config import check
+from dragoman.data.report import REPORT
 from dragoman.data.tokenizer import Tokenizers
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.files import (
@@ -129,7 +130,9 @@ def find_model(path: Path | str) -> Path:
         if (folder / CONFIG).is_file():
             return folder
     if not path.exists():
-        raise CheckpointError(f"{path} does not exist{nearest(path)}; MODEL is a model folder or a run folder")
+        raise CheckpointError(f"{path} does not exist{nearest(path) or '; MODEL is a model folder or a run folder'}")
+    if (path / REPORT).is_file():
+        raise CheckpointError(f"{path} is prepared data, not a model; train one on it with: dragoman train {path}")
     if (path / "recipe.toml").is_file():
         raise CheckpointError(f"{path} is a run without a finished model yet; continue it with: dragoman train {path}")
     raise CheckpointError(f"{path} is not a model folder: it has no {CONFIG}")

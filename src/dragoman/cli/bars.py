@@ -119,7 +119,8 @@ class Count:
 
     def _so_far(self) -> str:
         of = f" of {self._total:,}" if self._total is not None else ""
-        return f"{self._done:,}{of} {self._unit}".rstrip()
+        one = (self._done if self._total is None else self._total) == 1
+        return f"{self._done:,}{of} {self._unit.removesuffix('s') if one else self._unit}".rstrip()
 
     def _pace(self) -> list[str]:
         now = self._stopped or time.monotonic()

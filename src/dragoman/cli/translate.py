@@ -1,11 +1,12 @@
-"""`dragoman translate`: an argument, standard input, a file, or one sentence of a run's test set."""
+"""`dragoman translate`: arguments, standard input, a file, or one sentence of a run's test set."""
 
 import dataclasses
 import json
+import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from dragoman.decoding.translator import Translator
 
 LINES_AT_A_TIME = 1000
+CHARACTERS_AT_A_TIME = 1_000_000
 
 
 @grouped
@@ -29,7 +31,10 @@ def translate(
     model: Model,
     place: Place,
     search: Search,
-    text: Annotated[str | None, typer.Argument(help="One text.", show_default="standard input, a text a line")] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Argument(help="One text or several, each in quotes.", show_default="standard input, a text a line"),
+    ] = None,
     input_file: Annotated[Path | None, typer.Option("--input", help="Translate every line of this file.")] = None,
     output: Annotated[
         Path | None, typer.Option(help="Write the translations to this file, whole or not at all.")
@@ -56,24 +61,37 @@ def translate(
     work = Work(screen, translator, options, output_format == "json")
     if pair is not None:
         work.compare(*pair)
-    elif output is None and text is not None:
-        work.say(text)
-    elif output is None and input_file is None and sys.stdin.isatty():
+    elif output is None and text and len(text) == 1:
+        work.say(text[0])
+    elif output is None and not text and input_file is None and sys.stdin.isatty():
         work.converse()
     else:
-        work.translate_all([text] if text is not None else read(input_file) if input_file else standard_input(), output)
+        work.translate_all(text or (read(input_file) if input_file else standard_input()), output)
 
 
-def check_sources(text: str | None, input_file: Path | None, item: int | None) -> None:
+def check_sources(texts: Sequence[str] | None, input_file: Path | None, item: int | None) -> None:
     """Refuses, before a model is loaded, what cannot be translated."""
-    given = {"TEXT": text, "--input": input_file, "--item": item}
+    given = {"TEXT": texts or None, "--input": input_file, "--item": item}
     names = [name for name, value in given.items() if value is not None]
     if len(names) > 1:
         raise ConfigError(f"{' and '.join(names)} were given; translate takes one of TEXT, --input and --item")
-    if text is not None and any("\ud800" <= character <= "\udfff" for character in text):
-        raise DataError("TEXT is not valid UTF-8; give it in UTF-8, or as a file with --input")
+    for text in texts or ():
+        check_text(text)
     if input_file is not None:
         read(input_file)
+    elif not names and sys.stdin is None:
+        raise DataError("standard input is closed; give TEXT, or a file with --input")
+
+
+def check_text(text: str) -> None:
+    """Refuses a TEXT that is no Unicode, or that looks like the path of a file and is one."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise DataError("TEXT is not valid UTF-8; give it in UTF-8, or as a file with --input")
+    if os.path.isfile(text) and (Path(text).suffix or Path(text).name != text):
+        raise ConfigError(
+            f"TEXT {text} is the name of a file; give --input {text} to translate what is in it, "
+            "or pipe the name itself through standard input"
+        )
 
 
 class Work:
@@ -112,25 +130,19 @@ class Work:
 
     def translate_all(self, texts: Iterable[str], output: Path | None) -> None:
         """Every line, many at a time; what is written to a file appears there when it is complete."""
-        from dragoman.files import write_file
-
-        lines: list[str] = []
-        texts, number = iter(texts), 0
-        with self._screen.progress.track("translate", unit="lines") as advance:
-            while batch := list(islice(texts, LINES_AT_A_TIME)):
+        number = 0
+        with self._screen.progress.track("translate", unit="lines") as advance, writer(output) as write:
+            for batch in batches(texts):
+                lines: list[str] = []
                 for found in self._translator.translate(batch, self._options):
                     number += 1
                     self._flags.update(found.flags)
                     lines += self._lines(number, found)
+                write("".join(f"{line}\n" for line in lines))
                 advance(len(batch))
-                if output is None:
-                    console.write("\n".join(lines))
-                    console.flush()
-                    lines.clear()
-        if output is not None:
-            write_file(output, "".join(f"{line}\n" for line in lines))
-        for flag, count in self._flags.items():
-            self._screen.note(f"{count:,} of {number:,} translations are flagged: {flag}")
+        for flag, meaning in meanings(self._flags).items():
+            of_all = f"{self._flags[flag]:,} of {number:,} {'line' if number == 1 else 'lines'}"
+            self._screen.note(f"{of_all} flagged {flag}: {meaning}")
 
     def compare(self, source: str, target: str) -> None:
         """One sentence of a test set beside what the model makes of it."""
@@ -161,8 +173,8 @@ class Work:
     def _explain(self, found: "Translation") -> None:
         if unknown := self._unknown(found):
             self._screen.note(f"words that the model does not know: {', '.join(unknown)}")
-        if found.flags:
-            self._screen.note(f"flagged: {', '.join(found.flags)}")
+        for flag, meaning in meanings(found.flags).items():
+            self._screen.note(f"flagged {flag}: {meaning}")
 
     def _unknown(self, found: "Translation") -> Sequence[str]:
         from dragoman.data.phrasebook import words
@@ -178,6 +190,44 @@ def nth(pairs: Sequence[tuple[str, str]], item: int) -> tuple[str, str]:
     return pairs[item - 1]
 
 
+def batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Texts as many at a time as are translated together; memory holds one batch, however many there are."""
+    batch: list[str] = []
+    characters = 0
+    for text in texts:
+        batch.append(text)
+        characters += len(text)
+        if len(batch) == LINES_AT_A_TIME or characters >= CHARACTERS_AT_A_TIME:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+@contextmanager
+def writer(output: Path | None) -> Iterator[Callable[[str], object]]:
+    """What writes text to a new file, which appears when it is complete, or at once to standard output."""
+    from dragoman.files import new_file
+
+    def say(text: str) -> None:
+        console.write(text, end="")
+        console.flush()
+
+    if output is None:
+        yield say
+        return
+    with new_file(output) as file:
+        yield lambda text: file.write(text.encode())
+
+
+def meanings(flags: Iterable[str]) -> dict[str, str]:
+    """The flags among these, in their usual order, in plain words."""
+    from dragoman.decoding.translation import MEANINGS
+
+    given = set(flags)
+    return {flag: meaning for flag, meaning in MEANINGS.items() if flag in given}
+
+
 def read(path: Path) -> Iterator[str]:
     """The lines of a file, which is looked at now; an empty file has none."""
     from dragoman.data.lines import open_bytes, read_lines
@@ -189,9 +239,7 @@ def read(path: Path) -> Iterator[str]:
 
 
 def standard_input() -> Iterator[str]:
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError:
-            raise DataError(f"line {number:,} of standard input is not valid UTF-8; convert it first") from None
-        yield text.removesuffix("\n").removesuffix("\r")
+    """The lines of standard input, by the rules of a file's."""
+    from dragoman.data.lines import lines_of
+
+    return lines_of(sys.stdin.buffer, "standard input")

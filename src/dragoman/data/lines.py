@@ -27,23 +27,38 @@ LONGEST_LINE_BYTES = 1 << 24
 
 
 def read_lines(
-    path: Path, encoding_errors: EncodingErrors = "strict", repairs: Counter[str] | None = None
+    path: Path, encoding_errors: EncodingErrors | None = None, repairs: Counter[str] | None = None
 ) -> Iterator[str]:
     """The lines of a file without their ends; a last line without `\\n` is a line too.
+
+    Without `encoding_errors` invalid UTF-8 is an error, as with "strict", but no such setting is advised.
 
     Raises:
         DataError: the file cannot be read (see `open_bytes`), or is not UTF-8: with line and byte offset.
     """
+    with open_bytes(path) as file:
+        yield from lines_of(file, str(path), encoding_errors, repairs)
+
+
+def lines_of(
+    file: IO[bytes], name: str, encoding_errors: EncodingErrors | None = None, repairs: Counter[str] | None = None
+) -> Iterator[str]:
+    """The lines of an open file or of standard input, by the rules of `read_lines`.
+
+    Raises:
+        DataError: a line is longer than `LONGEST_LINE_BYTES`, is not UTF-8, or cannot be read.
+    """
     repairs = Counter() if repairs is None else repairs
     offset = ends = returns = 0
-    for number, raw in enumerate(_raw_lines(path), 1):
+    for number, raw in enumerate(_raw_lines(file, name), 1):
         start = 3 if number == 1 and raw.startswith(b"\xef\xbb\xbf") else 0
         repairs[BYTE_ORDER_MARKS] += start // 3
         try:
             line = raw[start:].decode() if start else raw.decode()
         except UnicodeDecodeError as error:
-            if encoding_errors == "strict":
-                raise DataError(_undecodable(path, number, offset + start + error.start, raw, error)) from None
+            if encoding_errors != "replace":
+                byte = offset + start + error.start
+                raise DataError(_undecodable(name, number, byte, raw, error, encoding_errors)) from None
             line = raw[start:].decode(errors="replace")
             repairs[REPLACED] += line.count("\ufffd") - raw.count(b"\xef\xbf\xbd")
         ends += line.endswith("\n")
@@ -77,7 +92,7 @@ def open_bytes(path: Path) -> IO[bytes]:
         raise DataError(f"{path} may not be read: permission denied") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
-    with _reading(path):
+    with _reading(str(path)):
         if not file.peek(1):
             file.close()
             raise DataError(f"{path} is empty")
@@ -94,36 +109,39 @@ def without_gz(path: Path) -> Path:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _reading(name: str) -> Iterator[None]:
     """What can go wrong while bytes come in, as `DataError`."""
     try:
         yield
     except EOFError:
-        raise DataError(f"{path} ends in the middle: the gzip file was cut; fetch it again") from None
+        raise DataError(f"{name} ends in the middle: the gzip file was cut; fetch it again") from None
     except (gzip.BadGzipFile, zlib.error) as error:
         if "Not a gzipped" in str(error):
-            raise DataError(f"{path} ends in .gz but is not a gzip file; rename it") from None
-        raise DataError(f"{path} is a damaged gzip file ({error}); fetch it again") from None
+            raise DataError(f"{name} ends in .gz but is not a gzip file; rename it") from None
+        raise DataError(f"{name} is a damaged gzip file ({error}); fetch it again") from None
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
+        raise DataError(f"{name} cannot be read: {error.strerror or error}") from None
 
 
-def _raw_lines(path: Path) -> Iterator[bytes]:
-    with open_bytes(path) as file, _reading(path):
-        number = 0
+def _raw_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
+    number = 0
+    with _reading(name):
         while raw := file.readline(LONGEST_LINE_BYTES):
             number += 1
             if len(raw) == LONGEST_LINE_BYTES and not raw.endswith(b"\n"):
                 size = f"{LONGEST_LINE_BYTES >> 20} MiB"
-                raise DataError(f"{path}:{number} is longer than {size}; is it text? A line ends at \\n alone")
+                raise DataError(f"{name}:{number} is longer than {size}; is it text? A line ends at \\n alone")
             yield raw
 
 
-def _undecodable(path: Path, number: int, offset: int, raw: bytes, error: UnicodeDecodeError) -> str:
+def _undecodable(
+    name: str, number: int, offset: int, raw: bytes, error: UnicodeDecodeError, encoding_errors: EncodingErrors | None
+) -> str:
     if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return f"{path} is UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)"
+        return f"{name} is UTF-16; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)"
     byte = error.object[error.start]
     return (
-        f"{path}:{number} is not valid UTF-8 at byte {offset:,} of the file (0x{byte:02x}); save it as UTF-8, "
-        'or set encoding_errors = "replace"'
+        f"{name}:{number} is not valid UTF-8 at byte {offset:,} (0x{byte:02x}); convert it to UTF-8 from the encoding "
+        "it has, as iconv -f WINDOWS-1252 -t UTF-8 does"
+        + (', or set encoding_errors = "replace"' * bool(encoding_errors))
     )

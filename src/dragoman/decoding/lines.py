@@ -1,25 +1,44 @@
 """Texts in, pieces of ids out that a model can take: what `split` and `max_source_tokens` mean. Nothing is left out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from dragoman.data.tokenizer import Tokenizer
-from dragoman.decoding.sentences import split_sentences, split_to_fit
+from dragoman.data.tokenizer import Tokenizer, only_unicode
+from dragoman.decoding.sentences import split_sentences, split_to_fit, split_words
 from dragoman.decoding.translation import Flag
 from dragoman.errors import DecodeError
 
 Split = Literal["sentence", "long", "never"]
 
+_CHARACTERS_A_TOKEN = 16
+"""A piece with more characters for each token that is allowed is cut without being tried."""
+
+
+class Piece(NamedTuple):
+    """A part of a line that is translated by itself, or `copied` as it stands because it is too long for a word."""
+
+    text: str
+    ids: Sequence[int] = ()
+    copied: bool = False
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it holds a letter or a digit; a piece of punctuation alone may have no translation."""
+        return any(map(str.isalnum, self.text))
+
 
 @dataclass(frozen=True)
 class Line:
-    """One text as the pieces that are translated by themselves; none where the text is blank."""
+    """One text as its pieces; none where the text is blank."""
 
     text: str
-    pieces: tuple[list[int], ...]
+    pieces: tuple[Piece, ...]
     flags: tuple[Flag, ...]
+
+    @property
+    def begins_with_copy(self) -> bool:
+        return bool(self.pieces) and self.pieces[0].copied
 
 
 def read_lines(texts: Sequence[str], tokenizer: Tokenizer, longest: int, split: Split) -> list[Line]:
@@ -29,39 +48,64 @@ def read_lines(texts: Sequence[str], tokenizer: Tokenizer, longest: int, split: 
         DecodeError: a text is longer and may not be split, or is no text.
         TokenizerError: a text is no Unicode.
     """
-    pieces = [_pieces(number, text, split) for number, text in enumerate(texts, 1)]
-    ids = iter(tokenizer.encode_batch(list(chain.from_iterable(pieces))))
+    cut = [_pieces(number, text, split) for number, text in enumerate(texts, 1)]
+    ids = iter(tokenizer.encode_batch([piece.text for pieces in cut for piece in pieces if not piece.copied]))
     lines: list[Line] = []
-    for number, (text, own) in enumerate(zip(texts, pieces, strict=True), 1):
-        rows = [next(ids) for _ in own]
-        flags: list[Flag] = []
-        if too_long := max((len(row) for row in rows if len(row) > longest), default=0):
-            if split == "never":
-                raise DecodeError(
-                    f"text {number} has {too_long:,} tokens, but the model is given at most {longest:,}; "
-                    "set split = 'long', or raise max_source_tokens"
-                )
-            own, broken = _break(own, lambda piece: len(tokenizer.encode(piece)) <= longest)
-            rows = tokenizer.encode_batch(own)
-            if broken:
-                flags.append("broken")
-        if len(own) > 1:
-            flags.append("split")
-        if not all(rows):
-            flags.append("untranslatable")
-        lines.append(Line(text, tuple(row for row in rows if row), tuple(flags)))
+    for number, (text, own) in enumerate(zip(texts, cut, strict=True), 1):
+        pieces = [piece if piece.copied else Piece(piece.text, next(ids)) for piece in own]
+        too_long = max((len(piece.ids) for piece in pieces if len(piece.ids) > longest), default=0)
+        if too_long and split == "never":
+            raise DecodeError(
+                f"text {number} has {too_long:,} tokens, but the model is given at most {longest:,}; "
+                "set split = 'long', or raise max_source_tokens"
+            )
+        broken = False
+        if too_long:
+            pieces, broken = _break(pieces, tokenizer, longest)
+        flags: dict[Flag, bool] = {
+            "broken": broken,
+            "split": len(pieces) > 1,
+            "copied": any(piece.copied for piece in pieces),
+            "untranslatable": not all(piece.ids or piece.copied for piece in pieces),
+        }
+        said = tuple(piece for piece in pieces if piece.ids or piece.copied)
+        lines.append(Line(text, said, tuple(flag for flag, is_so in flags.items() if is_so)))
     return lines
 
 
-def _pieces(number: int, text: str, split: Split) -> list[str]:
+def _pieces(number: int, text: str, split: Split) -> list[Piece]:
     if not isinstance(text, str):
         raise DecodeError(f"text {number} should be a string, but is {text!r}")
-    pieces = split_sentences(text) if split == "sentence" else [text]
-    return [piece.strip() for piece in pieces if piece.strip()]
+    if split == "never":
+        return [Piece(text.strip())] if text.strip() else []
+    sentences = split_sentences(text) if split == "sentence" else [text]
+    pieces = [Piece(part.strip(), copied=copied) for each in sentences for part, copied in split_words(each)]
+    for piece in pieces:
+        if piece.copied:
+            with only_unicode([piece.text]):
+                piece.text.encode()
+    return [piece for piece in pieces if piece.text]
 
 
-def _break(pieces: Sequence[str], fits: Callable[[str], bool]) -> tuple[list[str], bool]:
-    """Pieces that fit, and whether a sentence had to be broken for it."""
-    sentences = [s for piece in pieces for s in ([piece] if fits(piece) else split_sentences(piece))]
-    fitting = [split_to_fit(sentence.strip(), fits) for sentence in sentences if sentence.strip()]
-    return [p.strip() for cut in fitting for p in cut if p.strip()], any(len(cut) > 1 for cut in fitting)
+def _break(pieces: Sequence[Piece], tokenizer: Tokenizer, longest: int) -> tuple[list[Piece], bool]:
+    """The pieces, each that is too long as sentences that fit, and whether a sentence had to be broken for it."""
+
+    def fits(text: str) -> bool:
+        return len(tokenizer.encode(text)) <= longest
+
+    fitting: list[Piece] = []
+    broken = False
+    for piece in pieces:
+        if len(piece.ids) <= longest:
+            fitting.append(piece)
+            continue
+        sentences = [sentence.strip() for sentence in split_sentences(piece.text)]
+        for sentence, ids in zip(sentences, tokenizer.encode_batch(sentences), strict=True):
+            if len(ids) <= longest:
+                fitting.append(Piece(sentence, ids))
+                continue
+            parts = split_to_fit(sentence, fits, at_most=_CHARACTERS_A_TOKEN * longest)
+            broken = broken or len(parts) > 1
+            texts = [part.strip() for part in parts if part.strip()]
+            fitting += [Piece(text, ids) for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True)]
+    return fitting, broken

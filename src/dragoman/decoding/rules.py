@@ -39,6 +39,30 @@ class MinimumLength:
         log_prob[:, self.end].masked_fill_(written(history) < self.length, -torch.inf)
 
 
+class NotBlank:
+    """These sentences are not translated by nothing: before the first token that can be seen there is no end, and one
+    blank token at most, such as the space that some vocabularies set before a rare letter.
+    """
+
+    def __init__(
+        self, sentences: Sequence[bool], blank: Sequence[int], end: int, vocabulary: int, device: torch.device
+    ) -> None:
+        """`blank` are the tokens that cannot be seen, the start symbol among them."""
+        self.sentences = torch.tensor(sentences, device=device)
+        self.blank = torch.tensor(blank, dtype=torch.int64, device=device)
+        self.end = end
+        self.unseen = torch.zeros(vocabulary + 1, dtype=torch.bool, device=device)
+        self.unseen[self.blank] = True
+        self.unseen[-1] = True  # what a history holds before its beginning
+
+    def __call__(self, log_prob: Float[Tensor, "R V"], history: Int[Tensor, "R T"], sentence: Int[Tensor, "R"]) -> None:
+        nothing = self.sentences[sentence] & self.unseen[history].all(1)
+        log_prob[:, self.end].masked_fill_(nothing, -torch.inf)
+        if history.size(1) > 1:
+            begun = nothing & (history[:, -2] >= 0)
+            log_prob[:, self.blank] = log_prob[:, self.blank].masked_fill(begun[:, None], -torch.inf)
+
+
 class NoRepeatedNgram:
     """No run of `size` tokens twice in one row."""
 

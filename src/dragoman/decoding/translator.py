@@ -11,23 +11,26 @@ import copy
 import dataclasses
 import logging
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
 from dragoman.config import check
 from dragoman.decoding.beam import Hypothesis, penalty
-from dragoman.decoding.lines import Line, read_lines
+from dragoman.decoding.lines import Line, Piece, read_lines
 from dragoman.decoding.options import SearchOptions
-from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, Rule
+from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule
 from dragoman.decoding.scoring import score
 from dragoman.decoding.search import Search
-from dragoman.decoding.sentences import separator, spaceless
+from dragoman.decoding.sentences import join, separator, spaceless
 from dragoman.decoding.stepper import ModelStepper
-from dragoman.decoding.translation import Flag, Translation, repeats
+from dragoman.decoding.translation import DOUBTFUL_LOG_PROB, Flag, Translation, repeats
 from dragoman.errors import DecodeError, OutOfMemory
 from dragoman.machine import choose_device, choose_precision, choose_threads
 from dragoman.memory import is_out_of_memory
@@ -102,18 +105,19 @@ class Translator:
         """
         options = options or self.options
         lines = self._read(texts, options)
-        pieces = [(number, piece) for number, line in enumerate(lines) for piece in line.pieces]
-        first = [i == 0 or pieces[i - 1][0] != number for i, (number, _) in enumerate(pieces)]
+        numbers = [number for number, line in enumerate(lines) for piece in line.pieces if not piece.copied]
+        pieces = [piece for line in lines for piece in line.pieces if not piece.copied]
+        first = [piece is lines[number].pieces[0] for number, piece in zip(numbers, pieces, strict=True)]
         found: list[list[Hypothesis]] = [[] for _ in pieces]
-        left = Counter(number for number, _ in pieces)
+        left = Counter(numbers)
         with progress.track("translate", len(lines), "lines") as advance, _memory(options):
             advance(len(lines) - len(left))
-            for i, hypotheses in self._search([piece for _, piece in pieces], first, options).run():
+            for i, hypotheses in self._search(pieces, first, options).run():
                 found[i] = hypotheses
-                left[pieces[i][0]] -= 1
-                advance(0 if left[pieces[i][0]] else 1)
+                left[numbers[i]] -= 1
+                advance(0 if left[numbers[i]] else 1)
         each = iter(found)
-        return [self._write(line, [next(each) for _ in line.pieces], options) for line in lines]
+        return [self._write(line, [next(each) for piece in line.pieces if not piece.copied], options) for line in lines]
 
     def stream(self, text: str, options: SearchOptions | None = None) -> Generator[str, None, Translation]:
         """The translation of one text as it is made, in stretches that are final; returns the whole of it.
@@ -123,24 +127,35 @@ class Translator:
         """
         options = options or self.options
         (line,) = self._read([text], options)
-        found, whole, said = [], "", ""
+        found: list[list[Hypothesis]] = []
+        before = ""
+        if line.begins_with_copy and options.prefix:
+            before = options.prefix.strip()
+            yield before
         for i, piece in enumerate(line.pieces):
-            search = self._search([piece], [i == 0], options)
-            while True:
-                with _memory(options):
-                    done = search.step()
-                beam = done[0] if done else search.beams[0]
-                written, _ = self._text(beam.result()[0].tokens if done else beam.agreed())
-                written = written if done else _settled(written)
-                now = whole + separator(whole, written) + written
+            said = written = ""
+            for written in self._grow(piece, i == 0, options, found):
+                now = separator(before, written) + written
                 if len(now) > len(said):
                     yield now[len(said) :]
                     said = now
-                if done:
-                    break
-            whole = now
-            found.append(beam.result())
+            before = written or before
         return self._write(line, found, options)
+
+    def _grow(self, piece: Piece, first: bool, options: SearchOptions, found: list[list[Hypothesis]]) -> Iterator[str]:
+        """The text of one piece as far as it is final, again and again; what was `found` for it is added at the end."""
+        if piece.copied:
+            yield _one_line(piece.text)[0]
+            return
+        search = self._search([piece], [first], options)
+        while True:
+            with _memory(options):
+                done = search.step()
+            if done:
+                found.append(done[0].result())
+                yield self._text(found[-1][0].tokens)[0]
+                return
+            yield _settled(self._text(search.beams[0].agreed())[0])
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], options: SearchOptions | None = None
@@ -178,35 +193,46 @@ class Translator:
         longest = min(options.max_source_tokens, (self._positions or options.max_source_tokens + 2) - 2)
         return read_lines(list(texts), self.tokenizers.source, longest, options.split)
 
-    def _search(self, pieces: Sequence[list[int]], first: Sequence[bool], options: SearchOptions) -> Search:
+    def _search(self, pieces: Sequence[Piece], first: Sequence[bool], options: SearchOptions) -> Search:
         """A search for these pieces; `first` says which begin a text, and so with the prefix."""
         prefix = self._prefix(options)
         prefixes = [prefix if begins else [] for begins in first]
         least = options.minimum_length + 1
         limits = [
-            max(int(options.length_ratio * len(piece)) + options.length_extra + len(forced), least)
+            max(int(options.length_ratio * len(piece.ids)) + options.length_extra + len(forced), least)
             for piece, forced in zip(pieces, prefixes, strict=True)
         ]
         stepper = ModelStepper(self.model)
         return Search(
             stepper,
-            [self._framed(piece) for piece in pieces],
+            [self._framed(piece.ids) for piece in pieces],
             [min(limit, self._positions or limit) for limit in limits],
             start=self.tokenizers.target.start,
             end=self.tokenizers.target.end,
             options=options,
-            rules=self._rules(options, prefixes if prefix else [], stepper.device),
+            rules=self._rules(pieces, prefixes, options, stepper.device),
         )
 
-    def _rules(self, options: SearchOptions, prefixes: list[list[int]], device: torch.device) -> list[Rule]:
+    def _rules(
+        self, pieces: Sequence[Piece], prefixes: list[list[int]], options: SearchOptions, device: torch.device
+    ) -> list[Rule]:
         target = self.tokenizers.target
         never = [target.padding, target.start] + ([] if options.allow_unknown else [target.unknown])
         rules: list[Rule] = [Ban(never, device)]
+        spoken = [piece.says_something and not prefix for piece, prefix in zip(pieces, prefixes, strict=True)]
+        if any(spoken):
+            rules.append(NotBlank(spoken, self._blank_tokens, target.end, target.size, device))
         if options.minimum_length:
             rules.append(MinimumLength(options.minimum_length, target.end))
         if options.no_repeat_ngram is not None:
             rules.append(NoRepeatedNgram(options.no_repeat_ngram))
-        return [*rules, ForcedPrefix(prefixes, device)] if prefixes else rules
+        return [*rules, ForcedPrefix(prefixes, device)] if any(prefixes) else rules
+
+    @cached_property
+    def _blank_tokens(self) -> list[int]:
+        """The target tokens that cannot be seen: the symbols around a text, and pieces that are nothing but spaces."""
+        target = self.tokenizers.target
+        return [token for token in range(target.size) if token != target.end and _is_blank(target.decode([token]))]
 
     def _prefix(self, options: SearchOptions) -> list[int]:
         target = self.tokenizers.target
@@ -241,30 +267,38 @@ class Translator:
 
     def _write(self, line: Line, found: list[list[Hypothesis]], options: SearchOptions) -> Translation:
         """One line's translation from what was found for its pieces, the next best beside it."""
-        unknown = tuple(self.tokenizers.source.unknown_words(line.text)) if line.pieces else ()
+        known = self.tokenizers.source.unknown_words
+        unknown = tuple(dict.fromkeys(word for p in line.pieces if not p.copied for word in known(p.text)))
         best, *others = [
-            self._joined(line, parts, score, unknown)
+            self._joined(line, parts, score, unknown, options)
             for score, parts in _combine(found, options.n_best, options.length_penalty)
         ]
         return dataclasses.replace(best, alternatives=tuple(others))
 
-    def _joined(self, line: Line, parts: Sequence[Hypothesis], score: float, unknown: tuple[str, ...]) -> Translation:
-        text, cleaned = "", 0
-        for part in parts:
-            written, count = self._text(part.tokens)
-            text += separator(text, written) + written
-            cleaned += count
+    def _joined(
+        self,
+        line: Line,
+        parts: Sequence[Hypothesis],
+        score: float,
+        unknown: tuple[str, ...],
+        options: SearchOptions,
+    ) -> Translation:
+        each = iter(parts)
+        written = [_one_line(piece.text) if piece.copied else self._text(next(each).tokens) for piece in line.pieces]
+        cleaned = sum(count for _, count in written)
         if cleaned:
             logger.warning("%d control characters in a translation became spaces", cleaned)
+        translated = [piece.ids for piece in line.pieces if not piece.copied]
         flags: dict[Flag, bool] = {
             "truncated": not all(part.ended for part in parts),
-            "repetition": any(repeats(*pair) for pair in zip(line.pieces, (p.tokens for p in parts), strict=True)),
+            "repetition": any(repeats(*pair) for pair in zip(translated, (p.tokens for p in parts), strict=True)),
+            "doubtful": any(part.total < DOUBTFUL_LOG_PROB * len(part.tokens) for part in parts),
             "cleaned": cleaned > 0,
         }
         ids = [token for part in parts for token in part.tokens]
         return Translation(
             source=line.text,
-            text=text,
+            text=join([options.prefix.strip() if line.begins_with_copy else "", *(text for text, _ in written)]),
             log_prob=sum((part.total for part in parts), 0.0),
             score=score,
             tokens=tuple(self.tokenizers.target.tokens(ids)),
@@ -274,20 +308,44 @@ class Translator:
         )
 
     def _text(self, ids: Sequence[int]) -> tuple[str, int]:
-        """The text of ids on one line, and how many characters had to be replaced for it."""
-        text, count = _BREAKS.subn(" ", self.tokenizers.target.decode(ids))
-        return text.strip(), count
+        return _one_line(self.tokenizers.target.decode(ids))
+
+
+class _Way(NamedTuple):
+    """One hypothesis for each of the pieces so far, the last of them, and the way to it."""
+
+    score: float
+    last: Hypothesis | None = None
+    before: "_Way | None" = None
+
+    def hypotheses(self) -> tuple[Hypothesis, ...]:
+        found, way = [], self
+        while way.before is not None:
+            found.append(way.last)
+            way = way.before
+        return tuple(reversed(found))
 
 
 def _combine(
     found: Sequence[Sequence[Hypothesis]], wanted: int, exponent: float
 ) -> Iterator[tuple[float, tuple[Hypothesis, ...]]]:
     """The best ways to take one hypothesis for each piece, by the sum of their scores, best first."""
-    best: list[tuple[float, tuple[Hypothesis, ...]]] = [(0.0, ())]
+    best = [_Way(0.0)]
     for hypotheses in found:
-        longer = ((total + h.score(exponent), (*parts, h)) for total, parts in best for h in hypotheses)
-        best = sorted(longer, key=lambda way: -way[0])[:wanted]
-    return iter(best)
+        longer = (_Way(way.score + h.score(exponent), h, way) for way in best for h in hypotheses)
+        best = sorted(longer, key=lambda way: -way.score)[:wanted]
+    return ((way.score, way.hypotheses()) for way in best)
+
+
+def _one_line(text: str) -> tuple[str, int]:
+    """A text as one line, and how many characters had to be replaced for it."""
+    text, count = _BREAKS.subn(" ", text)
+    return text.strip(), count
+
+
+def _is_blank(text: str) -> bool:
+    """Whether nothing of a text can be seen: it holds white space, control and format characters alone."""
+    return all(unicodedata.category(character) in ("Zs", "Zl", "Zp", "Cc", "Cf") for character in text)
 
 
 def _settled(text: str) -> str:
