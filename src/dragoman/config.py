@@ -6,8 +6,8 @@ opens no file. Every mistake names where it stands, the key, and what is allowed
 
 import difflib
 import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from tomllib import TOMLDecodeError
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
@@ -15,6 +15,7 @@ import pydantic
 import tomlkit
 
 from dragoman.errors import ConfigError
+from dragoman.notation import DEEPEST, parse_toml, refuse_surrogates
 
 S = TypeVar("S", bound="Settings")
 
@@ -58,9 +59,11 @@ def parse(text: str, origin: str, schema: type[S], overrides: Sequence[str] = ()
 def read(text: str, origin: str) -> dict[str, Any]:
     """The tables of a TOML text."""
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return parse_toml(text)
+    except TOMLDecodeError as error:
         raise ConfigError(f"{origin} is not TOML: {error}") from None
+    except ValueError as error:
+        raise ConfigError(f"{origin} cannot be read: {error}") from None
 
 
 def override(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
@@ -75,15 +78,23 @@ def override(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, A
     for text in overrides:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise ConfigError(f"--set takes KEY=VALUE, as in --set train.steps=1000, but was given {text!r}")
+            raise ConfigError(
+                f"--set takes KEY=VALUE, as in --set train.steps=1000, but was given {_short(repr(text))}"
+            )
         *path, last = key.strip().split(".")
+        if len(path) >= DEEPEST:
+            raise ConfigError(f"--set {_short(text)}: the key is nested more than {DEEPEST} levels deep")
         table: dict[str, Any] = result
         for name in path:
             table.setdefault(name, {})
             if not isinstance(table[name], dict):
-                raise ConfigError(f"--set {text}: {name!r} is a value, not a group of settings")
+                raise ConfigError(f"--set {_short(text)}: {_short(repr(name))} is a value, not a group of settings")
             table = table[name]
-        table[last] = _value(value.strip())
+        try:
+            refuse_surrogates(text)
+            table[last] = _value(value.strip())
+        except ValueError as error:
+            raise ConfigError(f"--set {_short(key)}=… cannot be read: {error}") from None
     return result
 
 
@@ -139,10 +150,10 @@ def describe(schema: type[Settings], prefix: str = "") -> Iterator[SettingFacts]
 
 
 def _value(text: str) -> Any:
-    """A TOML value; a bare word counts as a string, for shells eat quotes."""
+    """A TOML value; a bare word counts as a string, because shells eat quotes."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return parse_toml(f"value = {text}")["value"]
+    except TOMLDecodeError:
         return text
 
 
@@ -162,22 +173,39 @@ def _fill(container: Any, tables: Mapping[str, Any], reasons: Mapping[str, str],
         container.add(key, table)
 
 
+def _short(text: str) -> str:
+    """Of a text that somebody gave, as much as a message needs."""
+    return text if len(text) <= 100 else f"{text[:100]}…"
+
+
 def _complaint(problem: Any, origin: str, schema: type[Settings]) -> str:
     """One pydantic problem in the user's words."""
     path = [str(part) for part in problem["loc"]]
-    key = ".".join(path)
+    key = _short(".".join(path))
     if problem["type"] == "extra_forbidden":
-        known = _keys_beside(schema, path[:-1])
-        near = difflib.get_close_matches(path[-1], known, n=1)
-        hint = f"did you mean {'.'.join([*path[:-1], near[0]])}?" if near else f"known here: {', '.join(known)}"
-        return f"{origin}: unknown setting {key}; {hint}"
+        return f"{origin}: unknown setting {key}; {_hint(schema, path)}"
+    if problem["type"] == "json_invalid":  # it was JSON of ours
+        return f"{origin} holds text that is not UTF-8, or is nested too deep"
     if problem["type"] == "missing":
         return f"{origin}: {key} must be given"
     message, place = problem["msg"].removeprefix("Value error, "), f"{origin}: {key}" if key else origin
     if problem["type"] == "value_error":
         return f"{place}: {message}"
     message = message.removeprefix("Input should be ")
-    return f"{place} should be {message}, but is {json.dumps(problem['input'], default=str)}"
+    return f"{place} should be {message}, but is {_short(json.dumps(problem['input'], default=str))}"
+
+
+def _hint(schema: type[Settings], path: Sequence[str]) -> str:
+    """The setting that was probably meant: of this name elsewhere, else of a name like it, here or elsewhere."""
+    *group, name = path
+    settings = [facts.key for facts in describe(schema)]
+    groups = [key.rpartition(".")[0] for key in settings]
+    elsewhere = {key: key.rpartition(".")[2] for key in [*groups, *settings] if key}
+    beside = {".".join([*group, key]): key for key in _keys_beside(schema, group)}
+    for known, likeness in ((elsewhere, 1.0), (beside, 0.8), (elsewhere, 0.8), (beside, 0.6)):
+        if near := difflib.get_close_matches(name, known.values(), n=1, cutoff=likeness):
+            return f"did you mean {' or '.join(key for key, last in known.items() if last == near[0])}?"
+    return f"known here: {', '.join(beside.values())}"
 
 
 def _keys_beside(schema: type[Settings], path: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeGuard, cast
 
 from dragoman.errors import CheckpointError, DataError, DiskFull, FolderInUse
+from dragoman.notation import parse_json
 
 MANIFEST = "manifest.json"
 _BEFORE = ".before.partial"  # ends the name of a folder that makes way for another
@@ -165,7 +166,7 @@ def read_json(path: Path | str) -> object:
         CheckpointError: missing, unreadable or not JSON.
     """
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return parse_json(Path(path).read_bytes())
     except FileNotFoundError:
         raise CheckpointError(f"{path} is missing") from None
     except (OSError, ValueError) as error:

@@ -107,7 +107,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
         try:
             facts = cast("dict[str, Any]", json.loads(line))
             metrics.append({**facts, "step": int(facts["step"])})
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             continue
     return metrics
 
