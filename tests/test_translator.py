@@ -12,7 +12,7 @@ from dragoman.data.tokenizer import Tokenizers
 from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from dragoman.decoding import SearchOptions, Translation, Translator, translate
 from dragoman.decoding.translation import most_loops, repeats
-from dragoman.errors import ConfigError, DecodeError
+from dragoman.errors import CheckpointError, ConfigError, DecodeError
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.progress import Silent
 from dragoman.store import Languages, StoredModel, save_model
@@ -280,9 +280,10 @@ def test_unknown_words_are_named(translator: Translator) -> None:
 def test_options_of_the_model_folder_are_used_and_checked(translator: Translator) -> None:
     assert translator.options == asked(beam_size=3)
     with pytest.raises(
-        ConfigError, match=r"generation_config\.json: unknown setting beem_size; did you mean beam_size"
-    ):
+        CheckpointError, match=r"generation_config\.json: unknown setting beem_size; did you mean beam_size"
+    ) as caught:
         Translator(stored()._replace(generation={"beem_size": 3}))
+    assert caught.value.exit_code == 4, "as for any other damage of a model folder"
 
 
 def test_wrong_requests_are_refused_in_words(translator: Translator) -> None:

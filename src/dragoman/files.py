@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeGuard, cast
@@ -185,6 +185,23 @@ def read_object(path: Path | str) -> dict[str, Any]:
     return cast("dict[str, Any]", content)
 
 
+def read_versioned(path: Path | str, newest: int) -> dict[str, Any]:
+    """Reads a JSON object that says in which format it is written.
+
+    Raises:
+        CheckpointError: missing, unreadable, not ours, or of a format above `newest`.
+    """
+    content = read_json(path)
+    number = content.get("format") if isinstance(content, dict) else None
+    if not isinstance(content, dict) or not isinstance(number, int) or isinstance(number, bool):
+        raise CheckpointError(f"{path} is not Dragoman's: it has no format number")
+    if number > newest:
+        raise CheckpointError(f"{path} has format {number}, newer than this version reads ({newest}); upgrade dragoman")
+    if number < 1:
+        raise CheckpointError(f"{path} is not Dragoman's: formats count from 1, but its format is {number}")
+    return cast("dict[str, Any]", content)
+
+
 def write_json(path: Path | str, content: object) -> None:
     write_file(path, json.dumps(content, indent=2, ensure_ascii=False, sort_keys=False) + "\n")
 
@@ -209,18 +226,26 @@ def write_manifest(folder: Path | str) -> None:
     )
 
 
-def verify_manifest(folder: Path | str) -> None:
-    """Checks every file of a folder against its manifest.
+def verify_manifest(folder: Path | str, free: Collection[str] = ()) -> None:
+    """Checks every file of a folder against its manifest, but those that anyone is `free` to change or remove.
 
     Raises:
-        CheckpointError: naming the first file that is missing, cut, changed or not listed.
+        CheckpointError: naming the first file that is missing, cut, changed, not listed, or a link to another place.
     """
     folder = Path(folder)
     listed = read_json(folder / MANIFEST)
     if not _is_manifest(listed):
         raise CheckpointError(f"{folder / MANIFEST} is not a manifest")
-    present = set(_contents(folder))
+    present = set(_contents(folder)) - set(free)
+    for name in sorted({MANIFEST, *present}):
+        if (folder / name).is_symlink():
+            raise CheckpointError(
+                f"{folder / name} is a symbolic link, but the files of such a folder must lie in it; copy the file "
+                "there, or link to the whole folder"
+            )
     for name, facts in listed["files"].items():
+        if name in free:
+            continue
         if name not in present:
             raise CheckpointError(f"{folder / name} is missing, but {MANIFEST} lists it")
         size = (folder / name).stat().st_size
@@ -229,7 +254,7 @@ def verify_manifest(folder: Path | str) -> None:
             raise CheckpointError(f"{folder / name} has {size} bytes, but {MANIFEST} says {listed_size}: it was {how}")
         if sha256(folder / name) != facts.get("sha256"):
             raise CheckpointError(f"{folder / name} is damaged: its SHA-256 is not the one in {MANIFEST}")
-    if extra := sorted(present - set(listed["files"])):
+    if extra := sorted(present - listed["files"].keys()):
         raise CheckpointError(f"{folder / extra[0]} is not listed in {MANIFEST}: it does not belong here")
 
 

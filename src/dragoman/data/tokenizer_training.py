@@ -40,7 +40,7 @@ class TokenizerSettings(Settings):
     """`bpe` and `unigram` cut words into pieces and spell in bytes what they never saw; `byte_bpe` works on bytes alone
     (with vocabulary_size = 260: one id a byte); `word` takes whole words, `spacy` whole words by spaCy's rules (needs
     the extra `spacy`)."""
-    vocabulary_size: int | None = pydantic.Field(default=None, ge=5)
+    vocabulary_size: int | None = pydantic.Field(default=None, ge=5, le=1_000_000)
     """Number of ids at most, special symbols and bytes included. Unless given: 8,000, and no limit for whole words."""
     minimum_frequency: int = pydantic.Field(default=2, ge=1)
     """How often a word, a character or a merge must occur in the training text to be learnt."""

@@ -28,11 +28,11 @@ from dragoman.decoding.search import Search
 from dragoman.decoding.sentences import separator, spaceless
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.decoding.translation import Flag, Translation, repeats
-from dragoman.errors import DecodeError, OutOfMemory
+from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemory
 from dragoman.machine import choose_device, choose_precision, choose_threads
 from dragoman.model import EncoderDecoder
 from dragoman.progress import Progress, silent
-from dragoman.store import StoredModel, load_model
+from dragoman.store import GENERATION, StoredModel, load_model
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,10 @@ class Translator:
         if model.output.dtype != dtype or model.output.device.type != self.device:
             model = copy.deepcopy(model).to(self.device, dtype)
         self.model, self.tokenizers, self.languages = model, stored.tokenizers, stored.languages
-        self.options = check(stored.generation, str(stored.folder / "generation_config.json"), SearchOptions)
+        try:
+            self.options = check(stored.generation, str(stored.folder / GENERATION), SearchOptions)
+        except ConfigError as error:
+            raise CheckpointError(str(error)) from None
         self._positions = stored.config.max_positions
 
     @classmethod

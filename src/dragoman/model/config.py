@@ -60,21 +60,21 @@ class ModelConfig(Settings):
     """Where settings that are not given come from."""
     size: Size = "small"
     """Width and depth that are not given: tiny and mini (narrow and deep), small, base or big."""
-    source_vocabulary: int | None = pydantic.Field(default=None, ge=5)
+    source_vocabulary: int | None = pydantic.Field(default=None, ge=5, lt=2**31)
     """Source tokens; taken from the tokenizer. None in a language model."""
-    target_vocabulary: int | None = pydantic.Field(default=None, ge=5)
+    target_vocabulary: int | None = pydantic.Field(default=None, ge=5, lt=2**31)
     """Target tokens; taken from the tokenizer."""
-    d_model: int = pydantic.Field(ge=2)
+    d_model: int = pydantic.Field(ge=2, le=65_536)
     """Width of the residual path."""
-    encoder_layers: int = pydantic.Field(ge=1)
+    encoder_layers: int = pydantic.Field(ge=1, le=1_000)
     """Blocks of the encoder."""
-    decoder_layers: int = pydantic.Field(ge=1)
+    decoder_layers: int = pydantic.Field(ge=1, le=1_000)
     """Blocks of the decoder."""
-    heads: int = pydantic.Field(ge=1)
+    heads: int = pydantic.Field(ge=1, le=65_536)
     """Query heads; must divide d_model."""
-    kv_heads: int | None = pydantic.Field(default=None, ge=1)
+    kv_heads: int | None = pydantic.Field(default=None, ge=1, le=65_536)
     """Key and value heads; must divide heads. Not given: as many as heads."""
-    d_ff: int = pydantic.Field(ge=1)
+    d_ff: int = pydantic.Field(ge=1, le=1_048_576)
     """Inner width of the feed-forward network."""
     activation: Literal["relu", "gelu", "swiglu", "geglu"]
     """The feed-forward network's nonlinearity; swiglu and geglu are gated."""
@@ -91,7 +91,7 @@ class ModelConfig(Settings):
     queries and keys that are rotated."""
     position_base: float = pydantic.Field(default=10_000.0, gt=1)
     """Base of the sinusoids or of the rotation."""
-    max_positions: int | None = pydantic.Field(default=None, ge=2)
+    max_positions: int | None = pydantic.Field(default=None, ge=2, le=1_048_576)
     """Longest sentence in tokens; given with learned positions and only there."""
     embedding_norm: bool = False
     """Normalise the sum of embedding and positions."""

@@ -26,6 +26,7 @@ from dragoman.recipe.plan import (
     limits_given,
 )
 from dragoman.recipe.recipe import RECIPE, Recipe, read_recipe
+from dragoman.recipe.session import refuse_too_large
 from dragoman.recipe.trial import fits, try_out
 from dragoman.store import StoredModel, load_model
 from dragoman.training.distributed import World
@@ -64,6 +65,7 @@ def settle(place: Workplace, asked: dict[str, Any]) -> tuple[Recipe, Materials]:
 
 def _decide(plan: Plan, place: Workplace) -> Materials:
     """Fills in the plan, in the order in which one choice needs another, and makes what the choices need."""
+    refuse_too_large(plan.recipe().model, place.device)  # the text may take hours
     choose_languages(plan)
     fitted = _wants_fitting(plan, place.world)
     choose_share(plan, place.world.size)

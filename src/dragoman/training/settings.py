@@ -11,13 +11,13 @@ Share = Annotated[float, pydantic.Field(ge=0, lt=1)]
 
 
 class TrainSettings(Settings):
-    steps: int | None = pydantic.Field(default=None, ge=1)
+    steps: int | None = pydantic.Field(default=None, ge=1, le=10**9)
     """Steps of the optimiser. One of steps, epochs and minutes is given; the others are turned into steps once, before
     the first.
     """
-    epochs: float | None = pydantic.Field(default=None, gt=0)
+    epochs: float | None = pydantic.Field(default=None, gt=0, le=100_000)
     """Passes over the training data."""
-    minutes: float | None = pydantic.Field(default=None, gt=0)
+    minutes: float | None = pydantic.Field(default=None, gt=0, le=10_000_000)
     """Minutes of training, validation included, on this machine as it is when the run begins."""
     seed: int = pydantic.Field(default=1, ge=0, lt=2**32)
     """Of weights, order and dropout."""
@@ -46,7 +46,7 @@ class TrainSettings(Settings):
     """
     clip_norm: float = pydantic.Field(default=1.0, gt=0)
     """Highest common norm of all gradients together."""
-    accumulate: int = pydantic.Field(default=1, ge=1)
+    accumulate: int = pydantic.Field(default=1, ge=1, le=100_000)
     """Batches a step: the same step as one large batch, in less memory. Several processes share them out."""
     ema: float = pydantic.Field(default=0.0, ge=0, le=1)
     """Validate and hand on a moving average of the weights that remembers about this share of the steps so far; 0 is
