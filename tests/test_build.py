@@ -9,7 +9,7 @@ import torch
 from small import VOCABULARY, language_model, random_batch, small_config, translator
 
 from dragoman.errors import ConfigError
-from dragoman.model import ModelConfig, build_model
+from dragoman.model import ModelConfig, build_model, count_weights, weight_shapes
 from dragoman.training import label_smoothed_loss
 
 POSITIONS, NORMS = ("sinusoidal", "learned", "rotary"), ("layer", "rms")
@@ -93,6 +93,26 @@ def test_the_papers_base_is_the_paper() -> None:
     attention, feed_forward, norm = 4 * (512 * 512 + 512), 2 * 512 * 2048 + 512 + 2048, 2 * 512
     layers = 6 * (attention + feed_forward + 2 * norm) + 6 * (2 * attention + feed_forward + 3 * norm)
     assert sum(weight.numel() for weight in model.parameters()) == layers + 100 * 512
+
+
+@pytest.mark.parametrize("family", ["encoder_decoder", "language_model"])
+@pytest.mark.parametrize("preset", ["paper", "modern"])
+@pytest.mark.parametrize("tied", ["none", "target", "all"])
+def test_the_weights_of_a_model_are_known_before_it_is_built(family: str, preset: str, tied: str) -> None:
+    config = small_config(
+        family=family,
+        preset=preset,
+        tied=tied,
+        encoder_layers=3,
+        decoder_layers=12,
+        target_vocabulary=19,
+        source_vocabulary=19,
+    )
+    model = build_model(config)
+    assert list(weight_shapes(config)) and dict(weight_shapes(config)) == {
+        name: tuple(weight.shape) for name, weight in model.named_parameters()
+    }
+    assert count_weights(config) == sum(weight.numel() for weight in model.parameters())
 
 
 def test_both_presets_of_a_size_have_about_as_many_weights() -> None:

@@ -4,6 +4,8 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,6 +18,7 @@ from dragoman.files import (
     check_output,
     free_name,
     lock,
+    make_folders,
     new_folder,
     read_json,
     remove_partial,
@@ -26,6 +29,7 @@ from dragoman.files import (
     write_json,
     write_manifest,
 )
+from dragoman.recipe.place import make_folder
 
 
 def names(folder: Path) -> list[str]:
@@ -109,6 +113,24 @@ def test_a_new_folder_appears_when_the_block_ends(tmp_path: Path) -> None:
         assert not (tmp_path / "deep" / "model").exists()
     assert names(tmp_path / "deep") == ["model"]
     assert (tmp_path / "deep" / "model" / "a.txt").read_text() == "1"
+
+
+@pytest.mark.parametrize("make", [make_folders, make_folder, lambda path: enter(new_folder(path / "model"))])
+def test_every_folder_that_is_made_is_flushed_in_the_one_above_it(
+    make: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[Path] = []
+    monkeypatch.setattr(files, "_flush", lambda path: flushed.append(path))
+    make(tmp_path / "runs" / "one")
+    assert flushed[:2] == [tmp_path, tmp_path / "runs"]
+    flushed.clear()
+    make_folders(tmp_path / "runs" / "one")
+    assert flushed == [], "it stands there already"
+
+
+def enter(block: AbstractContextManager[Path]) -> None:
+    with block:
+        pass
 
 
 def test_a_block_that_raises_leaves_no_folder(tmp_path: Path) -> None:

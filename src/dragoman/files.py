@@ -72,6 +72,17 @@ def check_new_folder(path: Path | str) -> None:
         raise DataError(f"{path} cannot be made: {above} is no folder")
 
 
+def make_folders(path: Path | str) -> None:
+    """Makes a folder, and those above it that are missing. Each is flushed in the one that holds it, so that what is
+    later written into it is still found after a power failure.
+    """
+    path = Path(path)
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in reversed(missing):
+        _flush(folder.parent)
+
+
 @contextmanager
 def new_folder(path: Path | str, replace: bool = False) -> Generator[Path]:
     """A folder to fill; it appears at `path`, complete, when the block ends, and not at all when the block raises.
@@ -88,7 +99,7 @@ def new_folder(path: Path | str, replace: bool = False) -> Generator[Path]:
         check_new_folder(path)
     aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
     with _disk_errors(path, aside):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent)
         remove(aside)
         aside.mkdir()
         yield aside

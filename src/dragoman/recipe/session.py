@@ -68,8 +68,8 @@ def refuse_too_large(config: ModelConfig, device: str) -> None:
     least = weights * (12 if device == "cpu" else 4)
     if limit is not None and least > limit:
         raise OutOfMemory(
-            f"the model would have {weights:,} weights, and training it would take {least / 2**30:,.1f} GiB or more, but "
-            f"this machine has {limit / 2**30:,.1f} GiB left; lower model.encoder_layers, model.decoder_layers, "
+            f"the model would have {weights:,} weights, and training it would take {least / 2**30:,.1f} GiB or more, "
+            f"but this process may hold {limit / 2**30:,.1f} GiB; lower model.encoder_layers, model.decoder_layers, "
             "model.d_model or model.d_ff, or take a smaller model.size"
         )
 

@@ -11,7 +11,7 @@ Share = Annotated[float, pydantic.Field(ge=0, lt=1)]
 
 
 class TrainSettings(Settings):
-    steps: int | None = pydantic.Field(default=None, ge=1, le=10**9)
+    steps: int | None = pydantic.Field(default=None, ge=1, le=10**12)
     """Steps of the optimiser. One of steps, epochs and minutes is given; the others are turned into steps once, before
     the first.
     """
