@@ -131,12 +131,15 @@ def test_every_dropout_has_a_site_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"heads": 5}, "heads must divide d_model, but 5 does not divide 16"),
-        ({"kv_heads": 3}, "kv_heads must divide heads, but 3 does not divide 4"),
-        ({"heads": 16, "positions": "rotary"}, "rotary positions need an even d_model / heads, but it is 1"),
-        ({"d_model": 15, "heads": 5, "positions": "sinusoidal"}, "sinusoidal positions need an even d_model"),
-        ({"max_positions": 20, "positions": "rotary"}, "max_positions goes with positions = 'learned'"),
-        ({"norm_position": "pre", "final_norm": False}, "'pre' needs final_norm = true"),
+        ({"heads": 5}, "model.heads must divide model.d_model, but 5 does not divide 16"),
+        ({"kv_heads": 3}, "model.kv_heads must divide model.heads, but 3 does not divide 4"),
+        (
+            {"heads": 16, "positions": "rotary"},
+            "rotary positions need an even model.d_model / model.heads, but it is 1",
+        ),
+        ({"d_model": 15, "heads": 5, "positions": "sinusoidal"}, "sinusoidal positions need an even model.d_model"),
+        ({"max_positions": 20, "positions": "rotary"}, "model.max_positions goes with model.positions = 'learned'"),
+        ({"norm_position": "pre", "final_norm": False}, "'pre' needs model.final_norm = true"),
         ({"tied": "all", "source_vocabulary": 9}, "tied = 'all' needs one joint vocabulary"),
     ],
 )

@@ -252,7 +252,9 @@ def test_minutes_leave_room_for_the_validations_that_are_asked_for(
 
 
 def test_one_limit_is_asked_for_at_a_time(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="give one of steps, epochs and minutes, not steps and epochs"):
+    with pytest.raises(
+        ConfigError, match="give one of train.steps, train.epochs and train.minutes, not train.steps and train.epochs"
+    ):
         train_small(tmp_path, "train.epochs=3")
 
 
@@ -332,7 +334,11 @@ def test_a_run_of_another_version_is_refused(tmp_path: Path) -> None:
     [
         ([("same", "same")] * 20, (), "none of the 20 rows of .*corpus.tsv can be used"),
         (some_pairs(5), (), "5 usable pairs: too few to split off 8 for dev and 8 for test"),
-        (some_pairs(40), ("batches.sentence_tokens=2",), "sentence of more than 2 tokens; raise sentence_tokens"),
+        (
+            some_pairs(40),
+            ("batches.sentence_tokens=2",),
+            "sentence of more than 2 tokens; raise batches.sentence_tokens",
+        ),
         (some_pairs(40), ("model.source_vocabulary=7",), "source_vocabulary is 7, but the source tokenizer has"),
         (some_pairs(40), ("model.tied=all",), "'all' needs one joint vocabulary"),
         (some_pairs(40), ("model.heads=3",), "heads"),

@@ -197,7 +197,7 @@ def rewritten(folder: Path, name: str, content: object) -> Path:
         (lambda facts: facts.update(languages={"source": "en", "target": 3}), "languages.target should be a .* string"),
         (lambda facts: facts["languages"].update(source="en\x1b[31m"), r"tag .* but this is 'en\\x1b\[31m'"),
         (lambda facts: facts["languages"].update(source=""), "config.json: languages.source: a language is given by"),
-        (lambda facts: facts["model"].update(heads=3), "heads must divide d_model, but 3 does not divide 16"),
+        (lambda facts: facts["model"].update(heads=3), "config.json: model.heads must divide model.d_model, but 3"),
         (lambda facts: facts["model"].update(head=3), "unknown setting model.head; did you mean model.heads?"),
         (lambda facts: facts["model"].pop("source_vocabulary"), "config.json: the vocabulary sizes are not set"),
         (lambda facts: facts["model"].update(target_vocabulary=99), "target tokenizer has .* tokens, but the model 99"),

@@ -188,7 +188,8 @@ def _complaint(problem: Any, origin: str, schema: type[Settings]) -> str:
         return f"{origin} holds text that is not UTF-8, or is nested too deep"
     if problem["type"] == "missing":
         return f"{origin}: {key} must be given"
-    message, place = problem["msg"].removeprefix("Value error, "), f"{origin}: {key}" if key else origin
+    message = problem["msg"].removeprefix("Value error, ")
+    place = f"{origin}: {key}" if key and f"{key}." not in message else origin  # a message may name keys itself
     if problem["type"] == "value_error":
         return f"{place}: {message}"
     message = message.removeprefix("Input should be ")

@@ -80,7 +80,7 @@ class Batches:
         if not self._kept:
             raise DataError(
                 f"all {self.left_out:,} pairs have a sentence of more than {sentence_tokens} tokens; "
-                "raise sentence_tokens"
+                "raise batches.sentence_tokens"
             )
         if self.left_out:
             logger.warning(

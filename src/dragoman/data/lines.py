@@ -122,7 +122,7 @@ def _undecodable(path: Path, number: int, offset: int, raw: bytes, error: Unicod
     byte = error.object[error.start]
     return (
         f"{path}:{number} is not valid UTF-8 at byte {offset:,} of the file (0x{byte:02x}); save it as UTF-8, "
-        'or set encoding_errors = "replace"'
+        'or set data.encoding_errors = "replace"'
     )
 
 

@@ -63,8 +63,8 @@ class TokenizerSettings(Settings):
         least = _SYMBOLS + _BYTES
         if self.kind not in ("word", "spacy") and self.vocabulary_size is not None and self.vocabulary_size < least:
             raise ValueError(
-                f"vocabulary_size must be at least {least} (4 special symbols and 256 bytes) for kind {self.kind!r}, "
-                f"but is {self.vocabulary_size}"
+                f"tokenizer.vocabulary_size must be at least {least} (4 special symbols and 256 bytes) for kind "
+                f"{self.kind!r}, but is {self.vocabulary_size}"
             )
         if self.kind == "spacy" and self.joint:
             raise ValueError("spaCy's rules belong to one language: kind = 'spacy' takes joint = false")
@@ -185,7 +185,7 @@ def _learn_unigram(reading: _Reading, limit: int, minimum: int) -> dict[str, Any
             raise
         raise TokenizerError(
             f"a unigram vocabulary holds each of the {len(+reading.characters):,} characters of the text, but "
-            f"vocabulary_size leaves room for {limit:,}; raise it, or take kind = 'bpe'"
+            f"tokenizer.vocabulary_size leaves room for {limit:,}; raise it, or take kind = 'bpe'"
         ) from error
     alphabet = {*_frequent(scored, reading.characters, minimum)}
     kept = tuple(piece for piece in scored if piece in alphabet or len(piece) > 1)

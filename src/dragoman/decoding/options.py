@@ -45,10 +45,10 @@ class SearchOptions(Settings):
         problems = []
         if self.n_best > self.beam_size:
             problems.append(
-                f"n_best must be at most beam_size, but is {self.n_best} with a beam_size of {self.beam_size}"
+                f"decode.n_best must be at most decode.beam_size, but is {self.n_best} with a beam of {self.beam_size}"
             )
         if self.prefix and not self.prefix.strip():
-            problems.append("prefix must hold more than spaces; leave it out for none")
+            problems.append("decode.prefix must hold more than spaces; leave it out for none")
         if problems:
             raise ValueError("; ".join(problems))
         return self

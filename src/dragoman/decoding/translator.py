@@ -219,10 +219,12 @@ class Translator:
         size = options.no_repeat_ngram or len(ids) + 1
         runs = [tuple(ids[i : i + size]) for i in range(len(ids) - size + 1)]
         if len(set(runs)) < len(runs):
-            raise DecodeError(f"prefix repeats a run of {size} tokens, which no_repeat_ngram = {size} forbids")
+            raise DecodeError(f"prefix repeats a run of {size} tokens, which decode.no_repeat_ngram = {size} forbids")
         most = self._positions or len(ids) + options.minimum_length + 1
         if max(len(ids), options.minimum_length) >= most:
-            raise DecodeError(f"the model writes at most {most:,} tokens; shorten prefix or lower minimum_length")
+            raise DecodeError(
+                f"the model writes at most {most:,} tokens; shorten decode.prefix or lower decode.minimum_length"
+            )
         return ids
 
     def _framed(self, ids: Sequence[int]) -> list[int]:
@@ -307,6 +309,6 @@ def _memory(options: SearchOptions) -> Iterator[None]:
         yield
     except torch.OutOfMemoryError:
         raise OutOfMemory(
-            f"the device is out of memory; lower batch_tokens (now {options.batch_tokens:,}) "
-            f"or beam_size (now {options.beam_size})"
+            f"the device is out of memory; lower decode.batch_tokens (now {options.batch_tokens:,}) "
+            f"or decode.beam_size (now {options.beam_size})"
         ) from None

@@ -125,17 +125,23 @@ class ModelConfig(Settings):
     @pydantic.model_validator(mode="after")
     def _refuse_contradictions(self) -> "ModelConfig":
         if self.d_model % self.heads:
-            raise ValueError(f"heads must divide d_model, but {self.heads} does not divide {self.d_model}")
+            raise ValueError(f"model.heads must divide model.d_model, but {self.heads} does not divide {self.d_model}")
         if self.heads % (self.kv_heads or self.heads):
-            raise ValueError(f"kv_heads must divide heads, but {self.kv_heads} does not divide {self.heads}")
+            raise ValueError(
+                f"model.kv_heads must divide model.heads, but {self.kv_heads} does not divide {self.heads}"
+            )
         if self.positions == "rotary" and (self.d_model // self.heads) % 2:
-            raise ValueError(f"rotary positions need an even d_model / heads, but it is {self.d_model // self.heads}")
+            raise ValueError(
+                f"rotary positions need an even model.d_model / model.heads, but it is {self.d_model // self.heads}"
+            )
         if self.positions == "sinusoidal" and self.d_model % 2:
-            raise ValueError(f"sinusoidal positions need an even d_model, but it is {self.d_model}")
+            raise ValueError(f"sinusoidal positions need an even model.d_model, but it is {self.d_model}")
         if (self.positions == "learned") != (self.max_positions is not None):
-            raise ValueError("max_positions goes with positions = 'learned', and only with it")
+            raise ValueError("model.max_positions goes with model.positions = 'learned', and only with it")
         if self.norm_position == "pre" and not self.final_norm:
-            raise ValueError("norm_position = 'pre' needs final_norm = true: nothing else normalises the residual path")
+            raise ValueError(
+                "model.norm_position = 'pre' needs model.final_norm = true: nothing else normalises the residual path"
+            )
         if self.tied == "all" and self.source_vocabulary != self.target_vocabulary:
-            raise ValueError("tied = 'all' needs one joint vocabulary (tokenizer.joint = true)")
+            raise ValueError("model.tied = 'all' needs one joint vocabulary (tokenizer.joint = true)")
         return self

@@ -66,7 +66,8 @@ class TrainSettings(Settings):
     def _one_limit(self) -> "TrainSettings":
         given = [name for name in ("steps", "epochs", "minutes") if getattr(self, name) is not None]
         if len(given) > 1:
-            raise ValueError(f"give one of steps, epochs and minutes, not {' and '.join(given)}")
+            told = " and ".join(f"train.{name}" for name in given)
+            raise ValueError(f"give one of train.steps, train.epochs and train.minutes, not {told}")
         return self
 
 
