@@ -229,7 +229,7 @@ def test_longer_sentences_are_left_out_counted_and_reported(corpus, caplog):
 
 
 def test_a_corpus_of_too_long_sentences_alone_is_refused(corpus):
-    with pytest.raises(DataError, match=r"all 300 pairs .* raise sentence_tokens"):
+    with pytest.raises(DataError, match=r"all 300 pairs .* raise batches.sentence_tokens"):
         Batches(corpus, sentence_tokens=0)
 
 

@@ -175,7 +175,8 @@ def test_all_live_hypotheses_begin_with_what_they_agree_on_and_so_does_the_resul
 
 def test_contradictory_options_are_refused_together() -> None:
     with pytest.raises(
-        ConfigError, match="n_best must be at most beam_size, but is 5 with a beam_size of 4; prefix must"
+        ConfigError,
+        match="decode.n_best must be at most decode.beam_size, but is 5 with a beam of 4; decode.prefix must",
     ):
         check({"n_best": 5, "prefix": "  "}, "decode", SearchOptions)
     with pytest.raises(ConfigError, match="beam_size"):

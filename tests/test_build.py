@@ -9,7 +9,7 @@ import torch
 from small import VOCABULARY, language_model, random_batch, small_config, translator
 
 from dragoman.errors import ConfigError
-from dragoman.model import ModelConfig, build_model
+from dragoman.model import ModelConfig, build_model, count_weights, weight_shapes
 from dragoman.training import label_smoothed_loss
 
 POSITIONS, NORMS = ("sinusoidal", "learned", "rotary"), ("layer", "rms")
@@ -95,6 +95,26 @@ def test_the_papers_base_is_the_paper() -> None:
     assert sum(weight.numel() for weight in model.parameters()) == layers + 100 * 512
 
 
+@pytest.mark.parametrize("family", ["encoder_decoder", "language_model"])
+@pytest.mark.parametrize("preset", ["paper", "modern"])
+@pytest.mark.parametrize("tied", ["none", "target", "all"])
+def test_the_weights_of_a_model_are_known_before_it_is_built(family: str, preset: str, tied: str) -> None:
+    config = small_config(
+        family=family,
+        preset=preset,
+        tied=tied,
+        encoder_layers=3,
+        decoder_layers=12,
+        target_vocabulary=19,
+        source_vocabulary=19,
+    )
+    model = build_model(config)
+    assert list(weight_shapes(config)) and dict(weight_shapes(config)) == {
+        name: tuple(weight.shape) for name, weight in model.named_parameters()
+    }
+    assert count_weights(config) == sum(weight.numel() for weight in model.parameters())
+
+
 def test_both_presets_of_a_size_have_about_as_many_weights() -> None:
     def count(preset: str) -> int:
         config = small_config(preset=preset, d_model=256, heads=4, d_ff=1024 if preset == "paper" else 672)
@@ -111,12 +131,15 @@ def test_every_dropout_has_a_site_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"heads": 5}, "heads must divide d_model, but 5 does not divide 16"),
-        ({"kv_heads": 3}, "kv_heads must divide heads, but 3 does not divide 4"),
-        ({"heads": 16, "positions": "rotary"}, "rotary positions need an even d_model / heads, but it is 1"),
-        ({"d_model": 15, "heads": 5, "positions": "sinusoidal"}, "sinusoidal positions need an even d_model"),
-        ({"max_positions": 20, "positions": "rotary"}, "max_positions goes with positions = 'learned'"),
-        ({"norm_position": "pre", "final_norm": False}, "'pre' needs final_norm = true"),
+        ({"heads": 5}, "model.heads must divide model.d_model, but 5 does not divide 16"),
+        ({"kv_heads": 3}, "model.kv_heads must divide model.heads, but 3 does not divide 4"),
+        (
+            {"heads": 16, "positions": "rotary"},
+            "rotary positions need an even model.d_model / model.heads, but it is 1",
+        ),
+        ({"d_model": 15, "heads": 5, "positions": "sinusoidal"}, "sinusoidal positions need an even model.d_model"),
+        ({"max_positions": 20, "positions": "rotary"}, "model.max_positions goes with model.positions = 'learned'"),
+        ({"norm_position": "pre", "final_norm": False}, "'pre' needs model.final_norm = true"),
         ({"tied": "all", "source_vocabulary": 9}, "tied = 'all' needs one joint vocabulary"),
     ],
 )

@@ -3,13 +3,16 @@
 import json
 import logging
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 from small import Source, few_batches, fresh_state, train_settings, translator
 from small_runs import exit_code, kill_at
+from torch import Tensor
 
 from dragoman.data.tokenizer import Tokenizers
 from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizers
@@ -20,6 +23,7 @@ from dragoman.store import Languages, load_model, verify_model
 from dragoman.training import TrainSettings, TrainState, run_steps
 from dragoman.training.checkpoint import list_checkpoints, newest_checkpoint, read_facts, restore, save_checkpoint
 
+NAME = "encoder.blocks.0.feed_forward.inner.weight"
 TRAINED = {"precision": "float32", "ema": 0.5, "steps": 8}
 
 
@@ -146,6 +150,12 @@ def test_a_run_without_a_whole_checkpoint_never_begins_anew_by_itself(three: Pat
     [
         ({"format": 2}, r"training.json has format 2, newer than this version reads \(1\)"),
         ({"format": None}, "training.json is not Dragoman's"),
+        ({"format": True}, "training.json is not Dragoman's: it has no format number"),
+        ({"format": 0}, "training.json is not Dragoman's: formats count from 1, but its format is 0"),
+        ({"step": -1}, "training.json is damaged: step cannot be '-1'"),
+        ({"tokens": True}, "training.json is damaged: tokens cannot be 'True'"),
+        ({"best_score": "good"}, "training.json is damaged: best_score cannot be 'good'"),
+        ({"identity": []}, r"training.json is damaged: identity cannot be '\[\]'"),
         ({"epoch": ...}, "training.json lacks epoch"),
         ({"identity": ...}, "training.json lacks identity"),
     ],
@@ -188,3 +198,24 @@ def test_saving_a_step_twice_writes_it_once(three: Path, tokenizers: Tokenizers)
     before = (three / "step-00000004" / "manifest.json").stat().st_mtime_ns
     assert save(three, state, model, tokenizers) == three / "step-00000004"
     assert (three / "step-00000004" / "manifest.json").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda tensors: tensors.update(extra=torch.zeros(1)), "tensor extra does not belong"),
+        (lambda tensors: tensors.update({f"exp_avg.{NAME}": torch.zeros(2)}), r"has shape \[2\], but"),
+        (lambda tensors: tensors.pop(f"exp_avg.{NAME}"), "tensor .* (is missing|does not belong to this optimiser)"),
+        (lambda tensors: tensors.update({f"momentum.{NAME}": tensors[f"exp_avg.{NAME}"] + 0}), "tensor momentum"),
+    ],
+)  # fmt: skip
+def test_a_training_state_that_does_not_fit_the_model_is_refused(
+    change: Callable[[dict[str, Tensor]], object], message: str, three: Path
+) -> None:
+    path = three / "step-00000004"
+    tensors = safetensors.torch.load_file(path / "training.safetensors")
+    change(tensors)
+    safetensors.torch.save_file(tensors, path / "training.safetensors")
+    _, state = begin(train_settings(**TRAINED))
+    with pytest.raises(CheckpointError, match=message):
+        restore(path, state)

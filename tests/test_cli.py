@@ -142,6 +142,17 @@ def test_a_quiet_screen_leaves_results_and_warnings(capsys: pytest.CaptureFixtur
     assert capsys.readouterr() == ("a result\n", "warning: row 7 looks shifted\n")
 
 
+def test_what_a_file_holds_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile, shown = "a\x1b[31m\x07\x9b b\tc", r"a\x1b[31m\x07\x9b b"
+    screen = console.Screen()
+    console.complain(hostile)
+    logging.getLogger("dragoman").warning(hostile)
+    screen.show(console.table(["name"], [[hostile]]))
+    out, err = capsys.readouterr()
+    assert err.count(shown) == 2 and out.count(shown) == 1
+    assert not {"\x1b", "\x07", "\x9b"} & {*out, *err}
+
+
 def test_numbers_stand_right_and_words_left(capsys: pytest.CaptureFixture[str]) -> None:
     console.Screen().show(console.table(["what", "how many"], [["a", "5"], ["b", "1,000"]]))
     lines = capsys.readouterr().out.split("\n")

@@ -1,16 +1,17 @@
 """Settings: TOML in, the same TOML out, and every mistake named with its place."""
 
 import tomllib
-from typing import Literal
+from typing import Annotated, Literal
 
 import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.config import Settings, flatten, override, parse, render
+from dragoman.config import SettingFacts, Settings, check, describe, flatten, override, parse, render
 from dragoman.errors import ConfigError
 from dragoman.model import ModelConfig
+from dragoman.recipe.recipe import Recipe
 
 
 class Engine(Settings):
@@ -133,6 +134,56 @@ def test_overrides_that_do_not_fit_are_told(given: str, message: str) -> None:
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("learning_rate=1", "did you mean train.learning_rate?"),
+        ("model.learning_rate=1", "did you mean train.learning_rate?"),
+        ("lerning_rate=1", "did you mean train.learning_rate?"),
+        ("train.beamsize=1", "did you mean decode.beam_size?"),
+        ("seed=1", "did you mean data.seed or train.seed?"),
+        ("max_words=1", "did you mean data.checks.max_words?"),
+        ("checks.max_words=1", "did you mean data.checks?"),
+        ("train.zzz=1", "known here: steps, epochs, minutes"),
+    ],
+)
+def test_an_unknown_setting_is_looked_for_in_all_groups(given: str, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse("", "recipe", Recipe, [given])
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("a." * 10_000 + "b=1", "the key is nested more than 64 levels deep"),
+        ("label=" + "[" * 10_000, "--set label=… cannot be read: it is nested more than 64 levels deep"),
+        ("wheels=" + "9" * 5_000, "--set wheels=… cannot be read: it holds a whole number beyond 64 bits"),
+        (f"wheels={2**63}", "--set wheels=… cannot be read: it holds a whole number beyond 64 bits"),
+        ("label=\udcff", "--set label=… cannot be read: it holds half of a surrogate pair (U+DCFF)"),
+        ("x" * 10_000 + "=1", "x…; known here: "),
+        ("wheels=" + "x" * 10_000, 'wheels should be a valid integer, but is "xxx'),
+        ("wheels." + "x" * 10_000 + "=1", "'wheels' is a value"),
+        ("x" * 10_000, "--set takes KEY=VALUE"),
+    ],
+)
+def test_hostile_overrides_are_refused_in_one_short_line(given: str, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read("wheels = 4", given)
+    assert told in str(caught.value)
+    assert len(str(caught.value)) < 400 and "\n" not in str(caught.value)
+
+
+def test_hostile_toml_is_refused_with_its_origin() -> None:
+    with pytest.raises(ConfigError, match="^train.toml cannot be read: it is nested more than 64 levels deep$"):
+        read("wheels = " + "[" * 10_000)
+
+
+def test_text_that_is_not_utf_8_is_told_in_words() -> None:
+    with pytest.raises(ConfigError, match="^here holds text that is not UTF-8"):
+        check({"wheels": 4, "label": "\udcff"}, "here", Train)
+
+
 def test_one_text_is_no_list_of_overrides() -> None:
     with pytest.raises(ConfigError, match="put it in a list"):
         override({}, "train.steps=5")
@@ -164,6 +215,41 @@ def test_every_setting_says_what_it_is() -> None:
         """In miles an hour."""
 
     assert Told.model_fields["speed"].description == "In miles an hour."
+
+
+def test_settings_are_described_with_key_type_range_default_and_meaning() -> None:
+    class Oven(Settings):
+        heat: float = pydantic.Field(default=180.0, gt=0, le=300)
+        """Degrees
+        Celsius."""
+        fuel: Literal["wood", "gas"] | None = None
+        racks: Annotated[int, pydantic.Field(ge=1, lt=2000)] | Literal["auto"] = "auto"
+        marks: tuple[Annotated[float, pydantic.Field(ge=0)], float] = (0.5, 1.0)
+        names: tuple[str, ...] = ()
+
+    class Kitchen(Settings):
+        owner: str = pydantic.Field(min_length=1)
+        oven: Oven | None = None
+
+    class House(Settings):
+        kitchen: Kitchen = Kitchen(owner="Ada")
+
+    assert list(describe(House)) == [
+        SettingFacts("kitchen.owner", "text", "at least 1 long", "must be given", ""),
+        SettingFacts("kitchen.oven.heat", "number", "above 0, at most 300", "180.0", "Degrees Celsius."),
+        SettingFacts("kitchen.oven.fuel", "word", "wood, gas", "not given", ""),
+        SettingFacts("kitchen.oven.racks", "whole number or word", "at least 1, below 2,000 or auto", "auto", ""),
+        SettingFacts("kitchen.oven.marks", "list of 2 numbers", "at least 0", "[0.5, 1.0]", ""),
+        SettingFacts("kitchen.oven.names", "list of texts", "", "[]", ""),
+    ]
+    assert next(iter(describe(Oven, "kitchen.oven."))).key == "kitchen.oven.heat"
+
+
+def test_every_setting_of_a_recipe_has_a_meaning_and_a_default() -> None:
+    told = {facts.key: facts for facts in describe(Recipe)}
+    assert told["model.d_model"].default == "256"
+    assert told["start.model"].default == "must be given"
+    assert [key for key, facts in told.items() if not facts.meaning or not facts.type or not facts.default] == []
 
 
 @pytest.mark.parametrize("preset", ["paper", "modern"])

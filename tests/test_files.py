@@ -4,6 +4,8 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,6 +18,7 @@ from dragoman.files import (
     check_output,
     free_name,
     lock,
+    make_folders,
     new_file,
     new_folder,
     read_json,
@@ -27,6 +30,7 @@ from dragoman.files import (
     write_json,
     write_manifest,
 )
+from dragoman.recipe.place import make_folder
 
 
 def names(folder: Path) -> list[str]:
@@ -66,7 +70,7 @@ def test_a_new_file_appears_when_the_block_ends_and_not_at_all_when_it_raises(tm
         file.write(b"two\n")
     assert (tmp_path / "a.txt").read_bytes() == b"one\ntwo\n"
     with pytest.raises(TypeError), new_file(tmp_path / "a.txt") as file:
-        file.writelines([b"half", None])  # pyright: ignore[reportArgumentType]
+        file.writelines([b"half", None])  # pyright: ignore
     assert (tmp_path / "a.txt").read_bytes() == b"one\ntwo\n"
     assert names(tmp_path) == ["a.txt"]
 
@@ -125,6 +129,24 @@ def test_a_new_folder_appears_when_the_block_ends(tmp_path: Path) -> None:
         assert not (tmp_path / "deep" / "model").exists()
     assert names(tmp_path / "deep") == ["model"]
     assert (tmp_path / "deep" / "model" / "a.txt").read_text() == "1"
+
+
+@pytest.mark.parametrize("make", [make_folders, make_folder, lambda path: enter(new_folder(path / "model"))])
+def test_every_folder_that_is_made_is_flushed_in_the_one_above_it(
+    make: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[Path] = []
+    monkeypatch.setattr(files, "_flush", lambda path: flushed.append(path))
+    make(tmp_path / "runs" / "one")
+    assert flushed[:2] == [tmp_path, tmp_path / "runs"]
+    flushed.clear()
+    make_folders(tmp_path / "runs" / "one")
+    assert flushed == [], "it stands there already"
+
+
+def enter(block: AbstractContextManager[Path]) -> None:
+    with block:
+        pass
 
 
 def test_a_block_that_raises_leaves_no_folder(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def test_repairs_are_counted(tmp_path):
 def test_invalid_text_is_refused_with_line_and_byte(tmp_path, packed):
     path = write(tmp_path / f"latin.tsv{packed}", "one\tuno\nwhy\tperché\n".encode("latin-1"))
     assert f"latin.tsv{packed}:2 is not valid UTF-8 at byte 17 (0xe9)" in refusal(path)
-    assert 'encoding_errors = "replace"' in refusal(path)
+    assert 'data.encoding_errors = "replace"' in refusal(path)
     assert texts(path, encoding_errors="replace") == [("one", "uno"), ("why", "perch\ufffd")]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small import small_config
 from small_runs import SETTINGS, STEPS, AtSteps, some_pairs, terminate, times, train_small, weights, write_corpus
 
 from dragoman.config import parse
@@ -18,9 +19,10 @@ from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.prepare import DataSettings, prepare_data
 from dragoman.data.tokenizer_training import TokenizerSettings
 from dragoman.decoding import Translator
-from dragoman.errors import ConfigError, DataError, Error, Interrupted
+from dragoman.errors import ConfigError, DataError, Error, Interrupted, OutOfMemory
+from dragoman.model import count_weights
 from dragoman.progress import silent
-from dragoman.recipe import materials, settle, trial
+from dragoman.recipe import materials, session, settle, trial
 from dragoman.recipe.journal import read_metrics
 from dragoman.recipe.place import RunOptions
 from dragoman.recipe.recipe import Recipe
@@ -32,6 +34,26 @@ from dragoman.store import Languages, load_model
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished run."""
     return train_small(tmp_path_factory.mktemp("finished")).folder
+
+
+def test_a_model_that_no_machine_can_hold_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settle, "prepare", lambda *_: pytest.fail("the text was read"))
+    huge = ["model.encoder_layers=1000", "model.d_model=16384", "model.heads=16"]
+    with pytest.raises(OutOfMemory, match=r"would have [0-9,]+ weights, and training it would take [0-9,.]+ GiB or mo"):
+        train("phrasebook", runs=tmp_path, overrides=huge)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_memory_is_compared_by_arithmetic_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = small_config()
+    monkeypatch.setattr(session, "usable_memory_bytes", lambda: 12 * count_weights(config))
+    session.refuse_too_large(config, "cpu")
+    monkeypatch.setattr(session, "usable_memory_bytes", lambda: 12 * count_weights(config) - 1)
+    session.refuse_too_large(config, "cuda")
+    with pytest.raises(OutOfMemory, match=f"would have {count_weights(config):,} weights"):
+        session.refuse_too_large(config, "cpu")
 
 
 # What is left behind
@@ -230,7 +252,9 @@ def test_minutes_leave_room_for_the_validations_that_are_asked_for(
 
 
 def test_one_limit_is_asked_for_at_a_time(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="give one of steps, epochs and minutes, not steps and epochs"):
+    with pytest.raises(
+        ConfigError, match="give one of train.steps, train.epochs and train.minutes, not train.steps and train.epochs"
+    ):
         train_small(tmp_path, "train.epochs=3")
 
 
@@ -310,7 +334,11 @@ def test_a_run_of_another_version_is_refused(tmp_path: Path) -> None:
     [
         ([("same", "same")] * 20, (), "none of the 20 rows of .*corpus.tsv can be used"),
         (some_pairs(5), (), "5 usable pairs: too few to split off 8 for dev and 8 for test"),
-        (some_pairs(40), ("batches.sentence_tokens=2",), "sentence of more than 2 tokens; raise sentence_tokens"),
+        (
+            some_pairs(40),
+            ("batches.sentence_tokens=2",),
+            "sentence of more than 2 tokens; raise batches.sentence_tokens",
+        ),
         (some_pairs(40), ("model.source_vocabulary=7",), "source_vocabulary is 7, but the source tokenizer has"),
         (some_pairs(40), ("model.tied=all",), "'all' needs one joint vocabulary"),
         (some_pairs(40), ("model.heads=3",), "heads"),

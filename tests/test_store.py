@@ -14,11 +14,12 @@ import torch
 from small import random_batch, small_config
 from torch import Tensor
 
+from dragoman import store
 from dragoman.data.tokenizer import Tokenizers
 from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizers
-from dragoman.errors import CheckpointError, DataError, DiskFull, Error
+from dragoman.errors import CheckpointError, DataError, DiskFull, Error, TokenizerError
 from dragoman.files import write_manifest
-from dragoman.model import build_model
+from dragoman.model import ModelConfig, build, build_model, weight_shapes
 from dragoman.store import (
     WEIGHTS,
     Languages,
@@ -138,7 +139,7 @@ def test_every_file_that_is_missing_is_named(name: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["config.json", "model.safetensors", "generation_config.json", "tokenizer.target.json", "README.md"]
+    "name", ["config.json", "model.safetensors", "generation_config.json", "tokenizer.target.json"]
 )
 def test_one_flipped_bit_or_one_byte_less_is_noticed_in_every_file(name: str, folder: Path) -> None:
     content = bytearray((folder / name).read_bytes())
@@ -148,6 +149,29 @@ def test_one_flipped_bit_or_one_byte_less_is_noticed_in_every_file(name: str, fo
         load_model(folder)
     (folder / name).write_bytes(content[:-1])
     with pytest.raises(CheckpointError, match=f"{name} has .* bytes, .* it was cut"):
+        load_model(folder)
+
+
+def test_the_card_is_for_people_who_may_edit_or_remove_it(folder: Path) -> None:
+    (folder / "README.md").write_text("# Ours\n")
+    assert load_model(folder)
+    (folder / "README.md").unlink()
+    assert load_model(folder)
+    (folder / "notes.md").write_text("not listed")
+    with pytest.raises(CheckpointError, match="notes.md is not listed"):
+        load_model(folder)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a permission on Windows")
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.target.json", "manifest.json"])
+def test_a_file_that_is_a_link_is_refused_but_the_whole_folder_may_be_one(
+    name: str, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "linked").symlink_to(folder)
+    assert load_model(tmp_path / "linked")
+    (folder / name).rename(tmp_path / name)
+    (folder / name).symlink_to(tmp_path / name)
+    with pytest.raises(CheckpointError, match=f"{name} is a symbolic link, but the files of such a folder must lie in"):
         load_model(folder)
 
 
@@ -164,11 +188,17 @@ def rewritten(folder: Path, name: str, content: object) -> Path:
         (lambda facts: facts.update(format=2), r"has format 2, newer than this version reads \(1\); upgrade dragoman"),
         (lambda facts: facts.pop("format"), "config.json is not Dragoman's: it has no format number"),
         (lambda facts: facts.update(format="1"), "it has no format number"),
-        (lambda facts: facts.pop("model"), "should hold languages .* and model"),
-        (lambda facts: facts.update(languages={"source": "en"}), "should hold languages .* and model"),
-        (lambda facts: facts.update(languages={"source": "en", "target": 3}), "should hold languages .* and model"),
-        (lambda facts: facts["model"].update(heads=3), "heads must divide d_model, but 3 does not divide 16"),
-        (lambda facts: facts["model"].update(head=3), "unknown setting head; did you mean heads?"),
+        (lambda facts: facts.update(format=True), "it has no format number"),
+        (lambda facts: facts.update(format=0), "formats count from 1, but its format is 0"),
+        (lambda facts: facts.update(format=-5), "formats count from 1, but its format is -5"),
+        (lambda facts: facts.update(formt=1), "config.json: unknown setting formt; did you mean format?"),
+        (lambda facts: facts.pop("model"), "config.json: model must be given"),
+        (lambda facts: facts.update(languages={"source": "en"}), "config.json: languages.target must be given"),
+        (lambda facts: facts.update(languages={"source": "en", "target": 3}), "languages.target should be a .* string"),
+        (lambda facts: facts["languages"].update(source="en\x1b[31m"), r"tag .* but this is 'en\\x1b\[31m'"),
+        (lambda facts: facts["languages"].update(source=""), "config.json: languages.source: a language is given by"),
+        (lambda facts: facts["model"].update(heads=3), "config.json: model.heads must divide model.d_model, but 3"),
+        (lambda facts: facts["model"].update(head=3), "unknown setting model.head; did you mean model.heads?"),
         (lambda facts: facts["model"].pop("source_vocabulary"), "config.json: the vocabulary sizes are not set"),
         (lambda facts: facts["model"].update(target_vocabulary=99), "target tokenizer has .* tokens, but the model 99"),
         (lambda facts: facts["model"].update(d_ff=25), r"has shape \[.*\], but this architecture has \["),
@@ -181,6 +211,112 @@ def test_a_config_that_does_not_fit_is_refused(change: Callable[[dict], object],
     change(facts)
     with pytest.raises(CheckpointError, match=message):
         load_model(rewritten(folder, "config.json", facts))
+
+
+HUGE = {
+    "encoder_layers": (10**9, "model.encoder_layers should be less than or equal to 1000, but is 1000000000"),
+    "decoder_layers": (1_000, r"tensor decoder.blocks.\d+.* is missing"),
+    "d_model": (2**62, "model.d_model should be less than or equal to 65536"),
+    "d_ff": (2**20, r"has shape \[.*\], but this architecture has \[1048576, 16\]"),
+    "target_vocabulary": (2**31 - 1, "target tokenizer has .* tokens, but the model 2147483647"),
+    "heads": (10**12, "model.heads should be less than or equal to 65536"),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_a_config_that_asks_for_more_than_the_weights_hold_builds_nothing(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value, told = HUGE[name]
+    facts = json.loads((folder / "config.json").read_text())
+    facts["model"][name] = value
+    monkeypatch.setattr(store, "build_model", lambda *_, **__: pytest.fail("a model was built"))
+    monkeypatch.setattr(store, "safe_open", lambda *_, **__: pytest.fail("weights were read"))
+    with pytest.raises(CheckpointError, match=told):
+        load_model(rewritten(folder, "config.json", facts))
+
+
+def test_a_stack_of_any_depth_is_described_by_one_block_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[int] = []
+    block = build.SelfBlock.__init__
+    monkeypatch.setattr(build.SelfBlock, "__init__", lambda *given, **more: (built.append(1), block(*given, **more))[1])
+    config = ModelConfig.model_validate({"encoder_layers": 900, "source_vocabulary": 9, "target_vocabulary": 9})
+    assert len({name for name, _ in weight_shapes(config) if name.startswith("encoder.blocks.")}) % 900 == 0
+    assert len(built) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("config.json", "[" * 10_000, "config.json cannot be read: it is nested more than 64 levels deep"),
+        ("manifest.json", '{"files":' * 10_000, "manifest.json cannot be read: it is nested more than 64 levels deep"),
+        ("generation_config.json", '{"a":' * 10_000, "generation_config.json cannot be read: it is nested more than"),
+        ("config.json", '{"format": 1, "format": 1}', "config.json cannot be read: it holds the key 'format' twice"),
+        ("config.json", '{"format": %s}' % ("9" * 5_000), "it holds a whole number beyond 64 bits"),
+        ("config.json", r'{"format": 1, "languages": {"source": "\ud800"}}', "it holds half of a surrogate pair"),
+    ],
+)  # fmt: skip
+def test_hostile_json_is_refused_in_one_line(name: str, content: str, told: str, folder: Path) -> None:
+    (folder / name).write_text(content)
+    if name != "manifest.json":
+        write_manifest(folder)
+    with pytest.raises(CheckpointError, match=told) as caught:
+        load_model(folder)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.source.json", "tokenizer.target.json"])
+def test_a_hostile_tokenizer_is_refused_in_one_line(name: str, folder: Path) -> None:
+    (folder / name).write_text("[" * 10_000)
+    write_manifest(folder)
+    with pytest.raises(TokenizerError, match=f"{name} is no tokenizer: it is nested more than 64 levels deep"):
+        load_model(folder)
+
+
+def with_header(folder: Path, change: Callable[[str], str]) -> Path:
+    """The folder with another header before the same weights."""
+    content = (folder / WEIGHTS).read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    header = change(content[8 : 8 + size].decode().rstrip()).encode()
+    (folder / WEIGHTS).write_bytes(len(header).to_bytes(8, "little") + header + content[8 + size :])
+    write_manifest(folder)
+    return folder
+
+
+def empty_tensors(count: int) -> str:
+    facts = '{"dtype":"F32","shape":[0],"data_offsets":[0,0]}'
+    return "".join(f'"t{number}":{facts},' for number in range(count))
+
+
+def test_a_header_of_far_more_tensors_than_the_config_needs_is_not_even_parsed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_header(folder, lambda header: "{" + empty_tensors(10_000) + header[1:])
+    monkeypatch.setattr(store, "parse_json", lambda _: pytest.fail("it was parsed"))
+    with pytest.raises(CheckpointError, match="its header has [0-9,]+ bytes, but [0-9]+ tensors need [0-9,]+ at most"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda header: header, None),
+        (lambda header: "{" + empty_tensors(1) + header[1:], "tensor t0 does not belong to this architecture"),
+        (lambda header: "{" + empty_tensors(1) * 2 + header[1:], "it holds the key 't0' twice"),
+        (lambda header: '{"__metadata__":{"made":"by"},' + header[1:], None),
+        (lambda header: '{"t":3,' + header[1:], "its header does not give every tensor a type and a shape"),
+        (lambda header: "[]", "its header is not a JSON object"),
+        (lambda header: "[" * 3_000, "it is nested more than 64 levels deep"),
+        (lambda header: header.replace("data_offsets", "data_offset", 1), "is not a readable safetensors file"),
+    ],
+)  # fmt: skip
+def test_a_header_is_read_strictly(change: Callable[[str], str], told: str | None, folder: Path) -> None:
+    with_header(folder, change)
+    if told is None:
+        assert load_model(folder)
+        return
+    with pytest.raises(CheckpointError, match=told):
+        load_model(folder)
 
 
 def test_a_config_that_is_no_object_is_refused(folder: Path) -> None:
@@ -223,6 +359,13 @@ def test_tensors_that_do_not_fit_are_named(
         load_model(reweighted(folder, change))
 
 
+def test_weights_whose_sum_alone_is_not_finite_are_read(tmp_path: Path) -> None:
+    large = torch.full((2,), torch.finfo(torch.float32).max)
+    write_weights(tmp_path / "a.safetensors", {"large": large, "none": torch.empty(0)})
+    found = read_weights(tmp_path / "a.safetensors", {"large": (2,), "none": (0,)})
+    assert torch.equal(found["large"], large)
+
+
 class Harmful:
     """Unpickling this leaves a mark."""
 
@@ -245,7 +388,7 @@ def test_nothing_is_unpickled(folder: Path, tmp_path: Path) -> None:
 def test_any_other_file_in_the_place_of_weights_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.safetensors").write_bytes(content)
     with pytest.raises(CheckpointError, match="a.safetensors is not a readable safetensors file"):
-        read_weights(tmp_path / "a.safetensors")
+        read_weights(tmp_path / "a.safetensors", {})
 
 
 # What is not written
@@ -291,5 +434,5 @@ def test_every_refusal_is_an_error_of_ours_with_exit_code_4(tmp_path: Path) -> N
 def test_weights_that_are_views_of_others_are_written_whole(tmp_path: Path) -> None:
     whole = torch.arange(12.0).unflatten(0, (3, 4))
     write_weights(tmp_path / "a.safetensors", {"part": whole.T[1:3], "step": torch.tensor(3.0)})
-    found = read_weights(tmp_path / "a.safetensors")
+    found = read_weights(tmp_path / "a.safetensors", {"part": (2, 3), "step": ()})
     assert torch.equal(found["part"], whole.T[1:3]) and found["step"].item() == 3

@@ -14,7 +14,7 @@ from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from dragoman.decoding import SearchOptions, Translation, Translator, translate
 from dragoman.decoding.lines import read_lines
 from dragoman.decoding.translation import DOUBTFUL_LOG_PROB, MEANINGS, Flag, most_loops, repeats
-from dragoman.errors import ConfigError, DecodeError, OutOfMemory, TokenizerError
+from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemory, TokenizerError
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.progress import Silent
 from dragoman.store import Languages, StoredModel, save_model
@@ -294,9 +294,10 @@ def test_unknown_words_are_named(translator: Translator) -> None:
 def test_options_of_the_model_folder_are_used_and_checked(translator: Translator) -> None:
     assert translator.options == asked(beam_size=3)
     with pytest.raises(
-        ConfigError, match=r"generation_config\.json: unknown setting beem_size; did you mean beam_size"
-    ):
+        CheckpointError, match=r"generation_config\.json: unknown setting beem_size; did you mean beam_size"
+    ) as caught:
         Translator(stored()._replace(generation={"beem_size": 3}))
+    assert caught.value.exit_code == 4, "as for any other damage of a model folder"
 
 
 def test_wrong_requests_are_refused_in_words(translator: Translator) -> None:

@@ -6,9 +6,10 @@ opens no file. Every mistake names where it stands, the key, and what is allowed
 
 import difflib
 import json
-import tomllib
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from tomllib import TOMLDecodeError
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import pydantic
 import tomlkit
@@ -16,6 +17,7 @@ from tomlkit.container import Container
 from tomlkit.items import AbstractTable
 
 from dragoman.errors import ConfigError
+from dragoman.notation import DEEPEST, parse_toml, refuse_surrogates
 
 S = TypeVar("S", bound="Settings")
 
@@ -32,6 +34,21 @@ class Settings(pydantic.BaseModel):
         return check({**self.model_dump(mode="json"), **changes}, type(self).__name__, type(self))
 
 
+class SettingFacts(NamedTuple):
+    """One setting, as a person reads it."""
+
+    key: str
+    """Its dotted key, as `--set` and recipes take it."""
+    type: str
+    """What kind of value it takes, in words."""
+    allowed: str
+    """Its range or its values, in words; empty where any value of the type will do."""
+    default: str
+    """The value that it has where nothing is given."""
+    meaning: str
+    """Its docstring, on one line."""
+
+
 def parse(text: str, origin: str, schema: type[S], overrides: Sequence[str] = ()) -> S:
     """Reads TOML `text` (called `origin` in messages) into `schema`; each override is `dotted.key=value`, in TOML.
 
@@ -44,9 +61,11 @@ def parse(text: str, origin: str, schema: type[S], overrides: Sequence[str] = ()
 def read(text: str, origin: str) -> dict[str, Any]:
     """The tables of a TOML text."""
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return parse_toml(text)
+    except TOMLDecodeError as error:
         raise ConfigError(f"{origin} is not TOML: {error}") from None
+    except ValueError as error:
+        raise ConfigError(f"{origin} cannot be read: {error}") from None
 
 
 def override(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
@@ -61,15 +80,23 @@ def override(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, A
     for text in overrides:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise ConfigError(f"--set takes KEY=VALUE, as in --set train.steps=1000, but was given {text!r}")
+            raise ConfigError(
+                f"--set takes KEY=VALUE, as in --set train.steps=1000, but was given {_short(repr(text))}"
+            )
         *path, last = key.strip().split(".")
+        if len(path) >= DEEPEST:
+            raise ConfigError(f"--set {_short(text)}: the key is nested more than {DEEPEST} levels deep")
         table: dict[str, Any] = result
         for name in path:
             table.setdefault(name, {})
             if not isinstance(table[name], dict):
-                raise ConfigError(f"--set {text}: {name!r} is a value, not a group of settings")
+                raise ConfigError(f"--set {_short(text)}: {_short(repr(name))} is a value, not a group of settings")
             table = table[name]
-        table[last] = _value(value.strip())
+        try:
+            refuse_surrogates(text)
+            table[last] = _value(value.strip())
+        except ValueError as error:
+            raise ConfigError(f"--set {_short(key)}=… cannot be read: {error}") from None
     return result
 
 
@@ -124,11 +151,32 @@ def flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _value(text: str) -> Any:
-    """A TOML value; a bare word counts as a string, for shells eat quotes."""
+def describe(schema: type[Settings], prefix: str = "") -> Iterator[SettingFacts]:
+    """Every setting of `schema` and of the groups in it, in the order in which they are declared."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        nothing_given = check({}, prefix, schema)
+    except ConfigError:
+        nothing_given = None  # a setting must be given
+    for name, field in schema.model_fields.items():
+        if group := _group(field.annotation):
+            yield from describe(group, f"{prefix}{name}.")
+            continue
+        annotation = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+        if nothing_given is not None:
+            default = _default_in_words(getattr(nothing_given, name))
+        elif field.is_required():
+            default = "must be given"
+        else:
+            default = _default_in_words(field.get_default(call_default_factory=True))
+        meaning = " ".join((field.description or "").split())
+        yield SettingFacts(prefix + name, _type_in_words(annotation), _range_in_words(annotation), default, meaning)
+
+
+def _value(text: str) -> Any:
+    """A TOML value; a bare word counts as a string, because shells eat quotes."""
+    try:
+        return parse_toml(f"value = {text}")["value"]
+    except TOMLDecodeError:
         return text
 
 
@@ -148,22 +196,40 @@ def _fill(container: Any, tables: Mapping[str, Any], reasons: Mapping[str, str],
         container.add(key, table)
 
 
+def _short(text: str) -> str:
+    """Of a text that somebody gave, as much as a message needs."""
+    return text if len(text) <= 100 else f"{text[:100]}…"
+
+
 def _complaint(problem: Any, origin: str, schema: type[Settings]) -> str:
     """One pydantic problem in the user's words."""
     path = [str(part) for part in problem["loc"]]
-    key = ".".join(path)
+    key = _short(".".join(path))
     if problem["type"] == "extra_forbidden":
-        known = _keys_beside(schema, path[:-1])
-        near = difflib.get_close_matches(path[-1], known, n=1)
-        hint = f"did you mean {'.'.join([*path[:-1], near[0]])}?" if near else f"known here: {', '.join(known)}"
-        return f"{origin}: unknown setting {key}; {hint}"
+        return f"{origin}: unknown setting {key}; {_hint(schema, path)}"
+    if problem["type"] == "json_invalid":  # it was JSON of ours
+        return f"{origin} holds text that is not UTF-8, or is nested too deep"
     if problem["type"] == "missing":
         return f"{origin}: {key} must be given"
-    message, place = problem["msg"].removeprefix("Value error, "), f"{origin}: {key}" if key else origin
+    message = problem["msg"].removeprefix("Value error, ")
+    place = f"{origin}: {key}" if key and f"{key}." not in message else origin  # a message may name keys itself
     if problem["type"] == "value_error":
         return f"{place}: {message}"
     message = message.removeprefix("Input should be ")
-    return f"{place} should be {message}, but is {json.dumps(problem['input'], default=str)}"
+    return f"{place} should be {message}, but is {_short(json.dumps(problem['input'], default=str))}"
+
+
+def _hint(schema: type[Settings], path: Sequence[str]) -> str:
+    """The setting that was probably meant: of this name elsewhere, else of a name like it, here or elsewhere."""
+    *group, name = path
+    settings = [facts.key for facts in describe(schema)]
+    groups = [key.rpartition(".")[0] for key in settings]
+    elsewhere = {key: key.rpartition(".")[2] for key in [*groups, *settings] if key}
+    beside = {".".join([*group, key]): key for key in _keys_beside(schema, group)}
+    for known, likeness in ((elsewhere, 1.0), (beside, 0.8), (elsewhere, 0.8), (beside, 0.6)):
+        if near := difflib.get_close_matches(name, known.values(), n=1, cutoff=likeness):
+            return f"did you mean {' or '.join(key for key, last in known.items() if last == near[0])}?"
+    return f"known here: {', '.join(beside.values())}"
 
 
 def _keys_beside(schema: type[Settings], path: Sequence[str]) -> list[str]:
@@ -172,6 +238,55 @@ def _keys_beside(schema: type[Settings], path: Sequence[str]) -> list[str]:
         field = schema.model_fields.get(name)
         if field is None:
             break
-        candidates = [field.annotation, *get_args(field.annotation)]
-        schema = next((c for c in candidates if isinstance(c, type) and issubclass(c, Settings)), schema)
+        schema = _group(field.annotation) or schema
     return list(schema.model_fields)
+
+
+def _group(annotation: Any) -> type[Settings] | None:
+    """The group of settings that a field holds, also where it may be left out."""
+    choices = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    return next((c for c in choices if isinstance(c, type) and issubclass(c, Settings)), None)
+
+
+_TYPES: dict[Any, str] = {bool: "true or false", int: "whole number", float: "number", str: "text"}
+_BOUNDS = {
+    "ge": "at least {:,}",
+    "gt": "above {:,}",
+    "le": "at most {:,}",
+    "lt": "below {:,}",
+    "min_length": "at least {:,} long",
+}
+
+
+def _type_in_words(annotation: Any) -> str:
+    kind, parts = get_origin(annotation), get_args(annotation)
+    if kind is Annotated:
+        return _type_in_words(parts[0])
+    if kind in (Union, UnionType):
+        return " or ".join(dict.fromkeys(_type_in_words(part) for part in parts if part is not NoneType))
+    if kind is Literal:
+        return "word"
+    if kind is tuple:
+        return f"list of {'' if parts[-1] is ... else f'{len(parts)} '}{_type_in_words(parts[0])}s"
+    return _TYPES.get(annotation, "table")
+
+
+def _range_in_words(annotation: Any) -> str:
+    kind, parts = get_origin(annotation), get_args(annotation)
+    if kind is Literal:
+        return ", ".join(map(str, parts))
+    if kind not in (Annotated, Union, UnionType, tuple):
+        return ""
+    inside = [_range_in_words(part) for part in (parts[:1] if kind is Annotated else parts)]
+    if kind is not Annotated:
+        return " or ".join(dict.fromkeys(filter(None, inside)))
+    bounds = [bound for part in parts[1:] for bound in (part.metadata if hasattr(part, "metadata") else [part])]
+    return ", ".join(filter(None, [*inside, *map(_bound_in_words, bounds)]))
+
+
+def _bound_in_words(bound: Any) -> str:
+    return next((words.format(getattr(bound, name)) for name, words in _BOUNDS.items() if hasattr(bound, name)), "")
+
+
+def _default_in_words(value: Any) -> str:
+    return "not given" if value is None else value if isinstance(value, str) and value else json.dumps(value)

@@ -10,12 +10,13 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeGuard, cast
 
 from dragoman.errors import CheckpointError, DataError, DiskFull, FolderInUse
+from dragoman.notation import parse_json
 
 MANIFEST = "manifest.json"
 _BEFORE = ".before.partial"  # ends the name of a folder that makes way for another
@@ -83,6 +84,17 @@ def check_new_folder(path: Path | str) -> None:
         raise DataError(f"{path} cannot be made: {above} is no folder")
 
 
+def make_folders(path: Path | str) -> None:
+    """Makes a folder, and those above it that are missing. Each is flushed in the one that holds it, so that what is
+    later written into it is still found after a power failure.
+    """
+    path = Path(path)
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in reversed(missing):
+        _flush(folder.parent)
+
+
 @contextmanager
 def new_folder(path: Path | str, replace: bool = False) -> Generator[Path]:
     """A folder to fill; it appears at `path`, complete, when the block ends, and not at all when the block raises.
@@ -99,7 +111,7 @@ def new_folder(path: Path | str, replace: bool = False) -> Generator[Path]:
         check_new_folder(path)
     aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
     with _disk_errors(path, aside):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent)
         remove(aside)
         aside.mkdir()
         yield aside
@@ -177,7 +189,7 @@ def read_json(path: Path | str) -> object:
         CheckpointError: missing, unreadable or not JSON.
     """
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return parse_json(Path(path).read_bytes())
     except FileNotFoundError:
         raise CheckpointError(f"{path} is missing") from None
     except (OSError, ValueError) as error:
@@ -194,6 +206,23 @@ def read_object(path: Path | str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise CheckpointError(f"{path} should hold a JSON object")
     return cast("dict[str, Any]", content)
+
+
+def read_versioned(path: Path | str, newest: int) -> dict[str, Any]:
+    """Reads a JSON object that says in which format it is written.
+
+    Raises:
+        CheckpointError: missing, unreadable, not ours, or of a format above `newest`.
+    """
+    content = read_object(path)
+    number = content.get("format")
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise CheckpointError(f"{path} is not Dragoman's: it has no format number")
+    if number > newest:
+        raise CheckpointError(f"{path} has format {number}, newer than this version reads ({newest}); upgrade dragoman")
+    if number < 1:
+        raise CheckpointError(f"{path} is not Dragoman's: formats count from 1, but its format is {number}")
+    return content
 
 
 def write_json(path: Path | str, content: object) -> None:
@@ -220,18 +249,26 @@ def write_manifest(folder: Path | str) -> None:
     )
 
 
-def verify_manifest(folder: Path | str) -> None:
-    """Checks every file of a folder against its manifest.
+def verify_manifest(folder: Path | str, free: Collection[str] = ()) -> None:
+    """Checks every file of a folder against its manifest, but those that anyone is `free` to change or remove.
 
     Raises:
-        CheckpointError: naming the first file that is missing, cut, changed or not listed.
+        CheckpointError: naming the first file that is missing, cut, changed, not listed, or a link to another place.
     """
     folder = Path(folder)
     listed = read_json(folder / MANIFEST)
     if not _is_manifest(listed):
         raise CheckpointError(f"{folder / MANIFEST} is not a manifest")
-    present = set(_contents(folder))
+    present = set(_contents(folder)) - set(free)
+    for name in sorted({MANIFEST, *present}):
+        if (folder / name).is_symlink():
+            raise CheckpointError(
+                f"{folder / name} is a symbolic link, but the files of such a folder must lie in it; copy the file "
+                "there, or link to the whole folder"
+            )
     for name, facts in listed["files"].items():
+        if name in free:
+            continue
         if name not in present:
             raise CheckpointError(f"{folder / name} is missing, but {MANIFEST} lists it")
         size = (folder / name).stat().st_size
@@ -240,7 +277,7 @@ def verify_manifest(folder: Path | str) -> None:
             raise CheckpointError(f"{folder / name} has {size} bytes, but {MANIFEST} says {listed_size}: it was {how}")
         if sha256(folder / name) != facts.get("sha256"):
             raise CheckpointError(f"{folder / name} is damaged: its SHA-256 is not the one in {MANIFEST}")
-    if extra := sorted(present - set(listed["files"])):
+    if extra := sorted(present - listed["files"].keys()):
         raise CheckpointError(f"{folder / extra[0]} is not listed in {MANIFEST}: it does not belong here")
 
 

@@ -6,6 +6,7 @@ There are no bars without a terminal; NO_COLOR is respected; a quiet screen leav
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 # Nothing is folded where no one looks at it: a log or a pipe gets whole lines.
 UNFOLDED = 10_000
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Screen:
@@ -74,13 +76,22 @@ class NoteHandler(logging.Handler):
         serious = record.levelno >= logging.WARNING
         text = f"{record.levelname.lower()}: {record.getMessage()}" if serious else record.getMessage()
         style = "yellow" if serious else None
-        self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(visible(text), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def error_console() -> "Console":
     from rich.console import Console
 
     return Console(stderr=True, width=None if sys.stderr.isatty() else UNFOLDED)
+
+
+def visible(text: str) -> str:
+    r"""A message with its control characters spelt out: what a file holds must not steer the terminal.
+
+    >>> visible("red \x1b[31m")
+    'red \\x1b[31m'
+    """
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> "Table":
@@ -95,7 +106,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | No
         numeric = bool(rows) and all(_is_number(row[number]) for row in rows)
         drawn.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        drawn.add_row(*map(Text, row))
+        drawn.add_row(*(Text(visible(cell)) for cell in row))
     return drawn
 
 
@@ -130,7 +141,7 @@ def _leave_closed_pipe() -> None:
 
 def complain(message: str) -> None:
     """One line on standard error, whatever the message holds."""
-    one_line = " ".join(message.split("\n"))
+    one_line = visible(" ".join(message.split("\n")))
     error_console().print(f"error: {one_line}", style="red", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -43,10 +43,10 @@ Indices = NDArray[np.int64]
 class BatchSettings(Settings):
     """How sentence pairs are put together for a step."""
 
-    batch_tokens: Annotated[int, pydantic.Field(ge=1)] | Literal["auto"] = 4_096
+    batch_tokens: Annotated[int, pydantic.Field(ge=1, le=10**9)] | Literal["auto"] = 4_096
     """Tokens of a batch at most, on each side, special symbols included, padding never; a longer sentence is alone.
     auto: as many as suit the amount of data, in as many batches a step (train.accumulate) as the memory asks for."""
-    sentence_tokens: int = pydantic.Field(default=256, ge=1)
+    sentence_tokens: int = pydantic.Field(default=256, ge=1, le=1_000_000)
     """Longest sentence, in tokens, on either side; pairs with a longer one are left out, counted and reported."""
 
 
@@ -80,7 +80,7 @@ class Batches:
         if not self._kept:
             raise DataError(
                 f"all {self.left_out:,} pairs have a sentence of more than {sentence_tokens} tokens; "
-                "raise sentence_tokens"
+                "raise batches.sentence_tokens"
             )
         if self.left_out:
             logger.warning(

@@ -179,10 +179,10 @@ def _named(names: Sequence[str], naming: Naming, where: str) -> Columns | None:
     if None in found:
         rest = [name for name in names if name not in found]
         if len(rest) != 1:
-            raise DataError(f"{where}: give both source_column and target_column; columns{listed(names)}")
+            raise DataError(f"{where}: give both data.source_column and data.target_column; columns{listed(names)}")
         found = [name or rest[0] for name in found]
     if found[0] == found[1]:
-        raise DataError(f"{where}: source_column and target_column are the same column, {found[0]!r}")
+        raise DataError(f"{where}: data.source_column and data.target_column are the same column, {found[0]!r}")
     return Columns(str(found[0]), str(found[1]), "as given")
 
 

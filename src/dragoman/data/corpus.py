@@ -20,6 +20,7 @@ from dragoman.config import Settings, check
 from dragoman.data.tokenizer import Tokenizer, Tokenizers
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import new_folder, sha256, write_json
+from dragoman.notation import parse_json
 from dragoman.progress import Progress, silent
 
 FORMAT = 1
@@ -115,8 +116,8 @@ class EncodedCorpus:
         """
         path = Path(folder) / "corpus.json"
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
+            content = parse_json(path.read_bytes())
+        except (OSError, ValueError) as error:
             raise DataError(f"{folder} is no encoded corpus: {path.name} cannot be read ({error})") from None
         found = content.get("format") if isinstance(content, dict) else None
         if found != FORMAT:

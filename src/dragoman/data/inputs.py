@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from dragoman.config import Settings, flatten
 from dragoman.data.checks import CheckSettings
 from dragoman.data.columns import Naming
+from dragoman.data.language_tags import LanguageTag
 from dragoman.data.lines import EncodingErrors
 from dragoman.data.patterns import HUB, Address, is_pattern
 from dragoman.data.readers import Format, Reading, is_prefix, open_pairs
@@ -32,9 +33,9 @@ class ReadingSettings(Settings):
 
     header: bool | None = None
     """Whether the first row of a TSV or CSV file names the columns; left out, it is judged by what it says."""
-    source_language: str | None = Field(default=None, min_length=1)
+    source_language: LanguageTag | None = None
     """Language code of the source, as in en; left out, it comes from column or file names."""
-    target_language: str | None = Field(default=None, min_length=1)
+    target_language: LanguageTag | None = None
     """Language code of the target, as in it; left out, it comes from column or file names."""
     source_column: str | None = Field(default=None, min_length=1)
     """Column of the source: its name, its key (translation.en for a nested one) or its number from 1; left out, it is

@@ -143,5 +143,5 @@ def _undecodable(
     return (
         f"{name}:{number} is not valid UTF-8 at byte {offset:,} (0x{byte:02x}); convert it to UTF-8 from the encoding "
         "it has, as iconv -f WINDOWS-1252 -t UTF-8 does"
-        + (', or set encoding_errors = "replace"' * bool(encoding_errors))
+        + (', or set data.encoding_errors = "replace"' * bool(encoding_errors))
     )

@@ -32,7 +32,7 @@ def _read_lines(path: Path) -> Iterator[tuple[str, str]]:
         for number, line in enumerate(file, 1):
             try:
                 source, target = json.loads(line)
-            except ValueError:
+            except (ValueError, TypeError, RecursionError):
                 raise DataError(f"{path}:{number} is damaged; remove its folder and prepare the data again") from None
             yield source, target
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pydantic
 
-from dragoman.config import Settings
-from dragoman.errors import DataError
+from dragoman.config import Settings, check
+from dragoman.errors import ConfigError, DataError
+from dragoman.notation import parse_json
 
 REPORT = "data.json"
 FORMAT_NUMBER = 1
@@ -99,15 +100,13 @@ def read_report(folder: Path | str) -> DataReport:
     """
     path = Path(folder) / REPORT
     try:
-        return DataReport.model_validate_json(path.read_bytes())
+        return check(parse_json(path.read_bytes()), str(path), DataReport)
     except FileNotFoundError:
         raise DataError(f"{folder} holds no prepared data: {REPORT} is missing") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise DataError(f"{path} is no report of this version: {place}: {first['msg']}") from None
+    except (ConfigError, ValueError) as error:
+        raise DataError(f"{path} is no report of this version: {str(error).removeprefix(f'{path}: ')}") from None
 
 
 def report_rows(report: DataReport) -> list[tuple[str, str, str]]:

@@ -14,13 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-import pydantic
-
-from dragoman.config import Settings
+from dragoman.config import Settings, check
 from dragoman.data.inputs import DataSettings, identity, open_inputs
 from dragoman.data.intake import KEYS, Facts, Intake, Shard, keys_of, merge, take_in
-from dragoman.errors import DataError
+from dragoman.errors import ConfigError, DataError
 from dragoman.files import new_folder, write_json
+from dragoman.notation import parse_json
 from dragoman.progress import Progress, silent
 
 _FACTS, _PAIRS = "shard.json", "pairs.jsonl"
@@ -107,8 +106,8 @@ def _numbers(path: Path) -> re.Match[str] | None:
 
 def _read(shard: Path, name: str) -> Facts:
     try:
-        found = _ShardFacts.model_validate_json((shard / _FACTS).read_bytes())
-    except (OSError, pydantic.ValidationError):
+        found = check(parse_json((shard / _FACTS).read_bytes()), str(shard), _ShardFacts)
+    except (OSError, ValueError, ConfigError):
         raise DataError(f"{shard} is no shard of this version; delete {shard} and prepare it again") from None
     if found.identity != name:
         raise DataError(

@@ -207,7 +207,7 @@ def _mend_surrogates(record: Any, where: str, encoding_errors: EncodingErrors, r
         return record
     if encoding_errors == "strict":
         raise DataError(
-            f'{where} holds a lone surrogate, half a character; mend it, or set encoding_errors = "replace"'
+            f'{where} holds a lone surrogate, half a character; mend it, or set data.encoding_errors = "replace"'
         )
     mended, count = _SURROGATE.subn("\ufffd", record)
     repairs[SURROGATES] += count

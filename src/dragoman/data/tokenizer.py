@@ -28,6 +28,7 @@ from dragoman.data.vocabulary import FORMAT, Vocabulary, build_library, spelling
 from dragoman.data.words import join_words, spacy_split
 from dragoman.errors import ConfigError, TokenizerError
 from dragoman.files import write_file
+from dragoman.notation import parse_json
 
 _FIRST_BYTE = len(Specials().names)
 _FIRST_PIECE = _FIRST_BYTE + 256
@@ -140,14 +141,15 @@ class Tokenizer:
             TokenizerError: naming the file and what is wrong with it.
         """
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            content = parse_json(Path(path).read_bytes())
         except FileNotFoundError:
             raise TokenizerError(f"{path} is missing; `dragoman train` makes one") from None
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, ValueError) as error:
             raise TokenizerError(f"{path} is no tokenizer: {error}") from None
         found = content.get("format") if isinstance(content, dict) else None
-        if found != FORMAT:
-            hint = "install a newer Dragoman" if isinstance(found, int) else "it was not made by Dragoman"
+        if found != FORMAT or isinstance(found, bool):
+            newer = isinstance(found, int) and found > FORMAT
+            hint = "install a newer Dragoman" if newer else "it was not made by Dragoman"
             raise TokenizerError(f"{path} is no tokenizer of format {FORMAT} but of {found!r}; {hint}")
         try:
             return cls(check(content, str(path), Vocabulary))

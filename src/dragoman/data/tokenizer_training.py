@@ -40,7 +40,7 @@ class TokenizerSettings(Settings):
     """`bpe` and `unigram` cut words into pieces and spell in bytes what they never saw; `byte_bpe` works on bytes alone
     (with vocabulary_size = 260: one id a byte); `word` takes whole words, `spacy` whole words by spaCy's rules (needs
     the extra `spacy`)."""
-    vocabulary_size: int | None = pydantic.Field(default=None, ge=5)
+    vocabulary_size: int | None = pydantic.Field(default=None, ge=5, le=1_000_000)
     """Number of ids at most, special symbols and bytes included. Unless given: 8,000, and no limit for whole words."""
     minimum_frequency: int = pydantic.Field(default=2, ge=1)
     """How often a word, a character or a merge must occur in the training text to be learnt."""
@@ -63,8 +63,8 @@ class TokenizerSettings(Settings):
         least = _SYMBOLS + _BYTES
         if self.kind not in ("word", "spacy") and self.vocabulary_size is not None and self.vocabulary_size < least:
             raise ValueError(
-                f"vocabulary_size must be at least {least} (4 special symbols and 256 bytes) for kind {self.kind!r}, "
-                f"but is {self.vocabulary_size}"
+                f"tokenizer.vocabulary_size must be at least {least} (4 special symbols and 256 bytes) for kind "
+                f"{self.kind!r}, but is {self.vocabulary_size}"
             )
         if self.kind == "spacy" and self.joint:
             raise ValueError("spaCy's rules belong to one language: kind = 'spacy' takes joint = false")
@@ -185,7 +185,7 @@ def _learn_unigram(reading: _Reading, limit: int, minimum: int) -> dict[str, Any
             raise
         raise TokenizerError(
             f"a unigram vocabulary holds each of the {len(+reading.characters):,} characters of the text, but "
-            f"vocabulary_size leaves room for {limit:,}; raise it, or take kind = 'bpe'"
+            f"tokenizer.vocabulary_size leaves room for {limit:,}; raise it, or take kind = 'bpe'"
         ) from error
     alphabet = {*_frequent(scored, reading.characters, minimum)}
     kept = tuple(piece for piece in scored if piece in alphabet or len(piece) > 1)

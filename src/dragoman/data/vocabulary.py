@@ -11,6 +11,7 @@ import tokenizers
 from tokenizers import Regex, models, normalizers, pre_tokenizers
 
 from dragoman.config import Settings
+from dragoman.data.language_tags import LanguageTag
 from dragoman.data.specials import Specials
 from dragoman.data.words import SUBWORD_PATTERN, WORD_PATTERN
 
@@ -36,7 +37,7 @@ class Vocabulary(Settings):
     """Number of the file's format."""
     kind: Kind
     """Which rules apply."""
-    language: str | None = None
+    language: LanguageTag | None = None
     """Code of the language, which spaCy's rules need."""
     specials: Specials = Specials()
     """Names of the special symbols."""

@@ -57,7 +57,7 @@ def read_lines(texts: Sequence[str], tokenizer: Tokenizer, longest: int, split: 
         if too_long and split == "never":
             raise DecodeError(
                 f"text {number} has {too_long:,} tokens, but the model is given at most {longest:,}; "
-                "set split = 'long', or raise max_source_tokens"
+                "set decode.split = 'long', or raise decode.max_source_tokens"
             )
         broken = False
         if too_long:

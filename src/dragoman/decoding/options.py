@@ -20,13 +20,13 @@ class SearchOptions(Settings):
     """Translations handed back for each text, 1 to beam_size."""
     length_penalty: float = pydantic.Field(default=0.6, ge=0.0, le=5.0)
     """Exponent by which longer hypotheses are favoured, 0 (none) to 5; see `beam.penalty`."""
-    minimum_length: int = pydantic.Field(default=0, ge=0)
+    minimum_length: int = pydantic.Field(default=0, ge=0, le=1_000_000)
     """Tokens that a translation has at least, before its end symbol."""
-    length_ratio: float = pydantic.Field(default=2.0, ge=0.0)
+    length_ratio: float = pydantic.Field(default=2.0, ge=0.0, le=1_000.0)
     """Longest output in tokens: length_ratio * source tokens + length_extra."""
-    length_extra: int = pydantic.Field(default=20, ge=1)
+    length_extra: int = pydantic.Field(default=20, ge=1, le=1_000_000)
     """Tokens that the longest output has above length_ratio * source tokens, at least 1."""
-    no_repeat_ngram: int | None = pydantic.Field(default=None, ge=1)
+    no_repeat_ngram: int | None = pydantic.Field(default=None, ge=1, le=1_000_000)
     """No run of this many tokens occurs twice in a translation; not given: any may."""
     prefix: str = ""
     """Text that every translation begins with."""
@@ -35,9 +35,9 @@ class SearchOptions(Settings):
     split: Literal["sentence", "long", "never"] = "sentence"
     """What is translated at a time: each sentence of a line; a line, and its sentences where it is longer than
     max_source_tokens; or a line, and a longer one is refused. Models trained on single sentences drop the others."""
-    max_source_tokens: int = pydantic.Field(default=200, ge=8)
+    max_source_tokens: int = pydantic.Field(default=200, ge=8, le=1_000_000)
     """Longest source handed to the model, at least 8 tokens; fewer where the model's positions end before."""
-    batch_tokens: int = pydantic.Field(default=4096, ge=1)
+    batch_tokens: int = pydantic.Field(default=4096, ge=1, le=10**9)
     """Sentences under way at a time, times beam_size, times the longest one's source tokens; one is always taken."""
 
     @pydantic.model_validator(mode="after")
@@ -45,10 +45,10 @@ class SearchOptions(Settings):
         problems = []
         if self.n_best > self.beam_size:
             problems.append(
-                f"n_best must be at most beam_size, but is {self.n_best} with a beam_size of {self.beam_size}"
+                f"decode.n_best must be at most decode.beam_size, but is {self.n_best} with a beam of {self.beam_size}"
             )
         if self.prefix and not self.prefix.strip():
-            problems.append("prefix must hold more than spaces; leave it out for none")
+            problems.append("decode.prefix must hold more than spaces; leave it out for none")
         if problems:
             raise ValueError("; ".join(problems))
         return self

@@ -31,12 +31,12 @@ from dragoman.decoding.search import Search
 from dragoman.decoding.sentences import join, separator, spaceless
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.decoding.translation import DOUBTFUL_LOG_PROB, Flag, Translation, repeats
-from dragoman.errors import DecodeError, OutOfMemory
+from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemory
 from dragoman.machine import choose_device, choose_precision, choose_threads
 from dragoman.memory import is_out_of_memory
 from dragoman.model import EncoderDecoder
 from dragoman.progress import Progress, silent
-from dragoman.store import StoredModel, load_model
+from dragoman.store import GENERATION, StoredModel, load_model
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,10 @@ class Translator:
         if model.output.dtype != dtype or model.output.device.type != self.device:
             model = copy.deepcopy(model).to(self.device, dtype)
         self.model, self.tokenizers, self.languages = model, stored.tokenizers, stored.languages
-        self.options = check(stored.generation, str(stored.folder / "generation_config.json"), SearchOptions)
+        try:
+            self.options = check(stored.generation, str(stored.folder / GENERATION), SearchOptions)
+        except ConfigError as error:
+            raise CheckpointError(str(error)) from None
         self._positions = stored.config.max_positions
 
     @classmethod
@@ -243,10 +246,12 @@ class Translator:
         size = options.no_repeat_ngram or len(ids) + 1
         runs = [tuple(ids[i : i + size]) for i in range(len(ids) - size + 1)]
         if len(set(runs)) < len(runs):
-            raise DecodeError(f"prefix repeats a run of {size} tokens, which no_repeat_ngram = {size} forbids")
+            raise DecodeError(f"prefix repeats a run of {size} tokens, which decode.no_repeat_ngram = {size} forbids")
         most = self._positions or len(ids) + options.minimum_length + 1
         if max(len(ids), options.minimum_length) >= most:
-            raise DecodeError(f"the model writes at most {most:,} tokens; shorten prefix or lower minimum_length")
+            raise DecodeError(
+                f"the model writes at most {most:,} tokens; shorten decode.prefix or lower decode.minimum_length"
+            )
         return ids
 
     def _framed(self, ids: Sequence[int]) -> list[int]:
@@ -365,6 +370,6 @@ def _memory(options: SearchOptions) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise OutOfMemory(
-            f"the device is out of memory; lower batch_tokens (now {options.batch_tokens:,}) "
-            f"or beam_size (now {options.beam_size})"
+            f"the device is out of memory; lower decode.batch_tokens (now {options.batch_tokens:,}) "
+            f"or decode.beam_size (now {options.beam_size})"
         ) from error

@@ -35,8 +35,8 @@ class Scores(Protocol):
 def naming_for(model: Path | str, given: Naming = Naming()) -> Naming:  # noqa: B008 (immutable)
     """What the user says of the columns, and what a model folder, or the run that it belongs to, knows of them."""
     folder = find_model(model)
-    languages = read_config(folder)["languages"]
-    known = given._replace(expected=(languages["source"], languages["target"]))
+    languages, _ = read_config(folder)
+    known = given._replace(expected=tuple(languages))
     for run in (Path(model), folder.parent):
         if (run / "data" / REPORT).is_file() and (run == Path(model) or (run / "recipe.toml").is_file()):
             with suppress(DataError):  # of another version: the guess has to do

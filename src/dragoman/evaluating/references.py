@@ -179,7 +179,7 @@ def _json_rows(path: Path) -> Iterable[list[str]]:
     for number, line in enumerate(read_lines(path), start=1):
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{path}:{number} is not JSON: {error}") from None
         if not (isinstance(row, list) and len(row) > 1 and all(isinstance(cell, str) for cell in row)):
             raise DataError(f"{path}:{number} is not a list of a source and its reference")

@@ -7,7 +7,7 @@ alone know settings.
 
 from dragoman.model.attention import attend
 from dragoman.model.attention_weights import attention_weights
-from dragoman.model.build import build_model, is_table
+from dragoman.model.build import build_model, count_weights, is_table, weight_shapes
 from dragoman.model.cache import Cache, Memory
 from dragoman.model.config import ModelConfig
 from dragoman.model.dropout import StepNoise
@@ -25,5 +25,7 @@ __all__ = [
     "attend",
     "attention_weights",
     "build_model",
+    "count_weights",
     "is_table",
+    "weight_shapes",
 ]

@@ -2,6 +2,8 @@
 values.
 """
 
+import math
+from collections.abc import Iterator
 from itertools import count
 
 import torch
@@ -33,6 +35,34 @@ def build_model(config: ModelConfig, seed: int | None = 0) -> EncoderDecoder | L
     if seed is not None:
         initialise(model, torch.Generator().manual_seed(seed))
     return model
+
+
+def weight_shapes(config: ModelConfig) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Name and shape of every weight of the model that `build_model` would build, one after another.
+
+    Nothing of that size is built: what the caller does not take from the iterator costs nothing.
+    """
+    for name, shape, blocks in _kinds_of_weights(config):
+        before, block, after = name.partition(".0.") if blocks else (name, "", "")
+        for number in range(blocks or 1):
+            yield f"{before}.{number}.{after}" if block else name, shape
+
+
+def count_weights(config: ModelConfig) -> int:
+    """How many numbers the model that `build_model` would build learns, by arithmetic."""
+    return sum(math.prod(shape) * (blocks or 1) for _, shape, blocks in _kinds_of_weights(config))
+
+
+def _kinds_of_weights(config: ModelConfig) -> Iterator[tuple[str, tuple[int, ...], int]]:
+    """Name and shape of every weight of a model of one block a stack, and how many blocks are to hold one like it: 0
+    for a weight outside the stacks. All blocks of a stack are alike.
+    """
+    blocks = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}
+    with torch.device("meta"):
+        model = build_model(config.model_copy(update={"encoder_layers": 1, "decoder_layers": 1}), seed=None)
+    for name, weight in model.named_parameters():
+        stack, inside, _ = name.partition(".blocks.0.")
+        yield name, tuple(weight.shape), blocks[stack] if inside else 0
 
 
 def initialise(model: nn.Module, generator: torch.Generator) -> None:

@@ -60,32 +60,38 @@ class ModelConfig(Settings):
     """Where settings that are not given come from."""
     size: Size = "small"
     """Width and depth that are not given: tiny and mini (narrow and deep), small, base or big."""
-    source_vocabulary: int | None = pydantic.Field(default=None, ge=5)
+    source_vocabulary: int | None = pydantic.Field(default=None, ge=5, lt=2**31)
     """Source tokens; taken from the tokenizer. None in a language model."""
-    target_vocabulary: int | None = pydantic.Field(default=None, ge=5)
+    target_vocabulary: int | None = pydantic.Field(default=None, ge=5, lt=2**31)
     """Target tokens; taken from the tokenizer."""
-    d_model: int = pydantic.Field(ge=2)
+    d_model: int = pydantic.Field(ge=2, le=65_536)
     """Width of the residual path."""
-    encoder_layers: int = pydantic.Field(ge=1)
-    decoder_layers: int = pydantic.Field(ge=1)
-    heads: int = pydantic.Field(ge=1)
+    encoder_layers: int = pydantic.Field(ge=1, le=1_000)
+    """Blocks of the encoder."""
+    decoder_layers: int = pydantic.Field(ge=1, le=1_000)
+    """Blocks of the decoder."""
+    heads: int = pydantic.Field(ge=1, le=65_536)
     """Query heads; must divide d_model."""
-    kv_heads: int | None = pydantic.Field(default=None, ge=1)
+    kv_heads: int | None = pydantic.Field(default=None, ge=1, le=65_536)
     """Key and value heads; must divide heads. Not given: as many as heads."""
-    d_ff: int = pydantic.Field(ge=1)
+    d_ff: int = pydantic.Field(ge=1, le=1_048_576)
     """Inner width of the feed-forward network."""
     activation: Literal["relu", "gelu", "swiglu", "geglu"]
     """The feed-forward network's nonlinearity; swiglu and geglu are gated."""
     norm: Literal["layer", "rms"]
+    """LayerNorm (the paper), or RMSNorm, which takes no mean away."""
     norm_position: Literal["pre", "post"]
     """Normalise before each sublayer, or after adding it (the paper)."""
     final_norm: bool
     """A last norm after each stack; pre-norm needs it."""
     norm_epsilon: float = pydantic.Field(default=1e-5, gt=0)
+    """Added to the variance, so that no norm divides by zero."""
     positions: Literal["sinusoidal", "learned", "rotary"]
+    """How the model knows the order of tokens: sinusoids (the paper) or learned vectors added to the embeddings, or
+    queries and keys that are rotated."""
     position_base: float = pydantic.Field(default=10_000.0, gt=1)
     """Base of the sinusoids or of the rotation."""
-    max_positions: int | None = pydantic.Field(default=None, ge=2)
+    max_positions: int | None = pydantic.Field(default=None, ge=2, le=1_048_576)
     """Longest sentence in tokens; given with learned positions and only there."""
     embedding_norm: bool = False
     """Normalise the sum of embedding and positions."""
@@ -119,17 +125,23 @@ class ModelConfig(Settings):
     @pydantic.model_validator(mode="after")
     def _refuse_contradictions(self) -> "ModelConfig":
         if self.d_model % self.heads:
-            raise ValueError(f"heads must divide d_model, but {self.heads} does not divide {self.d_model}")
+            raise ValueError(f"model.heads must divide model.d_model, but {self.heads} does not divide {self.d_model}")
         if self.heads % (self.kv_heads or self.heads):
-            raise ValueError(f"kv_heads must divide heads, but {self.kv_heads} does not divide {self.heads}")
+            raise ValueError(
+                f"model.kv_heads must divide model.heads, but {self.kv_heads} does not divide {self.heads}"
+            )
         if self.positions == "rotary" and (self.d_model // self.heads) % 2:
-            raise ValueError(f"rotary positions need an even d_model / heads, but it is {self.d_model // self.heads}")
+            raise ValueError(
+                f"rotary positions need an even model.d_model / model.heads, but it is {self.d_model // self.heads}"
+            )
         if self.positions == "sinusoidal" and self.d_model % 2:
-            raise ValueError(f"sinusoidal positions need an even d_model, but it is {self.d_model}")
+            raise ValueError(f"sinusoidal positions need an even model.d_model, but it is {self.d_model}")
         if (self.positions == "learned") != (self.max_positions is not None):
-            raise ValueError("max_positions goes with positions = 'learned', and only with it")
+            raise ValueError("model.max_positions goes with model.positions = 'learned', and only with it")
         if self.norm_position == "pre" and not self.final_norm:
-            raise ValueError("norm_position = 'pre' needs final_norm = true: nothing else normalises the residual path")
+            raise ValueError(
+                "model.norm_position = 'pre' needs model.final_norm = true: nothing else normalises the residual path"
+            )
         if self.tied == "all" and self.source_vocabulary != self.target_vocabulary:
-            raise ValueError("tied = 'all' needs one joint vocabulary (tokenizer.joint = true)")
+            raise ValueError("model.tied = 'all' needs one joint vocabulary (tokenizer.joint = true)")
         return self

@@ -125,7 +125,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     for line in lines:
         try:
             facts = json.loads(line)
-        except (ValueError, RecursionError):
+        except (ValueError, OverflowError, RecursionError):
             continue
         if _is_line(facts):
             metrics.append({name: None if _is_not_finite(value) else value for name, value in facts.items()})

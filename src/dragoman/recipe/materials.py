@@ -110,7 +110,7 @@ def _languages(report: DataReport, start: StartSettings | None) -> Languages:
     found = Languages(report.source_language, report.target_language)
     if start is None or not (Path(start.model) / CONFIG).is_file():
         return found
-    known = Languages(**read_config(Path(start.model))["languages"])
+    known, _ = read_config(Path(start.model))
     both = [
         (of_data if of_data != UNKNOWN_LANGUAGE else of_model) for of_data, of_model in zip(found, known, strict=True)
     ]

@@ -11,7 +11,7 @@ from dragoman.config import check, flatten
 from dragoman.data.inputs import data_identity
 from dragoman.data.report import REPORT, read_report
 from dragoman.errors import ConfigError
-from dragoman.files import free_name, read_object, remove, write_json
+from dragoman.files import free_name, make_folders, read_object, remove, write_json
 from dragoman.progress import Progress
 from dragoman.recipe.materials import DATA, TOKENIZER
 from dragoman.recipe.recipe import LIMITS, RECIPE, Recipe, apply, find_recipe, read_recipe
@@ -105,7 +105,7 @@ def look_up(what: Recipe | str | Path | Sequence[str | Path], options: RunOption
 
 def make_folder(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folders(folder)
     except OSError as error:
         raise ConfigError(f"{folder} cannot be made: {error.strerror}; take another --name or --runs") from None
 

@@ -43,7 +43,7 @@ class StartSettings(Settings):
     @pydantic.model_validator(mode="after")
     def _both_or_neither(self) -> "StartSettings":
         if (self.mix_data is None) != (self.mix_rate == 0.0):
-            raise ValueError("mix_data and mix_rate go together")
+            raise ValueError("start.mix_data and start.mix_rate go together")
         return self
 
 

@@ -13,10 +13,10 @@ from dragoman import machine
 from dragoman.config import flatten
 from dragoman.data.batch import Batch, Outline
 from dragoman.data.batching import Batches
-from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted
+from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted, OutOfMemory
 from dragoman.files import write_json
-from dragoman.memory import memory_bytes
-from dragoman.model import EncoderDecoder, LanguageModel, build_model, kernels
+from dragoman.memory import memory_bytes, usable_memory_bytes
+from dragoman.model import EncoderDecoder, LanguageModel, ModelConfig, build_model, count_weights, kernels
 from dragoman.progress import Advance
 from dragoman.recipe.card import model_card
 from dragoman.recipe.journal import Journal
@@ -57,11 +57,31 @@ class OnDevice:
         return self.batches.outline(indices)
 
 
+def refuse_too_large(config: ModelConfig, device: str) -> None:
+    """Refuses, by arithmetic and before anything is built, a model whose training cannot fit in this machine's memory:
+    its weights, gradients and at least one moment, float32 each; on a GPU, its weights while they are made on the host.
+    Vocabularies that are not known yet count for nothing.
+
+    Raises:
+        OutOfMemory: it cannot.
+    """
+    sizes = {side: getattr(config, side) or 5 for side in ("source_vocabulary", "target_vocabulary")}
+    weights, limit = count_weights(config.model_copy(update=sizes)), usable_memory_bytes()
+    least = weights * (12 if device == "cpu" else 4)
+    if limit is not None and least > limit:
+        raise OutOfMemory(
+            f"the model would have {weights:,} weights, and training it would take {least / 2**30:,.1f} GiB or more, "
+            f"but this process may hold {limit / 2**30:,.1f} GiB; lower model.encoder_layers, model.decoder_layers, "
+            "model.d_model or model.d_ff, or take a smaller model.size"
+        )
+
+
 def fresh_state(
     recipe: Recipe, device: str, resumed: bool = False
 ) -> tuple[EncoderDecoder | LanguageModel, TrainState]:
     """A model before its first step: new weights, or those of the model it starts from (unneeded where `resumed`)."""
     settings = recipe.train
+    refuse_too_large(recipe.model, device)
     model = build_model(recipe.model, settings.seed)
     if recipe.start is not None and not resumed:
         place_weights(model, named_weights(load_model(recipe.start.model).model))

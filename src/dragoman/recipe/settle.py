@@ -28,6 +28,7 @@ from dragoman.recipe.plan import (
     limits_given,
 )
 from dragoman.recipe.recipe import RECIPE, Recipe, read_recipe
+from dragoman.recipe.session import refuse_too_large
 from dragoman.recipe.trial import fits, try_out
 from dragoman.store import StoredModel, load_model
 from dragoman.training.distributed import World
@@ -101,6 +102,7 @@ def _add_steps(kept: Recipe, more: More, asked: dict[str, Any], materials: Mater
 
 def _decide(plan: Plan, place: Workplace) -> Materials:
     """Fills in the plan, in the order in which one choice needs another, and makes what the choices need."""
+    refuse_too_large(plan.recipe().model, place.device)  # the text may take hours
     choose_languages(plan)
     fitted = _wants_fitting(plan, place.world)
     choose_share(plan, place.world.size)

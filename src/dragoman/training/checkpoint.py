@@ -9,6 +9,7 @@ ever stands under its name. A damaged one is set aside, loudly, and the one befo
 """
 
 import logging
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,13 +17,15 @@ from typing import Any
 
 from dragoman.data.tokenizer import Tokenizers
 from dragoman.errors import CheckpointError
-from dragoman.files import new_folder, read_json, remove, set_aside, write_json, write_manifest
+from dragoman.files import new_folder, read_versioned, remove, set_aside, write_json, write_manifest
 from dragoman.model import EncoderDecoder, LanguageModel
 from dragoman.store import WEIGHTS, Languages, read_weights, verify_model, write_model, write_weights
 from dragoman.training.state import TrainState
 
 FORMAT = 1
 STATE, FACTS = "training.safetensors", "training.json"
+_KINDS = ("exp_avg", "exp_avg_sq", "momentum", "step", "average")
+"""What stands in `training.safetensors` for a weight, before its name: what optimisers keep of it, and its average."""
 
 log = logging.getLogger(__name__)
 
@@ -90,27 +93,40 @@ def newest_checkpoint(folder: Path) -> Path | None:
 
 def read_facts(path: Path) -> dict[str, Any]:
     """`training.json` of a checkpoint."""
-    facts = read_json(path / FACTS)
-    if not isinstance(facts, dict) or not isinstance(facts.get("format"), int):
-        raise CheckpointError(f"{path / FACTS} is not Dragoman's")
-    if facts["format"] > FORMAT:
-        raise CheckpointError(f"{path / FACTS} has format {facts['format']}, newer than this version reads ({FORMAT})")
+    facts = read_versioned(path / FACTS, FORMAT)
     if missing := [name for name in (*TrainState.COUNTS, "identity", "envelope") if name not in facts]:
         raise CheckpointError(f"{path / FACTS} lacks {missing[0]}")
+    if wrong := [name for name, value in facts.items() if not _is_sound(name, value)]:
+        raise CheckpointError(f"{path / FACTS} is damaged: {wrong[0]} cannot be {str(facts[wrong[0]])[:100]!r}")
     return facts
+
+
+def _is_sound(name: str, value: object) -> bool:
+    if name in ("identity", "envelope"):
+        return isinstance(value, dict)
+    if name == "best_score":
+        return value is None or (isinstance(value, float) and math.isfinite(value))
+    return name not in TrainState.COUNTS or (isinstance(value, int) and not isinstance(value, bool) and value >= 0)
 
 
 def restore(path: Path, state: TrainState) -> None:
     """Fills `state` from a checkpoint, so that training goes on as if it had never stopped."""
     facts = read_facts(path)
-    tensors = read_weights(path / STATE)
+    shapes = {name: tuple(weight.shape) for name, weight in state.masters.weights.items()}
+    possible = {f"{kind}.{name}": () if kind == "step" else shapes[name] for kind in _KINDS for name in shapes}
+    tensors = read_weights(path / STATE, possible, whole=False)
     state.average = {
         name: tensors[f"average.{name}"].to(weight.device)
         for name, weight in state.masters.weights.items()
         if f"average.{name}" in tensors
     }
     moments = {name: tensor for name, tensor in tensors.items() if not name.startswith("average.")}
-    weights = read_weights(path / WEIGHTS, state.masters.weights)
-    state.masters.restore(weights, moments)
+    weights = read_weights(path / WEIGHTS, shapes)
+    try:
+        state.masters.restore(weights, moments)
+    except KeyError as missing:
+        raise CheckpointError(f"{path / STATE}: tensor {missing.args[0]} is missing") from None
+    if unused := sorted(moments.keys() - state.masters.state().keys()):
+        raise CheckpointError(f"{path / STATE}: tensor {unused[0]} does not belong to this optimiser")
     for name in TrainState.COUNTS:
         setattr(state, name, facts[name])

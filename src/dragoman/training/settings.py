@@ -11,13 +11,13 @@ Share = Annotated[float, pydantic.Field(ge=0, lt=1)]
 
 
 class TrainSettings(Settings):
-    steps: int | None = pydantic.Field(default=None, ge=1)
+    steps: int | None = pydantic.Field(default=None, ge=1, le=10**12)
     """Steps of the optimiser. One of steps, epochs and minutes is given; the others are turned into steps once, before
     the first.
     """
-    epochs: float | None = pydantic.Field(default=None, gt=0)
+    epochs: float | None = pydantic.Field(default=None, gt=0, le=100_000)
     """Passes over the training data."""
-    minutes: float | None = pydantic.Field(default=None, gt=0)
+    minutes: float | None = pydantic.Field(default=None, gt=0, le=10_000_000)
     """Minutes of training, validation included, on this machine as it is when the run begins."""
     continued_from: int | None = pydantic.Field(default=None, ge=1)
     """The step at which the run was finished, before `--more` trained it on; the rate rises and falls again over the
@@ -34,23 +34,28 @@ class TrainSettings(Settings):
     learning_rate: float | None = pydantic.Field(default=None, gt=0)
     """The highest rate. Not given: derived from optimiser and width; with noam, the paper's."""
     schedule: Schedule = "linear"
+    """How the rate falls after the warm-up: noam (the paper), linear or cosine to zero, constant, or wsd, which stays
+    and falls at the end."""
     warmup_steps: int | None = pydantic.Field(default=None, ge=0)
     """Steps of rising rate. Not given: a tenth of all, at most 4,000."""
     betas: tuple[Share, Share] = (0.9, 0.98)
+    """How much of the running means of the gradient and of its square each step keeps."""
     epsilon: float = pydantic.Field(default=1e-9, gt=0)
+    """Added to the root of the mean square gradient before dividing by it."""
     weight_decay: float = pydantic.Field(default=0.01, ge=0)
     """On matrices and embeddings only. adamw and muon shrink the weights themselves, by this times the rate
     (decoupled). adam adds this times the weight to the gradient and scales both alike (coupled, L2); 0 is the paper's
     Adam.
     """
     label_smoothing: float = pydantic.Field(default=0.1, ge=0, lt=1)
+    """Share of the probability that the loss spreads over all tokens; 0 is off."""
     r_drop: float = pydantic.Field(default=0.0, ge=0)
     """How strongly two passes over a batch, with different dropout, are drawn together (R-Drop, whose paper takes 5 for
     translation); 0 is off. A step costs twice.
     """
     clip_norm: float = pydantic.Field(default=1.0, gt=0)
     """Highest common norm of all gradients together."""
-    accumulate: int = pydantic.Field(default=1, ge=1)
+    accumulate: int = pydantic.Field(default=1, ge=1, le=100_000)
     """Batches a step: the same step as one large batch, in less memory. Several processes share them out."""
     ema: float = pydantic.Field(default=0.0, ge=0, le=1)
     """Validate and hand on a moving average of the weights that remembers about this share of the steps so far; 0 is
@@ -64,12 +69,14 @@ class TrainSettings(Settings):
     save_every: int | None = pydantic.Field(default=None, ge=1)
     """Steps between checkpoints, besides the minutes."""
     keep_checkpoints: int = pydantic.Field(default=2, ge=2)
+    """How many of the newest checkpoints are kept."""
 
     @pydantic.model_validator(mode="after")
     def _one_limit(self) -> "TrainSettings":
         given = [name for name in ("steps", "epochs", "minutes") if getattr(self, name) is not None]
         if len(given) > 1:
-            raise ValueError(f"give one of steps, epochs and minutes, not {' and '.join(given)}")
+            told = " and ".join(f"train.{name}" for name in given)
+            raise ValueError(f"give one of train.steps, train.epochs and train.minutes, not {told}")
         return self
 
     @pydantic.model_validator(mode="after")

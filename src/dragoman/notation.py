@@ -1,0 +1,114 @@
+"""JSON and TOML to plain values: the one reader of each, whatever file or command line the text comes from.
+
+What could later break a function, a print or a file is refused here once, in words: values nested deeper than any
+function should follow, whole numbers beyond 64 bits, a key that stands twice, half of a surrogate pair.
+Every refusal is a `ValueError` whose message goes on from "FILE cannot be read: ".
+"""
+
+import json
+import re
+import tomllib
+from typing import Any
+
+DEEPEST = 64
+"""Levels of nesting; our own files have five."""
+_SURROGATE = re.compile(r"\\u[dD][89abAB-F]")
+_TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
+_TOO_LARGE = "it holds a whole number beyond 64 bits"
+_CONTAINERS = (dict, list)
+# A dotted key of n parts takes tomllib n² steps: within these bounds, a second at most.
+_TOML_BYTES, _TOML_DOTS = 2**20, 200
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text; bytes are UTF-8.
+
+    >>> parse_json('{"steps": [1, 2]}')
+    {'steps': [1, 2]}
+
+    Raises:
+        ValueError: it is not JSON, or holds what the first lines of this file name.
+    """
+    text = text.decode() if isinstance(text, bytes) else text
+    try:
+        value = _JSON.decode(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    _refuse_depth(value)
+    if _SURROGATE.search(text):
+        refuse_surrogates(json.dumps(value, ensure_ascii=False))
+    return value
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables of a TOML text.
+
+    Raises:
+        ValueError: it is not TOML (then a `tomllib.TOMLDecodeError`), or holds what the first lines of this file name.
+    """
+    if len(text) > _TOML_BYTES or any(line.count(".") > _TOML_DOTS for line in text.split("\n")):
+        raise ValueError(f"it has more than {_TOML_BYTES:,} characters, or a line with more than {_TOML_DOTS} dots")
+    try:
+        tables = tomllib.loads(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:  # Python converts no number of so many digits
+        raise ValueError(_TOO_LARGE) from None
+    _refuse_depth(tables)
+    _refuse_large(tables)
+    return tables
+
+
+def refuse_surrogates(text: str) -> None:
+    """Half of a surrogate pair is no character: it can be neither printed nor written as UTF-8.
+
+    Raises:
+        ValueError: the text holds one.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"it holds half of a surrogate pair (U+{ord(text[error.start]):04X}), no character") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
+        raise ValueError(f"it holds the key {twice[:100]!r} twice")
+    return found
+
+
+def _whole_number(digits: str) -> int:
+    if len(digits) > 20 or not -(2**63) <= int(digits) < 2**63:
+        raise ValueError(_TOO_LARGE)
+    return int(digits)
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_object, parse_int=_whole_number)
+
+
+def _refuse_depth(value: Any) -> None:
+    """Level by level, so that it needs no stack itself; in one expression, because a vocabulary has 100,000 lists."""
+    level = [value] if type(value) in _CONTAINERS else []
+    for _ in range(DEEPEST):
+        level = [
+            child
+            for parent in level
+            for child in (parent.values() if type(parent) is dict else parent)
+            if type(child) in _CONTAINERS
+        ]
+        if not level:
+            return
+    raise ValueError(_TOO_DEEP)
+
+
+def _refuse_large(value: Any) -> None:
+    for child in value.values() if isinstance(value, dict) else value:
+        if type(child) in _CONTAINERS:
+            _refuse_large(child)
+        elif isinstance(child, int) and not -(2**63) <= child < 2**63:
+            raise ValueError(_TOO_LARGE)
