@@ -12,7 +12,8 @@ from small import Counting
 from dragoman.config import check, parse, render
 from dragoman.data.checks import COPY, DUPLICATE, EMPTY, RATIO
 from dragoman.data.inputs import DataSettings, changes, data_identity
-from dragoman.data.prepare import TRIMMED, prepare_data, read_split
+from dragoman.data.mending import TRIMMED
+from dragoman.data.prepare import prepare_data, read_split
 from dragoman.data.report import DataReport, read_report, report_rows
 from dragoman.errors import ConfigError, DataError
 

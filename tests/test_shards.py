@@ -153,9 +153,9 @@ def test_a_shard_is_a_part_of_a_whole(text):
 
 
 def test_rows_that_slid_are_looked_for_in_whole_windows():
-    from dragoman.data.checks import ShiftDetector
+    from dragoman.data.alignment import AlignmentDetector
 
-    assert STRETCH % ShiftDetector.WINDOW == 0
+    assert STRETCH % AlignmentDetector.WINDOW == 0
 
 
 # Prepared data given as text

@@ -63,7 +63,7 @@ def read_references(source: Path | str, references: Sequence[Path | str] = ()) -
     if path.is_dir() and (path / PREPARED).is_file():
         path /= PREPARED
     if path.name == PREPARED:
-        return _gather(path, _json_rows(path), UNKNOWN_LANGUAGE)
+        return _gather(path, _json_rows(path), UNKNOWN_LANGUAGE, keep_empty=True)
     if without_gz(path).name.endswith(MULTIREF):
         language = (languages_in(path.name) or languages_in(path.absolute().parent.name) or (None, None))[1]
         return _gather(path, (line.split("\t") for line in read_lines(path)), language or UNKNOWN_LANGUAGE)
@@ -87,7 +87,11 @@ def _read_aligned(source: Path, references: Sequence[Path]) -> ReferenceSet:
 
 
 def _gather(path: Path, rows: Iterable[Sequence[str]], language: str, keep_empty: bool = False) -> ReferenceSet:
-    """Rows of a source and its references. An empty reference among others is one that is not there."""
+    """Rows of a source and its references.
+
+    An empty cell is a reference that is missing, unless `keep_empty`: a pair has one reference, and the `sacrebleu`
+    command counts an empty line as a reference of no words.
+    """
     sources, references = [], []
     for number, (source, *row) in enumerate(rows, start=1):
         found = tuple(reference.replace("\n", " ") for reference in row if reference or keep_empty)
