@@ -137,6 +137,8 @@ class _Suspicion:
     """Sum of evidence, in nats, from which on it is no accident: aligned text of all kinds came to 8 at most."""
     SHORTEST = 20
     """Fewer rows are left alone: translators merge and split sentences."""
+    GAP = 100
+    """Rows that must fit between two stretches."""
 
     def __init__(self, offset: int) -> None:
         self._offset = offset
@@ -163,8 +165,17 @@ class _Suspicion:
     def _close(self) -> None:
         rows = self._last - self._first + 1
         if self._peak > self.CLEAR and rows >= self.SHORTEST:
-            self._found.append(Stretch(self._origin, self._first, rows, self._offset))
+            self._add(Stretch(self._origin, self._first, rows, self._offset))
         self._forget()
+
+    def _add(self, stretch: Stretch) -> None:
+        """One more stretch; it is one with the last, if only few rows between them seemed to fit."""
+        if self._found:
+            last = self._found[-1]
+            if stretch.first - (last.first + last.rows) < self.GAP:
+                self._found[-1] = last._replace(rows=stretch.first + stretch.rows - last.first)
+                return
+        self._found.append(stretch)
 
     def _forget(self) -> None:
         self._sum = self._peak = 0.0

@@ -14,7 +14,7 @@ ONE_LANGUAGE = "rows that look like one language on both sides"
 
 LEARN_ROWS = 10_000
 """The words of this many rows are counted, the first ones of the training text."""
-_ROUNDS = 3
+_ROUNDS = 5
 _LONGEST = 12
 """Words of a side that are looked at, the first ones."""
 _SEEN = 5
@@ -56,22 +56,30 @@ class Sides:
 
     def _side(self, words: Words) -> int:
         """1 where the words clearly tell the source's language, -1 for the target's, 0 for neither."""
-        total = sum(filter(None, map(self._telling.get, words[:_LONGEST])))
+        total = self.lean(words)
         return 0 if abs(total) < _CLEAR else 1 if total > 0 else -1
+
+    def lean(self, words: Words) -> float:
+        """Logarithm of how much likelier the words are on the source side."""
+        return sum(filter(None, map(self._telling.get, words[:_LONGEST])))
 
 
 def learn_sides(pairs: Iterable[tuple[Words, Words]]) -> Sides:
-    """Counts words on both sides, a few times over, each time with the rows that looked exchanged put right."""
+    """Counts words on both sides, a few times over, each time with the rows that looked exchanged put right.
+
+    Where many rows are exchanged, each word tells little at first, and more in each round.
+    """
     rows = _held(islice(pairs, LEARN_ROWS))
-    sides = Sides({})
+    telling: dict[str, float] = {}
     for _ in range(_ROUNDS):
+        sides = Sides(telling)
         counts = Counter[str](), Counter[str]()
         for source, target in rows:
-            exchanged = sides.verdict(source, target) == EXCHANGED
+            exchanged = sides.lean(source) - sides.lean(target) < -1
             counts[exchanged].update(source)
             counts[not exchanged].update(target)
-        sides = Sides(_told(*counts))
-    return sides
+        telling = _told(*counts)
+    return Sides({word: value for word, value in telling.items() if abs(value) > 1})
 
 
 def _held(pairs: Iterable[tuple[Words, Words]]) -> list[tuple[Words, Words]]:
@@ -87,11 +95,10 @@ def _held(pairs: Iterable[tuple[Words, Words]]) -> list[tuple[Words, Words]]:
 
 
 def _told(source: Counter[str], target: Counter[str]) -> dict[str, float]:
-    """Logarithm of how much likelier each word is on the source side; of words that tell something."""
+    """Logarithm of how much likelier each word is on the source side."""
     balance = math.log((target.total() + 1) / (source.total() + 1))
-    told = {
+    return {
         word: max(-3.0, min(3.0, math.log((source[word] + 0.5) / (target[word] + 0.5)) + balance))
         for word in source.keys() | target.keys()
         if source[word] + target[word] >= _SEEN
     }
-    return {word: value for word, value in told.items() if abs(value) > 1}
