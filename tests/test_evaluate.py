@@ -87,6 +87,18 @@ def test_prepared_data_is_a_test_set(tmp_path):
         assert read_references(path).references == (("il gatto sedeva",), ("un cane correva",))
 
 
+def test_an_empty_reference_of_prepared_data_is_a_reference_of_no_words(tmp_path):
+    rows = [["the cat sat", "il gatto sedeva"], ["a dog ran", ""], ["", "un cane"], ["", ""]]
+    prepared = read_references(write(tmp_path / "test.jsonl", [json.dumps(row) for row in rows]))
+    sources, targets = (
+        write(tmp_path / name, side) for name, side in zip(("a.en", "a.it"), zip(*rows, strict=True), strict=True)
+    )
+    assert prepared.references == read_references(sources, [targets]).references
+    found = evaluate(Dictionary({"the cat sat": "il gatto sedeva", "a dog ran": "un cane"}), prepared)
+    assert len(found.hypotheses) == 4
+    assert found.scores["chrf"].value > 0
+
+
 @pytest.mark.parametrize("line", ["{", '{"source": 1}', '["alone"]', '["a", 2]'])
 def test_prepared_data_that_is_none_is_refused_by_line(tmp_path, line):
     write(tmp_path / "test.jsonl", ['["a", "b"]', line])

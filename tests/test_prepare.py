@@ -4,17 +4,23 @@ import hashlib
 import json
 import logging
 import tracemalloc
+import unicodedata
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 from small import Counting
 
 from dragoman.config import check, parse, render
-from dragoman.data.checks import COPY, DUPLICATE, EMPTY, RATIO
-from dragoman.data.inputs import DataSettings, changes, data_identity
-from dragoman.data.prepare import TRIMMED, prepare_data, read_split
+from dragoman.data.checks import CONTROL, COPY, DUPLICATE, EMPTY, RATIO
+from dragoman.data.inputs import DataSettings, changes, data_identity, identities, lasting, open_inputs
+from dragoman.data.intake import ENTITIES
+from dragoman.data.lines import CARRIAGE_RETURNS
+from dragoman.data.mending import DECODED, TRIMMED
+from dragoman.data.prepare import prepare_data, read_split
 from dragoman.data.readers import RAGGED
 from dragoman.data.report import DataReport, Tally, read_report, report_rows
+from dragoman.data.sides import EXCHANGED, ONE_LANGUAGE
 from dragoman.errors import ConfigError, DataError
 
 TATOEBA = Path(__file__).parents[2] / "shared" / "data" / "tatoeba-en-it"
@@ -182,6 +188,100 @@ def test_pairs_that_share_a_sentence_stay_together(tmp_path):
         assert all(seen)
 
 
+# Leaks, looked for by a check that knows nothing of the splitter
+
+
+def plain(sentence: str) -> str:
+    """A sentence as a reader hears it: letters and digits alone, without case or Unicode form."""
+    letters = unicodedata.normalize("NFKD", sentence.casefold())
+    return unicodedata.normalize(
+        "NFC", "".join(each if each.isalnum() or unicodedata.category(each) == "Mn" else " " for each in letters)
+    ).strip()
+
+
+def shared(folder: Path) -> dict[tuple[str, str], int]:
+    """How many sentences, of both sides, each two sets of prepared data have in common."""
+    seen = {
+        name: [{plain(pair[side]) for pair in split} for side in (0, 1)]
+        for name, split in zip(SETS, splits(folder), strict=True)
+    }
+    return {
+        (one, other): sum(len(mine & theirs) for mine, theirs in zip(seen[one], seen[other], strict=True))
+        for one, other in combinations(SETS, 2)
+    }
+
+
+SETS = ("train", "dev", "test")
+
+
+def accented(rows: int, form: str) -> list[tuple[str, str]]:
+    """Distinct pairs full of accents, in one of Unicode's forms."""
+    pairs = [(f"Señor Núñez está aquí, número {n}.", f"Perché è così, città numero {n}?") for n in range(rows)]
+    return [(unicodedata.normalize(form, source), unicodedata.normalize(form, target)) for source, target in pairs]
+
+
+def test_twins_in_another_unicode_form_are_duplicates(tmp_path):
+    pairs = [*accented(200, "NFC"), *accented(200, "NFD"), ("ﬁne", "bene"), ("fine", "bene")]
+    report = prepare_data(DataSettings(path=write_tsv(tmp_path / "a.tsv", pairs)), tmp_path / "data")
+    assert report.dropped[DUPLICATE].pairs == 201
+    assert set(shared(tmp_path / "data").values()) == {0}
+
+
+def test_twins_in_another_unicode_form_stay_on_one_side(tmp_path):
+    pairs = accented(200, "NFC") + [(source, f"{target} Altro.") for source, target in accented(200, "NFD")]
+    prepare_data(DataSettings(path=write_tsv(tmp_path / "a.tsv", pairs)), tmp_path / "data")
+    assert set(shared(tmp_path / "data").values()) == {0}
+
+
+def test_twins_in_a_given_set_are_reported(tmp_path):
+    settings = DataSettings(
+        path=write_tsv(tmp_path / "a.tsv", accented(200, "NFC")),
+        test_path=write_tsv(tmp_path / "test.tsv", accented(40, "NFD")),
+    )
+    leaks = prepare_data(settings, tmp_path / "data").splits["test"].leaks
+    assert leaks is not None and (leaks.sources, leaks.targets) == (40, 40)
+
+
+@pytest.mark.parametrize(("given", "split_off"), [("test", "dev"), ("dev", "test")])
+def test_a_set_split_off_shares_no_sentence_with_a_given_one(tmp_path, given, split_off):
+    settings = DataSettings(path=write_tsv(tmp_path / "a.tsv", corpus(200)))
+    given_set = write_tsv(tmp_path / f"{given}.tsv", corpus(150))
+    settings = settings.but(**{f"{given}_path": given_set, f"{split_off}_size": 20})
+    report = prepare_data(settings, tmp_path / "data")
+    assert report.splits[split_off].pairs == 20
+    found = shared(tmp_path / "data")
+    assert found["dev", "test"] == 0
+    assert found["train", given] == 300
+    leaks = report.splits["test"].leaks_from_dev
+    assert leaks is not None and leaks.either == 0
+
+
+def test_a_corpus_that_stands_in_the_given_test_set_leaves_nothing_to_split_off(tmp_path):
+    path = write_tsv(tmp_path / "a.tsv", corpus(200))
+    report = prepare_data(DataSettings(path=path, test_path=path), tmp_path / "data")
+    assert report.splits["dev"].pairs == 0
+    assert any("the dev set holds 0 pairs, not 10: too many pairs share sentences" in text for text in report.warnings)
+
+
+def test_sentences_that_given_dev_and_test_sets_share_are_reported(tmp_path):
+    settings = DataSettings(
+        path=write_tsv(tmp_path / "a.tsv", corpus(100)),
+        dev_path=write_tsv(tmp_path / "dev.tsv", corpus(30, "new ")),
+        test_path=write_tsv(tmp_path / "test.tsv", [*corpus(10, "other "), *corpus(5, "new ")]),
+    )
+    report = prepare_data(settings, tmp_path / "data")
+    leaks = report.splits["test"].leaks_from_dev
+    assert leaks is not None and (leaks.either, leaks.first) == (5, "test.tsv:12")
+    assert any(
+        "5 of 15 test pairs have a sentence that stands in dev too (first at test.tsv:12)" in text
+        for text in report.warnings
+    )
+    assert ("test pairs found in dev", "5 (33.3 %)", "5 by source, 5 by target; first at test.tsv:12") in report_rows(
+        report
+    )
+    assert shared(tmp_path / "data")["dev", "test"] == 10
+
+
 # Sets that are given
 
 
@@ -204,6 +304,20 @@ def test_given_sets_keep_every_pair_and_say_what_is_wrong(tmp_path, caplog):
         "1 (20.0 %)",
         "1 by source, 0 by target; first at test.en:1",
     ) in report_rows(report)
+
+
+def test_empty_sides_of_given_sets_are_warned_of_with_their_place(tmp_path):
+    settings = DataSettings(
+        path=write_tsv(tmp_path / "a.tsv", corpus(50)),
+        dev_path=write_plain(tmp_path / "dev", [("A.", "Uno."), ("B.", " ")]),
+        test_path=write_plain(tmp_path / "test", [("A.", "Uno."), ("", "Due."), ("C.", ""), ("D.", "")]),
+    )
+    report = prepare_data(settings, tmp_path / "data")
+    assert report.warnings[:3] == (
+        "1 of 2 dev pairs have an empty reference (first at dev.en:2): it is left out of validation",
+        "1 of 4 test pairs have an empty source (first at test.en:2): its translation is empty",
+        "2 of 4 test pairs have an empty reference (first at test.en:3): any translation of it counts as wrong",
+    )
 
 
 def test_a_folder_is_read_by_its_names(tmp_path):
@@ -256,6 +370,84 @@ def test_a_corpus_that_hangs_together_is_warned_of(tmp_path):
     report = prepare_data(DataSettings(path=path), tmp_path / "data")
     assert [split.pairs for split in report.splits.values()] == [100, 0, 0]
     assert any("the test set holds 0 pairs, not 5: too many pairs share sentences" in text for text in report.warnings)
+
+
+# What is noted, and what is mended
+
+
+def some_italian(rows: int) -> list[tuple[str, str]]:
+    return [
+        (f"the cat of the man sees the {n} red houses", f"il gatto di un uomo vede {n} case rosse") for n in range(rows)
+    ]
+
+
+def test_rows_in_the_wrong_language_are_counted_and_warned_of(tmp_path):
+    pairs = some_italian(400)
+    pairs[100:103] = [pair[::-1] for pair in pairs[100:103]]
+    pairs[200] = (pairs[200][0], pairs[200][0] + " again")
+    test = [pair[::-1] for pair in some_italian(450)[400:]]
+    settings = DataSettings(path=write_tsv(tmp_path / "a.tsv", pairs), test_path=write_plain(tmp_path / "test", test))
+    report = prepare_data(settings, tmp_path / "data")
+    assert (report.noted[EXCHANGED].pairs, report.noted[EXCHANGED].first) == (53, "a.tsv:102")
+    assert (report.noted[ONE_LANGUAGE].pairs, report.noted[ONE_LANGUAGE].first) == (1, "a.tsv:202")
+    assert f"3 of 400 {EXCHANGED} (first at a.tsv:102)" in report.warnings[0]
+    assert any(text.startswith(f"50 of 50 {EXCHANGED} (first at test.en:1)") for text in report.warnings)
+    assert (f"kept: {EXCHANGED}", "53", "first at a.tsv:102") in report_rows(report)
+
+
+HTML = [
+    ("Rock &amp; Roll &#39;n more", "Rock &amp; Roll"),
+    ("AT&T; &copy 2020 &bogus;", "AT&T"),
+    ("&lt;b&gt; R&eacute;my", "&quot;b&#x22;"),
+]
+
+
+def test_html_entities_are_counted_and_offered_to_be_decoded(tmp_path):
+    path = write_tsv(tmp_path / "a.tsv", [*corpus(60), *HTML])
+    report = prepare_data(DataSettings(path=path, dev_size=0, test_size=0), tmp_path / "data")
+    assert (report.noted[ENTITIES].pairs, report.noted[ENTITIES].first) == (2, "a.tsv:62")
+    assert (
+        "2 pairs hold HTML entities such as &amp; (first at a.tsv:62): --set data.checks.html_entities=decode"
+        in report.warnings[0]
+    )
+    assert splits(tmp_path / "data", "train")[0][60:] == HTML
+
+
+def test_html_entities_are_decoded_before_pairs_are_judged(tmp_path):
+    pairs = [
+        *corpus(60),
+        *HTML,
+        ("&quot;", "&nbsp;"),
+        ('"Rome"', "&quot;Rome&quot;"),
+        ("R&amp;D", "Ricerca"),
+        ("R&D", "Ricerca"),
+    ]
+    asked = {
+        "path": write_tsv(tmp_path / "a.tsv", pairs),
+        "dev_size": 0,
+        "test_size": 0,
+        "checks": {"html_entities": "decode"},
+    }
+    report = prepare_data(check(asked, "x", DataSettings), tmp_path / "data")
+    assert splits(tmp_path / "data", "train")[0][60:] == [
+        ("Rock & Roll 'n more", "Rock & Roll"),
+        ("AT&T; &copy 2020 &bogus;", "AT&T"),
+        ("<b> Rémy", '"b"'),
+        ("R&D", "Ricerca"),
+    ]
+    assert {reason: tally.pairs for reason, tally in report.dropped.items()} == {EMPTY: 1, COPY: 1, DUPLICATE: 1}
+    assert report.repairs[DECODED] == 13
+    assert ENTITIES not in report.noted
+
+
+def test_characters_that_print_nothing_drop_a_pair_and_line_ends_in_a_cell_are_mended(tmp_path):
+    rows = ["a\rb", "a\ufeffb", "a\x00b", "a\u2028b", "a\x85b", "c\r\nd", "e\nf"]
+    lines = [json.dumps({"en": source, "it": f"{number} tradotto"}) for number, source in enumerate(rows)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    report = prepare_data(DataSettings(path=str(tmp_path / "a.jsonl"), dev_size=0, test_size=0), tmp_path / "data")
+    assert (report.dropped[CONTROL].pairs, report.dropped[CONTROL].first) == (5, "a.jsonl:1")
+    assert [source for source, _ in read_split(tmp_path / "data", "train")] == ["c\nd", "e\nf"]
+    assert report.repairs[CARRIAGE_RETURNS] == 1
 
 
 # Refusals
@@ -338,6 +530,45 @@ def test_changed_data_or_settings_are_refused_by_name(tmp_path):
         prepare_data(settings, tmp_path / "data")
 
 
+def as_format_1(folder: Path, settings: DataSettings) -> dict[str, object]:
+    """Makes prepared data look as an earlier version wrote it."""
+    report = json.loads((folder / "data.json").read_bytes())
+    known = {key: value for key, value in lasting(settings).items() if key != "checks.html_entities"}
+    with open_inputs(settings) as inputs:
+        facts = {
+            "format_number": 1,
+            "settings": known,
+            "inputs": {role: list(report["inputs"][role]["sha256"].values()) for role in inputs},
+        }
+    identity = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    report |= {"format_number": 1, "settings": known, "identity": identity}
+    del report["noted"]
+    for split in report["splits"].values():
+        del split["leaks_from_dev"]
+    (folder / "data.json").write_text(json.dumps(report), encoding="utf-8")
+    return report
+
+
+def test_data_that_an_earlier_version_prepared_is_used_as_it_is(tmp_path, caplog):
+    settings = DataSettings(path=write_tsv(tmp_path / "a.tsv", corpus(100)))
+    prepare_data(settings, tmp_path / "data")
+    old = as_format_1(tmp_path / "data", settings)
+    before = files(tmp_path / "data")
+    with caplog.at_level(logging.INFO):
+        report = prepare_data(settings, tmp_path / "data")
+    assert "an earlier version of Dragoman prepared it" in caplog.text
+    assert (report.format_number, report.identity, changes(report, settings)) == (2, old["identity"], [])
+    assert files(tmp_path / "data") == before
+    with open_inputs(settings) as inputs:
+        assert len(identities(settings, inputs)) == 2
+    decoding = check({"path": settings.path, "checks": {"html_entities": "decode"}}, "x", DataSettings)
+    with pytest.raises(DataError, match="checks.html_entities was keep, is decode"):
+        prepare_data(decoding, tmp_path / "data")
+    again = prepare_data(DataSettings(path=str(tmp_path / "data")), tmp_path / "again")
+    assert again.splits == report.splits
+    assert read_report(tmp_path / "again") == again
+
+
 def test_a_damaged_split_is_refused(tmp_path):
     settings = DataSettings(path=write_tsv(tmp_path / "a.tsv", corpus(100)))
     prepare_data(settings, tmp_path / "data")
@@ -351,7 +582,7 @@ def test_a_damaged_split_is_refused(tmp_path):
         read_split(tmp_path / "data", "valid")
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[1", '{"format_number": "x"}'])
+@pytest.mark.parametrize("content", ["", "{}", "[1", '{"format_number": "x"}', '{"format_number": 1}', "[" * 100_000])
 def test_a_report_that_is_none_is_refused(tmp_path, content):
     (tmp_path / "data.json").write_text(content)
     with pytest.raises(DataError, match="data.json is no report of this version"):

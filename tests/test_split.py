@@ -86,6 +86,17 @@ def test_no_sentence_stands_on_two_sides(pairs, dev, test, seed):
     assert (side == TEST).sum() <= test
 
 
+@given(links, links, st.integers(0, 20), st.integers(0, 3))
+def test_what_is_split_off_shares_no_sentence_with_a_given_set(pairs, given_pairs, dev, seed):
+    sources, targets = keys(pairs)
+    other = keys(given_pairs)
+    side = assign(sources, targets, dev, 0, seed, [other])
+    for mine, theirs in zip((sources, targets), other, strict=True):
+        assert not set(mine[side == DEV]) & set(theirs)
+    if not given_pairs:
+        assert side.tolist() == assign(sources, targets, dev, 0, seed).tolist()
+
+
 @given(links, st.integers(0, 3), st.randoms())
 def test_the_order_of_the_pairs_does_not_matter(pairs, seed, draw):
     order = list(range(len(pairs)))
@@ -132,6 +143,7 @@ def test_the_same_split_comes_out_of_every_process():
 def test_light_differences_make_no_other_sentence():
     same = ["Come in!", "come in", " COME  IN. ", "Come in…"]
     assert len({sentence_key(text) for text in same}) == 1
+    assert len({sentence_key(text) for text in ("Perch\u00e9", "perche\u0301", "\uff30erch\u00e9!")}) == 1
     others = ["Come on!", "Come, in!", "?", "!", "", "Straße", "Strass"]
     assert len({sentence_key(text) for text in [*same, *others]}) == 1 + len(others)
 

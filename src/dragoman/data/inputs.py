@@ -18,7 +18,7 @@ from dragoman.data.language_tags import LanguageTag
 from dragoman.data.lines import EncodingErrors
 from dragoman.data.patterns import HUB, Address, is_pattern
 from dragoman.data.readers import Format, Reading, is_prefix, open_pairs
-from dragoman.data.report import FORMAT_NUMBER, REPORT, DataReport, read_report
+from dragoman.data.report import ADDED_SETTINGS, FORMAT_NUMBER, REPORT, DataReport, read_report
 from dragoman.errors import DataError
 from dragoman.files import nearest, sha256
 
@@ -143,11 +143,34 @@ def data_identity(settings: DataSettings) -> str:
 
 
 def identity(settings: DataSettings, inputs: Mapping[str, Reading]) -> str:
+    return identities(settings, inputs)[0]
+
+
+def identities(settings: DataSettings, inputs: Mapping[str, Reading]) -> list[str]:
+    """The identity, and those by which earlier formats knew the same text and settings, newest first."""
     facts = {
         "format_number": FORMAT_NUMBER,
         "settings": lasting(settings),
         "inputs": {name: list(hashes(reading).values()) for name, reading in inputs.items()},
     }
+    found = [_digest(facts)]
+    for number in range(FORMAT_NUMBER, 1, -1):
+        added = ADDED_SETTINGS[number]
+        if any(facts["settings"][key] != before for key, before in added.items()):
+            break  # earlier formats could not be asked for this
+        kept = {key: value for key, value in facts["settings"].items() if key not in added}
+        facts = {**facts, "format_number": number - 1, "settings": kept}
+        found.append(_digest(facts))
+    return found
+
+
+def is_made_from(report: DataReport, settings: DataSettings) -> bool:
+    """Whether prepared data came from the text that `settings` name, by the same rules, in this version or before."""
+    with open_inputs(settings) as inputs:
+        return report.identity in identities(settings, inputs)
+
+
+def _digest(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

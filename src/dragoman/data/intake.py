@@ -6,7 +6,8 @@ input that one of several jobs takes in: every so many rows of it, the next stre
 
 import json
 from array import array
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -14,10 +15,13 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from dragoman.config import Settings
-from dragoman.data.checks import CheckSettings, ShiftDetector, fault
+from dragoman.data.alignment import AlignmentDetector
+from dragoman.data.checks import CheckSettings, fault
+from dragoman.data.mending import entity_in, mend
 from dragoman.data.readers import Broken, Pair, Reading
 from dragoman.data.report import Longest, Tally
-from dragoman.data.split import Keys, sentence_key, text_key
+from dragoman.data.sides import Sides, learn_sides, words_of
+from dragoman.data.split import Keys, one_form, sentence_key, text_key
 from dragoman.errors import ConfigError
 from dragoman.files import remove
 from dragoman.progress import Progress
@@ -26,7 +30,11 @@ STRETCH = 50_000
 """Rows that follow one another in a shard."""
 _NUMBERS = ("place", "text", "source", "target")
 KEYS = np.dtype([(name, "<u8") for name in _NUMBERS])
-"""What is remembered of a pair: the file and line it stood at, a key of its exact text, one of each sentence."""
+"""What is remembered of a pair: the file and line it stood at, a key of its text, one of each sentence."""
+
+ENTITIES = "pairs with HTML entities"
+EMPTY_SOURCES = "empty sources in given sets"
+EMPTY_TARGETS = "empty references in given sets"
 
 _LINE_BITS = 40
 _ADVANCE_EVERY = 1000
@@ -58,7 +66,7 @@ WHOLE = Shard(1, 1)
 
 
 class Fault(Settings):
-    """Pairs that break one rule."""
+    """Pairs that break one rule, or that something else was noted of."""
 
     pairs: int
     row: int
@@ -78,10 +86,12 @@ class Facts(Settings):
 
     rows: int
     """Rows of the whole input."""
-    trimmed: int
-    """Sides that had spaces around them."""
+    mended: dict[str, int]
+    """What was mended in the pairs, by kind."""
     faults: dict[str, Fault]
     """By reason, in the order in which they were first met."""
+    notes: dict[str, Fault]
+    """What was met and left as it is, by kind, in the same order."""
     repairs: dict[str, int]
     """What was mended while reading the whole input, by kind."""
     longest: tuple[Long, Long]
@@ -101,11 +111,15 @@ class Intake:
 
     @property
     def tallies(self) -> dict[str, Tally]:
-        return {reason: Tally(pairs=found.pairs, first=found.first) for reason, found in self.facts.faults.items()}
+        return _tallies(self.facts.faults)
+
+    @property
+    def notes(self) -> dict[str, Tally]:
+        return _tallies(self.facts.notes)
 
     @property
     def texts(self) -> Keys:
-        """A key of each pair's exact text."""
+        """A key of each pair's text, in one Unicode form."""
         return self._keys()["text"]
 
     @property
@@ -132,12 +146,30 @@ def keys_of(path: Path) -> Path:
     return path.with_suffix(".keys")
 
 
+def learn_from(reading: Reading, checks: CheckSettings) -> Sides:
+    """Learns from the first rows of an input which words belong to which side."""
+
+    def words() -> Iterator[tuple[list[str], list[str]]]:
+        for pair in reading:
+            source, target = (mend(side, checks.decodes, Counter()) for side in (pair.source, pair.target))
+            if not fault(source, target, checks):
+                yield words_of(source), words_of(target)
+
+    return learn_sides(words())
+
+
 def take_in(
-    reading: Reading, path: Path, checks: CheckSettings, keep_all: bool, progress: Progress, shard: Shard = WHOLE
+    reading: Reading,
+    path: Path,
+    checks: CheckSettings,
+    sides: Sides,
+    keep_all: bool,
+    progress: Progress,
+    shard: Shard = WHOLE,
 ) -> Intake:
     """Streams an input into `path`, without the pairs that break a rule; with `keep_all` they are only noted.
 
-    Spaces around a side are trimmed. Of a shard's input all rows are read, and those of other shards left alone.
+    Pairs are mended first. Of a shard's input all rows are read, and those of other shards left alone.
     """
     row, mine = -1, False
     with (
@@ -145,7 +177,7 @@ def take_in(
         keys_of(path).open("wb") as keys,
         progress.track(f"read {reading.name}", unit="pairs") as advance,
     ):
-        taking = _Taking(reading, checks, keep_all, pairs, keys)
+        taking = _Taking(reading, checks, sides, keep_all, pairs, keys)
         for row, pair in enumerate(reading):
             if row % STRETCH == 0:
                 if mine:
@@ -163,53 +195,77 @@ def take_in(
 
 def merge(shards: Sequence[Facts]) -> Facts:
     """What is known of an input from all of its shards, in their order."""
-    faults: dict[str, Fault] = {}
-    for reason in {reason for shard in shards for reason in shard.faults}:
-        met = [shard.faults[reason] for shard in shards if reason in shard.faults]
-        first = min(met, key=lambda found: found.row)
-        faults[reason] = first.but(pairs=sum(found.pairs for found in met))
     stretches = sum(len(shard.stretches) for shard in shards)
     return shards[0].but(
-        trimmed=sum(shard.trimmed for shard in shards),
-        faults={reason: found.model_dump() for reason, found in sorted(faults.items(), key=lambda item: item[1].row)},
+        mended=dict(sum((Counter(shard.mended) for shard in shards), Counter[str]())),
+        faults=_together([shard.faults for shard in shards]),
+        notes=_together([shard.notes for shard in shards]),
         longest=tuple(max((shard.longest[side] for shard in shards), key=_length).model_dump() for side in (0, 1)),
         warnings=tuple(warning for shard in shards for warning in shard.warnings),
         stretches=tuple(shards[i % len(shards)].stretches[i // len(shards)] for i in range(stretches)),
     )
 
 
+def _together(shards: Sequence[Mapping[str, Fault]]) -> dict[str, object]:
+    """What was counted in several shards, in the order in which it stands in the text."""
+    found: dict[str, Fault] = {}
+    for kind in {kind for shard in shards for kind in shard}:
+        met = [shard[kind] for shard in shards if kind in shard]
+        first = min(met, key=lambda each: each.row)
+        found[kind] = first.but(pairs=sum(each.pairs for each in met))
+    return {kind: each.model_dump() for kind, each in _in_order(found).items()}
+
+
+def _in_order(found: Mapping[str, Fault]) -> dict[str, Fault]:
+    return dict(sorted(found.items(), key=lambda item: (item[1].row, item[0])))
+
+
+def _tallies(found: Mapping[str, Fault]) -> dict[str, Tally]:
+    return {kind: Tally(pairs=each.pairs, first=each.first) for kind, each in found.items()}
+
+
 class _Taking:
     """An input on its way to the disk."""
 
     def __init__(
-        self, reading: Reading, checks: CheckSettings, keep_all: bool, pairs: IO[bytes], keys: IO[bytes]
+        self,
+        reading: Reading,
+        checks: CheckSettings,
+        sides: Sides,
+        keep_all: bool,
+        pairs: IO[bytes],
+        keys: IO[bytes],
     ) -> None:
         self._reading, self._checks, self._keep_all, self._pairs, self._keys = reading, checks, keep_all, pairs, keys
+        self._sides, self._decode = sides, checks.decodes
         names = [file.name for file in reading.files] or [Path(reading.name).name]
         self._names = {name: names.index(name) << _LINE_BITS for name in names}
         self._order = tuple(names)
         self._buffer = array("Q")
         self._stretches: list[tuple[int, int]] = []
         self._begin = 0
-        self._trimmed = 0
+        self._mended = Counter[str]()
         self._faults: dict[str, Fault] = {}
+        self._notes: dict[str, Fault] = {}
         self._longest = [Long(row=0, longest=Longest(words=0, characters=0, text="", origin=""))] * 2
-        self._shifts = ShiftDetector()
+        self._alignment = AlignmentDetector()
 
     def take(self, row: int, given: Pair) -> None:
-        """Judges a pair, and writes it unless it is dropped."""
-        source, target, origin = given
-        self._shifts.see(len(source), len(target), origin)
-        pair = Pair(source.strip(), target.strip(), origin)
-        self._trimmed += (pair.source != source) + (pair.target != target)
-        reason = given.fault if isinstance(given, Broken) else fault(pair.source, pair.target, self._checks)
+        """Mends and judges a pair, and writes it unless it is dropped."""
+        origin = given.origin
+        source, target = (mend(side, self._decode, self._mended) for side in (given.source, given.target))
+        words = words_of(source), words_of(target)
+        self._alignment.see(source, target, words, origin)
+        reason = given.fault if isinstance(given, Broken) else fault(source, target, self._checks)
         if reason:
-            before = self._faults.get(reason) or Fault(pairs=0, row=row, first=origin)
-            self._faults[reason] = Fault(pairs=before.pairs + 1, row=before.row, first=before.first)
+            _count(self._faults, reason, row, origin)
+        elif verdict := self._sides.verdict(*words):
+            _count(self._notes, verdict, row, origin)
         if self._keep_all or not reason:
-            self._write(pair)
-            self._measure(0, pair.source, row, origin)
-            self._measure(1, pair.target, row, origin)
+            self._note(source, target, row, origin)
+            self._write(source, target, origin)
+            self._measure(0, source, row, origin)
+            self._measure(1, target, row, origin)
 
     def end_stretch(self) -> None:
         self._keys.write(self._buffer.tobytes())
@@ -220,21 +276,32 @@ class _Taking:
     def facts(self, rows: int) -> Facts:
         return Facts(
             rows=rows,
-            trimmed=self._trimmed,
+            mended=dict(+self._mended),
             faults=self._faults,
+            notes=_in_order(self._notes),
             repairs=dict(+self._reading.repairs),
             longest=(self._longest[0], self._longest[1]),
-            warnings=tuple(map(str, self._shifts.finish())),
+            warnings=tuple(map(str, self._alignment.finish())),
             names=self._order,
             stretches=tuple(self._stretches),
         )
 
-    def _write(self, pair: Pair) -> None:
-        line = _JSON.encode([pair.source, pair.target])
+    def _note(self, source: str, target: str, row: int, origin: str) -> None:
+        """Counts what is kept all the same."""
+        if not source:
+            _count(self._notes, EMPTY_SOURCES, row, origin)
+        if not target:
+            _count(self._notes, EMPTY_TARGETS, row, origin)
+        if entity_in(source) or entity_in(target):
+            _count(self._notes, ENTITIES, row, origin)
+
+    def _write(self, source: str, target: str, origin: str) -> None:
+        line = _JSON.encode([source, target])
         self._pairs.write(line.encode() + b"\n")
-        name, _, number = pair.origin.rpartition(":")
+        name, _, number = origin.rpartition(":")
         place = self._names[name] | int(number)
-        self._buffer.extend((place, text_key(line), sentence_key(pair.source), sentence_key(pair.target)))
+        plain = line if one_form(line) == line else _JSON.encode([one_form(source), one_form(target)])
+        self._buffer.extend((place, text_key(plain), sentence_key(source), sentence_key(target)))
 
     def _measure(self, side: int, text: str, row: int, origin: str) -> None:
         longest = self._longest[side].longest
@@ -244,6 +311,11 @@ class _Taking:
         if (words, len(text)) > (longest.words, longest.characters):
             longest = Longest(words=words, characters=len(text), text=text, origin=origin)
             self._longest[side] = Long(row=row, longest=longest)
+
+
+def _count(found: dict[str, Fault], kind: str, row: int, origin: str) -> None:
+    before = found.get(kind) or Fault(pairs=0, row=row, first=origin)
+    found[kind] = Fault(pairs=before.pairs + 1, row=before.row, first=before.first)
 
 
 def _length(found: Long) -> tuple[int, int, int]:

@@ -15,8 +15,8 @@ import numpy as np
 
 from dragoman.data.checks import DUPLICATE
 from dragoman.data.columns import UNKNOWN_LANGUAGE
-from dragoman.data.inputs import DataSettings, changes, data_identity, identity, lasting, open_inputs
-from dragoman.data.intake import Intake, take_in
+from dragoman.data.inputs import DataSettings, changes, data_identity, identities, lasting, open_inputs
+from dragoman.data.intake import EMPTY_SOURCES, EMPTY_TARGETS, ENTITIES, Intake, learn_from, take_in
 from dragoman.data.prepared import describe_input, read_split, reuse, take_over
 from dragoman.data.readers import Reading
 from dragoman.data.report import (
@@ -31,6 +31,7 @@ from dragoman.data.report import (
     report_rows,
 )
 from dragoman.data.shards import find_shards, join, shards_folder
+from dragoman.data.sides import EXCHANGED, ONE_LANGUAGE
 from dragoman.data.split import DEV, TEST, TRAIN, assign, default_sizes, first_occurrences, leakage
 from dragoman.errors import DataError
 from dragoman.files import check_new_folder, new_folder, remove, sha256, write_json
@@ -49,7 +50,10 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-TRIMMED = "sides with spaces around them, trimmed"
+MISALIGNED_SHOWN = 5
+"""Stretches of misaligned rows that are warned of one by one."""
+SIDES_SHARE = 0.001
+"""Share of rows whose language looks wrong from which on they are warned of; of real text it was 0.00003."""
 
 _SIDES = {"train": TRAIN, "dev": DEV, "test": TEST}
 _DROPPED = 255
@@ -80,17 +84,17 @@ def prepare_data(settings: DataSettings, folder: Path | str, progress: Progress 
     """
     folder = Path(folder)
     with open_inputs(settings) as inputs:
-        name = identity(settings, inputs)
+        names = identities(settings, inputs)
         if (folder / REPORT).exists():
-            return reuse(folder, settings, name)
+            return reuse(folder, settings, names)
         check_new_folder(folder)
         for role, reading in inputs.items():
             for choice, reason in reading.reasons.items():
                 log.info("%s: %s: %s", role, choice, reason)
         shards = find_shards(folder)
         with new_folder(folder) as aside:
-            report = take_over(settings, inputs, name, aside) or _prepare(
-                settings, inputs, name, shards, aside, progress
+            report = take_over(settings, inputs, names[0], aside) or _prepare(
+                settings, inputs, names[0], shards, aside, progress
             )
             write_json(aside / REPORT, report.model_dump(mode="json"))
         remove(shards_folder(folder))
@@ -112,24 +116,26 @@ def _prepare(
     progress: Progress,
 ) -> DataReport:
     whole = folder / "whole.jsonl"
+    sides = learn_from(inputs["train"], settings.checks)
     if shards:
         log.info("joining %d shards", len(shards))
         train = join(shards, name, whole)
     else:
-        train = take_in(inputs["train"], whole, settings.checks, keep_all=False, progress=progress)
+        train = take_in(inputs["train"], whole, settings.checks, sides, keep_all=False, progress=progress)
     given = {
-        role: take_in(reading, folder / f"{role}.jsonl", settings.checks, keep_all=True, progress=progress)
+        role: take_in(reading, folder / f"{role}.jsonl", settings.checks, sides, keep_all=True, progress=progress)
         for role, reading in inputs.items()
         if role != "train"
     }
     intakes = {"train": train, **given}
-    deal = _deal(settings, inputs, train)
+    deal = _deal(settings, inputs, train, given)
     _deal_out(whole, deal, folder)
     splits = _split_reports(folder, inputs, intakes, deal)
     for intake in intakes.values():
         intake.forget_keys()
-    repairs = Counter({TRIMMED: sum(intake.facts.trimmed for intake in intakes.values())})
+    repairs = Counter[str]()
     for intake in intakes.values():
+        repairs.update(intake.facts.mended)
         repairs.update(intake.facts.repairs)
     return DataReport(
         format_number=FORMAT_NUMBER,
@@ -140,7 +146,8 @@ def _prepare(
         inputs={role: describe_input(reading, intakes[role].facts.rows) for role, reading in inputs.items()},
         rows=train.facts.rows,
         dropped=deal.dropped,
-        kept_faults=_merged(given.values()),
+        kept_faults=_merged(intake.tallies for intake in given.values()),
+        noted=_merged(intake.notes for intake in intakes.values()),
         repairs=dict(sorted((+repairs).items())),
         warnings=tuple(_warnings(inputs, intakes, deal, splits)),
         longest_source=_longest(0, intakes),
@@ -149,7 +156,7 @@ def _prepare(
     )
 
 
-def _deal(settings: DataSettings, inputs: Mapping[str, Reading], train: Intake) -> _Deal:
+def _deal(settings: DataSettings, inputs: Mapping[str, Reading], train: Intake, given: Mapping[str, Intake]) -> _Deal:
     """Drops repeated pairs, and splits off the sets that are not given."""
     sources, targets = train.sentences
     side = np.full(len(sources), _DROPPED, np.uint8)
@@ -165,7 +172,8 @@ def _deal(settings: DataSettings, inputs: Mapping[str, Reading], train: Intake) 
         role: derived[role] if (size := asked[role]) is None else size for role in ("dev", "test") if role not in inputs
     }
     _refuse_too_few(inputs["train"].name, train.facts.rows, dropped, len(sources), wanted)
-    side[kept] = assign(sources, targets, wanted.get("dev", 0), wanted.get("test", 0), settings.seed)
+    others = [intake.sentences for intake in given.values()]
+    side[kept] = assign(sources, targets, wanted.get("dev", 0), wanted.get("test", 0), settings.seed, others)
     sized = sizes.reason if any(asked[role] is None for role in wanted) else "sizes as given"
     reason = f"split off with seed {settings.seed}, pairs that share a sentence kept together; {sized}"
     return _Deal(side, reason, wanted, dropped)
@@ -203,24 +211,37 @@ def _split_reports(
     sentences = {role: (sources[deal.side == side], targets[deal.side == side]) for role, side in _SIDES.items()}
     sentences |= {role: intake.sentences for role, intake in intakes.items() if role != "train"}
     reports = {}
+
+    def leaks(role: str, other: str) -> Leaks:
+        found = leakage(sentences[other], sentences[role])
+        first = None if found.first is None else _origin(role, found.first, intakes, deal)
+        return Leaks(sources=found.sources, targets=found.targets, either=found.either, first=first)
+
     for role, keys in sentences.items():
-        leaks = None
-        if role != "train":
-            found = leakage(sentences["train"], keys)
-            first = None if found.first is None else intakes[role].origin(found.first)
-            leaks = Leaks(sources=found.sources, targets=found.targets, either=found.either, first=first)
         origin = (
             deal.reason if role in deal.wanted else f"given: {inputs[role].name}" if role != "train" else "the rest"
         )
-        path = folder / f"{role}.jsonl"
-        reports[role] = SplitReport(pairs=len(keys[0]), sha256=sha256(path), origin=origin, leaks=leaks)
+        reports[role] = SplitReport(
+            pairs=len(keys[0]),
+            sha256=sha256(folder / f"{role}.jsonl"),
+            origin=origin,
+            leaks=None if role == "train" else leaks(role, "train"),
+            leaks_from_dev=None if role in ("train", "dev") else leaks(role, "dev"),
+        )
     return reports
 
 
-def _merged(intakes: Iterable[Intake]) -> dict[str, Tally]:
+def _origin(role: str, index: int, intakes: Mapping[str, Intake], deal: _Deal) -> str:
+    """Where a pair of a set stood, by its number in the set."""
+    if role in intakes:
+        return intakes[role].origin(index)
+    return intakes["train"].origin(int(np.flatnonzero(deal.side == _SIDES[role])[index]))
+
+
+def _merged(counts: Iterable[Mapping[str, Tally]]) -> dict[str, Tally]:
     total: dict[str, Tally] = {}
-    for intake in intakes:
-        for reason, found in intake.tallies.items():
+    for each in counts:
+        for reason, found in each.items():
             before = total.get(reason) or Tally(pairs=0, first=found.first)
             total[reason] = Tally(pairs=before.pairs + found.pairs, first=before.first)
     return total
@@ -234,6 +255,17 @@ def _longest(side: int, intakes: Mapping[str, Intake]) -> Longest:
 def _warnings(
     inputs: Mapping[str, Reading], intakes: Mapping[str, Intake], deal: _Deal, splits: Mapping[str, SplitReport]
 ) -> Iterator[str]:
+    for role, intake in intakes.items():
+        yield from _misaligned(intake.facts.warnings)
+        yield from _wrong_languages(intake)
+        if role != "train":
+            yield from _empty_sides(role, intake)
+    entities = _merged(intake.notes for intake in intakes.values()).get(ENTITIES)
+    if entities:
+        yield (
+            f"{entities.pairs:,} pairs hold HTML entities such as &amp; (first at {entities.first}): "
+            "--set data.checks.html_entities=decode replaces them by the characters they stand for"
+        )
     train = inputs["train"]
     for reading in inputs.values():
         yield from reading.doubts
@@ -253,3 +285,34 @@ def _warnings(
                 f"{split.leaks.either:,} of {split.pairs:,} {role} pairs have a sentence that stands in training too "
                 f"(first at {split.leaks.first}): a score on them flatters"
             )
+        if split.leaks_from_dev and split.leaks_from_dev.either:
+            yield (
+                f"{split.leaks_from_dev.either:,} of {split.pairs:,} {role} pairs have a sentence that stands in dev "
+                f"too (first at {split.leaks_from_dev.first}): the best checkpoint is chosen on dev, so a score on "
+                "them flatters"
+            )
+
+
+def _misaligned(stretches: Sequence[str]) -> Iterator[str]:
+    yield from stretches[:MISALIGNED_SHOWN]
+    if len(stretches) > MISALIGNED_SHOWN:
+        yield f"{len(stretches) - MISALIGNED_SHOWN:,} more stretches of rows look misaligned"
+
+
+def _wrong_languages(intake: Intake) -> Iterator[str]:
+    for kind in (EXCHANGED, ONE_LANGUAGE):
+        found = intake.notes.get(kind)
+        if found and found.pairs >= SIDES_SHARE * intake.facts.rows:
+            yield f"{found.pairs:,} of {intake.facts.rows:,} {kind} (first at {found.first})"
+
+
+def _empty_sides(role: str, intake: Intake) -> Iterator[str]:
+    """What becomes of the empty sides of a given set, which keeps every pair so that other files stay aligned."""
+    for kind, side, scored in (
+        (EMPTY_SOURCES, "source", "its translation is empty"),
+        (EMPTY_TARGETS, "reference", "any translation of it counts as wrong"),
+    ):
+        if found := intake.notes.get(kind):
+            what = "it is left out of validation" if role == "dev" else scored
+            pairs = f"{found.pairs:,} of {intake.facts.rows:,} {role} pairs"
+            yield f"{pairs} have an empty {side} (first at {found.first}): {what}"

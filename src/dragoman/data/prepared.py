@@ -3,7 +3,7 @@
 import json
 import logging
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from dragoman.data.inputs import DataSettings, changes, hashes, lasting
@@ -37,10 +37,13 @@ def _read_lines(path: Path) -> Iterator[tuple[str, str]]:
             yield source, target
 
 
-def reuse(folder: Path, settings: DataSettings, name: str) -> DataReport:
-    """The report of a folder made before, if it was made from the same and is whole."""
+def reuse(folder: Path, settings: DataSettings, names: Sequence[str]) -> DataReport:
+    """The report of a folder made before, if it was made from the same and is whole.
+
+    `names` are the identities of the text and settings, today's first, then those of earlier formats.
+    """
     report = read_report(folder)
-    if report.identity != name:
+    if report.identity not in names:
         changed = "; ".join(changes(report, settings))
         raise DataError(f"{folder} was prepared from other data or settings ({changed}); name another folder")
     for split, facts in report.splits.items():
@@ -48,6 +51,8 @@ def reuse(folder: Path, settings: DataSettings, name: str) -> DataReport:
         if not path.is_file() or sha256(path) != facts.sha256:
             raise DataError(f"{path} is missing or was changed; remove {folder} and prepare the data again")
     log.info("%s holds this data already", folder)
+    if report.identity != names[0]:
+        log.info("an earlier version of Dragoman prepared it, with fewer checks; another folder gets today's")
     return report
 
 

@@ -5,6 +5,7 @@ It is `data.json` in the folder of the data, and `report_rows` is the same as a 
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pydantic
 
@@ -13,7 +14,10 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.notation import parse_json
 
 REPORT = "data.json"
-FORMAT_NUMBER = 1
+FORMAT_NUMBER = 2
+
+ADDED_SETTINGS: dict[int, dict[str, pydantic.JsonValue]] = {2: {"checks.html_entities": "keep"}}
+"""Settings that came with a format, with the values that mean what was done before."""
 
 
 class Tally(Settings):
@@ -46,7 +50,8 @@ class InputReport(Settings):
 
 
 class Leaks(Settings):
-    """Pairs of a held-out set that share a sentence with training (case, spacing and final punctuation aside)."""
+    """Pairs of a held-out set that share a sentence with another set (case, spacing, final punctuation and Unicode form
+    aside)."""
 
     sources: int
     targets: int
@@ -61,7 +66,9 @@ class SplitReport(Settings):
     origin: str
     """Given, or held out of the training text, and how."""
     leaks: Leaks | None
-    """None for training itself."""
+    """From training; None for training itself."""
+    leaks_from_dev: Leaks | None
+    """None for training and dev."""
 
 
 class DataReport(Settings):
@@ -80,6 +87,8 @@ class DataReport(Settings):
     """Reason -> pairs dropped from the training input."""
     kept_faults: dict[str, Tally]
     """The same faults met in the held-out sets that were given, where nothing is dropped."""
+    noted: dict[str, Tally]
+    """What was met in all inputs and left as it is, by kind."""
     repairs: dict[str, int]
     """What was mended while reading, by kind."""
     warnings: tuple[str, ...]
@@ -93,20 +102,34 @@ class DataReport(Settings):
 
 
 def read_report(folder: Path | str) -> DataReport:
-    """The report in a folder of prepared data.
+    """The report in a folder of prepared data, also of one that an earlier version made.
 
     Raises:
-        DataError: there is none, or it is cut, foreign or of another format.
+        DataError: there is none, or it is cut, foreign or of a newer format.
     """
     path = Path(folder) / REPORT
     try:
-        return check(parse_json(path.read_bytes()), str(path), DataReport)
+        content = parse_json(path.read_bytes())
+        if isinstance(content, dict) and content.get("format_number") == 1:
+            content = _from_1_to_2(content)
+        return check(content, str(path), DataReport)
     except FileNotFoundError:
         raise DataError(f"{folder} holds no prepared data: {REPORT} is missing") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
     except (ConfigError, ValueError) as error:
         raise DataError(f"{path} is no report of this version: {str(error).removeprefix(f'{path}: ')}") from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{path} is no report of this version: it is damaged ({error})") from None
+
+
+def _from_1_to_2(content: dict[str, Any]) -> dict[str, Any]:
+    """Format 2 compares sentences in one Unicode form and dev with test, notes what it leaves as it is, and may decode
+    HTML entities; its identity is another one, so that of format 1 stays.
+    """
+    splits = {name: {**split, "leaks_from_dev": None} for name, split in content["splits"].items()}
+    settings = {**content["settings"], **ADDED_SETTINGS[2]}
+    return {**content, "format_number": 2, "settings": settings, "splits": splits, "noted": {}}
 
 
 def report_rows(report: DataReport) -> list[tuple[str, str, str]]:
@@ -126,10 +149,13 @@ def _rows(report: DataReport) -> Iterator[tuple[str, str, str]]:
         yield f"dropped: {reason}", f"{tally.pairs:,}", f"first at {tally.first}"
     for reason, tally in report.kept_faults.items():
         yield f"kept in given sets: {reason}", f"{tally.pairs:,}", f"first at {tally.first}"
+    for kind, tally in report.noted.items():
+        yield f"kept: {kind}", f"{tally.pairs:,}", f"first at {tally.first}"
     for name, split in report.splits.items():
         yield name, f"{split.pairs:,} pairs", split.origin
-        if split.leaks:
-            yield f"{name} pairs found in training", *_leak_cells(split.leaks, split.pairs)
+        for other, leaks in (("training", split.leaks), ("dev", split.leaks_from_dev)):
+            if leaks:
+                yield f"{name} pairs found in {other}", *_leak_cells(leaks, split.pairs)
     for side, longest in (("source", report.longest_source), ("target", report.longest_target)):
         yield f"longest {side}", f"{longest.words:,} words, {longest.characters:,} characters", f"at {longest.origin}"
 

@@ -16,7 +16,7 @@ from typing import IO
 
 from dragoman.config import Settings, check
 from dragoman.data.inputs import DataSettings, identity, open_inputs
-from dragoman.data.intake import KEYS, Facts, Intake, Shard, keys_of, merge, take_in
+from dragoman.data.intake import KEYS, Facts, Intake, Shard, keys_of, learn_from, merge, take_in
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import new_folder, write_json
 from dragoman.notation import parse_json
@@ -48,7 +48,9 @@ def prepare_shard(settings: DataSettings, folder: Path | str, shard: Shard, prog
             log.info("%s is there already", part)
             return facts
         with new_folder(part) as aside:
-            facts = take_in(inputs["train"], aside / _PAIRS, settings.checks, False, progress, shard).facts
+            train, checks = inputs["train"], settings.checks
+            sides = learn_from(train, checks)
+            facts = take_in(train, aside / _PAIRS, checks, sides, keep_all=False, progress=progress, shard=shard).facts
             found = _ShardFacts(identity=name, intake=facts)
             write_json(aside / _FACTS, found.model_dump(mode="json"))
     return facts

@@ -1,13 +1,15 @@
 """A split that cannot leak: pairs that share a sentence on either side stay on one side of it.
 
-Sentences are compared as 64-bit keys. Pairs linked by a shared sentence, over any number of steps, form a component;
-whole components are dealt out, in an order that depends on the seed and on their content alone. Knows nothing of files.
+Sentences are compared as 64-bit keys, in one Unicode form. Pairs linked by a shared sentence, over any number of steps,
+form a component; whole components are dealt out, in an order that depends on the seed and on their content alone. Knows
+nothing of files.
 
 Keys may be mapped from a disk: they are looked at in parts, and what is held at once is about 30 bytes a pair.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,26 +38,35 @@ class Sizes(NamedTuple):
 
 
 class Leakage(NamedTuple):
-    """How much of a held-out set stands in training too, in pairs of it."""
+    """How much of a held-out set stands in another set too, in pairs of it."""
 
     pairs: int
     sources: int
-    """Source sentence found among the training sources."""
+    """Source sentence found among the sources of the other set."""
     targets: int
     either: int
     first: int | None
     """The first of the pairs counted in `either`, from 0."""
 
 
+def one_form(text: str) -> str:
+    """The text in Unicode's form NFKC: letters with combining accents, ligatures and wide letters look like plain ones.
+
+    >>> one_form("perche\u0301"), one_form("\ufb01ne")
+    ('perché', 'fine')
+    """
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+
+
 def sentence_key(text: str) -> int:
-    """64 bits of a sentence, without its case, spacing and final punctuation; the same in every process.
+    """64 bits of a sentence, without its case, spacing, final punctuation and Unicode form; the same in every process.
 
     >>> sentence_key("Come  in!") == sentence_key("come in.")
     True
     >>> sentence_key("?!") == sentence_key("...")
     False
     """
-    plain = " ".join(text.casefold().split())
+    plain = " ".join(one_form(one_form(text).casefold()).split())
     return text_key(plain.rstrip(FINAL_PUNCTUATION) or plain)
 
 
@@ -105,10 +116,13 @@ def components(sources: Keys, targets: Keys) -> np.ndarray:
     return source
 
 
-def assign(sources: Keys, targets: Keys, dev: int, test: int, seed: int) -> np.ndarray:
+def assign(
+    sources: Keys, targets: Keys, dev: int, test: int, seed: int, given: Sequence[tuple[Keys, Keys]] = ()
+) -> np.ndarray:
     """TRAIN, DEV or TEST for each pair; components go whole. Held-out sets come out smaller where none fits.
 
-    The order of the pairs does not matter: the same sentences land on the same side in any order.
+    A component that shares a sentence with one of the sets that are `given` beside the text stays in training: dev and
+    test may not overlap. The order of the pairs does not matter: the same sentences land on the same side in any order.
     """
     label = components(sources, targets)
     count = int(label.max(initial=-1)) + 1
@@ -118,18 +132,19 @@ def assign(sources: Keys, targets: Keys, dev: int, test: int, seed: int) -> np.n
         np.minimum.at(key, part, keys)
     assert int(sizes.sum()) == len(label), "every pair is in one component"
     _mix(key, seed)
+    free = _apart_from(given, sources, targets, label, count)
     side = np.full(len(sizes), TRAIN, np.uint8)
     for name, wanted in ((TEST, test), (DEV, dev)):
         for largest in (max(1, int(LARGEST_PART * wanted)), wanted):
-            taken = _fill(_in_order(key, (side == TRAIN) & (sizes <= largest)), sizes, wanted)
+            taken = _fill(_in_order(key, free & (side == TRAIN) & (sizes <= largest)), sizes, wanted)
             side[taken] = name
             wanted -= int(sizes[taken].sum())
     return np.concatenate([side[part] for part in _parts(label)]) if len(label) else side
 
 
-def leakage(train: tuple[Keys, Keys], held_out: tuple[Keys, Keys]) -> Leakage:
-    """How many pairs of a held-out set share a sentence with training, from the keys of (sources, targets)."""
-    source, target = (_found(mine, theirs) for mine, theirs in zip(held_out, train, strict=True))
+def leakage(other: tuple[Keys, Keys], held_out: tuple[Keys, Keys]) -> Leakage:
+    """How many pairs of a held-out set share a sentence with another set, from the keys of (sources, targets)."""
+    source, target = (_found(mine, theirs) for mine, theirs in zip(held_out, other, strict=True))
     either = np.flatnonzero(source | target)
     first = int(either[0]) if len(either) else None
     return Leakage(len(source), int(source.sum()), int(target.sum()), len(either), first)
@@ -200,6 +215,18 @@ def _fill(candidates: Iterable[int], sizes: np.ndarray, wanted: int) -> list[int
             taken.append(candidate)
             wanted -= int(sizes[candidate])
     return taken
+
+
+def _apart_from(
+    given: Sequence[tuple[Keys, Keys]], sources: Keys, targets: Keys, label: np.ndarray, count: int
+) -> np.ndarray:
+    """True for each of `count` components of which no pair shares a sentence with a given set."""
+    apart = np.ones(count, bool)
+    for keys in given:
+        for mine, theirs in zip((sources, targets), keys, strict=True):
+            for part, components in zip(_parts(mine), _parts(label), strict=True):
+                apart[components[np.isin(part, theirs)]] = False
+    return apart
 
 
 def _found(mine: Keys, theirs: Keys) -> np.ndarray:

@@ -81,7 +81,7 @@ def read_references(
     if path.name == PREPARED:
         named = prepared_languages(path.parent)
         refuse_other_languages(path, named, naming)
-        return _with_languages(_gather(path, _json_rows(path), UNKNOWN_LANGUAGE), named, naming)
+        return _with_languages(_gather(path, _json_rows(path), UNKNOWN_LANGUAGE, keep_empty=True), named, naming)
     if without_gz(path).name.endswith(MULTIREF):
         named = languages_in(path.name) or (None, None)
         refuse_other_languages(path, named, naming)
@@ -164,7 +164,11 @@ def _refuse_other_endings(source: Path, references: Sequence[Path], naming: Nami
 
 
 def _gather(path: Path, rows: Iterable[Sequence[str]], language: str, keep_empty: bool = False) -> ReferenceSet:
-    """Rows of a source and its references. An empty reference among others is one that is not there."""
+    """Rows of a source and its references.
+
+    An empty cell is a reference that is missing, unless `keep_empty`: a pair has one reference, and the `sacrebleu`
+    command counts an empty line as a reference of no words.
+    """
     sources, references = [], []
     for number, (source, *row) in enumerate(rows, start=1):
         found = tuple(reference.replace("\n", " ") for reference in row if reference or keep_empty)

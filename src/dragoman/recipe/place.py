@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypedDict
 import dragoman
 from dragoman import machine
 from dragoman.config import check, flatten
-from dragoman.data.inputs import data_identity
+from dragoman.data.inputs import is_made_from
 from dragoman.data.report import REPORT, read_report
 from dragoman.errors import ConfigError
 from dragoman.files import free_name, make_folders, read_object, remove, write_json
@@ -201,7 +201,7 @@ def _given(tables: dict[str, Any], origin: str) -> dict[str, Any]:
 
 
 def _is_same_text(data: Path, recipe: Recipe) -> bool:
-    return (data / REPORT).is_file() and read_report(data).identity == data_identity(recipe.data)
+    return (data / REPORT).is_file() and is_made_from(read_report(data), recipe.data)
 
 
 def _told(value: Any) -> str:

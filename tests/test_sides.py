@@ -1,0 +1,81 @@
+"""Rows in the wrong language are told by the words of the text itself, and the others pass."""
+
+import random
+
+import pytest
+
+from dragoman.data.sides import EXCHANGED, ONE_LANGUAGE, Sides, learn_sides, words_of
+
+ENGLISH = "the a is was sees takes house dog cat red big and with under man woman".split()
+ITALIAN = "il la un era vede prende casa cane gatto rosso grande e con sotto uomo donna".split()
+
+
+def some_rows(count: int, seed: int = 0) -> list[tuple[list[str], list[str]]]:
+    draw = random.Random(seed)
+    return [(draw.choices(ENGLISH, k=7), draw.choices(ITALIAN, k=7)) for _ in range(count)]
+
+
+def verdicts(rows: list[tuple[list[str], list[str]]]) -> list[str | None]:
+    sides = learn_sides(rows)
+    return [sides.verdict(*row) for row in rows]
+
+
+def test_rows_that_stand_as_they_should_pass():
+    assert verdicts(some_rows(500)) == [None] * 500
+
+
+@pytest.mark.parametrize("part", [0.01, 0.1, 0.3, 0.45])
+def test_exchanged_rows_are_found_also_where_they_are_nearly_half(part):
+    rows = some_rows(1000)
+    exchanged = set(random.Random(1).sample(range(1000), int(1000 * part)))
+    mixed = [row[::-1] if number in exchanged else row for number, row in enumerate(rows)]
+    assert {number for number, verdict in enumerate(verdicts(mixed)) if verdict == EXCHANGED} == exchanged
+
+
+def test_a_row_with_one_language_on_both_sides_is_found():
+    rows = some_rows(500)
+    rows[7] = rows[7][0], rows[8][0]
+    rows[9] = rows[9][1], rows[10][1]
+    found = verdicts(rows)
+    assert (found[7], found[9]) == (ONE_LANGUAGE, ONE_LANGUAGE)
+    assert sum(verdict is not None for verdict in found) == 2
+
+
+def test_a_set_given_beside_is_judged_by_the_words_of_the_training_text():
+    sides = learn_sides(some_rows(500))
+    assert {sides.verdict(target, source) for source, target in some_rows(50, seed=1)} == {EXCHANGED}
+
+
+def test_words_met_seldom_or_on_both_sides_tell_nothing():
+    assert verdicts([([f"s{n}", "tom"], [f"t{n}", "tom"]) for n in range(100)]) == [None] * 100
+    assert Sides({}).verdict(["a"], ["b"]) is None
+
+
+def test_text_without_spaces_is_told_by_its_characters():
+    assert words_of("我们走吧") == ["我", "们", "走", "吧"]
+    assert words_of("Perché no? Sì!") == ["perché", "no", "sì"]
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "target"),
+    [
+        ("tatoeba-en-it/test", "en", "it"),
+        ("multi30k/test_2016_flickr", "en", "de"),
+        ("multi30k/test_2016_flickr", "en", "fr"),
+        ("pinocchio-en-it/pinocchio", "en", "it"),
+        ("gnome-docs-en-it/gnome_user_docs", "en", "it"),
+    ],
+)
+def test_real_text_passes_and_its_exchanged_rows_are_found(shared_data, name, source, target):
+    one, other = (
+        [words_of(line) for line in (shared_data / f"{name}.{each}").read_text(encoding="utf-8").split("\n")[:-1]]
+        for each in (source, target)
+    )
+    rows = list(zip(one, other, strict=True))
+    found = verdicts(rows)
+    assert found.count(EXCHANGED) <= len(rows) / 1000
+    assert found.count(ONE_LANGUAGE) <= len(rows) / 100
+    cut = len(rows) * 9 // 10
+    found = verdicts(rows[:cut] + [row[::-1] for row in rows[cut:]])
+    assert found[cut:].count(EXCHANGED) > 0.4 * (len(rows) - cut)
+    assert found[:cut].count(EXCHANGED) <= len(rows) / 1000
