@@ -320,7 +320,7 @@ def test_a_header_is_read_strictly(change: Callable[[str], str], told: str | Non
 
 
 def test_a_config_that_is_no_object_is_refused(folder: Path) -> None:
-    with pytest.raises(CheckpointError, match="config.json is not Dragoman's: it has no format number"):
+    with pytest.raises(CheckpointError, match="config.json should hold a JSON object"):
         load_model(rewritten(folder, "config.json", ["format", 1]))
 
 

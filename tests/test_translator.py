@@ -365,7 +365,7 @@ def test_a_full_memory_says_what_to_lower(error: Exception, monkeypatch: pytest.
         raise error
 
     monkeypatch.setattr(EncoderDecoder, "encode", full)
-    with pytest.raises(OutOfMemory, match=r"lower batch_tokens \(now 1,000\) or beam_size \(now 3\)"):
+    with pytest.raises(OutOfMemory, match=r"lower decode.batch_tokens \(now 1,000\) or decode.beam_size \(now 3\)"):
         make().translate(["the cat"], asked(batch_tokens=1000, beam_size=3))
 
 

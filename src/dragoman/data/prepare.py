@@ -255,6 +255,8 @@ def _longest(side: int, intakes: Mapping[str, Intake]) -> Longest:
 def _warnings(
     inputs: Mapping[str, Reading], intakes: Mapping[str, Intake], deal: _Deal, splits: Mapping[str, SplitReport]
 ) -> Iterator[str]:
+    for reading in inputs.values():
+        yield from reading.doubts
     for role, intake in intakes.items():
         yield from _misaligned(intake.facts.warnings)
         yield from _wrong_languages(intake)
@@ -267,10 +269,6 @@ def _warnings(
             "--set data.checks.html_entities=decode replaces them by the characters they stand for"
         )
     train = inputs["train"]
-    for reading in inputs.values():
-        yield from reading.doubts
-    for intake in intakes.values():
-        yield from intake.facts.warnings
     if UNKNOWN_LANGUAGE in train.languages:
         yield f"{train.name}: the languages are unknown ({UNKNOWN_LANGUAGE}): {train.reasons['languages']}"
     for role, wanted in deal.wanted.items():
