@@ -20,11 +20,12 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,27 +122,33 @@ def everything_as_another_user(newer: Path | None, place: Path) -> Row:
     row = Row("every test: another user, home read-only, ' ' and 'ü' in the path")
     user = NOBODY if os.geteuid() == 0 else os.geteuid()
     home, odd = place / "home", place / "a folder with ü"
-    tree = odd / "dragoman"
-    copy_tree(tree)
-    (odd / "temporary").mkdir()
     home.mkdir(mode=0o555)
+    copy_tree(odd / "dragoman")
+    (odd / "temporary").mkdir()
     if user == NOBODY:
         for path in (odd, *odd.rglob("*")):
             os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
-    try:
-        python, libraries = python_for(user, newest(newer), place)
-    except RuntimeError as error:
-        row.impossible = str(error)
-        return row
-    row.name += f", Python {version_of(python, libraries)}"
+    python, libraries = python_for(user, *installed(newest(newer)), place)
+    row.name += f", Python {told(python, 'import platform; print(platform.python_version())', libraries)}"
     environment = {
         **{name: value for name, value in plain_environment().items() if not name.startswith("XDG_")},
         **libraries,
         "HOME": str(home),
         "TMPDIR": str(odd / "temporary"),
-        "PYTHONPATH": str(tree / "src"),
+        "PYTHONPATH": str(odd / "dragoman" / "src"),
     }
-    return tested(row, [str(python)], [], environment, tree, odd / "temporary", user)
+    return tested(row, [str(python)], [], environment, odd / "dragoman", odd / "temporary", user)
+
+
+def copy_tree(target: Path) -> None:
+    """The files that git knows or would add, and the real data beside the repository where it is there."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    for name in subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0"):
+        if name and (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+    if (ROOT.parent / "shared").is_dir():
+        shutil.copytree(ROOT.parent / "shared", target.parent / "shared")
 
 
 # A Python for another user
@@ -155,51 +162,52 @@ def newest(named: Path | None) -> Path | None:
         found = shutil.which(f"python3.{minor}")
         if found and subprocess.run([found, "--version"], capture_output=True).returncode == 0:
             return Path(found)
-    say(
-        f"no Python newer than {platform.python_version()} is on the PATH (--python names one); this one runs the tests"
-    )
+    say(f"the PATH has no Python newer than {platform.python_version()}, which therefore runs the tests (see --python)")
     return None
 
 
-def python_for(user: int, newer: Path | None, place: Path) -> tuple[Path, dict[str, str]]:
-    """A Python with everything installed that this user can run, and the variables it needs.
-
-    What other users can't reach, as in root's home, is linked or copied to where they can.
-    """
-    base = Path(sys.base_prefix if newer is None else base_of(newer))
-    libraries: dict[str, str] = {}
-    if not runs_for(user, base / "bin" / "python3", libraries):
-        copy_or_link(base, place / "python")
-        base, libraries = place / "python", {"LD_LIBRARY_PATH": str(place / "python" / "lib")}
-        if not runs_for(user, base / "bin" / "python3", libraries):
-            raise RuntimeError(f"user {user} cannot run a copy of {base}")
-    environment, python = place / "environment", place / "environment" / "bin" / "python3"
+def installed(newer: Path | None) -> tuple[Path, Path]:
+    """Where a Python lies, and where everything is installed for it: this one's, or a newer one's in `build`."""
     if newer is not None:
-        say(f"installing everything for {newer}")
-        log = place / "install.log"
-        with log.open("w") as said:
-            command = [base / "bin" / "python3", ROOT / "scripts" / "install.py", environment]
-            done = subprocess.run(command, stdout=said, stderr=said, env={**os.environ, **libraries})
-        if done.returncode == 0:
-            return python, libraries
-        last = log.read_text().strip().splitlines()[-1]
-        say(f"{newer} can't be used, because installing for it failed: {last}")
-        return python_for(user, None, place)
-    subprocess.run([base / "bin" / "python3", "-m", "venv", "--without-pip", "--clear", environment], check=True)
-    packages = Path(sys.prefix) / "lib" / python_name() / "site-packages"
-    copy_or_link(packages, environment / "lib" / python_name() / "site-packages")
+        environment = ROOT / "build" / f"environment-{told(newer, 'import platform; print(platform.python_version())')}"
+        python = environment / "bin" / "python"
+        if subprocess.run([newer, ROOT / "scripts" / "install.py", environment]).returncode == 0:
+            base, packages = told(
+                python, "import sys, sysconfig; print(sys.base_prefix, sysconfig.get_path('purelib'), sep='\\n')"
+            ).splitlines()
+            return Path(base), Path(packages)
+        say(f"nothing could be installed for {newer}: this Python runs the tests")
+    return Path(sys.base_prefix), Path(sysconfig.get_path("purelib"))
+
+
+def python_for(user: int, base: Path, packages: Path, place: Path) -> tuple[Path, dict[str, str]]:
+    """A Python with these packages that this user can run, and the variables it needs.
+
+    What other users can't reach, as in root's home, is copied to where they can.
+    """
+    libraries: dict[str, str] = {}
+    if not succeeds(user, [base / "bin" / "python3", "-c", ""]):
+        base = copy_or_link(base, place / "python", shutil.ignore_patterns("site-packages", "test"))
+        libraries = {"LD_LIBRARY_PATH": str(base / "lib")}
+    if not succeeds(user, [base / "bin" / "python3", "-c", f"import os; os.listdir({str(packages)!r})"], libraries):
+        packages = copy_or_link(packages, place / "packages")
+    environment = place / "environment"
+    python = environment / "bin" / "python3"
+    subprocess.run([base / "bin" / "python3", "-m", "venv", "--without-pip", environment], check=True)
+    own = Path(told(python, "import sysconfig; print(sysconfig.get_path('purelib'))"))
+    (own / "packages.pth").write_text(f"{packages}\n", encoding="utf-8")
     return python, libraries
 
 
-def base_of(python: Path) -> str:
-    command = [python, "-c", "import sys; print(sys.base_prefix)"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+def told(python: Path, program: str, environment: Mapping[str, str] | None = None) -> str:
+    """What a short program prints."""
+    command = [python, "-c", program]
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout.strip()
 
 
-def runs_for(user: int, python: Path, libraries: Mapping[str, str]) -> bool:
-    command = [python, "-c", "import ctypes, ssl"]
+def succeeds(user: int, command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> bool:
     with suppress(OSError):
-        return subprocess.run(command, **as_user(user), env=libraries, cwd="/", capture_output=True).returncode == 0
+        return subprocess.run(command, **as_user(user), env=environment, cwd="/", capture_output=True).returncode == 0
     return False
 
 
@@ -207,16 +215,7 @@ def as_user(user: int) -> dict[str, Any]:
     return {} if user == os.geteuid() else {"user": user, "group": user, "extra_groups": []}
 
 
-def version_of(python: Path, libraries: Mapping[str, str]) -> str:
-    command = [python, "-c", "import platform; print(platform.python_version())"]
-    return subprocess.run(command, check=True, capture_output=True, text=True, env=libraries).stdout.strip()
-
-
-def python_name() -> str:
-    return f"python3.{sys.version_info.minor}"
-
-
-def copy_or_link(source: Path, target: Path) -> None:
+def copy_or_link(source: Path, target: Path, ignore: Callable[..., set[str]] | None = None) -> Path:
     """A copy that takes no room where the file system allows it: files are hard links to those of `source`."""
 
     def link(one: str, other: str) -> None:
@@ -226,20 +225,10 @@ def copy_or_link(source: Path, target: Path) -> None:
             shutil.copy2(one, other, follow_symlinks=False)
 
     say(f"copying {source}")
-    shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, copy_function=link)
+    shutil.copytree(source, target, symlinks=True, ignore=ignore, copy_function=link)
     for folder in (target, *(path for path in target.rglob("*") if path.is_dir() and not path.is_symlink())):
         folder.chmod(0o755)
-
-
-def copy_tree(target: Path) -> None:
-    """The files that git knows or would add, and the real data beside the repository where it is there."""
-    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    for name in subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0"):
-        if name and (ROOT / name).is_file():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, target / name)
-    if (ROOT.parent / "shared").is_dir():
-        shutil.copytree(ROOT.parent / "shared", target.parent / "shared")
+    return target
 
 
 # Tests and their results
