@@ -203,14 +203,15 @@ def read_versioned(path: Path | str, newest: int) -> dict[str, Any]:
         CheckpointError: missing, unreadable, not ours, or of a format above `newest`.
     """
     content = read_json(path)
-    number = content.get("format") if isinstance(content, dict) else None
-    if not isinstance(content, dict) or not isinstance(number, int) or isinstance(number, bool):
+    facts = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
+    number = facts.get("format")
+    if not isinstance(number, int) or isinstance(number, bool):
         raise CheckpointError(f"{path} is not Dragoman's: it has no format number")
     if number > newest:
         raise CheckpointError(f"{path} has format {number}, newer than this version reads ({newest}); upgrade dragoman")
     if number < 1:
         raise CheckpointError(f"{path} is not Dragoman's: formats count from 1, but its format is {number}")
-    return cast("dict[str, Any]", content)
+    return facts
 
 
 def write_json(path: Path | str, content: object) -> None:
@@ -258,22 +259,24 @@ def verify_manifest(folder: Path | str, free: Collection[str] = ()) -> None:
         if name in free:
             continue
         if name not in present:
-            raise CheckpointError(f"{folder / name} is missing, but {MANIFEST} lists it")
+            raise CheckpointError(f"{folder / name[:255]} is missing, but {MANIFEST} lists it")
         size = (folder / name).stat().st_size
-        if size != (listed_size := facts.get("bytes")):
-            how = "cut" if isinstance(listed_size, int) and size < listed_size else "changed"
+        if size != (listed_size := facts["bytes"]):
+            how = "cut" if size < listed_size else "changed"
             raise CheckpointError(f"{folder / name} has {size} bytes, but {MANIFEST} says {listed_size}: it was {how}")
-        if sha256(folder / name) != facts.get("sha256"):
+        if sha256(folder / name) != facts["sha256"]:
             raise CheckpointError(f"{folder / name} is damaged: its SHA-256 is not the one in {MANIFEST}")
     if extra := sorted(present - listed["files"].keys()):
         raise CheckpointError(f"{folder / extra[0]} is not listed in {MANIFEST}: it does not belong here")
 
 
-def _is_manifest(listed: object) -> TypeGuard[dict[str, dict[str, dict[str, object]]]]:
+def _is_manifest(listed: object) -> TypeGuard[dict[str, dict[str, dict[str, Any]]]]:
     files = cast("dict[str, object]", listed).get("files") if isinstance(listed, dict) else None
-    return isinstance(files, dict) and all(
-        isinstance(facts, dict) for facts in cast("dict[str, object]", files).values()
-    )
+    return isinstance(files, dict) and all(map(_is_listed, cast("dict[str, object]", files).values()))
+
+
+def _is_listed(facts: object) -> bool:
+    return isinstance(facts, dict) and isinstance(facts.get("bytes"), int) and isinstance(facts.get("sha256"), str)  # pyright: ignore[reportUnknownMemberType]
 
 
 def free_name(folder: Path | str) -> Path:
