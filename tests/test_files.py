@@ -288,6 +288,8 @@ def test_an_untouched_folder_fits_its_manifest(listed: Path) -> None:
         ("deep/c.bin", b"", r"c.bin is not listed in manifest.json: it does not belong here"),
         (MANIFEST, b"[]", "manifest.json is not a manifest"),
         (MANIFEST, b'{"files": {"a.txt": 3}}', "manifest.json is not a manifest"),
+        (MANIFEST, b'{"files": {"a.txt": {"bytes": "3", "sha256": ""}}}', "manifest.json is not a manifest"),
+        (MANIFEST, b"[" * 10_000, "manifest.json cannot be read: it is nested more than 64 levels deep"),
         (MANIFEST, b"{", "manifest.json cannot be read"),
         (MANIFEST, b"\xff", "manifest.json cannot be read"),
         (MANIFEST, None, "manifest.json is missing"),

@@ -19,7 +19,7 @@ from dragoman.data.tokenizer import Tokenizers
 from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from dragoman.errors import CheckpointError, DataError, DiskFull, Error, TokenizerError
 from dragoman.files import write_manifest
-from dragoman.model import ModelConfig, build, build_model, weight_shapes
+from dragoman.model import build, build_model, weight_shapes
 from dragoman.store import (
     WEIGHTS,
     Languages,
@@ -240,7 +240,7 @@ def test_a_stack_of_any_depth_is_described_by_one_block_of_it(monkeypatch: pytes
     built: list[int] = []
     block = build.SelfBlock.__init__
     monkeypatch.setattr(build.SelfBlock, "__init__", lambda *given, **more: (built.append(1), block(*given, **more))[1])
-    config = ModelConfig.model_validate({"encoder_layers": 900, "source_vocabulary": 9, "target_vocabulary": 9})
+    config = small_config(encoder_layers=900)
     assert len({name for name, _ in weight_shapes(config) if name.startswith("encoder.blocks.")}) % 900 == 0
     assert len(built) == 1
 

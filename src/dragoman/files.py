@@ -270,22 +270,24 @@ def verify_manifest(folder: Path | str, free: Collection[str] = ()) -> None:
         if name in free:
             continue
         if name not in present:
-            raise CheckpointError(f"{folder / name} is missing, but {MANIFEST} lists it")
+            raise CheckpointError(f"{folder / name[:255]} is missing, but {MANIFEST} lists it")
         size = (folder / name).stat().st_size
-        if size != (listed_size := facts.get("bytes")):
-            how = "cut" if isinstance(listed_size, int) and size < listed_size else "changed"
+        if size != (listed_size := facts["bytes"]):
+            how = "cut" if size < listed_size else "changed"
             raise CheckpointError(f"{folder / name} has {size} bytes, but {MANIFEST} says {listed_size}: it was {how}")
-        if sha256(folder / name) != facts.get("sha256"):
+        if sha256(folder / name) != facts["sha256"]:
             raise CheckpointError(f"{folder / name} is damaged: its SHA-256 is not the one in {MANIFEST}")
     if extra := sorted(present - listed["files"].keys()):
         raise CheckpointError(f"{folder / extra[0]} is not listed in {MANIFEST}: it does not belong here")
 
 
-def _is_manifest(listed: object) -> TypeGuard[dict[str, dict[str, dict[str, object]]]]:
+def _is_manifest(listed: object) -> TypeGuard[dict[str, dict[str, dict[str, Any]]]]:
     files = cast("dict[str, object]", listed).get("files") if isinstance(listed, dict) else None
-    return isinstance(files, dict) and all(
-        isinstance(facts, dict) for facts in cast("dict[str, object]", files).values()
-    )
+    return isinstance(files, dict) and all(map(_is_listed, cast("dict[str, object]", files).values()))
+
+
+def _is_listed(facts: object) -> bool:
+    return isinstance(facts, dict) and isinstance(facts.get("bytes"), int) and isinstance(facts.get("sha256"), str)  # pyright: ignore[reportUnknownMemberType]
 
 
 def free_name(folder: Path | str) -> Path:

@@ -149,7 +149,7 @@ def note(folder: Path, facts: dict[str, Any], status: str, **more: Any) -> None:
 
 def _facts(folder: Path) -> dict[str, Any]:
     facts = read_object(folder / RUN)
-    if facts.get("format") != FORMAT:
+    if facts.get("format") != FORMAT or facts.get("format") is True:
         raise ConfigError(f"{folder / RUN} is not of this version of Dragoman; take another --name for a new run")
     needed: dict[str, type] = {"asked": dict, "threads": int, "status": str}
     if facts.get("status") == "finished":
