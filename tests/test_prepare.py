@@ -7,6 +7,7 @@ import tracemalloc
 import unicodedata
 from itertools import combinations
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from small import Counting
@@ -214,7 +215,7 @@ def shared(folder: Path) -> dict[tuple[str, str], int]:
 SETS = ("train", "dev", "test")
 
 
-def accented(rows: int, form: str) -> list[tuple[str, str]]:
+def accented(rows: int, form: Literal["NFC", "NFD"]) -> list[tuple[str, str]]:
     """Distinct pairs full of accents, in one of Unicode's forms."""
     pairs = [(f"Señor Núñez está aquí, número {n}.", f"Perché è così, città numero {n}?") for n in range(rows)]
     return [(unicodedata.normalize(form, source), unicodedata.normalize(form, target)) for source, target in pairs]
@@ -342,6 +343,9 @@ def test_the_phrasebook_keeps_its_own_split(tmp_path, monkeypatch):
         assert pairs == corpus(10, f"{name} ")
     assert list(report.splits) == ["train", "dev", "test", "new_patterns"]
     assert (report.source_language, report.target_language) == ("en", "it")
+    for number, change in enumerate(({}, {"source_column": "1", "target_column": "2"}, {"test_size": 1})):
+        again = prepare_data(DataSettings(path=str(tmp_path / "data")).but(**change), tmp_path / f"again-{number}")
+        assert again.splits["new_patterns"].sha256 == report.splits["new_patterns"].sha256
 
 
 # Warnings
@@ -383,9 +387,9 @@ def some_italian(rows: int) -> list[tuple[str, str]]:
 
 def test_rows_in_the_wrong_language_are_counted_and_warned_of(tmp_path):
     pairs = some_italian(400)
-    pairs[100:103] = [pair[::-1] for pair in pairs[100:103]]
+    pairs[100:103] = [(target, source) for source, target in pairs[100:103]]
     pairs[200] = (pairs[200][0], pairs[200][0] + " again")
-    test = [pair[::-1] for pair in some_italian(450)[400:]]
+    test = [(target, source) for source, target in some_italian(450)[400:]]
     settings = DataSettings(path=write_tsv(tmp_path / "a.tsv", pairs), test_path=write_plain(tmp_path / "test", test))
     report = prepare_data(settings, tmp_path / "data")
     assert (report.noted[EXCHANGED].pairs, report.noted[EXCHANGED].first) == (53, "a.tsv:102")

@@ -15,6 +15,11 @@ def some_rows(count: int, seed: int = 0) -> list[tuple[list[str], list[str]]]:
     return [(draw.choices(ENGLISH, k=7), draw.choices(ITALIAN, k=7)) for _ in range(count)]
 
 
+def exchange(row: tuple[list[str], list[str]]) -> tuple[list[str], list[str]]:
+    source, target = row
+    return target, source
+
+
 def verdicts(rows: list[tuple[list[str], list[str]]]) -> list[str | None]:
     sides = learn_sides(rows)
     return [sides.verdict(*row) for row in rows]
@@ -28,7 +33,7 @@ def test_rows_that_stand_as_they_should_pass():
 def test_exchanged_rows_are_found_also_where_they_are_nearly_half(part):
     rows = some_rows(1000)
     exchanged = set(random.Random(1).sample(range(1000), int(1000 * part)))
-    mixed = [row[::-1] if number in exchanged else row for number, row in enumerate(rows)]
+    mixed = [exchange(row) if number in exchanged else row for number, row in enumerate(rows)]
     assert {number for number, verdict in enumerate(verdicts(mixed)) if verdict == EXCHANGED} == exchanged
 
 
@@ -76,6 +81,6 @@ def test_real_text_passes_and_its_exchanged_rows_are_found(shared_data, name, so
     assert found.count(EXCHANGED) <= len(rows) / 1000
     assert found.count(ONE_LANGUAGE) <= len(rows) / 100
     cut = len(rows) * 9 // 10
-    found = verdicts(rows[:cut] + [row[::-1] for row in rows[cut:]])
+    found = verdicts(rows[:cut] + list(map(exchange, rows[cut:])))
     assert found[cut:].count(EXCHANGED) > 0.4 * (len(rows) - cut)
     assert found[:cut].count(EXCHANGED) <= len(rows) / 1000

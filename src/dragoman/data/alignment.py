@@ -81,7 +81,7 @@ class AlignmentDetector:
 
     def _judge(self, end: int) -> None:
         """Judges the rows up to `end` that were not judged before."""
-        window = _Window(self._rows, self.WINDOW)
+        window = _Window(self._rows, self.WINDOW + 1)
         rows = range(self._judged, end)
         own, after, before, one, other = (window.fit(rows, offset) for offset in (0, 1, -1, *self.STRANGERS))
         strange = np.maximum(one, other)
@@ -99,7 +99,8 @@ class _Window:
     """Marks that a row shares count for 6 nats at most: near repetitions share many."""
 
     def __init__(self, rows: Sequence[_Row], usual: int) -> None:
-        self._sources, self._targets = ([row[side] for row in rows] for side in (2, 3))
+        self._sources = [row.source_marks for row in rows]
+        self._targets = [row.target_marks for row in rows]
         lengths = np.array([row[:2] for row in rows], np.float64)
         self._source, self._target = np.log1p(lengths).T
         # Variance of the logarithm of the ratio of the lengths: of translations, measured on real text (captions,
@@ -115,7 +116,8 @@ class _Window:
         counts = Counter(chain.from_iterable(self._sources[-usual:] + self._targets[-usual:]))
         # In 64ths, whose sums are exact: sets come in another order in each process.
         most = math.log(2 * min(usual, len(rows))) - 1
-        self._rarity = {mark: max(0, round(64 * (most - math.log(count)))) for mark, count in counts.items()}
+        weights = {count: max(0, round(64 * (most - math.log(count)))) for count in set(counts.values())}
+        self._rarity = {mark: weights[count] for mark, count in counts.items()}
 
     def fit(self, rows: range, offset: int) -> np.ndarray:
         """Logarithm of how much likelier each row's target is with the source some rows on than with any source."""
@@ -124,9 +126,7 @@ class _Window:
         related, unrelated = self._related[rows], self._unrelated[rows]
         ratio = np.sqrt(unrelated / related) * np.exp(gap / 2 / unrelated - gap / 2 / related)
         shared = map(set.intersection, map(self._sources.__getitem__, sources), self._targets[rows.start : rows.stop])
-        marks = [
-            min(self.MOST_SHARED, sum(self._rarity.get(mark, 0) for mark in each)) if each else 0 for each in shared
-        ]
+        marks = [min(self.MOST_SHARED, sum(map(self._rarity.__getitem__, each))) if each else 0 for each in shared]
         return np.log(0.1 + 0.9 * ratio) + np.array(marks) / 64
 
 

@@ -253,7 +253,8 @@ class _Taking:
     def take(self, row: int, given: Pair) -> None:
         """Mends and judges a pair, and writes it unless it is dropped."""
         origin = given.origin
-        source, target = (mend(side, self._decode, self._mended) for side in (given.source, given.target))
+        source = mend(given.source, self._decode, self._mended)
+        target = mend(given.target, self._decode, self._mended)
         words = words_of(source), words_of(target)
         self._alignment.see(source, target, words, origin)
         reason = given.fault if isinstance(given, Broken) else fault(source, target, self._checks)
