@@ -30,7 +30,6 @@ from dragoman.files import remove, write_manifest
 from dragoman.recipe import trial
 from dragoman.recipe.forecast import forecast
 from dragoman.recipe.journal import read_metrics
-from dragoman.recipe.plan import RATE_OF_MORE
 from dragoman.recipe.recipe import Recipe
 from dragoman.recipe.run import RunResult, train
 from dragoman.training import TrainSettings, learning_rate
@@ -98,7 +97,7 @@ def test_new_steps_follow_the_old_ones(first: Path, whole: Path) -> None:
     assert lines[:STEPS] == before, "what the first training wrote stays"
     settings, old = settings_of(whole), settings_of(run_of(first))
     assert (settings.steps, settings.continued_from) == (STEPS + NEW, STEPS)
-    assert settings.learning_rate == pytest.approx(RATE_OF_MORE * (old.learning_rate or 0), rel=0.05)
+    assert settings.learning_rate == old.learning_rate
     rates = [line["learning_rate"] for line in lines[STEPS:]]
     assert rates[0] == max(rates) == settings.learning_rate and rates[-1] == 0
     facts = read_facts(list_checkpoints(whole / "checkpoints")[-1])
@@ -271,12 +270,14 @@ def test_minutes_and_epochs_count_from_where_the_run_ended(finished: Path, monke
     assert again.steps > found.steps
 
 
-def test_twice_more_halves_the_rate_once(finished: Path) -> None:
-    once = settings_of(train_on(finished).folder).learning_rate
-    found = train_on(finished)
-    assert found.steps == STEPS + 2 * NEW
-    assert settings_of(found.folder).learning_rate == once
-    assert settings_of(train_on(finished, "train.steps=2", "train.learning_rate=0.002").folder).learning_rate == 0.002
+def test_the_rate_is_that_of_before_unless_another_is_given(finished: Path) -> None:
+    before = settings_of(run_of(finished)).learning_rate
+    assert settings_of(train_on(finished).folder).learning_rate == before
+    again = train_on(finished, "train.steps=2", "train.learning_rate=0.002")
+    assert again.steps == STEPS + NEW + 2
+    assert "learning_rate = 0.002 # as asked for" in (again.folder / "recipe.toml").read_text()
+    rates = [line["learning_rate"] for line in read_metrics(again.folder) if "loss" in line]
+    assert rates[-2:] == [0.002, 0.0]
 
 
 def test_patience_begins_anew(tmp_path: Path) -> None:

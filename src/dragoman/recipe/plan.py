@@ -19,16 +19,13 @@ from dragoman.errors import ConfigError
 from dragoman.model import ModelConfig
 from dragoman.model.config import Size
 from dragoman.recipe.recipe import LIMITS, Recipe
-from dragoman.training import TrainSettings
-from dragoman.training.schedule import ENDLESS, noam_peak
+from dragoman.training.schedule import noam_peak
 
 DEFAULT_MINUTES = 30.0
 VALIDATIONS = 10
 FINE_TUNE_EPOCHS = 6.0
 FINE_TUNE_RATE = 0.25
 """Of the rate that training from nothing takes: a finished model is to be moved, not shaken."""
-RATE_OF_MORE = 0.5
-"""Of the rate of a run's first training, for steps that are added once it is finished (LOG.md)."""
 BEST_RATES, AT_WIDTH = {"adam": 2e-3, "adamw": 2e-3, "muon": 5.6e-3}, 256
 """Measured best at widths from 128 to 256; other widths take more or less, in proportion to the root, unmeasured."""
 WIDEST_FOR_MUON = 192
@@ -198,18 +195,6 @@ def choose_steps(plan: Plan, steps: int, reason: str) -> None:
         rate *= FINE_TUNE_RATE if plan.tables.get("start") else 1
         plan.choose("train", "learning_rate", float(f"{rate:.2g}"), f"for width {width}")
     plan.choose("train", "validate_every", -(-steps // VALIDATIONS), f"{VALIDATIONS} validations")
-
-
-def choose_rate_of_more(plan: Plan, before: TrainSettings) -> None:
-    """The highest rate of the new steps of a finished run, where none was given: a part of that of its first training.
-    A schedule without an end goes on at its own.
-    """
-    train = plan.tables["train"]
-    if before.learning_rate is None or train["learning_rate"] != before.learning_rate:
-        return
-    if before.continued_from is None and before.schedule not in ENDLESS:
-        train["learning_rate"] = float(f"{RATE_OF_MORE * before.learning_rate:.2g}")
-        plan.reasons["train.learning_rate"] = f"{RATE_OF_MORE:g} of the first training's {before.learning_rate:g}"
 
 
 def limits_given(plan: Plan) -> dict[str, pydantic.JsonValue]:

@@ -162,7 +162,7 @@ def _warn_of_nothing_learnt(folder: Path, recipe: Recipe, materials: Materials, 
         advice = f"{pairs:,} pairs are too few for a model of its own: give it more text, or fine-tune a finished model"
     else:
         more = max(LEAST_MINUTES, math.ceil(MORE_TIMES * minutes))
-        advice = f"{minutes:.0f} minutes were too few: dragoman train {folder} --more --minutes {more}"
+        advice = f"it was trained too briefly; train it on: dragoman train {folder} --more --minutes {more}"
         if recipe.start is None and recipe.model.size != "tiny":
             advice += ", or a smaller model in a new run: --fresh --set model.size=tiny"
     log.warning("the best model has learnt next to nothing (%s); %s", best[-1], advice)

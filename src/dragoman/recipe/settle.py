@@ -20,7 +20,6 @@ from dragoman.recipe.plan import (
     choose_languages,
     choose_optimiser,
     choose_precision,
-    choose_rate_of_more,
     choose_search,
     choose_share,
     choose_sizes,
@@ -82,12 +81,14 @@ def _add_steps(kept: Recipe, more: More, asked: dict[str, Any], materials: Mater
     """The recipe of a finished run with new steps at its end, in which the rate rises and falls once more."""
     path = place.folder / RECIPE
     plan = Plan(kept.model_dump(mode="json", exclude_none=True), {})
-    train = plan.tables["train"]
-    own = {"steps", "continued_from"}
-    own |= {"validate_every"} - asked.get("train", {}).keys()
-    own |= set() if kept.train.schedule in ENDLESS else {"warmup_steps"}
-    plan.tables["train"] = {key: value for key, value in train.items() if key not in own} | more.train
-    choose_rate_of_more(plan, kept.train)
+    chosen_anew = {"steps", "continued_from"} | ({"validate_every"} - asked.get("train", {}).keys())
+    if kept.train.schedule not in ENDLESS:
+        chosen_anew.add("warmup_steps")
+    for key in chosen_anew:
+        plan.tables["train"].pop(key, None)
+    plan.tables["train"] |= more.train
+    if "learning_rate" in more.train:
+        plan.reasons["train.learning_rate"] = "as asked for"
     steps, reason = _steps(plan, materials, place)
     choose_steps(plan, steps, f"{steps:,} new ones: {reason}")
     if "train.warmup_steps" in plan.reasons:
