@@ -1,16 +1,17 @@
 """Settings: TOML in, the same TOML out, and every mistake named with its place."""
 
 import tomllib
-from typing import Literal
+from typing import Annotated, Literal
 
 import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.config import Settings, flatten, override, parse, render
+from dragoman.config import SettingFacts, Settings, describe, flatten, override, parse, render
 from dragoman.errors import ConfigError
 from dragoman.model import ModelConfig
+from dragoman.recipe.recipe import Recipe
 
 
 class Engine(Settings):
@@ -164,6 +165,41 @@ def test_every_setting_says_what_it_is() -> None:
         """In miles an hour."""
 
     assert Told.model_fields["speed"].description == "In miles an hour."
+
+
+def test_settings_are_described_with_key_type_range_default_and_meaning() -> None:
+    class Oven(Settings):
+        heat: float = pydantic.Field(default=180.0, gt=0, le=300)
+        """Degrees
+        Celsius."""
+        fuel: Literal["wood", "gas"] | None = None
+        racks: Annotated[int, pydantic.Field(ge=1, lt=2000)] | Literal["auto"] = "auto"
+        marks: tuple[Annotated[float, pydantic.Field(ge=0)], float] = (0.5, 1.0)
+        names: tuple[str, ...] = ()
+
+    class Kitchen(Settings):
+        owner: str = pydantic.Field(min_length=1)
+        oven: Oven | None = None
+
+    class House(Settings):
+        kitchen: Kitchen = Kitchen(owner="Ada")
+
+    assert list(describe(House)) == [
+        SettingFacts("kitchen.owner", "text", "at least 1 long", "must be given", ""),
+        SettingFacts("kitchen.oven.heat", "number", "above 0, at most 300", "180.0", "Degrees Celsius."),
+        SettingFacts("kitchen.oven.fuel", "word", "wood, gas", "not given", ""),
+        SettingFacts("kitchen.oven.racks", "whole number or word", "at least 1, below 2,000 or auto", "auto", ""),
+        SettingFacts("kitchen.oven.marks", "list of 2 numbers", "at least 0", "[0.5, 1.0]", ""),
+        SettingFacts("kitchen.oven.names", "list of texts", "", "[]", ""),
+    ]
+    assert next(iter(describe(Oven, "kitchen.oven."))).key == "kitchen.oven.heat"
+
+
+def test_every_setting_of_a_recipe_has_a_meaning_and_a_default() -> None:
+    told = {facts.key: facts for facts in describe(Recipe)}
+    assert told["model.d_model"].default == "256"
+    assert told["start.model"].default == "must be given"
+    assert [key for key, facts in told.items() if not facts.meaning or not facts.type or not facts.default] == []
 
 
 @pytest.mark.parametrize("preset", ["paper", "modern"])

@@ -7,8 +7,9 @@ opens no file. Every mistake names where it stands, the key, and what is allowed
 import difflib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import pydantic
 import tomlkit
@@ -28,6 +29,21 @@ class Settings(pydantic.BaseModel):
     def but(self: S, **changes: Any) -> S:
         """A copy with some fields changed, checked again as a whole."""
         return check({**self.model_dump(mode="json"), **changes}, type(self).__name__, type(self))
+
+
+class SettingFacts(NamedTuple):
+    """One setting, as a person reads it."""
+
+    key: str
+    """Its dotted key, as `--set` and recipes take it."""
+    type: str
+    """What kind of value it takes, in words."""
+    allowed: str
+    """Its range or its values, in words; empty where any value of the type will do."""
+    default: str
+    """The value that it has where nothing is given."""
+    meaning: str
+    """Its docstring, on one line."""
 
 
 def parse(text: str, origin: str, schema: type[S], overrides: Sequence[str] = ()) -> S:
@@ -101,6 +117,27 @@ def flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def describe(schema: type[Settings], prefix: str = "") -> Iterator[SettingFacts]:
+    """Every setting of `schema` and of the groups in it, in the order in which they are declared."""
+    try:
+        nothing_given = check({}, prefix, schema)
+    except ConfigError:
+        nothing_given = None  # a setting must be given
+    for name, field in schema.model_fields.items():
+        if group := _group(field.annotation):
+            yield from describe(group, f"{prefix}{name}.")
+            continue
+        annotation = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+        if nothing_given is not None:
+            default = _default_in_words(getattr(nothing_given, name))
+        elif field.is_required():
+            default = "must be given"
+        else:
+            default = _default_in_words(field.get_default(call_default_factory=True))
+        meaning = " ".join((field.description or "").split())
+        yield SettingFacts(prefix + name, _type_in_words(annotation), _range_in_words(annotation), default, meaning)
+
+
 def _value(text: str) -> Any:
     """A TOML value; a bare word counts as a string, for shells eat quotes."""
     try:
@@ -149,6 +186,55 @@ def _keys_beside(schema: type[Settings], path: Sequence[str]) -> list[str]:
         field = schema.model_fields.get(name)
         if field is None:
             break
-        candidates = [field.annotation, *get_args(field.annotation)]
-        schema = next((c for c in candidates if isinstance(c, type) and issubclass(c, Settings)), schema)
+        schema = _group(field.annotation) or schema
     return list(schema.model_fields)
+
+
+def _group(annotation: Any) -> type[Settings] | None:
+    """The group of settings that a field holds, also where it may be left out."""
+    choices = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    return next((c for c in choices if isinstance(c, type) and issubclass(c, Settings)), None)
+
+
+_TYPES: dict[Any, str] = {bool: "true or false", int: "whole number", float: "number", str: "text"}
+_BOUNDS = {
+    "ge": "at least {:,}",
+    "gt": "above {:,}",
+    "le": "at most {:,}",
+    "lt": "below {:,}",
+    "min_length": "at least {:,} long",
+}
+
+
+def _type_in_words(annotation: Any) -> str:
+    kind, parts = get_origin(annotation), get_args(annotation)
+    if kind is Annotated:
+        return _type_in_words(parts[0])
+    if kind in (Union, UnionType):
+        return " or ".join(dict.fromkeys(_type_in_words(part) for part in parts if part is not NoneType))
+    if kind is Literal:
+        return "word"
+    if kind is tuple:
+        return f"list of {'' if parts[-1] is ... else f'{len(parts)} '}{_type_in_words(parts[0])}s"
+    return _TYPES.get(annotation, "table")
+
+
+def _range_in_words(annotation: Any) -> str:
+    kind, parts = get_origin(annotation), get_args(annotation)
+    if kind is Literal:
+        return ", ".join(map(str, parts))
+    if kind not in (Annotated, Union, UnionType, tuple):
+        return ""
+    inside = [_range_in_words(part) for part in (parts[:1] if kind is Annotated else parts)]
+    if kind is not Annotated:
+        return " or ".join(dict.fromkeys(filter(None, inside)))
+    bounds = [bound for part in parts[1:] for bound in (part.metadata if hasattr(part, "metadata") else [part])]
+    return ", ".join(filter(None, [*inside, *map(_bound_in_words, bounds)]))
+
+
+def _bound_in_words(bound: Any) -> str:
+    return next((words.format(getattr(bound, name)) for name, words in _BOUNDS.items() if hasattr(bound, name)), "")
+
+
+def _default_in_words(value: Any) -> str:
+    return "not given" if value is None else value if isinstance(value, str) and value else json.dumps(value)

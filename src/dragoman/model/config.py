@@ -67,7 +67,9 @@ class ModelConfig(Settings):
     d_model: int = pydantic.Field(ge=2)
     """Width of the residual path."""
     encoder_layers: int = pydantic.Field(ge=1)
+    """Blocks of the encoder."""
     decoder_layers: int = pydantic.Field(ge=1)
+    """Blocks of the decoder."""
     heads: int = pydantic.Field(ge=1)
     """Query heads; must divide d_model."""
     kv_heads: int | None = pydantic.Field(default=None, ge=1)
@@ -77,12 +79,16 @@ class ModelConfig(Settings):
     activation: Literal["relu", "gelu", "swiglu", "geglu"]
     """The feed-forward network's nonlinearity; swiglu and geglu are gated."""
     norm: Literal["layer", "rms"]
+    """LayerNorm (the paper), or RMSNorm, which takes no mean away."""
     norm_position: Literal["pre", "post"]
     """Normalise before each sublayer, or after adding it (the paper)."""
     final_norm: bool
     """A last norm after each stack; pre-norm needs it."""
     norm_epsilon: float = pydantic.Field(default=1e-5, gt=0)
+    """Added to the variance, so that no norm divides by zero."""
     positions: Literal["sinusoidal", "learned", "rotary"]
+    """How the model knows the order of tokens: sinusoids (the paper) or learned vectors added to the embeddings, or
+    queries and keys that are rotated."""
     position_base: float = pydantic.Field(default=10_000.0, gt=1)
     """Base of the sinusoids or of the rotation."""
     max_positions: int | None = pydantic.Field(default=None, ge=2)

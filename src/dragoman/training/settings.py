@@ -28,13 +28,18 @@ class TrainSettings(Settings):
     learning_rate: float | None = pydantic.Field(default=None, gt=0)
     """The highest rate. Not given: derived from optimiser and width; with noam, the paper's."""
     schedule: Schedule = "linear"
+    """How the rate falls after the warm-up: noam (the paper), linear or cosine to zero, constant, or wsd, which stays
+    and falls at the end."""
     warmup_steps: int | None = pydantic.Field(default=None, ge=0)
     """Steps of rising rate. Not given: a tenth of all, at most 4,000."""
     betas: tuple[Share, Share] = (0.9, 0.98)
+    """How much of the running means of the gradient and of its square each step keeps."""
     epsilon: float = pydantic.Field(default=1e-9, gt=0)
+    """Added to the root of the mean square gradient before dividing by it."""
     weight_decay: float = pydantic.Field(default=0.01, ge=0)
     """On matrices and embeddings only."""
     label_smoothing: float = pydantic.Field(default=0.1, ge=0, lt=1)
+    """Share of the probability that the loss spreads over all tokens; 0 is off."""
     r_drop: float = pydantic.Field(default=0.0, ge=0)
     """How strongly two passes over a batch, with different dropout, are drawn together (R-Drop, whose paper takes 5 for
     translation); 0 is off. A step costs twice.
@@ -55,6 +60,7 @@ class TrainSettings(Settings):
     save_every: int | None = pydantic.Field(default=None, ge=1)
     """Steps between checkpoints, besides the minutes."""
     keep_checkpoints: int = pydantic.Field(default=2, ge=2)
+    """How many of the newest checkpoints are kept."""
 
     @pydantic.model_validator(mode="after")
     def _one_limit(self) -> "TrainSettings":
