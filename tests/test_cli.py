@@ -32,9 +32,10 @@ def test_commands_are_the_public_functions() -> None:
     functions = {command.callback.__name__ for command in app.registered_commands if command.callback}
     assert functions == {
         *("prepare_data", "train_tokenizer", "train", "translate", "evaluate", "fine_tune", "benchmark"),
-        *("reproduce", "doctor", "demo"),
+        *("reproduce", "doctor", "demo", "runs", "settings"),
     }
-    assert functions - {"demo"} <= set(dragoman.__all__)
+    plural = {f"list_{name}" if name in ("runs", "settings") else name for name in functions - {"demo"}}
+    assert plural <= set(dragoman.__all__)
 
 
 def test_every_option_of_every_command_is_explained() -> None:
@@ -318,6 +319,27 @@ def test_a_benchmark_names_machine_and_search(run_folder: Path, capsys: pytest.C
     assert main(["benchmark", str(run_folder), "--sentences", "3", "--rounds", "1", "--quiet"]) == 0
     printed = capsys.readouterr().out
     assert "greedy" in printed and "tokens/s" in printed and "torch 2" in printed and "GFLOP/s" in printed
+
+
+def test_a_benchmark_measures_the_search_that_is_asked_for(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["benchmark", str(run_folder), "--sentences", "2", "--rounds", "1", "--format", "json", "--quiet"]
+    for asked in (["--set", "decode.beam_size=3"], ["--set", "beam_size=3"], ["--beam-size", "3"]):
+        assert main([*command, *asked]) == 0
+        speeds = json.loads(capsys.readouterr().out)["speeds"]
+        assert {speed["search"] for speed in speeds} == {"beam 3, length penalty 0.6"}
+
+
+def test_a_setting_of_the_search_has_one_name_in_all_commands(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (["translate", str(run_folder), "the gatt"], ["evaluate", str(run_folder), "--samples", "0"]):
+        found = []
+        for asked in ([], ["--set", "decode.prefix='il lupo'"], ["--set", "prefix='lup'"]):
+            assert main([*command, "--quiet", *asked, "--set", "decode.beam_size=1"]) == 0
+            found.append(capsys.readouterr().out)
+        assert found[0] != found[1] == found[2]
 
 
 def test_the_doctor_tells_what_was_chosen_and_why(capsys: pytest.CaptureFixture[str]) -> None:

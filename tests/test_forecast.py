@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_runs import SETTINGS, STEPS, some_pairs, train_command, train_small, weights, write_corpus
+from small_runs import SETTINGS, STEPS, some_pairs, times, train_command, train_small, weights, write_corpus
 
 from dragoman.cli.main import main
 from dragoman.config import parse
@@ -61,9 +61,25 @@ def test_a_run_that_was_begun_is_told_of_as_it_was_begun(tmp_path: Path) -> None
     folder = train_small(tmp_path).folder
     before = weights(folder)
     assert forecast(folder, device="cpu").recipe == parse((folder / "recipe.toml").read_text(), "", Recipe)
-    with pytest.raises(ConfigError, match="begun with other settings"):
-        forecast(folder, device="cpu", overrides=["train.steps=7"])
     assert weights(folder) == before
+
+
+def test_a_dry_run_needs_no_free_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = train_small(tmp_path).folder
+    before = times(tmp_path)
+    other = [*SETTINGS, "model.d_model=32", "tokenizer.kind=bpe", "tokenizer.vocabulary_size=300", "train.steps=7"]
+    caplog.set_level("INFO", "dragoman")
+    found = forecast(tmp_path / "corpus.tsv", overrides=other, runs=tmp_path / "runs", device="cpu")
+    assert (found.recipe.model.d_model, found.recipe.train.steps) == (32, 7)
+    assert found.recipe.tokenizer.kind == "bpe"
+    assert f"{folder} is another run; this is what a new one would take" in caplog.text
+    assert forecast(folder, device="cpu", overrides=["train.steps=7"]).recipe.train.steps == 7
+    (folder / "run.json").write_text("{}")
+    assert forecast(tmp_path / "corpus.tsv", overrides=other, runs=tmp_path / "runs", device="cpu").epochs > 0
+    (folder / "run.json").unlink()
+    assert forecast(tmp_path / "corpus.tsv", overrides=other, runs=tmp_path / "runs", device="cpu").epochs > 0
+    assert {path: when for path, when in before.items() if "run.json" not in path}.items() <= times(tmp_path).items()
+    assert len(times(tmp_path)) == len(before) - 1
 
 
 # Batches fitted to memory

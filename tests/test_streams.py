@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from small_runs import exit_code, train_command, write_corpus
@@ -39,7 +38,7 @@ def status(folder: Path) -> str:
     return json.loads((folder / "runs" / "corpus" / "run.json").read_text("utf-8"))["status"]
 
 
-def wait_for_steps(folder: Path, process: "subprocess.Popen[bytes]", meanwhile: Callable[[], None] = bool) -> None:
+def wait_for_steps(folder: Path, process: "subprocess.Popen[bytes]", meanwhile: Callable[[], object] = bool) -> None:
     """Returns once a run has done some steps."""
     journal = folder / "runs" / "corpus" / "metrics.jsonl"
     while not (journal.is_file() and journal.read_bytes().count(b"\n") > 3):
@@ -93,6 +92,8 @@ def commands(run_folder: Path, folder: Path) -> dict[str, list[str]]:
         "help of a command": ["train", "--help"],
         "--version": ["--version"],
         "doctor": ["doctor"],
+        "settings": ["settings"],
+        "runs": ["runs", "--format", "json", str(run_folder)],
         "doctor as JSON": ["doctor", "--format", "json"],
         "translate": ["translate", model, "the gatt sees the top"],
         "translate a file": ["translate", model, "--input", pairs],
@@ -148,7 +149,7 @@ def test_a_closed_standard_output_is_one_line_and_a_code(tmp_path: Path) -> None
     )
 
 
-@pytest.mark.parametrize("command", [["--help"], ["train", "--help"]])
+@pytest.mark.parametrize("command", [["--help"], ["settings", "train"]])
 def test_a_reader_that_goes_away_ends_a_command_quietly(command: list[str]) -> None:
     done = in_shell(command, "| head -1")
     assert (done.returncode, done.stderr) == (0, b"")
@@ -183,8 +184,7 @@ def test_a_pipe_that_does_not_block_gets_all(tmp_path: Path) -> None:
 def on_a_terminal_that_closes(command: Sequence[str], folder: Path) -> "subprocess.Popen[bytes]":
     """Starts a command on a terminal of its own, and closes that once the run has done some steps."""
     ours, theirs = pty.openpty()
-    options: dict[str, Any] = {"preexec_fn": lambda: os.login_tty(theirs)}
-    process = subprocess.Popen([*command], cwd=folder, pass_fds=[theirs], **options)
+    process = subprocess.Popen([*command], cwd=folder, pass_fds=[theirs], preexec_fn=lambda: os.login_tty(theirs))
     os.close(theirs)
     os.set_blocking(ours, False)
 

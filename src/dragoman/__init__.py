@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from dragoman.recipe.recipe import Recipe as Recipe
     from dragoman.recipe.reproduce import reproduce as reproduce
     from dragoman.recipe.run import train as train
+    from dragoman.recipe.runs import list_runs as list_runs
     from dragoman.recipe.seeds import train_seeds as train_seeds
+    from dragoman.recipe.settings import list_settings as list_settings
     from dragoman.store import load_model as load_model
 
 __version__ = "0.1.0"
@@ -38,6 +40,8 @@ _HOMES = {
     "evaluate": "evaluating.evaluate",
     "fine_tune": "recipe.fine_tune",
     "forecast": "recipe.forecast",
+    "list_runs": "recipe.runs",
+    "list_settings": "recipe.settings",
     "load_model": "store",
     "prepare_data": "data.prepare",
     "prepare_shard": "data.shards",

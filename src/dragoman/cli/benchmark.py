@@ -7,7 +7,7 @@ import typer
 
 import dragoman
 from dragoman.cli import console
-from dragoman.cli.options import Format, Place, Quiet, grouped, test_pairs
+from dragoman.cli.options import Format, Place, Quiet, Search, grouped, test_pairs
 
 if TYPE_CHECKING:
     from dragoman.evaluating.speed import Benchmark, Spread
@@ -19,6 +19,7 @@ def benchmark(
         list[Path], typer.Argument(help="One model or run, or several side by side.", show_default=False)
     ],
     place: Place,
+    search: Search,
     texts: Annotated[
         Path | None,
         typer.Option(
@@ -31,10 +32,11 @@ def benchmark(
     output_format: Format = "text",
     quiet: Quiet = False,
 ) -> None:
-    """Measure tokens a second, latency, memory and start-up, greedy and with a beam."""
+    """Measure tokens a second, latency, memory and start-up: greedy and with a beam of 4, or with one search."""
     from itertools import islice
 
     from dragoman.data.lines import read_lines
+    from dragoman.evaluating.speed import SEARCHES
     from dragoman.files import check_output, write_json
     from dragoman.machine import choose_device, choose_precision
 
@@ -45,6 +47,7 @@ def benchmark(
     measured = dragoman.benchmark(
         models,
         list(islice(read_lines(texts) if texts else (source for source, _ in test_pairs(models[0])), sentences)),
+        searches=[search.options(None)] if search.is_asked_for else SEARCHES,
         rounds=rounds,
         device=device,
         precision=choose_precision(place.precision, device)[0],
@@ -75,10 +78,7 @@ def show(screen: console.Screen, measured: "Benchmark") -> None:
     ]
     screen.show(console.table(columns, rows))
     for ratio in measured.ratios:
-        console.write(
-            f"{ratio.model} makes {ratio.ratio.median:.2f} ({ratio.ratio.low:.2f} to {ratio.ratio.high:.2f}) times the "
-            f"sentences a second of {ratio.against}: {ratio.search}, {ratio.batch}"
-        )
+        console.write(str(ratio))
     starts = [
         (
             name,

@@ -18,6 +18,8 @@ from dragoman.cli.evaluate import evaluate
 from dragoman.cli.fine_tune import fine_tune
 from dragoman.cli.prepare_data import prepare_data
 from dragoman.cli.reproduce import reproduce
+from dragoman.cli.runs import runs
+from dragoman.cli.settings import settings
 from dragoman.cli.streams import prepare_streams
 from dragoman.cli.train import train
 from dragoman.cli.train_tokenizer import train_tokenizer
@@ -40,8 +42,9 @@ app = typer.Typer(
 )
 
 # In the order of a model's life, which --help keeps. A command has its function's name, with hyphens.
-_LIFE = (demo, prepare_data, train_tokenizer, train, reproduce, translate, evaluate, fine_tune, benchmark, doctor)
-for command in _LIFE:
+_LIFE = (demo, prepare_data, train_tokenizer, train, reproduce, runs, translate, evaluate, fine_tune, benchmark)
+_ABOUT = (settings, doctor)
+for command in (*_LIFE, *_ABOUT):
     app.command()(command)
 
 

@@ -119,6 +119,10 @@ class Search:
     length_penalty: LengthPenalty = None
     overrides: Set = None
 
+    @property
+    def is_asked_for(self) -> bool:
+        return self != Search()
+
     def options(self, base: "SearchOptions | None", **more: Any) -> "SearchOptions":
         """The model's own, with what was asked for."""
         asked = {"beam_size": self.beam_size, "length_penalty": self.length_penalty, **more}
@@ -173,14 +177,23 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 def chosen(schema: type[S], group: str, overrides: Sequence[str] | None, base: S | None = None, **options: Any) -> S:
     """Settings from `base`, from the options that were given (not None), and from every `--set`, which wins.
 
-    A key may be given with the name of its group in a recipe, as `train` takes it, or without.
+    A key has the name of its group in a recipe, as `train` takes it; where there is only this group, it may do without.
     """
-    from dragoman.config import check, override
+    import pydantic
+
+    from dragoman.config import Settings, check, override
 
     tables = base.model_dump(mode="json", exclude_none=True) if base else {}
     tables |= {name: value for name, value in options.items() if value is not None}
-    plain = [text.removeprefix(f"{group}.") for text in overrides or ()]
-    return check(override(tables, plain), "the command line", schema)
+    whole: type[Settings] = pydantic.create_model("Chosen", __base__=Settings, **{group: (schema, ...)})  # pyright: ignore[reportCallIssue, reportArgumentType]
+    keys = [text if _names_a_group(text, schema) else f"{group}.{text}" for text in overrides or ()]
+    return getattr(check(override({group: tables}, keys), "the command line", whole), group)
+
+
+def _names_a_group(text: str, schema: "type[Settings]") -> bool:
+    """Whether the key of KEY=VALUE begins with a group's name, rather than with that of a setting in the only group."""
+    first, dot, _ = text.partition("=")[0].strip().partition(".")
+    return bool(dot) and first not in schema.model_fields
 
 
 def with_minutes(overrides: Sequence[str] | None, minutes: float | None) -> list[str]:

@@ -87,7 +87,7 @@ def _reopen_closed() -> None:
             os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest number that is free
 
 
-def _raw(stream: TextIO | None, number: int) -> io.RawIOBase:
+def _raw(stream: TextIO | None, number: int) -> Any:
     """What lies under a stream's buffer; Python has no stream where it found the descriptor closed."""
     if stream is None:
         return io.FileIO(number, "w", closefd=False)

@@ -1,11 +1,13 @@
 """`dragoman train`: from a recipe or plain data to a scored model; the same command goes on with what was cut off."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import dragoman
+from dragoman import machine
 from dragoman.cli import console
 from dragoman.cli.evaluate import show
 from dragoman.cli.options import Quiet, TimedRun, grouped
@@ -50,9 +52,37 @@ def train(
     result = dragoman.train(what or "phrasebook", **run.options(screen.progress))
     for line in told_curves(result.folder):
         screen.note(line)
+    show_result(screen, result)
+    screen.note(f'translate with it: dragoman translate {result.folder} "..."')
+
+
+def show_result(screen: console.Screen, result: "RunResult") -> None:
+    """The scores of a run: those just made, or of one that was finished before those that it has."""
     if result.evaluations:
         show(screen, result.evaluations)
-    screen.note(f'translate with it: dragoman translate {result.folder} "..."')
+    elif machine.rank() == 0:
+        show_kept(screen, result.folder)
+
+
+def show_kept(screen: console.Screen, run: Path) -> None:
+    """The scores in the `scores.json` of a run, if it has any."""
+    from dragoman.evaluating.evaluate import HEADINGS, score_rows
+    from dragoman.evaluating.metrics import Score
+    from dragoman.files import read_object
+    from dragoman.recipe.runs import SCORES
+
+    kept = read_object(run / SCORES)["evaluations"] if (run / SCORES).is_file() else []
+    if not kept:
+        return
+    rows = [
+        (each["system"], *row)
+        for each in kept
+        for row in score_rows(Score(**facts) for facts in each["scores"].values())
+    ]
+    screen.show(console.table(["system", *HEADINGS], rows))
+    for each in kept:
+        counts = ", ".join(f"{count:,} {name}" for name, count in each["counts"].items())
+        console.write(f"{each['system']}: {each['test']['name']}; {each['search']}; {counts}")
 
 
 def show_seeds(screen: console.Screen, results: "Sequence[RunResult]") -> None:
@@ -71,7 +101,7 @@ def show_forecast(screen: console.Screen, found: "Forecast") -> None:
     rows = [
         ("parameters", f"{found.parameters:,}", f"{found.recipe.model.preset}, {found.recipe.model.size}"),
         ("tokens an epoch", f"{found.tokens:,}", "source and target"),
-        ("steps", f"{train.steps:,}", f"{found.epochs:.1f} epochs"),
+        ("steps", f"{train.steps:,}", f"{found.epochs:,.1f} epochs"),
         ("tokens of a batch", f"{batches.batch_tokens:,}", f"on each side, at most; {train.accumulate} a step"),
         ("time", duration(found.seconds), "training and validating, before the test sets are scored"),
         ("memory", "unknown" if found.peak_bytes is None else f"{found.peak_bytes / 2**20:,.0f} MiB", "at its peak"),

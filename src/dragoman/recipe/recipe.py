@@ -20,10 +20,10 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.model import ModelConfig
 from dragoman.recipe.expected import Expected
 from dragoman.recipe.journal import METRICS
+from dragoman.recipe.runs import RECIPE
 from dragoman.store import CONFIG
 from dragoman.training import TrainSettings
 
-RECIPE = "recipe.toml"
 LIMITS = ("steps", "epochs", "minutes")
 
 log = logging.getLogger(__name__)

@@ -33,12 +33,13 @@ from dragoman.recipe.follow import follow, tell
 from dragoman.recipe.materials import DATA
 from dragoman.recipe.place import Workplace, find_place, make_folder, note, open_run, remove_unmade
 from dragoman.recipe.recipe import Recipe
+from dragoman.recipe.runs import SCORES
 from dragoman.recipe.session import BEST, CHECKPOINTS, Session
 from dragoman.recipe.settle import settle
 from dragoman.recipe.stop import interrupted_by_signals
 from dragoman.training.distributed import join
 
-SCORES, TEST = "scores.json", "test"
+TEST = "test"
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ class TrainSettings(Settings):
     """
     epochs: float | None = pydantic.Field(default=None, gt=0)
     """Passes over the training data."""
-    minutes: float | None = pydantic.Field(default=None, gt=0)
+    minutes: float | None = pydantic.Field(default=None, gt=0, le=10_000_000)
     """Minutes of training, validation included, on this machine as it is when the run begins."""
     seed: int = pydantic.Field(default=1, ge=0, lt=2**32)
     """Of weights, order and dropout."""
