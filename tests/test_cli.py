@@ -336,7 +336,7 @@ def test_a_setting_of_the_search_has_one_name_in_all_commands(
 ) -> None:
     for command in (["translate", str(run_folder), "the gatt"], ["evaluate", str(run_folder), "--samples", "0"]):
         found = []
-        for asked in ([], ["--set", "decode.prefix='il lupo'"], ["--set", "prefix='lup'"]):
+        for asked in ([], ["--set", "decode.prefix='il lupo'"], ["--set", "prefix='il lupo'"]):
             assert main([*command, "--quiet", *asked, "--set", "decode.beam_size=1"]) == 0
             found.append(capsys.readouterr().out)
         assert found[0] != found[1] == found[2]

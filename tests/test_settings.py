@@ -1,6 +1,8 @@
 """`dragoman settings`: every setting, found by its name or a part of it."""
 
 import json
+import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -44,6 +46,12 @@ def test_the_table_and_json_tell_the_same(capsys: pytest.CaptureFixture[str]) ->
     (facts,) = json.loads(capsys.readouterr().out)
     assert facts["key"] == "train.ema" and facts["allowed"] == "at least 0, at most 1"
     assert all(facts[name] in table for name in ("key", "type", "allowed", "default", "meaning"))
+
+
+@pytest.mark.parametrize("command", [["settings"], ["runs", "."], ["--help"]])
+def test_a_list_is_made_without_torch(command: list[str]) -> None:
+    code = f"import sys; from dragoman.cli.main import main; sys.exit(main({command}) or 'torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
 def test_what_a_run_chooses_is_not_told_as_a_default() -> None:
