@@ -16,7 +16,9 @@ from dragoman import errors
 from dragoman.cli import bars, console
 from dragoman.cli.bars import Bars, Count, Lines
 from dragoman.cli.main import app, main
+from dragoman.cli.translate import Work
 from dragoman.progress import silent
+from dragoman.recipe.run import RunResult
 
 
 @pytest.fixture
@@ -100,7 +102,7 @@ def test_without_a_terminal_nothing_is_coloured_or_folded(capsys: pytest.Capture
 def test_no_text_from_outside_steers_the_terminal(
     character: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text, shown = f"a{character}[31mb", f"a\\u{ord(character):04x}[31mb"
+    text, shown = f"a{character}[31mb", f"a{repr(character)[1:-1]}[31mb"
     progress = Lines(Console(stderr=True, width=1000))
     screen = console.Screen()
     screen.note(text)
@@ -262,6 +264,25 @@ def test_unknown_words_are_named(run_folder: Path, capsys: pytest.CaptureFixture
     assert "words that the model does not know: zebra" in capsys.readouterr().err
 
 
+# demo
+
+
+@pytest.mark.parametrize("talks", [False, True])
+def test_the_demo_ends_with_what_to_do_next(
+    talks: bool, run_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(_: Work) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dragoman, "train", lambda *_, **__: RunResult(run_folder, 1, ()), raising=False)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: talks)
+    monkeypatch.setattr(Work, "converse", interrupt)
+    assert main(["demo"]) == 0
+    *_, own, train, translate, end = capsys.readouterr().err.split("\n")
+    assert "your own text" in own and "dragoman train FILE" in train and "dragoman translate runs/" in translate
+    assert end == ""
+
+
 # The other commands
 
 
@@ -325,10 +346,13 @@ def test_a_benchmark_measures_the_search_that_is_asked_for(
     run_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["benchmark", str(run_folder), "--sentences", "2", "--rounds", "1", "--format", "json", "--quiet"]
-    for asked in (["--set", "decode.beam_size=3"], ["--set", "beam_size=3"], ["--beam-size", "3"]):
-        assert main([*command, *asked]) == 0
+    for asked, searches in (
+        ("decode.beam_size=3", {"beam 3, length penalty 0.6"}),
+        ("length_penalty=1", {"greedy", "beam 4, length penalty 1"}),
+    ):
+        assert main([*command, "--set", asked]) == 0
         speeds = json.loads(capsys.readouterr().out)["speeds"]
-        assert {speed["search"] for speed in speeds} == {"beam 3, length penalty 0.6"}
+        assert {speed["search"] for speed in speeds} == searches
 
 
 def test_a_setting_of_the_search_has_one_name_in_all_commands(

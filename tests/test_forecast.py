@@ -72,7 +72,7 @@ def test_a_dry_run_needs_no_free_name(tmp_path: Path, caplog: pytest.LogCaptureF
     found = forecast(tmp_path / "corpus.tsv", overrides=other, runs=tmp_path / "runs", device="cpu")
     assert (found.recipe.model.d_model, found.recipe.train.steps) == (32, 7)
     assert found.recipe.tokenizer.kind == "bpe"
-    assert f"{folder} is another run; this is what a new one would take" in caplog.text
+    assert f"{folder} was begun with other settings; this is what a new run would take" in caplog.text
     assert forecast(folder, device="cpu", overrides=["train.steps=7"]).recipe.train.steps == 7
     (folder / "run.json").write_text("{}")
     assert forecast(tmp_path / "corpus.tsv", overrides=other, runs=tmp_path / "runs", device="cpu").epochs > 0

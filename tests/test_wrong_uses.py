@@ -34,7 +34,7 @@ WRONG = [
     ("translate RUN text --input pairs.tsv", "TEXT and --input were given; translate takes one of", 2),
     ("translate RUN --input pair.tsv", "pair.tsv does not exist; did you mean pairs.tsv?", 2),
     ("translate RUN --item 7", "--item must be from 1 to 6, the size of the test set, but is 7", 2),
-    ("translate RUN/best --item 1", "has no test set of its own, for it is no run folder", 2),
+    ("translate RUN/best --item 1", "has no test set of its own, because it is not a run folder", 2),
     ("translate RUN text --beam-size 0", "decode.beam_size should be greater than or equal to 1, but is 0", 2),
     ("translate RUN text --n-best 9", "n_best must be at most beam_size", 2),
     ("translate RUN text --set beam_sise=2", "unknown setting decode.beam_sise; did you mean decode.beam_size?", 2),

@@ -134,14 +134,12 @@ def say_stopped(message: str) -> None:
 
 
 def visible(text: str) -> str:
-    """The text with its control characters shown, so that nothing in it steers a terminal.
+    r"""The text with its control characters spelt out, but line breaks and tabs: it must not steer a terminal.
 
-    Line breaks and tabs stay. The others are written as JSON escapes them.
-
-    >>> print(visible(chr(27) + "[31mred"))
-    \\u001b[31mred
+    >>> print(visible("red \x1b[31m"))
+    red \x1b[31m
     """
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def _put(text: str, end: str) -> None:

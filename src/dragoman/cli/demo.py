@@ -1,4 +1,4 @@
-"""`dragoman demo`: trains on the phrasebook that comes along, then translates what is typed."""
+"""`dragoman demo`: trains on the built-in phrasebook, then translates what is typed."""
 
 import sys
 from contextlib import suppress
@@ -15,7 +15,7 @@ from dragoman.cli.translate import Work
 
 SAMPLES = 6
 NEXT = (
-    "Next, with your own text: FILE holds a sentence, a tab and its translation on each line (.csv, .jsonl too).",
+    "Next, with your own text: a FILE that has a sentence and its translation on each line (.tsv, .csv, .jsonl)",
     "  dragoman train FILE --minutes 30      trains a translator on it and scores it",
     '  dragoman translate runs/NAME "..."    translates with it; dragoman runs lists the names',
 )

@@ -30,9 +30,9 @@ INTERRUPTED = 130
 REFUSED_BY_THE_SYSTEM = {
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EIO)
 }
-"""What a file or folder of the user's may be the cause of, wherever it comes up."""
+"""Errors that a user's file or folder may cause, wherever they come up."""
 LONGEST_NAME = 100
-"""Of a file, as it is told: a whole text may have been given in its place."""
+"""How much of a file's name is shown: a whole text may have been given in its place."""
 
 app = typer.Typer(
     name="dragoman",
@@ -71,12 +71,12 @@ def run() -> None:
         code = main(sys.argv[1:])
     finally:
         with suppress(Error, SystemExit):
-            console.flush()  # what an error left unwritten, lest Python try at its end, and change the exit code
+            console.flush()  # Python would try it at exit, and a failure there changes the exit code
     sys.exit(code)
 
 
 def main(arguments: list[str]) -> int:
-    """Runs one command and returns its exit code. What is no mistake of the user keeps its traceback."""
+    """Runs one command and returns its exit code. A mistake of our own keeps its traceback."""
     started = time.monotonic()
     try:
         code = app(arguments or ["--help"], prog_name="dragoman", standalone_mode=False)

@@ -28,7 +28,7 @@ S = TypeVar("S", bound="Settings")
 
 Model = Annotated[
     Path,
-    typer.Argument(help="A model folder, or a run folder (then its best/, else its final/).", show_default=False),
+    typer.Argument(help="A model folder, or a run folder (its best/, else its final/).", show_default=False),
 ]
 Data = Annotated[
     list[str],
@@ -40,26 +40,31 @@ Data = Annotated[
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change one setting; may be given several times."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Change one setting; may be repeated. `dragoman settings` lists them."
+    ),
 ]
 Minutes = Annotated[
-    float | None, typer.Option(help="Minutes of training, counted in steps before it begins.", show_default="30")
+    float | None,
+    typer.Option(help="Minutes of training, turned into a number of steps before it begins.", show_default="30"),
 ]
 Name = Annotated[str | None, typer.Option(help="Name of the run.", show_default="from the recipe or data")]
-Runs = Annotated[Path, typer.Option(help="The folder that runs lie in.")]
+Runs = Annotated[Path, typer.Option(help="The folder that holds the runs.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Begin a new run under a new name; nothing is deleted.")]
 Anyway = Annotated[
-    bool, typer.Option("--anyway", help="Go on although the machine is another one; the weights will differ.")
+    bool, typer.Option("--anyway", help="Go on although machine or data have changed; the weights will then differ.")
 ]
 BeamSize = Annotated[int | None, typer.Option(help="Hypotheses kept at each step; 1 is greedy.", show_default="4")]
 LengthPenalty = Annotated[
     float | None, typer.Option(help="Exponent by which longer translations are favoured.", show_default="0.6")
 ]
 Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")]
-Precision = Annotated[Literal["auto", "float32", "bf16"], typer.Option(help="The numbers the model computes with.")]
+Precision = Annotated[
+    Literal["auto", "float32", "bf16"], typer.Option(help="The number format that the model computes in.")
+]
 Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads.", show_default="all cores")]
 Format = Annotated[Literal["text", "json"], typer.Option("--format", help="How results are printed.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show results, warnings and errors alone.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show only results, warnings and errors.")]
 
 
 @dataclass(frozen=True)
@@ -119,10 +124,6 @@ class Search:
     length_penalty: LengthPenalty = None
     overrides: Set = None
 
-    @property
-    def is_asked_for(self) -> bool:
-        return self != Search()
-
     def options(self, base: "SearchOptions | None", **more: Any) -> "SearchOptions":
         """The model's own, with what was asked for."""
         asked = {"beam_size": self.beam_size, "length_penalty": self.length_penalty, **more}
@@ -136,9 +137,11 @@ class Scoring:
     metric: Annotated[
         list[str] | None, typer.Option(help="bleu, chrf or ter; may be repeated.", show_default="all three")
     ] = None
-    language: Annotated[str, typer.Option(help="Of the translations.", show_default="from the names")] = "und"
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="BLEU and chrF ignore case, as in old papers.")] = False
-    samples: Annotated[int, typer.Option(min=0, help="Bootstrap samples of the intervals.")] = 1000
+    language: Annotated[str, typer.Option(help="Language of the translations.", show_default="from the names")] = "und"
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case in BLEU and chrF, as old papers do.")] = (
+        False
+    )
+    samples: Annotated[int, typer.Option(min=0, help="Bootstrap samples for the intervals.")] = 1000
 
     def measures(self) -> "Measures":
         from dragoman.evaluating.metrics import METRICS
@@ -208,7 +211,7 @@ def test_set(run: Path) -> Path:
     find_model(run)
     path = run / "data" / "test.jsonl"
     if not path.is_file():
-        raise ConfigError(f"{run} has no test set of its own, for it is no run folder; name a file")
+        raise ConfigError(f"{run} has no test set of its own, because it is not a run folder; name a file")
     return path
 
 

@@ -30,7 +30,7 @@ def runs(
         screen.show(console.table(columns, map(_row, found)))
     else:
         screen.note(
-            f"no runs in {folder}; begin with: dragoman train FILE, or, without text of your own, dragoman demo"
+            f"no runs in {folder}; begin with: dragoman train FILE (or, without text of your own, dragoman demo)"
         )
 
 

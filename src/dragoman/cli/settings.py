@@ -24,7 +24,7 @@ def settings(
     rows = [(facts.key, _takes(facts.type, facts.allowed), facts.default, facts.meaning) for facts in found]
     screen = console.Screen()
     screen.show(console.table(["setting", "takes", "default", "meaning"], rows))
-    screen.note(f"set one: dragoman train ... --set {found[-1].key}=VALUE; or in a recipe, under its group")
+    screen.note(f"change one with --set KEY=VALUE, as in --set {found[-1].key}=VALUE, or in a recipe under its group")
 
 
 def _takes(kind: str, allowed: str) -> str:

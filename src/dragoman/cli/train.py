@@ -1,4 +1,4 @@
-"""`dragoman train`: from a recipe or plain data to a scored model; the same command goes on with what was cut off."""
+"""`dragoman train`: from a recipe or plain data to a scored model; the same command resumes a run."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,25 +24,25 @@ def train(
     what: Annotated[
         list[str] | None,
         typer.Argument(
-            help="A recipe (.toml, or the name of one that comes along), parallel text (one file, two aligned files, "
-            "a folder, hub:NAME:CONFIG), or a run to go on with.",
+            help="A recipe (a .toml file or a built-in one's name), parallel text (one file, two aligned files, a "
+            "folder, hub:NAME:CONFIG), or a run to resume.",
             show_default="phrasebook",
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what it would take: steps, memory, time; nothing is kept.")
+        bool, typer.Option("--dry-run", help="Only estimate steps, memory and time; nothing is kept.")
     ] = False,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Train from so many seeds, one after another, and show the spread.")
+        int | None, typer.Option(min=1, help="Train this many runs, each from another seed, and show the spread.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train a model, or go on with a run that was cut off, and score it on its test sets."""
+    """Train a model, or resume a run, and score it on its test sets."""
     from dragoman.recipe.curves import told_curves
 
     screen = console.Screen(quiet)
     if dry_run and seeds is not None:
-        raise ConfigError("--dry-run tells what one run takes, whatever its seed; leave --seeds out")
+        raise ConfigError("--dry-run estimates one run, whatever its seed; leave --seeds out")
     if dry_run:
         show_forecast(screen, dragoman.forecast(what or "phrasebook", **run.options(screen.progress)))
         return
@@ -91,7 +91,7 @@ def show_seeds(screen: console.Screen, results: "Sequence[RunResult]") -> None:
     for found in spreads([result.folder for result in results]):
         console.write(f"{found.test}: {found}")
     group = str(results[0].folder).removesuffix("-seed1")
-    screen.note(f"is another one better? dragoman evaluate {group} --against OTHER")
+    screen.note(f"compare it with another: dragoman evaluate {group} --against OTHER")
 
 
 def show_forecast(screen: console.Screen, found: "Forecast") -> None:
@@ -102,9 +102,9 @@ def show_forecast(screen: console.Screen, found: "Forecast") -> None:
         ("parameters", f"{found.parameters:,}", f"{found.recipe.model.preset}, {found.recipe.model.size}"),
         ("tokens an epoch", f"{found.tokens:,}", "source and target"),
         ("steps", f"{train.steps:,}", f"{found.epochs:,.1f} epochs"),
-        ("tokens of a batch", f"{batches.batch_tokens:,}", f"on each side, at most; {train.accumulate} a step"),
-        ("time", duration(found.seconds), "training and validating, before the test sets are scored"),
-        ("memory", "unknown" if found.peak_bytes is None else f"{found.peak_bytes / 2**20:,.0f} MiB", "at its peak"),
+        ("tokens of a batch", f"{batches.batch_tokens:,}", f"at most, on each side; {train.accumulate} batches a step"),
+        ("time", duration(found.seconds), "for training and validation; scoring the test sets comes on top"),
+        ("memory", "unknown" if found.peak_bytes is None else f"{found.peak_bytes / 2**20:,.0f} MiB", "at the peak"),
     ]
     screen.show(console.table(["", "expected", ""], rows))
     console.write(f"measured on {found.where}")

@@ -105,7 +105,7 @@ def look_up(what: Recipe | str | Path | Sequence[str | Path], options: RunOption
         try:
             _refuse_changes(folder, _facts(folder)["asked"], asked)
         except ConfigError:
-            log.info("%s is another run; this is what a new one would take", folder)
+            log.info("%s was begun with other settings; this is what a new run would take", folder)
             return free_name(folder), asked
     return folder, asked
 
