@@ -38,7 +38,7 @@ def main() -> None:
         sys.exit("pip could not install Dragoman: its own message stands above")
     for requirements in sys.argv[2:]:
         install_alone(python, Path(requirements))
-    say("done")
+    say("done" if sys.argv[2:] else f"done. {next_steps(sys.argv[1])}")
 
 
 def create(environment: Path) -> Path:
@@ -128,6 +128,12 @@ def in_time(question: Callable[[], bool], seconds: float) -> bool:
 def pip(python: Path, *arguments: str) -> bool:
     command = [python, "-m", "pip", "install", "--disable-pip-version-check", *arguments]
     return subprocess.run(command).returncode == 0
+
+
+def next_steps(environment: str) -> str:
+    """What to type next, with the command as it lies in the environment."""
+    command = Path(environment) / ("Scripts/dragoman.exe" if os.name == "nt" else "bin/dragoman")
+    return f"Next: {command} demo, or with your own text: {command} train FILE"
 
 
 def say(what: str) -> None:

@@ -3,7 +3,6 @@
 import json
 import logging
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from io import BytesIO, StringIO, TextIOWrapper
@@ -26,6 +25,7 @@ from dragoman.data.columns import Naming
 from dragoman.decoding import SearchOptions, Translation
 from dragoman.evaluating.references import read_references
 from dragoman.progress import silent
+from dragoman.recipe.run import RunResult
 
 
 @pytest.fixture
@@ -41,9 +41,10 @@ def test_commands_are_the_public_functions() -> None:
     functions = {command.callback.__name__ for command in app.registered_commands if command.callback}
     assert functions == {
         *("prepare_data", "train_tokenizer", "train", "translate", "evaluate", "fine_tune", "benchmark"),
-        *("reproduce", "doctor", "demo"),
+        *("reproduce", "doctor", "demo", "runs", "settings"),
     }
-    assert functions - {"demo"} <= set(dragoman.__all__)
+    plural = {f"list_{name}" if name in ("runs", "settings") else name for name in functions - {"demo"}}
+    assert plural <= set(dragoman.__all__)
 
 
 def test_every_option_of_every_command_is_explained() -> None:
@@ -69,7 +70,8 @@ def test_an_error_is_one_line_and_its_own_code(
     monkeypatch.setattr(dragoman, "doctor", fail, raising=False)
     assert main(["doctor"]) == kind.exit_code
     out, err = capsys.readouterr()
-    assert (out, err) == ("", "error: [bold]corpus.de has 4,500 lines but corpus.en 4,499\n")
+    start, end = ("", " after 0:00:00") if kind is errors.Interrupted else ("error: ", "")
+    assert (out, err) == ("", f"{start}[bold]corpus.de has 4,500 lines but corpus.en 4,499{end}\n")
 
 
 def test_our_own_mistakes_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,17 +107,7 @@ def test_an_interrupt_ends_in_one_word(monkeypatch: pytest.MonkeyPatch, capsys: 
 
     monkeypatch.setattr(dragoman, "doctor", interrupt, raising=False)
     assert main(["doctor"]) == 130
-    assert capsys.readouterr().err == "error: interrupted\n"
-
-
-def test_a_closed_pipe_ends_quietly() -> None:
-    command = [sys.executable, "-c", "from dragoman.cli import console\nfor i in range(200_000): console.write(str(i))"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout and process.stderr
-        assert process.stdout.readline() == b"0\n"
-        process.stdout.close()
-        assert process.stderr.read() == b""
-    assert process.returncode == 0
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 # What is drawn
@@ -129,6 +121,33 @@ def test_without_a_terminal_nothing_is_coloured_or_folded(capsys: pytest.Capture
     assert err.endswith("[bold]and brackets[/bold]\n") and err.count("\n") == 1
     assert "\x1b" not in out + err
     assert "[red]x" in out and "y" * 200 in out
+
+
+@pytest.mark.parametrize("character", ["\x1b", "\x07", "\r", "\x9b", "\x7f", "\ud800"])
+def test_no_text_from_outside_steers_the_terminal(
+    character: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, shown = f"a{character}[31mb", f"a{repr(character)[1:-1]}[31mb"
+    progress = Lines(Console(stderr=True, width=1000))
+    screen = console.Screen()
+    screen.note(text)
+    logging.getLogger("dragoman.somewhere").warning("%s", text)
+    console.complain(text)
+    with progress.track(text) as advance:
+        advance(1, fact=text)
+    screen.show(console.table([""], [[text]]))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    console.write(text)
+    out, err = capsys.readouterr()
+    assert character not in (out + err) and (out + err).count(shown) == 7
+    with Bars(Console(stderr=True, force_terminal=True, width=200)).track(text) as advance:
+        advance(1, fact=text)
+    assert capsys.readouterr().err.count(shown) >= 2
+
+
+def test_a_result_reaches_a_file_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    console.write("a\x1b[31mb")
+    assert capsys.readouterr().out == "a\x1b[31mb\n"
 
 
 def test_a_quiet_screen_leaves_results_and_warnings(capsys: pytest.CaptureFixture[str]) -> None:
@@ -410,6 +429,25 @@ def test_scores_count_the_flags_of_the_translations(
     assert "6 doubtful" in capsys.readouterr().out
 
 
+# demo
+
+
+@pytest.mark.parametrize("talks", [False, True])
+def test_the_demo_ends_with_what_to_do_next(
+    talks: bool, run_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(_: Work) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dragoman, "train", lambda *_, **__: RunResult(run_folder, 1, ()), raising=False)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: talks)
+    monkeypatch.setattr(Work, "converse", interrupt)
+    assert main(["demo"]) == 0
+    *_, own, train, translate, end = capsys.readouterr().err.split("\n")
+    assert "your own text" in own and "dragoman train FILE" in train and "dragoman translate runs/" in translate
+    assert end == ""
+
+
 # The other commands
 
 
@@ -519,6 +557,30 @@ def test_a_benchmark_names_machine_and_search(run_folder: Path, capsys: pytest.C
     assert main(["benchmark", str(run_folder), "--sentences", "3", "--rounds", "1", "--quiet"]) == 0
     printed = capsys.readouterr().out
     assert "greedy" in printed and "tokens/s" in printed and "torch 2" in printed and "GFLOP/s" in printed
+
+
+def test_a_benchmark_measures_the_search_that_is_asked_for(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["benchmark", str(run_folder), "--sentences", "2", "--rounds", "1", "--format", "json", "--quiet"]
+    for asked, searches in (
+        ("decode.beam_size=3", {"beam 3, length penalty 0.6"}),
+        ("length_penalty=1", {"greedy", "beam 4, length penalty 1"}),
+    ):
+        assert main([*command, "--set", asked]) == 0
+        speeds = json.loads(capsys.readouterr().out)["speeds"]
+        assert {speed["search"] for speed in speeds} == searches
+
+
+def test_a_setting_of_the_search_has_one_name_in_all_commands(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (["translate", str(run_folder), "the gatt"], ["evaluate", str(run_folder), "--samples", "0"]):
+        found = []
+        for asked in ([], ["--set", "decode.prefix='il lupo'"], ["--set", "prefix='il lupo'"]):
+            assert main([*command, "--quiet", *asked, "--set", "decode.beam_size=1"]) == 0
+            found.append(capsys.readouterr().out)
+        assert found[0] != found[1] == found[2]
 
 
 def test_the_doctor_tells_what_was_chosen_and_why(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_runs import SETTINGS, STEPS, some_pairs, train_command, train_small, weights, write_corpus
+from small_runs import SETTINGS, STEPS, some_pairs, times, train_command, train_small, weights, write_corpus
 
 from dragoman.cli.main import main
 from dragoman.config import parse
@@ -61,9 +61,29 @@ def test_a_run_that_was_begun_is_told_of_as_it_was_begun(tmp_path: Path) -> None
     folder = train_small(tmp_path).folder
     before = weights(folder)
     assert forecast(folder, device="cpu").recipe == parse((folder / "recipe.toml").read_text(), "", Recipe)
-    with pytest.raises(ConfigError, match="begun with other settings"):
-        forecast(folder, device="cpu", overrides=["train.steps=7"])
     assert weights(folder) == before
+
+
+def test_a_dry_run_needs_no_free_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = train_small(tmp_path).folder
+    before = kept_files(tmp_path)
+    other = [*SETTINGS, "model.d_model=32", "tokenizer.kind=bpe", "tokenizer.vocabulary_size=300", "train.steps=7"]
+    caplog.set_level("INFO", "dragoman")
+    found = forecast(tmp_path / "corpus.tsv", overrides=other, runs=tmp_path / "runs", device="cpu")
+    assert (found.recipe.model.d_model, found.recipe.train.steps) == (32, 7)
+    assert found.recipe.tokenizer.kind == "bpe"
+    assert f"{folder} was begun with other settings; this is what a new run would take" in caplog.text
+    assert forecast(folder, device="cpu", overrides=["train.steps=7"]).recipe.train.steps == 7
+    (folder / "run.json").write_text("{}")
+    assert forecast(tmp_path / "corpus.tsv", overrides=other, runs=tmp_path / "runs", device="cpu").epochs > 0
+    (folder / "run.json").unlink()
+    assert forecast(tmp_path / "corpus.tsv", overrides=other, runs=tmp_path / "runs", device="cpu").epochs > 0
+    assert kept_files(tmp_path) == before, "a dry run writes nothing"
+
+
+def kept_files(folder: Path) -> dict[str, int]:
+    """All files but the `run.json` that a test damages, and when each was last changed."""
+    return {path: when for path, when in times(folder).items() if Path(path).is_file() and "run.json" not in path}
 
 
 # Batches fitted to memory

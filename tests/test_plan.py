@@ -110,6 +110,13 @@ def test_the_papers_schedule_has_the_papers_peak() -> None:
     assert paper.tables["train"]["learning_rate"] == pytest.approx(512**-0.5 * 4_000**-0.5)
 
 
+@pytest.mark.parametrize("steps", [50, 1_000_000])
+def test_the_reason_of_a_warmup_holds_for_long_and_short_runs(steps: int) -> None:
+    planned = plan(model={"d_model": 256})
+    choose_steps(planned, steps, "asked for")
+    assert planned.reasons["train.warmup_steps"] == "a tenth of all steps, at most 4,000"
+
+
 def test_warmup_and_validations_follow_from_the_steps() -> None:
     for steps, warmup, every in ((1, 1, 1), (500, 50, 50), (1_000_000, 4_000, 100_000)):
         chosen = plan(model={"d_model": 256}, train={"minutes": 5.0})

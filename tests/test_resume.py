@@ -155,6 +155,7 @@ def test_signals_end_in_their_exit_codes(whole: Path, tmp_path: Path) -> None:
     assert newest_checkpoint(run_of(tmp_path) / "checkpoints") is not None
     assert exit_code(signalled, tmp_path, [signal.SIGINT, signal.SIGINT]) == 130
     assert exit_code(signalled, tmp_path, [signal.SIGINT]) == 3
+    assert exit_code(signalled, tmp_path, [signal.SIGHUP, signal.SIGHUP]) == 3  # a terminal that closes sends several
     assert exit_code(command, *train_command(tmp_path)) == 0
     check_whole(run_of(tmp_path), whole)
 

@@ -4,6 +4,7 @@ The public functions are the commands: `dragoman.train("phrasebook")` gives the 
 Importing this package loads none of its rooms; a name is looked up where it lives when it is first used.
 """
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from dragoman.recipe.recipe import Recipe as Recipe
     from dragoman.recipe.reproduce import reproduce as reproduce
     from dragoman.recipe.run import train as train
+    from dragoman.recipe.runs import list_runs as list_runs
     from dragoman.recipe.seeds import train_seeds as train_seeds
+    from dragoman.recipe.settings import list_settings as list_settings
     from dragoman.store import load_model as load_model
 
 __version__ = "0.1.0"
@@ -38,6 +41,8 @@ _HOMES = {
     "evaluate": "evaluating.evaluate",
     "fine_tune": "recipe.fine_tune",
     "forecast": "recipe.forecast",
+    "list_runs": "recipe.runs",
+    "list_settings": "recipe.settings",
     "load_model": "store",
     "prepare_data": "data.prepare",
     "prepare_shard": "data.shards",
@@ -51,10 +56,20 @@ _HOMES = {
 __all__ = ["__version__", *_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
-    return getattr(import_module(f"dragoman.{_HOMES[name]}"), name)
+def names_from(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package that looks names up in its modules when they are first used: so that settings can
+    be read without torch.
+    """
+
+    def look_up(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{homes[name]}"), name)
+
+    return look_up
+
+
+__getattr__ = names_from(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

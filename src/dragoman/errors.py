@@ -7,16 +7,16 @@
     ├── TokenizerError 2     a tokenizer file, or text that no tokenizer takes
     ├── DecodeError 2        a request that no search can answer
     ├── ExportError 2        what a foreign format cannot hold
-    ├── Interrupted 3        stopped on request, resumable
+    ├── Interrupted 3        stopped on request, resumable: told as a note, not as an error
     ├── CheckpointError 4    a model folder or checkpoint that is wrong, cut, foreign or newer
     ├── Diverged 5           the numbers of a training run left the finite ones
     ├── OutOfMemory 6
-    ├── DiskFull 7           only where nothing can go on
+    ├── DiskFull 7           where nothing can go on: a folder, a file, or standard output cannot be written
     ├── FolderInUse 8        another process works on the same folder
     └── GateFailed 9         an expected score was not met
 
-What the system refuses, by the name of a file, the command line tells in the system's words (exit code 2). Everything
-else that is raised is our own mistake and keeps its traceback (exit code 1).
+Where the system refuses a file, the command line names it and gives the system's reason (exit code 2). Anything else
+that is raised is our own mistake and keeps its traceback (exit code 1).
 A message says what was given, what is allowed and what to do, in the user's own words.
 """
 
@@ -26,7 +26,7 @@ class Error(Exception):
 
     exit_code = 2
     told = False
-    """Whether another process of the same run tells it, so that this one need not."""
+    """Whether another process of the same run prints it, so that this one need not."""
 
 
 class ConfigError(Error):

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Collection, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -174,12 +175,33 @@ def lock(folder: Path | str) -> Generator[None]:
     handle = open(folder / ".lock", "a+")  # noqa: SIM115 (held until the block ends)
     try:
         try:
-            _take(handle.fileno())
+            _take_soon(handle.fileno())
         except OSError:
             raise FolderInUse(f"{folder} is in use by another process; wait for it, or name another folder") from None
         yield
     finally:
         handle.close()
+
+
+def is_locked(folder: Path | str) -> bool:
+    """Whether a process holds `folder`."""
+    try:
+        with open(Path(folder) / ".lock", "rb") as handle:
+            _look(handle.fileno())
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def _take_soon(handle: int) -> None:
+    """Takes a lock, at the second attempt where somebody was looking at the first: `is_locked` takes an instant."""
+    try:
+        _take(handle)
+    except OSError:
+        time.sleep(0.1)
+        _take(handle)
 
 
 def read_json(path: Path | str) -> object:
@@ -366,9 +388,20 @@ if os.name == "nt":
 
         msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
 
+    def _look(handle: int) -> None:
+        import msvcrt
+
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
+
 else:
 
     def _take(handle: int) -> None:
         import fcntl
 
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _look(handle: int) -> None:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: others may look at the same time

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
 from rich.progress import Progress as Drawing
 from rich.text import Text
 
+from dragoman.cli.console import say, visible
 from dragoman.progress import Advance
 
 SECONDS_BETWEEN_LINES = 30.0
@@ -29,7 +31,7 @@ class Bars:
         inner = self._drawing is not None
         with self._drawn() as drawing:
             state = Count(total, unit)
-            bar = drawing.add_task(label, total=total, state=state)
+            bar = drawing.add_task(escape(visible(label)), total=total, state=state)
 
             def advance(count: int = 1, **facts: str) -> None:
                 state.add(count, facts)
@@ -86,7 +88,7 @@ class Lines:
             self._say(label, state)
 
     def _say(self, label: str, state: "Count") -> None:
-        self._console.print(f"{label}: {state}", markup=False, highlight=False, soft_wrap=True)
+        say(self._console, f"{label}: {state}")
 
 
 class Count:
@@ -142,7 +144,7 @@ class Told(ProgressColumn):
     """The words beside a bar."""
 
     def render(self, task: Task) -> Text:
-        return Text(str(task.fields["state"]), overflow="ellipsis", no_wrap=True)
+        return Text(visible(str(task.fields["state"])), overflow="ellipsis", no_wrap=True)
 
 
 def duration(seconds: float) -> str:

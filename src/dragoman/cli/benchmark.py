@@ -7,7 +7,7 @@ import typer
 
 import dragoman
 from dragoman.cli import console
-from dragoman.cli.options import Format, Place, Quiet, grouped, test_pairs
+from dragoman.cli.options import Format, Place, Quiet, Set, chosen, grouped, test_pairs
 
 if TYPE_CHECKING:
     from dragoman.evaluating.speed import Benchmark, Spread
@@ -25,16 +25,19 @@ def benchmark(
             "--input", help="Sentences to translate, one a line.", show_default="the test set of the first run"
         ),
     ] = None,
-    sentences: Annotated[int, typer.Option(min=1, help="How many of them at most.")] = 500,
+    sentences: Annotated[int, typer.Option(min=1, help="Translate at most this many of them.")] = 500,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds in which the models take turns.")] = 3,
+    overrides: Set = None,
     output: Annotated[Path | None, typer.Option(help="Write everything that was measured to this JSON file.")] = None,
     output_format: Format = "text",
     quiet: Quiet = False,
 ) -> None:
-    """Measure tokens a second, latency, memory and start-up, greedy and with a beam."""
+    """Measure tokens a second, latency, memory and start-up: greedy and with a beam of 4, or as --set says."""
     from itertools import islice
 
     from dragoman.data.lines import read_lines
+    from dragoman.decoding.options import SearchOptions
+    from dragoman.evaluating.speed import SEARCHES
     from dragoman.files import check_output, write_json
     from dragoman.machine import choose_device, choose_precision
 
@@ -45,6 +48,7 @@ def benchmark(
     measured = dragoman.benchmark(
         models,
         list(islice(read_lines(texts) if texts else (source for source, _ in test_pairs(models[0])), sentences)),
+        searches=list(dict.fromkeys(chosen(SearchOptions, "decode", overrides, each) for each in SEARCHES)),
         rounds=rounds,
         device=device,
         precision=choose_precision(place.precision, device)[0],
@@ -75,10 +79,7 @@ def show(screen: console.Screen, measured: "Benchmark") -> None:
     ]
     screen.show(console.table(columns, rows))
     for ratio in measured.ratios:
-        console.write(
-            f"{ratio.model} makes {ratio.ratio.median:.2f} ({ratio.ratio.low:.2f} to {ratio.ratio.high:.2f}) times the "
-            f"sentences a second of {ratio.against}: {ratio.search}, {ratio.batch}"
-        )
+        console.write(str(ratio))
     starts = [
         (
             name,

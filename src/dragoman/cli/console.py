@@ -5,7 +5,6 @@ There are no bars without a terminal; NO_COLOR is respected; a quiet screen leav
 
 import json
 import logging
-import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -15,12 +14,13 @@ from dragoman import machine
 from dragoman.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
     from rich.table import Table
 
 # Nothing is folded where no one looks at it: a log or a pipe gets whole lines.
 UNFOLDED = 10_000
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class Screen:
@@ -37,10 +37,10 @@ class Screen:
         self.progress = silent if self.quiet else self._bars()
         self._listen()
 
-    def note(self, what: "RenderableType") -> None:
+    def note(self, what: str) -> None:
         """Tells something beside the result, on standard error."""
         if not self.quiet:
-            self._notes.print(what, markup=False, highlight=False, soft_wrap=isinstance(what, str))
+            say(self._notes, what)
 
     def show(self, table: "Table") -> None:
         """Draws a result, on standard output."""
@@ -49,7 +49,7 @@ class Screen:
         output = Console(width=None if sys.stdout.isatty() else UNFOLDED)
         with output.capture() as drawn:
             output.print(table)
-        write("\n".join(line.rstrip(" ") for line in drawn.get().split("\n")).strip("\n"))
+        _put("\n".join(line.rstrip(" ") for line in drawn.get().split("\n")).strip("\n"), "\n")
 
     def _bars(self) -> Progress:
         from dragoman.cli.bars import Bars, Lines
@@ -76,7 +76,7 @@ class NoteHandler(logging.Handler):
         serious = record.levelno >= logging.WARNING
         text = f"{record.levelname.lower()}: {record.getMessage()}" if serious else record.getMessage()
         style = "yellow" if serious else None
-        self._console.print(visible(text), style=style, markup=False, highlight=False, soft_wrap=True)
+        say(self._console, text, style)
 
 
 def error_console() -> "Console":
@@ -85,17 +85,13 @@ def error_console() -> "Console":
     return Console(stderr=True, width=None if sys.stderr.isatty() else UNFOLDED)
 
 
-def visible(text: str) -> str:
-    r"""A message with its control characters spelt out: what a file holds must not steer the terminal.
-
-    >>> visible("red \x1b[31m")
-    'red \\x1b[31m'
-    """
-    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+def say(console: "Console", text: str, style: str | None = None) -> None:
+    """Text as it is, whoever wrote it: nothing in it is markup, none of it steers the terminal, no line is folded."""
+    console.print(visible(text), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> "Table":
-    """A table whose numbers stand right and whose words stand left; a cell is text, never markup."""
+    """A table whose numbers stand right and whose words stand left; a cell is text, never markup or control."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -115,11 +111,8 @@ def _is_number(cell: str) -> bool:
 
 
 def write(text: str = "", end: str = "\n") -> None:
-    """Writes a result to standard output. Where the reader has gone away the command ends, quietly."""
-    try:
-        sys.stdout.write(text + end)
-    except BrokenPipeError:
-        _leave_closed_pipe()
+    """Writes a result to standard output; a terminal is shown the control characters in it."""
+    _put(visible(text) if sys.stdout.isatty() else text, end)
 
 
 def write_json(value: Any) -> None:
@@ -127,25 +120,31 @@ def write_json(value: Any) -> None:
 
 
 def flush() -> None:
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _leave_closed_pipe()
-
-
-def _leave_closed_pipe() -> None:
-    # What is still buffered would be written once more at exit, and fail once more.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    raise SystemExit(0)
+    sys.stdout.flush()
 
 
 def complain(message: str) -> None:
     """One line on standard error, whatever the message holds."""
-    one_line = visible(" ".join(message.split("\n")))
-    error_console().print(f"error: {one_line}", style="red", markup=False, highlight=False, soft_wrap=True)
+    say(error_console(), f"error: {_one_line(message)}", style="red")
 
 
-def prepare_streams() -> None:
-    """Text is UTF-8 with `\\n` line ends on every system, and bytes that are no text pass through."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")  # pyright: ignore[reportAttributeAccessIssue]
+def say_stopped(message: str) -> None:
+    """The last line of a command that was asked to stop, which is no error."""
+    say(error_console(), _one_line(message))
+
+
+def visible(text: str) -> str:
+    r"""The text with its control characters spelt out, but line breaks and tabs: it must not steer a terminal.
+
+    >>> print(visible("red \x1b[31m"))
+    red \x1b[31m
+    """
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def _put(text: str, end: str) -> None:
+    sys.stdout.write(text + end)
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split("\n"))

@@ -1,6 +1,7 @@
-"""`dragoman demo`: trains on the phrasebook that comes along, then translates what is typed."""
+"""`dragoman demo`: trains on the built-in phrasebook, then translates what is typed."""
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -8,12 +9,16 @@ import typer
 
 import dragoman
 from dragoman.cli import console
-from dragoman.cli.evaluate import show
 from dragoman.cli.options import Quiet, Runs, Threads, test_pairs, with_minutes
+from dragoman.cli.train import show_result
 from dragoman.cli.translate import Work
 
 SAMPLES = 6
-
+NEXT = (
+    "Next, with your own text: a FILE that has a sentence and its translation on each line (.tsv, .csv, .jsonl)",
+    "  dragoman train FILE --minutes 30      trains a translator on it and scores it",
+    '  dragoman translate runs/NAME "..."    translates with it; dragoman runs lists the names',
+)
 
 Minutes = Annotated[float | None, typer.Option(help="Minutes of training.", show_default="4.5")]
 
@@ -32,8 +37,7 @@ def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = 
     )
     for line in told_curves(result.folder):
         screen.note(line)
-    if result.evaluations:
-        show(screen, result.evaluations)
+    show_result(screen, result)
     translator = dragoman.Translator.load(result.folder, threads=threads)
     work = Work(screen, translator, translator.options, known_words=known_words(result.folder))
     pairs = test_pairs(result.folder)
@@ -42,7 +46,10 @@ def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = 
         work.compare(source, target)
     if sys.stdin.isatty():
         console.write()
-        work.converse()
+        with suppress(KeyboardInterrupt):  # another way to end the conversation
+            work.converse()
+    for line in NEXT:
+        screen.note(line)
 
 
 def known_words(run: Path) -> frozenset[str]:

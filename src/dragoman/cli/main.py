@@ -2,6 +2,8 @@
 
 import errno
 import sys
+import time
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -16,19 +18,22 @@ from dragoman.cli.evaluate import evaluate
 from dragoman.cli.fine_tune import fine_tune
 from dragoman.cli.prepare_data import prepare_data
 from dragoman.cli.reproduce import reproduce
+from dragoman.cli.runs import runs
+from dragoman.cli.settings import settings
+from dragoman.cli.streams import prepare_streams
 from dragoman.cli.train import train
 from dragoman.cli.train_tokenizer import train_tokenizer
 from dragoman.cli.translate import translate
-from dragoman.errors import Error, OutOfMemory
+from dragoman.errors import Error, Interrupted, OutOfMemory
 from dragoman.memory import is_out_of_memory
 
 INTERRUPTED = 130
 REFUSED_BY_THE_SYSTEM = {
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EIO)
 }
-"""What a file or folder of the user's may be the cause of, wherever it comes up."""
+"""Errors that a user's file or folder may cause, wherever they come up."""
 LONGEST_NAME = 100
-"""Of a file, as it is told: a whole text may have been given in its place."""
+"""How much of a file's name is shown: a whole text may have been given in its place."""
 
 app = typer.Typer(
     name="dragoman",
@@ -38,8 +43,9 @@ app = typer.Typer(
 )
 
 # In the order of a model's life, which --help keeps. A command has its function's name, with hyphens.
-_LIFE = (demo, prepare_data, train_tokenizer, train, reproduce, translate, evaluate, fine_tune, benchmark, doctor)
-for command in _LIFE:
+_LIFE = (demo, prepare_data, train_tokenizer, train, reproduce, runs, translate, evaluate, fine_tune, benchmark)
+_ABOUT = (settings, doctor)
+for command in (*_LIFE, *_ABOUT):
     app.command()(command)
 
 
@@ -60,16 +66,26 @@ def options(
 
 def run() -> None:
     """The entry point of the command `dragoman`."""
+    prepare_streams()
     machine.prepare_environment()
-    console.prepare_streams()
-    sys.exit(main(sys.argv[1:]))
+    try:
+        code = main(sys.argv[1:])
+    finally:
+        with suppress(Error, SystemExit):
+            console.flush()  # Python would try it at exit, and a failure there changes the exit code
+    sys.exit(code)
 
 
 def main(arguments: list[str]) -> int:
-    """Runs one command and returns its exit code. What is no mistake of the user keeps its traceback."""
+    """Runs one command and returns its exit code. A mistake of our own keeps its traceback."""
+    started = time.monotonic()
     try:
         code = app(arguments or ["--help"], prog_name="dragoman", standalone_mode=False)
         console.flush()
+    except Interrupted as end:
+        if not end.told:
+            console.say_stopped(stopped(end, time.monotonic() - started))
+        return end.exit_code
     except Error as error:
         if not error.told:
             console.complain(str(error))
@@ -91,8 +107,20 @@ def main(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     if code == INTERRUPTED:
-        console.complain("interrupted")
+        console.say_stopped("interrupted")
     return code or 0
+
+
+def stopped(end: Interrupted, seconds: float) -> str:
+    """What came to its end on request, after how long, and how to go on.
+
+    >>> stopped(Interrupted("stopped at step 9 of 12; go on with: dragoman train runs/mine"), 75)
+    'stopped at step 9 of 12 after 0:01:15; go on with: dragoman train runs/mine'
+    """
+    from dragoman.cli.bars import duration
+
+    what, semicolon, advice = str(end).partition(";")
+    return f"{what} after {duration(seconds)}{semicolon}{advice}"
 
 
 def usage(error: typer.TyperException) -> str:

@@ -29,7 +29,7 @@ S = TypeVar("S", bound="Settings")
 
 Model = Annotated[
     Path,
-    typer.Argument(help="A model folder, or a run folder (then its best/, else its final/).", show_default=False),
+    typer.Argument(help="A model folder, or a run folder (its best/, else its final/).", show_default=False),
 ]
 Data = Annotated[
     list[str],
@@ -41,26 +41,31 @@ Data = Annotated[
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change one setting; may be given several times."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Change one setting; may be repeated. `dragoman settings` lists them."
+    ),
 ]
 Minutes = Annotated[
-    float | None, typer.Option(help="Minutes of training, counted in steps before it begins.", show_default="30")
+    float | None,
+    typer.Option(help="Minutes of training, turned into a number of steps before it begins.", show_default="30"),
 ]
 Name = Annotated[str | None, typer.Option(help="Name of the run.", show_default="from the recipe or data")]
-Runs = Annotated[Path, typer.Option(help="The folder that runs lie in.")]
+Runs = Annotated[Path, typer.Option(help="The folder that holds the runs.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Begin a new run under a new name; nothing is deleted.")]
 Anyway = Annotated[
-    bool, typer.Option("--anyway", help="Go on although the machine is another one; the weights will differ.")
+    bool, typer.Option("--anyway", help="Go on although machine or data have changed; the weights will then differ.")
 ]
 BeamSize = Annotated[int | None, typer.Option(help="Hypotheses kept at each step; 1 is greedy.", show_default="4")]
 LengthPenalty = Annotated[
     float | None, typer.Option(help="Exponent by which longer translations are favoured.", show_default="0.6")
 ]
 Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")]
-Precision = Annotated[Literal["auto", "float32", "bf16"], typer.Option(help="The numbers the model computes with.")]
+Precision = Annotated[
+    Literal["auto", "float32", "bf16"], typer.Option(help="The number format that the model computes in.")
+]
 Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads.", show_default="all cores")]
 Format = Annotated[Literal["text", "json"], typer.Option("--format", help="How results are printed.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show results, warnings and errors alone.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show only results, warnings and errors.")]
 
 
 @dataclass(frozen=True)
@@ -133,9 +138,11 @@ class Scoring:
     metric: Annotated[
         list[str] | None, typer.Option(help="bleu, chrf or ter; may be repeated.", show_default="all three")
     ] = None
-    language: Annotated[str, typer.Option(help="Of the translations.", show_default="from the names")] = "und"
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="BLEU and chrF ignore case, as in old papers.")] = False
-    samples: Annotated[int, typer.Option(min=0, help="Bootstrap samples of the intervals.")] = 1000
+    language: Annotated[str, typer.Option(help="Language of the translations.", show_default="from the names")] = "und"
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case in BLEU and chrF, as old papers do.")] = (
+        False
+    )
+    samples: Annotated[int, typer.Option(min=0, help="Bootstrap samples for the intervals.")] = 1000
 
     def measures(self) -> "Measures":
         from dragoman.evaluating.metrics import METRICS
@@ -174,14 +181,23 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 def chosen(schema: type[S], group: str, overrides: Sequence[str] | None, base: S | None = None, **options: Any) -> S:
     """Settings from `base`, from the options that were given (not None), and from every `--set`, which wins.
 
-    A key may be given with the name of its group in a recipe, as `train` takes it, or without.
+    A key has the name of its group in a recipe, as `train` takes it; where there is only this group, it may do without.
     """
-    from dragoman.config import check, override
+    import pydantic
+
+    from dragoman.config import Settings, check, override
 
     tables = base.model_dump(mode="json", exclude_none=True) if base else {}
     tables |= {name: value for name, value in options.items() if value is not None}
-    plain = [text.removeprefix(f"{group}.") for text in overrides or ()]
-    return check(override(tables, plain), "the command line", schema)
+    whole: type[Settings] = pydantic.create_model("Chosen", __base__=Settings, **{group: (schema, ...)})  # pyright: ignore[reportCallIssue, reportArgumentType]
+    keys = [text if _names_a_group(text, schema) else f"{group}.{text}" for text in overrides or ()]
+    return getattr(check(override({group: tables}, keys), "the command line", whole), group)
+
+
+def _names_a_group(text: str, schema: "type[Settings]") -> bool:
+    """Whether the key of KEY=VALUE begins with a group's name, rather than with that of a setting in the only group."""
+    first, dot, _ = text.partition("=")[0].strip().partition(".")
+    return bool(dot) and first not in schema.model_fields
 
 
 def parted(overrides: Sequence[str] | None) -> tuple["ReadingSettings", list[str]]:
@@ -204,7 +220,7 @@ def test_set(run: Path) -> Path:
     find_model(run)
     path = run / "data" / "test.jsonl"
     if not path.is_file():
-        raise ConfigError(f"{run} has no test set of its own, for it is no run folder; name a file")
+        raise ConfigError(f"{run} has no test set of its own, because it is not a run folder; name a file")
     return path
 
 

@@ -13,12 +13,12 @@ from dragoman.errors import GateFailed
 @grouped
 def reproduce(
     recipe: Annotated[
-        str, typer.Argument(help="A recipe with an \\[expected] score: a file, or the name of one that comes along.")
+        str, typer.Argument(help="A recipe with an \\[expected] score: a file, or the name of a built-in one.")
     ],
     run: Run,
     quiet: Quiet = False,
 ) -> None:
-    """Train by a recipe, as long as its expected score took, and tell whether this machine met it."""
+    """Train by a recipe for the steps that its expected score took, and say whether this machine reaches it."""
     screen = console.Screen(quiet)
     found = dragoman.reproduce(recipe, **run.options(screen.progress))
     if not found.met:

@@ -1,11 +1,13 @@
-"""`dragoman train`: from a recipe or plain data to a scored model; the same command goes on with what was cut off."""
+"""`dragoman train`: from a recipe or plain data to a scored model; the same command resumes a run."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import dragoman
+from dragoman import machine
 from dragoman.cli import console
 from dragoman.cli.evaluate import show
 from dragoman.cli.options import Quiet, TimedRun, grouped
@@ -22,16 +24,16 @@ def train(
     what: Annotated[
         list[str] | None,
         typer.Argument(
-            help="A recipe (.toml, or the name of one that comes along), parallel text (one file, two aligned files, "
-            "a folder, hub:NAME:CONFIG), or a run to go on with.",
+            help="A recipe (a .toml file or a built-in one's name), parallel text (one file, two aligned files, a "
+            "folder, hub:NAME:CONFIG), or a run to resume.",
             show_default="phrasebook",
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what it would take: steps, memory, time; nothing is kept.")
+        bool, typer.Option("--dry-run", help="Only estimate steps, memory and time; nothing is kept.")
     ] = False,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Train from so many seeds, one after another, and show the spread.")
+        int | None, typer.Option(min=1, help="Train this many runs, each from another seed, and show the spread.")
     ] = None,
     more: Annotated[
         bool,
@@ -43,12 +45,12 @@ def train(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a model, or go on with a run that was cut off, and score it on its test sets."""
+    """Train a model, or resume a run, and score it on its test sets."""
     from dragoman.recipe.curves import told_curves
 
     screen = console.Screen(quiet)
     if dry_run and seeds is not None:
-        raise ConfigError("--dry-run tells what one run takes, whatever its seed; leave --seeds out")
+        raise ConfigError("--dry-run estimates one run, whatever its seed; leave --seeds out")
     options = run.options(screen.progress) | {"more": more}
     if dry_run:
         show_forecast(screen, dragoman.forecast(what or "phrasebook", **options))
@@ -59,11 +61,39 @@ def train(
     result = dragoman.train(what or "phrasebook", **options)
     for line in told_curves(result.folder):
         screen.note(line)
-    if result.evaluations:
-        show(screen, result.evaluations)
+    show_result(screen, result)
     screen.note(f'translate with it: dragoman translate {result.folder} "..."')
     screen.note(f"score it on other text: dragoman evaluate {result.folder} SOURCE REFERENCE")
     screen.note(f"train it on: dragoman train {result.folder} --more --minutes 30")
+
+
+def show_result(screen: console.Screen, result: "RunResult") -> None:
+    """The scores of a run: those just made, or of one that was finished before those that it has."""
+    if result.evaluations:
+        show(screen, result.evaluations)
+    elif machine.rank() == 0:
+        show_kept(screen, result.folder)
+
+
+def show_kept(screen: console.Screen, run: Path) -> None:
+    """The scores in the `scores.json` of a run, if it has any."""
+    from dragoman.evaluating.evaluate import HEADINGS, score_rows
+    from dragoman.evaluating.metrics import Score
+    from dragoman.files import read_object
+    from dragoman.recipe.runs import SCORES
+
+    kept = read_object(run / SCORES)["evaluations"] if (run / SCORES).is_file() else []
+    if not kept:
+        return
+    rows = [
+        (each["system"], *row)
+        for each in kept
+        for row in score_rows(Score(**facts) for facts in each["scores"].values())
+    ]
+    screen.show(console.table(["system", *HEADINGS], rows))
+    for each in kept:
+        counts = ", ".join(f"{count:,} {name}" for name, count in each["counts"].items())
+        console.write(f"{each['system']}: {each['test']['name']}; {each['search']}; {counts}")
 
 
 def show_seeds(screen: console.Screen, results: "Sequence[RunResult]") -> None:
@@ -72,7 +102,7 @@ def show_seeds(screen: console.Screen, results: "Sequence[RunResult]") -> None:
     for found in spreads([result.folder for result in results]):
         console.write(f"{found.test}: {found}")
     group = str(results[0].folder).removesuffix("-seed1")
-    screen.note(f"is another one better? dragoman evaluate {group} --against OTHER")
+    screen.note(f"compare it with another: dragoman evaluate {group} --against OTHER")
 
 
 def show_forecast(screen: console.Screen, found: "Forecast") -> None:
@@ -82,10 +112,10 @@ def show_forecast(screen: console.Screen, found: "Forecast") -> None:
     rows = [
         ("parameters", f"{found.parameters:,}", f"{found.recipe.model.preset}, {found.recipe.model.size}"),
         ("tokens an epoch", f"{found.tokens:,}", "source and target"),
-        ("steps", f"{train.steps:,}", f"{found.epochs:.1f} epochs"),
-        ("tokens of a batch", f"{batches.batch_tokens:,}", f"on each side, at most; {train.accumulate} a step"),
-        ("time", duration(found.seconds), "training and validating, before the test sets are scored"),
-        ("memory", "unknown" if found.peak_bytes is None else f"{found.peak_bytes / 2**20:,.0f} MiB", "at its peak"),
+        ("steps", f"{train.steps:,}", f"{found.epochs:,.1f} epochs"),
+        ("tokens of a batch", f"{batches.batch_tokens:,}", f"at most, on each side; {train.accumulate} batches a step"),
+        ("time", duration(found.seconds), "for training and validation; scoring the test sets comes on top"),
+        ("memory", "unknown" if found.peak_bytes is None else f"{found.peak_bytes / 2**20:,.0f} MiB", "at the peak"),
     ]
     screen.show(console.table(["", "expected", ""], rows))
     console.write(f"measured on {found.where}")

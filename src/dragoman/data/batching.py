@@ -12,15 +12,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Annotated, Literal, overload
+from typing import overload
 
 import numpy as np
-import pydantic
 import torch
 from numpy.typing import NDArray
 
-from dragoman.config import Settings
 from dragoman.data.batch import Batch, Outline
+from dragoman.data.batch_settings import BatchSettings
 from dragoman.data.corpus import EncodedCorpus, Rows
 from dragoman.data.specials import END, START
 from dragoman.errors import DataError
@@ -38,16 +37,6 @@ _WINDOW = 2**20
 _BLOCK = 64
 
 Indices = NDArray[np.int64]
-
-
-class BatchSettings(Settings):
-    """How sentence pairs are put together for a step."""
-
-    batch_tokens: Annotated[int, pydantic.Field(ge=1, le=10**9)] | Literal["auto"] = 4_096
-    """Tokens of a batch at most, on each side, special symbols included, padding never; a longer sentence is alone.
-    auto: as many as suit the amount of data, in as many batches a step (train.accumulate) as the memory asks for."""
-    sentence_tokens: int = pydantic.Field(default=256, ge=1, le=1_000_000)
-    """Longest sentence, in tokens, on either side; pairs with a longer one are left out, counted and reported."""
 
 
 def build_batches(corpus: EncodedCorpus, settings: BatchSettings, seed: int | None) -> "Batches":

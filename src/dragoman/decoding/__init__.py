@@ -4,24 +4,38 @@ Read `beam` for the arithmetic, `search` for the loop, `stepper` for what it ask
 around it. Knows nothing of training.
 """
 
-from dragoman.decoding.beam import Hypothesis
-from dragoman.decoding.options import SearchOptions
-from dragoman.decoding.scoring import score
-from dragoman.decoding.search import Search
-from dragoman.decoding.stepper import ModelStepper, Step, Stepper
-from dragoman.decoding.translation import Flag, Translation
-from dragoman.decoding.translator import Translator, translate
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Flag",
-    "Hypothesis",
-    "ModelStepper",
-    "Search",
-    "SearchOptions",
-    "Step",
-    "Stepper",
-    "Translation",
-    "Translator",
-    "score",
-    "translate",
-]
+from dragoman import names_from
+
+if TYPE_CHECKING:
+    from dragoman.decoding.beam import Hypothesis as Hypothesis
+    from dragoman.decoding.options import SearchOptions as SearchOptions
+    from dragoman.decoding.scoring import score as score
+    from dragoman.decoding.search import Search as Search
+    from dragoman.decoding.stepper import ModelStepper as ModelStepper
+    from dragoman.decoding.stepper import Step as Step
+    from dragoman.decoding.stepper import Stepper as Stepper
+    from dragoman.decoding.translation import Flag as Flag
+    from dragoman.decoding.translation import Translation as Translation
+    from dragoman.decoding.translator import Translator as Translator
+    from dragoman.decoding.translator import translate as translate
+
+_HOMES = {
+    "Flag": "translation",
+    "Hypothesis": "beam",
+    "ModelStepper": "stepper",
+    "Search": "search",
+    "SearchOptions": "options",
+    "Step": "stepper",
+    "Stepper": "stepper",
+    "Translation": "translation",
+    "Translator": "translator",
+    "score": "scoring",
+    "translate": "translator",
+}
+
+if not TYPE_CHECKING:  # a wrong name is found by the checker
+    __getattr__ = names_from(__name__, _HOMES)
+
+__all__ = [*_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Unpack
@@ -82,15 +82,7 @@ class Evaluation:
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """The scores as a table, under `HEADINGS`."""
-        return [
-            (
-                found.name,
-                f"{found.value:.1f}",
-                "" if found.low is None else f"{found.low:.1f} to {found.high:.1f}",
-                found.signature,
-            )
-            for found in self.scores.values()
-        ]
+        return score_rows(self.scores.values())
 
     def facts(self) -> dict[str, Any]:
         """Everything but the translations, of which it has the SHA-256, as plain values for JSON."""
@@ -195,6 +187,19 @@ def compare_seeds(
         names=names,
         **_common_measures(first[0], second[0]),
     )
+
+
+def score_rows(scores: Iterable[Score]) -> list[tuple[str, str, str, str]]:
+    """Scores as a table, under `HEADINGS`."""
+    return [
+        (
+            found.name,
+            f"{found.value:.1f}",
+            "" if found.low is None else f"{found.low:.1f} to {found.high:.1f}",
+            found.signature,
+        )
+        for found in scores
+    ]
 
 
 def _common_measures(first: Evaluation, second: Evaluation) -> Measures:

@@ -97,6 +97,19 @@ class Ratio:
     batch: str
     ratio: Spread
 
+    def __str__(self) -> str:
+        """How many times as fast, or, of a slower model, how many times slower.
+
+        >>> print(Ratio("new", "old", "greedy", "full", Spread(0.5, 0.4, 0.8)))
+        new is 2.00 (1.25 to 2.50) times slower than old: greedy, full
+        """
+        slower, (median, low, high) = self.ratio.median < 1, self.ratio
+        if slower:
+            median, low, high = 1 / median, 1 / high, 1 / low
+        words = "slower than" if slower else "as fast as"
+        times = f"{median:.2f} ({low:.2f} to {high:.2f}) times"
+        return f"{self.model} is {times} {words} {self.against}: {self.search}, {self.batch}"
+
 
 @dataclass(frozen=True)
 class Benchmark:

@@ -5,27 +5,42 @@ Read in the order of the paper: `positions`, `attention`, `layers` (norms, feed-
 alone know settings.
 """
 
-from dragoman.model.attention import attend
-from dragoman.model.attention_weights import attention_weights
-from dragoman.model.build import build_model, count_weights, is_table, weight_shapes
-from dragoman.model.cache import Cache, Memory
-from dragoman.model.config import ModelConfig
-from dragoman.model.dropout import StepNoise
-from dragoman.model.families import EncoderDecoder, LanguageModel
-from dragoman.model.packing import Packing
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Cache",
-    "EncoderDecoder",
-    "LanguageModel",
-    "Memory",
-    "ModelConfig",
-    "Packing",
-    "StepNoise",
-    "attend",
-    "attention_weights",
-    "build_model",
-    "count_weights",
-    "is_table",
-    "weight_shapes",
-]
+from dragoman import names_from
+
+if TYPE_CHECKING:
+    from dragoman.model.attention import attend as attend
+    from dragoman.model.attention_weights import attention_weights as attention_weights
+    from dragoman.model.build import build_model as build_model
+    from dragoman.model.build import count_weights as count_weights
+    from dragoman.model.build import is_table as is_table
+    from dragoman.model.build import weight_shapes as weight_shapes
+    from dragoman.model.cache import Cache as Cache
+    from dragoman.model.cache import Memory as Memory
+    from dragoman.model.config import ModelConfig as ModelConfig
+    from dragoman.model.dropout import StepNoise as StepNoise
+    from dragoman.model.families import EncoderDecoder as EncoderDecoder
+    from dragoman.model.families import LanguageModel as LanguageModel
+    from dragoman.model.packing import Packing as Packing
+
+_HOMES = {
+    "Cache": "cache",
+    "EncoderDecoder": "families",
+    "LanguageModel": "families",
+    "Memory": "cache",
+    "ModelConfig": "config",
+    "Packing": "packing",
+    "StepNoise": "dropout",
+    "attend": "attention",
+    "attention_weights": "attention_weights",
+    "build_model": "build",
+    "count_weights": "build",
+    "is_table": "build",
+    "weight_shapes": "build",
+}
+
+if not TYPE_CHECKING:  # a wrong name is found by the checker
+    __getattr__ = names_from(__name__, _HOMES)
+
+__all__ = [*_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]

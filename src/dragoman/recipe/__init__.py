@@ -3,7 +3,22 @@
 Start with `run.py`: it is the whole path, one call an arrow.
 """
 
-from dragoman.recipe.recipe import Recipe
-from dragoman.recipe.run import RunResult, train
+from typing import TYPE_CHECKING
 
-__all__ = ["Recipe", "RunResult", "train"]
+from dragoman import names_from
+
+if TYPE_CHECKING:
+    from dragoman.recipe.recipe import Recipe as Recipe
+    from dragoman.recipe.run import RunResult as RunResult
+    from dragoman.recipe.run import train as train
+
+_HOMES = {
+    "Recipe": "recipe",
+    "RunResult": "run",
+    "train": "run",
+}
+
+if not TYPE_CHECKING:  # a wrong name is found by the checker
+    __getattr__ = names_from(__name__, _HOMES)
+
+__all__ = [*_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -12,7 +12,8 @@ from dragoman import machine
 from dragoman.memory import keep_freed_memory, memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import silent
 from dragoman.recipe.place import RunOptions, Workplace, look_up
-from dragoman.recipe.recipe import RECIPE, Recipe
+from dragoman.recipe.recipe import Recipe
+from dragoman.recipe.runs import RECIPE, RUN
 from dragoman.recipe.settle import settle
 from dragoman.recipe.trial import Trial
 from dragoman.training.distributed import refuse_several
@@ -39,8 +40,9 @@ def forecast(
 ) -> Forecast:
     """What `train` would take with the same arguments, without a run being made.
 
-    The data is prepared in a temporary folder, unless a run of that name has its own; then the heaviest batches, some
-    seconds of ordinary ones, a validation and a checkpoint are done, and their memory and time measured.
+    The data is prepared in a temporary folder, unless a run of that name was begun with the same settings; then the
+    heaviest batches, some seconds of ordinary ones, a validation and a checkpoint are done, and their memory and time
+    measured.
 
     Raises:
         The errors of `train`, but those of a run that goes on.
@@ -53,7 +55,7 @@ def forecast(
     progress = options.get("progress", silent)
     limit = usable_memory_bytes() if device == "cpu" else None
     with memory_limit(limit), tempfile.TemporaryDirectory(prefix="dragoman-") as aside:
-        kept = folder if (folder / RECIPE).is_file() else Path(aside)
+        kept = folder if (folder / RUN).is_file() and (folder / RECIPE).is_file() else Path(aside)
         recipe, materials = settle(Workplace(kept, device, options.get("anyway", False), progress), asked)
         trial = Trial(recipe, materials, device)
         trial.train_heaviest()

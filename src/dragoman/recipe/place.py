@@ -1,5 +1,6 @@
 """Where a run lies, what it was asked for, and what of that may be asked differently when it goes on."""
 
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,13 +16,15 @@ from dragoman.files import free_name, make_folders, read_object, remove, write_j
 from dragoman.progress import Progress
 from dragoman.recipe.materials import DATA, TOKENIZER
 from dragoman.recipe.recipe import LIMITS, RECIPE, Recipe, apply, find_recipe, read_recipe
+from dragoman.recipe.runs import RUN
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.settings import HARMLESS
 
-RUN = "run.json"
 FORMAT = 1
 PATHS = ("folder", "path", "dev_path", "test_path")
 """Settings of `[data]` that say where text lies; the same text may lie elsewhere."""
+
+log = logging.getLogger(__name__)
 
 _MADE_FROM = {"data": DATA, "tokenizer": TOKENIZER, "start": TOKENIZER}
 """What settles each group of settings; the others are settled by the recipe."""
@@ -86,9 +89,12 @@ def check_name(name: str | None) -> None:
 
 
 def look_up(what: Recipe | str | Path | Sequence[str | Path], options: RunOptions) -> tuple[Path, dict[str, Any]]:
-    """The folder that `train` would work in with these options, and the tables it would go by; nothing is written."""
+    """The folder that `train` would work in with these options, and the tables it would go by; nothing is written.
+
+    Where a run of that name cannot go on by them, they are looked up as for a new one.
+    """
     if options.get("more"):
-        raise ConfigError("--dry-run tells what a run takes from its beginning; leave --more out")
+        raise ConfigError("--dry-run estimates a run from its beginning; leave --more out")
     folder, asked = find_place(
         what,
         options.get("overrides", ()),
@@ -99,7 +105,11 @@ def look_up(what: Recipe | str | Path | Sequence[str | Path], options: RunOption
     if asked is None:
         return folder, _facts(folder)["asked"]
     if (folder / RUN).is_file():
-        _refuse_changes(folder, _facts(folder)["asked"], asked)
+        try:
+            _refuse_changes(folder, _facts(folder)["asked"], asked)
+        except ConfigError:
+            log.info("%s was begun with other settings; this is what a new run would take", folder)
+            return free_name(folder), asked
     return folder, asked
 
 

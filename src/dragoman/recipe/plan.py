@@ -186,7 +186,7 @@ def choose_steps(plan: Plan, steps: int, reason: str) -> None:
     train["steps"] = steps
     plan.reasons["train.steps"] = reason
     warmup = max(1, min(LONGEST_WARMUP, round(WARMUP_SHARE * steps)))
-    plan.choose("train", "warmup_steps", warmup, "a tenth of all steps")
+    plan.choose("train", "warmup_steps", warmup, f"a tenth of all steps, at most {LONGEST_WARMUP:,}")
     width = plan.tables["model"]["d_model"]
     if train.get("schedule", "linear") == "noam":
         plan.choose("train", "learning_rate", noam_peak(width, train["warmup_steps"]), "the paper's peak")

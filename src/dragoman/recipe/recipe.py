@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pydantic
 
 from dragoman.config import Settings, check, override, read
-from dragoman.data.batching import BatchSettings
+from dragoman.data.batch_settings import BatchSettings
 from dragoman.data.patterns import HUB, Address, is_pattern
 from dragoman.data.prepare import DataSettings
 from dragoman.data.readers import is_prefix
@@ -21,10 +21,9 @@ from dragoman.files import nearest
 from dragoman.model import ModelConfig
 from dragoman.recipe.expected import Expected
 from dragoman.recipe.journal import METRICS
-from dragoman.store import CONFIG
+from dragoman.recipe.runs import RECIPE
 from dragoman.training import TrainSettings
 
-RECIPE = "recipe.toml"
 LIMITS = ("steps", "epochs", "minutes")
 
 log = logging.getLogger(__name__)
@@ -150,6 +149,8 @@ def _read(what: str | Path | Sequence[str | Path]) -> Source:
                 "are named by a pattern in quotes, as in 'parts/*.tsv'"
             )
         return Source({"data": {"path": paths}}, "the command line", name_of((paths[0], paths[1])))
+    from dragoman.store import CONFIG  # here, because it loads torch, and settings are read without
+
     path = Path(what)
     if path.suffix == ".toml":
         return Source(_tables(path), str(path), path.stem)

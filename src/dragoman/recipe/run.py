@@ -37,13 +37,14 @@ from dragoman.recipe.more import is_finished, ready_for_more, split_overrides
 from dragoman.recipe.place import Workplace, find_place, make_folder, note, open_run, remove_unmade
 from dragoman.recipe.plan import FEW_PAIRS
 from dragoman.recipe.recipe import Recipe
+from dragoman.recipe.runs import SCORES
 from dragoman.recipe.session import BEST, CHECKPOINTS, Session
 from dragoman.recipe.settle import settle
 from dragoman.recipe.stop import interrupted_by_signals
 from dragoman.recipe.validation import signs_of_nothing
 from dragoman.training.distributed import join
 
-SCORES, TEST = "scores.json", "test"
+TEST = "test"
 LEAST_MINUTES, MORE_TIMES = 20, 4
 """What a model that has learnt next to nothing is advised to be trained for: minutes, or times what it was."""
 

@@ -192,11 +192,11 @@ def _steps(plan: Plan, materials: Materials, place: Workplace) -> tuple[int, str
     if limit == "epochs":
         whole = sum(len(batches.epoch(number)) for number in range(int(amount)))
         part = round((amount - int(amount)) * len(batches.epoch(int(amount)))) if amount % 1 else 0
-        return max(1, (whole + part) // recipe.train.accumulate), f"{amount:g} epochs, {asked}"
+        return max(1, (whole + part) // recipe.train.accumulate), f"{amount:,.10g} epochs, {asked}"
     tell(place.world, recipe, trial=True)
     step, validation = try_out(recipe, materials, place.device, place.progress, place.world)
     seconds, every = 60 * amount * SHARE_OF_STEPS, plan.tables["train"].get("validate_every")
-    reason = f"{amount:g} minutes, {asked}, at {step:.3f} s a step in a trial"
+    reason = f"{amount:,.10g} minutes, {asked}, at {step:.3f} s a step in a trial"
     if every:
         return max(1, round(seconds / (step + validation / every))), reason
     count = max(1, min(VALIDATIONS, int(SHARE_OF_VALIDATION * 60 * amount / validation))) if validation else 0

@@ -1,4 +1,8 @@
-"""Stopping on request: the first signal asks the loop to stop after its step, the second ends the process at once."""
+"""Stopping on request: the first signal asks the loop to stop after its step, the second ends the process at once.
+
+A terminal that goes away (SIGHUP) asks as SIGTERM and Ctrl-C do. A signal that is ignored when work begins stays
+ignored: `nohup` has it so, and shells start jobs in the background without Ctrl-C.
+"""
 
 import signal
 import threading
@@ -7,6 +11,12 @@ from contextlib import contextmanager
 from types import FrameType
 
 from dragoman.errors import Interrupted
+
+_AFTER_THE_FIRST = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
+"""Each signal that asks to stop, and what the next of its kind does."""
+if hasattr(signal, "SIGHUP"):  # not on Windows
+    # The system and the shell each send one when a terminal closes: the second is no impatience, and ends nothing.
+    _AFTER_THE_FIRST[signal.SIGHUP] = signal.SIG_IGN
 
 
 class Stop:
@@ -21,7 +31,7 @@ class Stop:
 
 @contextmanager
 def stop_on_signals() -> Generator[Stop]:
-    """Within the block the first SIGTERM or Ctrl-C asks to stop."""
+    """Within the block the first signal asks to stop."""
     stop = Stop()
 
     def request() -> None:
@@ -33,7 +43,7 @@ def stop_on_signals() -> Generator[Stop]:
 
 @contextmanager
 def interrupted_by_signals(advice: str) -> Generator[None]:
-    """Within the block the first SIGTERM or Ctrl-C raises `Interrupted`, wherever it finds the work."""
+    """Within the block the first signal raises `Interrupted`, wherever it finds the work."""
 
     def interrupt() -> None:
         raise Interrupted(f"stopped; {advice}")
@@ -48,12 +58,12 @@ def _first_signal(act: Callable[[], None]) -> Generator[None]:
     if threading.current_thread() is not threading.main_thread():  # signals belong to the main thread
         yield
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    deadly = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
+    before = {number: signal.getsignal(number) for number in _AFTER_THE_FIRST}
+    before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
 
     def handle(_number: int, _frame: FrameType | None) -> None:
-        for number, handler in deadly.items():
-            signal.signal(number, handler)
+        for number in before:
+            signal.signal(number, _AFTER_THE_FIRST[number])
         act()
 
     for number in before:

@@ -4,10 +4,30 @@ Start with `loop.py`, which is read in one sitting. Knows nothing of text or of 
 handed in.
 """
 
-from dragoman.training.loop import Chore, Every, run_steps
-from dragoman.training.loss import label_smoothed_loss
-from dragoman.training.schedule import learning_rate
-from dragoman.training.settings import TrainSettings
-from dragoman.training.state import TrainState
+from typing import TYPE_CHECKING
 
-__all__ = ["Chore", "Every", "TrainSettings", "TrainState", "label_smoothed_loss", "learning_rate", "run_steps"]
+from dragoman import names_from
+
+if TYPE_CHECKING:
+    from dragoman.training.loop import Chore as Chore
+    from dragoman.training.loop import Every as Every
+    from dragoman.training.loop import run_steps as run_steps
+    from dragoman.training.loss import label_smoothed_loss as label_smoothed_loss
+    from dragoman.training.schedule import learning_rate as learning_rate
+    from dragoman.training.settings import TrainSettings as TrainSettings
+    from dragoman.training.state import TrainState as TrainState
+
+_HOMES = {
+    "Chore": "loop",
+    "Every": "loop",
+    "TrainSettings": "settings",
+    "TrainState": "state",
+    "label_smoothed_loss": "loss",
+    "learning_rate": "schedule",
+    "run_steps": "loop",
+}
+
+if not TYPE_CHECKING:  # a wrong name is found by the checker
+    __getattr__ = names_from(__name__, _HOMES)
+
+__all__ = [*_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]

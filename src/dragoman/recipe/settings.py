@@ -1,0 +1,49 @@
+"""Every setting that a recipe or `--set` may hold, found by its name or a part of it."""
+
+import difflib
+from collections.abc import Callable
+
+from dragoman.config import SettingFacts, describe
+from dragoman.errors import ConfigError
+from dragoman.recipe.recipe import Recipe
+
+BY_TEXT, BY_SIZE, BY_TOKENIZER = "by the amount of text", "by model.size", "from the tokenizer"
+CHOSEN = {
+    **dict.fromkeys(("model.size", "model.dropout", "tokenizer.vocabulary_size", "batches.batch_tokens"), BY_TEXT),
+    **{f"model.{name}": BY_SIZE for name in ("d_model", "d_ff", "encoder_layers", "decoder_layers", "heads")},
+    **{f"model.{name}": BY_TOKENIZER for name in ("source_vocabulary", "target_vocabulary", "tied")},
+    **dict.fromkeys(("train.optimiser", "train.schedule"), "by the model"),
+    "train.minutes": "30, unless steps or epochs are given",
+}
+"""What a run chooses for itself where nothing is given, and by what; its `recipe.toml` tells each choice's reason."""
+
+
+def list_settings(key: str | None = None) -> tuple[SettingFacts, ...]:
+    """The settings that `key` names: one, those of a group, or those whose names begin with it or hold it; or all.
+
+    Raises:
+        ConfigError: no setting's name holds it.
+    """
+    every = [fact._replace(default=CHOSEN.get(fact.key, fact.default)) for fact in describe(Recipe)]
+    if key is None:
+        return tuple(every)
+    ways: tuple[Callable[[str], bool], ...] = (
+        lambda name: name == key,
+        lambda name: name.startswith(f"{key}."),
+        lambda name: name.startswith(key),
+        lambda name: key in name,
+    )
+    for names_it in ways:
+        if found := tuple(fact for fact in every if names_it(fact.key)):
+            return found
+    raise ConfigError(f"no setting is called {key}; {_nearest(key, [fact.key for fact in every])}")
+
+
+def _nearest(key: str, keys: list[str]) -> str:
+    """The setting that was probably meant, by its whole key or by its last name alone."""
+    names = {name.rpartition(".")[2]: name for name in reversed(keys)}
+    if near := difflib.get_close_matches(key, keys, n=1):
+        return f"did you mean {near[0]}?"
+    if near := difflib.get_close_matches(key.rpartition(".")[2], names, n=1):
+        return f"did you mean {names[near[0]]}?"
+    return "dragoman settings lists them all"
