@@ -1,6 +1,7 @@
 """The house: which room may import which. Imports point left, lazy ones too."""
 
 import ast
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,3 +48,11 @@ def test_a_planted_violation_is_caught() -> None:
     assert violations("model", "def build():\n    from dragoman import training") == ["model imports training"]
     assert violations("store", "from dragoman.kitchen import knife") == ["store imports kitchen"]
     assert violations("recipe", "from dragoman.training.loop import run\nfrom dragoman.recipe import run") == []
+
+
+def test_no_name_of_a_room_is_also_a_file_in_it() -> None:
+    """Names are looked up when first used: whoever imported the file before would get the file."""
+    for room in [PACKAGE, *(path.parent for path in PACKAGE.glob("*/__init__.py"))]:
+        name = ".".join(["dragoman", *room.relative_to(PACKAGE).parts])
+        files = {path.stem for path in room.glob("*.py")} | {path.name for path in room.iterdir() if path.is_dir()}
+        assert not files & set(getattr(importlib.import_module(name), "__all__", ())), name

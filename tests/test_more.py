@@ -340,7 +340,7 @@ def test_a_finished_run_says_how_it_is_trained_on(setting: str, finished: Path) 
     [
         (["model.dropout=0.5"], r"begun with other settings \(model.dropout was 0.2, is 0.5\)"),
         (["train.patience=3"], r"begun with other settings \(train.patience was not given, is 3\)"),
-        (["train.steps=3", "train.minutes=1"], "give one of steps, epochs and minutes"),
+        (["train.steps=3", "train.minutes=1"], "give one of train.steps, train.epochs and train.minutes"),
         (["train.steps=-3"], "train.steps should be greater than or equal to 1, but is -3"),
     ],
 )
@@ -360,7 +360,7 @@ def test_more_goes_with_a_finished_run_alone(finished: Path) -> None:
         train(run, more=True, fresh=True)
     with pytest.raises(ConfigError, match=r"on, --name names a new run; give one of the two"):
         train([run], more=True, name="other")
-    with pytest.raises(ConfigError, match="--dry-run tells what a run takes from its beginning; leave --more out"):
+    with pytest.raises(ConfigError, match="--dry-run estimates a run from its beginning; leave --more out"):
         forecast(run, more=True)
 
 

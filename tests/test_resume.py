@@ -8,7 +8,7 @@ import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ from small_runs import (
     write_corpus,
 )
 
-from dragoman import machine
+from dragoman import files, machine
 from dragoman.config import parse
 from dragoman.data.tokenizer import Tokenizers
 from dragoman.errors import (
@@ -165,6 +165,7 @@ def signalled(folder: Path, signals: list[signal.Signals]) -> None:
     from dragoman.recipe.session import Session
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with it ignored
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and what nohup starts with this one
     log, calls = Session._log, 0
 
     def and_signal(*given: Any) -> None:
@@ -414,14 +415,13 @@ def test_other_threads_are_refused(stopped: Path) -> None:
 
 def fill_the_disk(monkeypatch: pytest.MonkeyPatch, is_full: Callable[[Path], bool]) -> None:
     """Makes every file for which it is full end in the error that the system gives."""
-    write = Path.write_bytes
 
-    def refuse(path: Path, content: bytes) -> int:
-        if is_full(path):
+    def refuse(path: Path | str, mode: str = "r") -> IO[Any]:
+        if mode == "wb" and is_full(Path(path)):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        return write(path, content)
+        return open(path, mode)
 
-    monkeypatch.setattr(Path, "write_bytes", refuse)
+    monkeypatch.setattr(files, "open", refuse, raising=False)
 
 
 def test_a_full_disk_in_the_middle_costs_checkpoints_and_not_the_run(

@@ -11,7 +11,6 @@ from dragoman import names_from
 
 if TYPE_CHECKING:
     from dragoman.model.attention import attend as attend
-    from dragoman.model.attention_weights import attention_weights as attention_weights
     from dragoman.model.build import build_model as build_model
     from dragoman.model.build import count_weights as count_weights
     from dragoman.model.build import is_table as is_table
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from dragoman.model.families import EncoderDecoder as EncoderDecoder
     from dragoman.model.families import LanguageModel as LanguageModel
     from dragoman.model.packing import Packing as Packing
+    from dragoman.model.watch import attention_weights as attention_weights
 
 _HOMES = {
     "Cache": "cache",
@@ -33,7 +33,7 @@ _HOMES = {
     "Packing": "packing",
     "StepNoise": "dropout",
     "attend": "attention",
-    "attention_weights": "attention_weights",
+    "attention_weights": "watch",
     "build_model": "build",
     "count_weights": "build",
     "is_table": "build",

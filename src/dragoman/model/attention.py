@@ -11,12 +11,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
-from dragoman.model.attention_weights import weights_wanted
 from dragoman.model.dropout import Noise, drop_weights
 from dragoman.model.keys import Keys
 from dragoman.model.packed_attention import Sight, packed_attention, pays_to_fuse, takes
 from dragoman.model.packing import Packing
 from dragoman.model.positions import Turns, rotate
+from dragoman.model.watch import weights_wanted
 
 
 def attend(

@@ -1,4 +1,4 @@
-"""The weights of every layer and head, on request:
+"""The attention weights of every layer and head, on request:
 
 with attention_weights() as seen:
     model.encode(source, packing)
