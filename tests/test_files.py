@@ -70,7 +70,7 @@ def test_a_new_file_appears_when_the_block_ends_and_not_at_all_when_it_raises(tm
         file.write(b"two\n")
     assert (tmp_path / "a.txt").read_bytes() == b"one\ntwo\n"
     with pytest.raises(TypeError), new_file(tmp_path / "a.txt") as file:
-        file.writelines([b"half", None])  # pyright: ignore
+        file.writelines([b"half", None])  # pyright: ignore[reportArgumentType, reportCallIssue]
     assert (tmp_path / "a.txt").read_bytes() == b"one\ntwo\n"
     assert names(tmp_path) == ["a.txt"]
 
