@@ -212,6 +212,8 @@ def test_a_gpu_is_asked_as_torch_wants_it() -> None:
 
 @needs_compiler
 def test_the_fastest_way_is_chosen_by_length_and_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed_attention, "_fused_runs", lambda _: True)
+    monkeypatch.setattr(attention, "fused_attend", lambda *given: attend(*given)[0])
     ways: list[str] = []
     for way in ("packed_attention", "fused_attend", "attend"):
         plain = getattr(attention, way)
@@ -224,6 +226,19 @@ def test_the_fastest_way_is_chosen_by_length_and_mask(monkeypatch: pytest.Monkey
         layer.mix(rows, None, packing, causal=True)
         layer.mix(rows[:3], None, Packing.of([3]))
     assert ways == ["packed_attention", "fused_attend", "fused_attend", "attend"]
+
+
+def test_where_torchs_fused_attention_does_not_run_the_equation_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("pack_vnni2 is only supported when avx512 is supported")
+
+    monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", refuse)
+    packed_attention._fused_runs.cache_clear()
+    layer, packing = Attention(8, heads=1).bfloat16(), Packing.of([1_024])
+    rows = layer.self_projections(torch.randn(packing.rows, 8).bfloat16())
+    with kernels.without("attention"):
+        assert layer.mix(rows, None, packing).isfinite().all()
+    packed_attention._fused_runs.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,21 @@ def pays_to_fuse(rows: Tensor, sight: Sight, packed: bool) -> bool:
     if sight.noise is not None or rows.device.type != "cpu":
         return sight.noise is None and not packed
     table = _FUSED_BEATS_PACKED_FROM if packed else _FUSED_FROM
-    return not (packed and sight.causal) and sight.queries.longest >= table.get(rows.dtype, math.inf)
+    pays = not (packed and sight.causal) and sight.queries.longest >= table.get(rows.dtype, math.inf)
+    return pays and _fused_runs(rows.dtype)
+
+
+@cache
+def _fused_runs(dtype: torch.dtype) -> bool:
+    """Whether torch's fused attention runs here: version 2.13 raises for bf16 on a processor with AMX, if
+    `ATEN_CPU_CAPABILITY` keeps it from AVX-512.
+    """
+    some = torch.ones(1, 1, 64, 16, dtype=dtype)
+    try:
+        torch.nn.functional.scaled_dot_product_attention(some, some, some)
+    except RuntimeError:
+        return False
+    return True
 
 
 def packed_attention(
