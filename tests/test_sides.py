@@ -1,4 +1,4 @@
-"""Rows in the wrong language are told by the words of the text itself, and the others pass."""
+"""Rows in the wrong language are found by the words of the text itself, and the others pass."""
 
 import random
 

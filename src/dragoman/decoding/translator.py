@@ -146,7 +146,7 @@ class Translator:
         return self._write(line, found, options)
 
     def _grow(self, piece: Piece, first: bool, options: SearchOptions, found: list[list[Hypothesis]]) -> Iterator[str]:
-        """The text of one piece as far as it is final, again and again; what was `found` for it is added at the end."""
+        """Yields the final part of one piece's text as it grows; at the end the piece's hypotheses go to `found`."""
         if piece.copied:
             yield _one_line(piece.text)[0]
             return
