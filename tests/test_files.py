@@ -321,3 +321,25 @@ def test_what_is_set_aside_keeps_all_it_holds(tmp_path: Path) -> None:
         folder_with(tmp_path / "step", str(number))
         assert set_aside(tmp_path / "step").name == f"step.broken-{number}"
     assert (tmp_path / "step.broken-1" / "a.txt").read_text() == "1"
+
+
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "private").write_text("old")
+    (tmp_path / "private").chmod(0o600)
+    write_file(tmp_path / "private", "new")
+    assert (tmp_path / "private").stat().st_mode & 0o777 == 0o600
+
+
+def test_links_that_cannot_be_written_through_are_refused_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "astray").symlink_to(tmp_path / "nowhere" / "x")
+    for name, told in (("loop", "a link that leads back to itself"), ("astray", "there is no folder")):
+        with pytest.raises(DataError, match=told):
+            check_output(tmp_path / name)
+
+
+def test_a_json_file_of_gigabytes_is_refused_unread(tmp_path: Path) -> None:
+    with (tmp_path / "manifest.json").open("wb") as file:
+        file.truncate(1 << 33)  # without a block on the disk
+    with pytest.raises(CheckpointError, match="larger than 256 MiB"):
+        read_json(tmp_path / "manifest.json")

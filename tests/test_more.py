@@ -340,6 +340,7 @@ def test_a_finished_run_says_how_it_is_trained_on(setting: str, finished: Path) 
     [
         (["model.dropout=0.5"], r"begun with other settings \(model.dropout was 0.2, is 0.5\)"),
         (["train.patience=3"], r"begun with other settings \(train.patience was not given, is 3\)"),
+        (["train={steps=3, patience=3}"], r"begun with other settings"),
         (["train.steps=3", "train.minutes=1"], "give one of train.steps, train.epochs and train.minutes"),
         (["train.steps=-3"], "train.steps should be greater than or equal to 1, but is -3"),
     ],

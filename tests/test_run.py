@@ -363,3 +363,17 @@ def test_settings_may_change_until_something_was_made_of_them(tmp_path: Path) ->
     with pytest.raises(ConfigError, match="tokenizer.kind was 'word', is 'bpe'"):
         train_small(tmp_path, "tokenizer.kind=bpe")
     assert train_small(tmp_path, "model.d_ff=24").steps == STEPS
+
+
+@pytest.mark.parametrize("epochs", [0.5, 3.0, 99.5, 250.0, 100_000.0])
+def test_many_epochs_are_not_counted_one_by_one(epochs: float) -> None:
+    class Ten:
+        asked = 0
+
+        def epoch(self, _number: int) -> range:
+            self.asked += 1
+            return range(10)
+
+    batches: Any = Ten()
+    assert settle._batches_in(batches, epochs) == 10 * epochs
+    assert batches.asked <= 101

@@ -20,6 +20,8 @@ from dragoman.errors import CheckpointError, DataError, DiskFull, FolderInUse
 from dragoman.notation import parse_json
 
 MANIFEST = "manifest.json"
+LARGEST_JSON_BYTES = 1 << 28
+"""A vocabulary of a million pieces takes a tenth of it."""
 _BEFORE = ".before.partial"  # ends the name of a folder that makes way for another
 
 
@@ -47,6 +49,8 @@ def new_file(path: Path | str) -> Generator[IO[bytes]]:
             yield file
         if as_it_is:
             return
+        if path.exists():
+            shutil.copymode(path, aside)
         _flush(aside)
         os.replace(aside, path)
         _flush(path.parent)
@@ -61,10 +65,13 @@ def check_output(path: Path | str) -> None:
     path = Path(path)
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a file to write")
-    if path.is_symlink() and path.is_file():
-        path = path.resolve()
     if path.exists() and not path.is_file():
         return
+    if path.is_symlink():
+        try:
+            path = path.resolve()
+        except (OSError, RuntimeError):  # Python 3.13 raises the first, earlier ones the second
+            raise DataError(f"{path} cannot be written: it is a link that leads back to itself") from None
     if not path.parent.is_dir():
         raise DataError(f"{path} cannot be written: there is no folder {path.parent}")
     if not os.access(path.parent, os.W_OK):
@@ -210,8 +217,11 @@ def read_json(path: Path | str) -> object:
     Raises:
         CheckpointError: missing, unreadable or not JSON.
     """
+    path = Path(path)
     try:
-        return parse_json(Path(path).read_bytes())
+        if path.stat().st_size > LARGEST_JSON_BYTES:
+            raise CheckpointError(f"{path} is larger than {LARGEST_JSON_BYTES >> 20} MiB; it is not Dragoman's")
+        return parse_json(path.read_bytes())
     except FileNotFoundError:
         raise CheckpointError(f"{path} is missing") from None
     except (OSError, ValueError) as error:

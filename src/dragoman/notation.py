@@ -17,7 +17,7 @@ _TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 _TOO_LARGE = "it holds a whole number beyond 64 bits"
 _CONTAINERS = (dict, list)
 # A dotted key of n parts takes tomllib n² steps: within these bounds, a second at most.
-_TOML_BYTES, _TOML_DOTS = 2**20, 200
+_TOML_CHARACTERS, _TOML_DOTS = 2**20, 200
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -46,8 +46,10 @@ def parse_toml(text: str) -> dict[str, Any]:
     Raises:
         ValueError: it is not TOML (then a `tomllib.TOMLDecodeError`), or holds what the first lines of this file name.
     """
-    if len(text) > _TOML_BYTES or any(line.count(".") > _TOML_DOTS for line in text.split("\n")):
-        raise ValueError(f"it has more than {_TOML_BYTES:,} characters, or a line with more than {_TOML_DOTS} dots")
+    if len(text) > _TOML_CHARACTERS or any(line.count(".") > _TOML_DOTS for line in text.split("\n")):
+        raise ValueError(
+            f"it has more than {_TOML_CHARACTERS:,} characters, or a line with more than {_TOML_DOTS} dots"
+        )
     try:
         tables = tomllib.loads(text)
     except RecursionError:

@@ -24,7 +24,7 @@ from dragoman.config import Settings, check
 from dragoman.data.language_tags import LanguageTag
 from dragoman.data.report import REPORT
 from dragoman.data.tokenizer import Tokenizers
-from dragoman.errors import CheckpointError, ConfigError
+from dragoman.errors import CheckpointError, ConfigError, TokenizerError
 from dragoman.files import (
     MANIFEST,
     nearest,
@@ -138,7 +138,10 @@ def load_model(path: Path | str, device: str = "cpu") -> StoredModel:
     verify_model(folder)
     languages, config = read_config(folder)
     expected = _expected_weights(config, folder / CONFIG)
-    tokenizers = Tokenizers.load(folder)
+    try:
+        tokenizers = Tokenizers.load(folder)
+    except TokenizerError as error:
+        raise CheckpointError(str(error)) from None
     _check_vocabularies(folder, config, tokenizers)
     weights = read_weights(folder / WEIGHTS, expected)
     with torch.device("meta"):
@@ -281,9 +284,11 @@ def _compare(path: Path, found: Mapping[str, Any], expected: Mapping[str, Shape]
     for name, facts in found.items():
         shape, kind = facts["shape"], facts["dtype"]
         if list(expected[name]) != shape:
-            raise CheckpointError(f"{path}: {name} has shape {shape}, but this architecture has {list(expected[name])}")
+            raise CheckpointError(
+                f"{path}: {name} has shape {str(shape)[:100]}, but this architecture has {list(expected[name])}"
+            )
         if kind != "F32":
-            raise CheckpointError(f"{path}: {name} is of type {kind}, but weights are F32")
+            raise CheckpointError(f"{path}: {name} is of type {str(kind)[:100]}, but weights are F32")
 
 
 def _check_vocabularies(folder: Path, config: ModelConfig, tokenizers: Tokenizers) -> None:

@@ -79,8 +79,6 @@ def check_sources(texts: Sequence[str] | None, input_file: Path | None, item: in
         check_text(text)
     if input_file is not None:
         read(input_file)
-    elif not names and sys.stdin is None:
-        raise DataError("standard input is closed; give TEXT, or a file with --input")
 
 
 def check_text(text: str) -> None:
@@ -206,8 +204,12 @@ def batches(texts: Iterable[str]) -> Iterator[list[str]]:
 
 @contextmanager
 def writer(output: Path | None) -> Iterator[Callable[[str], object]]:
-    """What writes text to a new file, which appears when it is complete, or at once to standard output."""
+    """Writes text to a new file, which appears when it is complete, or at once to standard output.
+
+    A signal to stop leaves no part of the file behind.
+    """
     from dragoman.files import new_file
+    from dragoman.recipe.stop import interrupted_by_signals
 
     def say(text: str) -> None:
         console.write(text, end="")
@@ -216,7 +218,7 @@ def writer(output: Path | None) -> Iterator[Callable[[str], object]]:
     if output is None:
         yield say
         return
-    with new_file(output) as file:
+    with interrupted_by_signals(f"{output} was not written"), new_file(output) as file:
         yield lambda text: file.write(text.encode())
 
 

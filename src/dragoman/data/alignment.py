@@ -169,7 +169,7 @@ class _Suspicion:
         self._forget()
 
     def _add(self, stretch: Stretch) -> None:
-        """One more stretch; it is one with the last, if only few rows between them seemed to fit."""
+        """Adds a stretch, or lengthens the last one if few rows between them seemed to fit."""
         if self._found:
             last = self._found[-1]
             if stretch.first - (last.first + last.rows) < self.GAP:

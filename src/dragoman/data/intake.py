@@ -17,7 +17,7 @@ import numpy as np
 from dragoman.config import Settings
 from dragoman.data.alignment import AlignmentDetector
 from dragoman.data.checks import CheckSettings, fault
-from dragoman.data.mending import entity_in, mend
+from dragoman.data.mending import has_entity, mend
 from dragoman.data.readers import Broken, Pair, Reading
 from dragoman.data.report import Longest, Tally
 from dragoman.data.sides import Sides, learn_sides, words_of
@@ -293,7 +293,7 @@ class _Taking:
             _count(self._notes, EMPTY_SOURCES, row, origin)
         if not target:
             _count(self._notes, EMPTY_TARGETS, row, origin)
-        if entity_in(source) or entity_in(target):
+        if has_entity(source) or has_entity(target):
             _count(self._notes, ENTITIES, row, origin)
 
     def _write(self, source: str, target: str, origin: str) -> None:

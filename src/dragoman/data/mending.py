@@ -29,15 +29,13 @@ def mend(text: str, decode: bool, repairs: Counter[str]) -> str:
     return trimmed
 
 
-def entity_in(text: str) -> str | None:
-    """The first HTML entity of a text.
+def has_entity(text: str) -> bool:
+    """Whether a text holds an HTML entity.
 
-    >>> entity_in("Rock &amp; Roll"), entity_in("AT&T; &copy 2020")
-    ('&amp;', None)
+    >>> has_entity("Rock &amp; Roll"), has_entity("AT&T; &copy 2020")
+    (True, False)
     """
-    if "&" not in text:
-        return None
-    return next((match[0] for match in _ENTITY.finditer(text) if _character(match[0]) is not None), None)
+    return "&" in text and any(_character(match[0]) is not None for match in _ENTITY.finditer(text))
 
 
 def _decoded(match: re.Match[str], repairs: Counter[str]) -> str:

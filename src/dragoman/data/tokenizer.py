@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 from tokenizers import normalizers
 
@@ -26,9 +26,8 @@ from dragoman.config import check
 from dragoman.data.specials import END, PADDING, START, UNKNOWN, Specials
 from dragoman.data.vocabulary import FORMAT, Vocabulary, build_library, spelling
 from dragoman.data.words import join_words, spacy_split
-from dragoman.errors import ConfigError, TokenizerError
-from dragoman.files import write_file
-from dragoman.notation import parse_json
+from dragoman.errors import CheckpointError, ConfigError, TokenizerError
+from dragoman.files import read_json, write_file
 
 _FIRST_BYTE = len(Specials().names)
 _FIRST_PIECE = _FIRST_BYTE + 256
@@ -140,12 +139,13 @@ class Tokenizer:
         Raises:
             TokenizerError: naming the file and what is wrong with it.
         """
+        if not Path(path).exists():
+            raise TokenizerError(f"{path} is missing; `dragoman train` makes one")
         try:
-            content = parse_json(Path(path).read_bytes())
-        except FileNotFoundError:
-            raise TokenizerError(f"{path} is missing; `dragoman train` makes one") from None
-        except (OSError, ValueError) as error:
-            raise TokenizerError(f"{path} is no tokenizer: {error}") from None
+            content = cast("dict[str, Any]", read_json(path))
+        except CheckpointError as error:
+            told = str(error).removeprefix(f"{path} ")
+            raise TokenizerError(f"{path} is no tokenizer of Dragoman: it {told}") from None
         found = content.get("format") if isinstance(content, dict) else None
         if found != FORMAT or isinstance(found, bool):
             newer = isinstance(found, int) and found > FORMAT

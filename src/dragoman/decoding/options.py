@@ -20,7 +20,7 @@ class SearchOptions(Settings):
     """Translations handed back for each text, 1 to beam_size."""
     length_penalty: float = pydantic.Field(default=0.6, ge=0.0, le=5.0)
     """Exponent by which longer hypotheses are favoured, 0 (none) to 5; see `beam.penalty`."""
-    minimum_length: int = pydantic.Field(default=0, ge=0, le=1_000_000)
+    minimum_length: int = pydantic.Field(default=0, ge=0, le=1_000)
     """Tokens that a translation has at least, before its end symbol."""
     length_ratio: float = pydantic.Field(default=2.0, ge=0.0, le=1_000.0)
     """Longest output in tokens: length_ratio * source tokens + length_extra."""
@@ -28,7 +28,7 @@ class SearchOptions(Settings):
     """Tokens that the longest output has above length_ratio * source tokens, at least 1."""
     no_repeat_ngram: int | None = pydantic.Field(default=None, ge=1, le=1_000_000)
     """No run of this many tokens occurs twice in a translation; not given: any may."""
-    prefix: str = ""
+    prefix: str = pydantic.Field(default="", max_length=2_000)
     """Text that every translation begins with."""
     allow_unknown: bool = False
     """Whether a translation may hold the unknown symbol."""

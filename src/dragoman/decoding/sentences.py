@@ -182,7 +182,7 @@ def _is_end(text: str, begin: int, match: re.Match[str]) -> bool:
 
 
 def _cut(text: str, begin: int, end: int, kinds: Sequence[Sequence[int]]) -> int:
-    """The place nearest the middle, of the gentlest kind there is between `begin` and `end`."""
+    """Where to cut between `begin` and `end`: at the gentlest kind of place there, the one nearest the middle."""
     middle = (begin + end) // 2
     for places in kinds:
         after = bisect_left(places, middle)

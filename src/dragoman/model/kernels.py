@@ -109,8 +109,8 @@ def _library(element: str) -> dict[str, Callable[..., bool]] | None:
 
 
 def _first_error(said: str) -> str:
-    """The line of a compiler's output that tells most."""
-    lines = said.strip().splitlines() or ["it says nothing"]
+    """The first line of a compiler's output that names an error, else its last line."""
+    lines = said.strip().splitlines() or ["the compiler printed nothing"]
     return next((line for line in lines if "error" in line), lines[-1]).strip()
 
 

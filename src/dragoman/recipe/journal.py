@@ -162,8 +162,8 @@ def _named(gaps: Sequence[tuple[int, int]]) -> str:
 
 @contextmanager
 def _threads_of_tensorboard_are_quiet() -> Generator[None]:
-    """TensorBoard writes in a thread, and an error there would print a traceback. It is raised again when the next number
-    is added, or when the tracker is closed, and one line reports it then.
+    """TensorBoard writes in a thread, and an error there would print a traceback. It is raised again when the next
+    number is added, or when the tracker is closed, and one line reports it then.
     """
     loud = threading.excepthook
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dragoman.config import check, override
+from dragoman.config import check, flatten, override
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.recipe.place import RUN
 from dragoman.recipe.recipe import LIMITS, RECIPE, Recipe, read_recipe
@@ -47,8 +47,8 @@ def split_overrides(
         raise ConfigError(
             f"--more trains {what} on, {'--fresh begins' if fresh else '--name names'} a new run; give one of the two"
         )
-    keys = {f"train.{key}" for key in ASKABLE}
-    new = [text for text in overrides if text.partition("=")[0].strip() in keys]
+    askable = {f"train.{key}" for key in ASKABLE}
+    new = [text for text in overrides if flatten(override({}, [text])).keys() <= askable]
     asked = override({}, new)
     check(asked, "the command line", Recipe)
     return [text for text in overrides if text not in new], asked.get("train", {})

@@ -158,7 +158,7 @@ def _read(what: str | Path | Sequence[str | Path]) -> Source:
         raise ConfigError(f"{what} is a model; train it on other text with: dragoman fine-tune {what} DATA")
     if str(what) in library():
         if path.exists():
-            log.warning("%s is the recipe that comes along; what lies here under that name is ./%s", what, what)
+            log.warning("%s means the built-in recipe; for the file of that name here, give ./%s", what, what)
         text = resources.files("dragoman.recipe").joinpath("library", f"{what}.toml").read_text(encoding="utf-8")
         return Source(read(text, f"recipe {what}"), f"recipe {what}", str(what))
     if (path / METRICS).is_file():

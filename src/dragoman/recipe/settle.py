@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 from dragoman.config import check, override, reasons_in, render
+from dragoman.data.batching import Batches
 from dragoman.data.prepare import read_split
 from dragoman.data.tokenizer_training import TokenizerSettings
 from dragoman.errors import ConfigError, OutOfMemory
@@ -13,6 +14,7 @@ from dragoman.recipe.materials import DATA, Materials, gather, prepare, training
 from dragoman.recipe.more import More
 from dragoman.recipe.place import PATHS, Workplace
 from dragoman.recipe.plan import (
+    LONGEST_WARMUP,
     VALIDATIONS,
     Plan,
     check_share,
@@ -36,6 +38,7 @@ from dragoman.training.settings import HARMLESS
 
 SHARE_OF_STEPS, SHARE_OF_VALIDATION = 0.97, 0.2
 """Of the minutes asked for: training and validation together, and validation at most; the rest is for saving."""
+COUNTED_EPOCHS = 100
 PARTS = (1, 2, 4, 8, 16, 32)
 """In how many batches a step may be cut to fit in memory."""
 KEPT = {"model": "architecture", "tokenizer": "tokenizer"}
@@ -92,7 +95,7 @@ def _add_steps(kept: Recipe, more: More, asked: dict[str, Any], materials: Mater
     steps, reason = _steps(plan, materials, place)
     choose_steps(plan, steps, f"{steps:,} new ones: {reason}")
     if "train.warmup_steps" in plan.reasons:
-        plan.reasons["train.warmup_steps"] = "a tenth of the new steps"
+        plan.reasons["train.warmup_steps"] = f"a tenth of the new steps, at most {LONGEST_WARMUP:,}"
     plan.tables["train"] |= {"steps": more.continued_from + steps, "continued_from": more.continued_from}
     plan.reasons["train.continued_from"] = "the run was finished there, and is trained on"
     recipe = plan.recipe()
@@ -180,19 +183,27 @@ def _trial_recipe(plan: Plan) -> Recipe:
     return trial.recipe()
 
 
+def _batches_in(batches: Batches, epochs: float) -> int:
+    """Batches in so many epochs. Every epoch cuts its own: the first are counted, later ones go by their mean."""
+    whole, part = divmod(epochs, 1)
+    counted = min(int(whole), COUNTED_EPOCHS)
+    count = sum(len(batches.epoch(number)) for number in range(counted))
+    if whole > counted:
+        count = round(count / counted * whole)
+    return count + (round(part * len(batches.epoch(counted))) if part else 0)
+
+
 def _steps(plan: Plan, materials: Materials, place: Workplace) -> tuple[int, str]:
     """The limit that was asked for, in steps."""
     (limit, amount), *_ = limits_given(plan).items()
     amount = float(amount)  # pyright: ignore[reportArgumentType]
-    asked = "as asked for" if plan.tables["train"].get(limit) else "nothing else was asked for"
+    asked = "as asked for" if plan.tables["train"].get(limit) else "the default"
     recipe = _trial_recipe(plan)
     batches = training_batches(materials, recipe)  # what cannot be batched is refused before the recipe is settled
     if limit == "steps":
         return int(amount), asked
     if limit == "epochs":
-        whole = sum(len(batches.epoch(number)) for number in range(int(amount)))
-        part = round((amount - int(amount)) * len(batches.epoch(int(amount)))) if amount % 1 else 0
-        return max(1, (whole + part) // recipe.train.accumulate), f"{amount:,.10g} epochs, {asked}"
+        return max(1, _batches_in(batches, amount) // recipe.train.accumulate), f"{amount:,.10g} epochs, {asked}"
     tell(place.world, recipe, trial=True)
     step, validation = try_out(recipe, materials, place.device, place.progress, place.world)
     seconds, every = 60 * amount * SHARE_OF_STEPS, plan.tables["train"].get("validate_every")

@@ -1,7 +1,7 @@
 """Stopping on request: the first signal asks the loop to stop after its step, the second ends the process at once.
 
 A terminal that goes away (SIGHUP) asks as SIGTERM and Ctrl-C do. A signal that is ignored when work begins stays
-ignored: `nohup` has it so, and shells start jobs in the background without Ctrl-C.
+ignored: `nohup` ignores SIGHUP, and shells start background jobs with Ctrl-C ignored.
 """
 
 import signal
@@ -15,7 +15,7 @@ from dragoman.errors import Interrupted
 _AFTER_THE_FIRST = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
 """Each signal that asks to stop, and what the next of its kind does."""
 if hasattr(signal, "SIGHUP"):  # not on Windows
-    # The system and the shell each send one when a terminal closes: the second is no impatience, and ends nothing.
+    # The system and the shell each send one when a terminal closes, so the second one is ignored.
     _AFTER_THE_FIRST[signal.SIGHUP] = signal.SIG_IGN
 
 
@@ -54,7 +54,7 @@ def interrupted_by_signals(advice: str) -> Generator[None]:
 
 @contextmanager
 def _first_signal(act: Callable[[], None]) -> Generator[None]:
-    """Acts on the first signal of the block; a second one is as deadly as ever."""
+    """Acts on the first signal of the block; a second one does what it did before."""
     if threading.current_thread() is not threading.main_thread():  # signals belong to the main thread
         yield
         return
