@@ -156,17 +156,23 @@ def _warn_of_nothing_learnt(folder: Path, recipe: Recipe, materials: Materials, 
     """Says so, and what to do, if the best model translates as one that has learnt next to nothing."""
     lines = read_metrics(folder)
     best = [signs for line in lines if line["step"] == best_step and (signs := signs_of_nothing(line))]
-    if not best:
-        return
-    pairs, minutes = materials.report.splits["train"].pairs, sum(line.get("seconds") or 0 for line in lines) / 60
+    if best:
+        minutes = sum(line.get("seconds") or 0 for line in lines) / 60
+        advice = _advice(folder, recipe, materials.report.splits["train"].pairs, minutes)
+        log.warning("the best model has learnt next to nothing (%s); %s", best[-1], advice)
+
+
+def _advice(folder: Path, recipe: Recipe, pairs: int, minutes: float) -> str:
+    """What may help a model that learnt next to nothing from so many pairs in so many minutes."""
+    if recipe.start is not None:
+        return "check that the text goes from the first of the model's languages to the second, or lower train.learning_rate"
     if pairs < FEW_PAIRS:
-        advice = f"{pairs:,} pairs are too few for a model of its own: give it more text, or fine-tune a finished model"
-    else:
-        more = max(LEAST_MINUTES, math.ceil(MORE_TIMES * minutes))
-        advice = f"it was trained too briefly; train it on: dragoman train {folder} --more --minutes {more}"
-        if recipe.start is None and recipe.model.size != "tiny":
-            advice += ", or a smaller model in a new run: --fresh --set model.size=tiny"
-    log.warning("the best model has learnt next to nothing (%s); %s", best[-1], advice)
+        return f"{pairs:,} pairs are too few for a model of its own: give it more text, or fine-tune a finished model"
+    more = max(LEAST_MINUTES, math.ceil(MORE_TIMES * minutes))
+    advice = f"it was trained too briefly; train it on: dragoman train {folder} --more --minutes {more}"
+    if recipe.model.size != "tiny":
+        advice += ", or a smaller model in a new run: --fresh --set model.size=tiny"
+    return advice
 
 
 def _picture(folder: Path) -> None:
