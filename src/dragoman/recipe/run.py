@@ -165,7 +165,7 @@ def _warn_of_nothing_learnt(folder: Path, recipe: Recipe, materials: Materials, 
 def _advice(folder: Path, recipe: Recipe, pairs: int, minutes: float) -> str:
     """What may help a model that learnt next to nothing from so many pairs in so many minutes."""
     if recipe.start is not None:
-        return "check that the text goes from the first of the model's languages to the second, or lower train.learning_rate"
+        return "check that the text is of the model's languages, in its direction, or lower train.learning_rate"
     if pairs < FEW_PAIRS:
         return f"{pairs:,} pairs are too few for a model of its own: give it more text, or fine-tune a finished model"
     more = max(LEAST_MINUTES, math.ceil(MORE_TIMES * minutes))
