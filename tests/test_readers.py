@@ -145,11 +145,12 @@ def test_a_hub_address_is_read_with_its_configuration_and_revision(monkeypatch):
 
 
 def test_the_hub_library_reads_a_folder_of_the_same_layout(tmp_path, monkeypatch):
-    pytest.importorskip("datasets", reason="datasets is not installed")
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
     import pyarrow
     import pyarrow.parquet
 
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")  # a home may be read-only
     (tmp_path / "en-it").mkdir()
     rows = pyarrow.Table.from_pylist([{"id": "0", "translation": {"en": s, "it": t}} for s, t in PAIRS])
     pyarrow.parquet.write_table(rows, tmp_path / "en-it" / "train-00000-of-00001.parquet")

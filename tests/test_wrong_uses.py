@@ -122,7 +122,7 @@ def test_a_wrong_use_ends_in_one_clear_line(
     line: str, told: str, code: int, run_folder: Path, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = sorted(place.iterdir())
-    found = main(shlex.split(line.replace("RUN", str(run_folder))))
+    found = main([word.replace("RUN", str(run_folder)) for word in shlex.split(line)])
     out, err = capsys.readouterr()
     errors = [each for each in err.split("\n") if each.startswith("error: ")]
     assert len(errors) == 1 and told in errors[0]
