@@ -46,7 +46,7 @@ class Expected(Settings):
 
     @property
     def bar(self) -> str:
-        """The lowest score that is as expected, and how it is made, in words."""
+        """The lowest score that counts as reproduced, and how it follows from the seeds, in words."""
         seeds, deviation = len(self.scores), statistics.stdev(self.scores)
         return (
             f"at least {self.low:.1f} is expected (the mean {self.mean:.1f} of {seeds} seeds, less the larger of "

@@ -78,8 +78,8 @@ def train(
     `hub:…`), or a run folder. `overrides` are `dotted.key=value`. The run lies in `runs/name`; an unfinished one of
     that name is continued, unless `fresh` asks for a new name. `more` trains a finished run on, from its last state:
     the limit given with it counts from there, and its rate rises and falls again (`train.learning_rate` may be given
-    too). `anyway` goes on although the machine is not the one it
-    began on, or the text that its data was made from has changed.
+    too). `anyway` goes on although the machine is not the one it began on, or the text that its data was made from has
+    changed.
 
     Raises:
         ConfigError, DataError, TokenizerError: what was given cannot be used; nothing was changed.

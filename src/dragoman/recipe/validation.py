@@ -54,8 +54,9 @@ class Measured(NamedTuple):
 
 
 def signs_of_nothing(facts: Mapping[str, float | None]) -> str | None:
-    """By what a validation shows that a model has learnt next to nothing, in words; None where it has learnt something.
-    The facts are those of a line of the journal; older ones tell no shares.
+    """The signs that a model has learnt next to nothing, in words; None if it has learnt something.
+
+    The facts are a line of the journal; lines of older versions lack the shares.
     """
     bleu, chrf = facts.get("dev_bleu"), facts.get("dev_chrf")
     if bleu is None or chrf is None or bleu >= POOR_BLEU:
