@@ -56,14 +56,15 @@ class NotBlank:
         self.unseen[-1] = True  # what a history holds before its beginning
 
     def __call__(self, log_prob: Float[Tensor, "R V"], history: Int[Tensor, "R T"], sentence: Int[Tensor, "R"]) -> None:
-        begins = written(history[:, -3:]) < 2  # whoever wrote two tokens wrote one that can be seen
-        if begins.device.type == "cpu" and not begins.any():  # a GPU would have to be waited for
+        # Whoever wrote two tokens wrote one that can be seen. Most rows have, and only the others cost anything.
+        young = (self.sentences[sentence] & (written(history[:, -3:]) < 2)).nonzero().flatten()
+        if not len(young):
             return
-        nothing = self.sentences[sentence] & begins & self.unseen[history[:, -2:]].all(1)
-        log_prob[:, self.end].masked_fill_(nothing, -torch.inf)
+        nothing = young[self.unseen[history[young, -2:]].all(1)]
+        log_prob[nothing, self.end] = -torch.inf
         if history.size(1) > 1:
-            begun = nothing & (history[:, -2] >= 0)
-            log_prob[:, self.blank] = log_prob[:, self.blank].masked_fill(begun[:, None], -torch.inf)
+            begun = nothing[history[nothing, -2] >= 0]
+            log_prob[begun[:, None], self.blank] = -torch.inf
 
 
 class NoRepeatedNgram:
