@@ -129,12 +129,14 @@ def test_a_whole_journal_is_not_complained_of(tmp_path: Path, caplog: pytest.Log
         "\x00\x01", "[1, 2]", "7", "null", '"step"', "{}", '{"step": null}', '{"step": 1e400}', '{"step": true}',
         '{"step": 2.5, "loss": 1}', '{"step": -3, "loss": 1}', '{"step": 3, "loss": "low"}',
         '{"step": 3, "plain_loss": [1]}', '{"step": 3, "plain_loss": {}}', "[" * 100_000, '{"step": ' + "9" * 5_000,
+        f'{{"step": {"9" * 400}}}', f'{{"step": 3, "plain_loss": {"9" * 400}}}', '{"step": 3, "plain_loss": 1e300}',
     ],
 )  # fmt: skip
 def test_garbage_in_a_journal_is_no_line_of_it(garbage: str, tmp_path: Path) -> None:
     (tmp_path / METRICS).write_text(f'{{"step": 1, "plain_loss": 2.0}}\n{garbage}\n{{"step": 2, "plain_loss": 1.0}}\n')
     assert read_metrics(tmp_path) == [{"step": 1, "plain_loss": 2.0}, {"step": 2, "plain_loss": 1.0}]
     assert training_losses(tmp_path, 10) == [(1, 2.0), (2, 1.0)]
+    assert told_curves(tmp_path) == ["training loss █▁ 2.00 to 1.00 nats a token"]
 
 
 def test_curves_cope_with_whatever_a_journal_lacks(tmp_path: Path) -> None:

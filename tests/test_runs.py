@@ -10,9 +10,12 @@ from small_runs import AtSteps, terminate, train_small
 
 import dragoman
 from dragoman.cli.main import main
-from dragoman.errors import DataError, Interrupted
+from dragoman.errors import CheckpointError, DataError, Interrupted
+from dragoman.evaluating.scores import read_scores
 from dragoman.files import FolderInUse, is_locked, lock
+from dragoman.recipe.fine_tune import _is_scored
 from dragoman.recipe.runs import RunScore
+from dragoman.recipe.seeds import spreads
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +31,32 @@ def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def runs(two_runs: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(two_runs, tmp_path / "runs"))
+
+
+SYSTEM = {"system": "best", "search": "greedy", "test": {"name": "test.jsonl"}, "counts": {"lines": 8}}
+
+
+def one_score(**changed: object) -> str:
+    """A `scores.json` of one score, in which some facts are others."""
+    score = {"name": "BLEU", "value": 1.0, "low": None, "high": None, "signature": "s", "detail": ""} | changed
+    return json.dumps({"format": 1, "evaluations": [{**SYSTEM, "scores": {"bleu": score}}]})
+
+
+DAMAGED_SCORES = {
+    "": "cannot be read",
+    "{}": "is not Dragoman's: it has no format number",
+    '{"format": 1}': "is damaged: evaluations must be given",
+    '{"format": 1, "evaluations": [{}]}': "is damaged: evaluations.0.system must be given",
+    '{"format": 1, "evaluations": [5]}': "is damaged: evaluations.0 should be",
+    one_score().replace('"signature": "s", ', ""): "is damaged: evaluations.0.scores.bleu.signature must be given",
+    one_score(value="high"): "is damaged: evaluations.0.scores.bleu.value should be a valid number",
+    one_score(low=1.0): "is damaged: evaluations.0.scores.bleu: low and high must be given together",
+    one_score(value=1e300): "is damaged: evaluations.0.scores.bleu: value, low and high must be from 0 to 1,000,000",
+    one_score(value=9).replace("9", "9" * 400): "cannot be read: it holds a whole number beyond 64 bits",
+    one_score()[:-1]: "cannot be read",
+    json.dumps({"format": 1, "evaluations": [{**SYSTEM, "scores": {}}]}): "is damaged: evaluations.0.scores should",
+}
+"""Content -> what is said of it."""
 
 
 def set_status(run: Path, status: str) -> None:
@@ -77,6 +106,61 @@ def test_a_damaged_run_is_listed_too(content: str, runs: Path) -> None:
     assert found.score is not None and found.score.test == "dev"
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("recipe.toml", b"x=" + b"[" * 100_000, "cannot be read: it is nested more than 64 levels deep"),
+        ("recipe.toml", b"[train]\nsteps = inf", "is damaged: train.steps should be"),
+        ("recipe.toml", b"[train]\nsteps = -3", "is damaged: train.steps should be greater than or equal to 1"),
+        ("recipe.toml", b"train = 5", "is damaged: train should be"),
+        ("recipe.toml", b"\xff\xfe", "cannot be read: it is not UTF-8"),
+        ("run.json", b'{"format": 1, "asked": {}, "threads": 1, "status": "\\u001b"}', "is damaged: status should be"),
+        ("run.json", b'{"format": 1, "asked": {}, "threads": -1, "status": "stopped"}', "is damaged: threads should"),
+        *(("scores.json", content.encode(), told) for content, told in DAMAGED_SCORES.items()),
+    ],
+)  # fmt: skip
+def test_a_damaged_file_is_named_and_every_run_is_listed(
+    name: str, content: bytes, told: str, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (runs / "corpus" / name).write_bytes(content)
+    assert main(["runs", str(runs)]) == 0
+    out, err = capsys.readouterr()
+    states = {line.split()[0]: line.split()[1] for line in out.splitlines()[2:]}
+    assert states == {str(runs / "corpus"): "damaged", str(runs / "other"): "stopped"}
+    assert err.count("\n") == 1 and f"{runs / 'corpus' / name} {told}" in err
+
+
+def test_a_folder_in_the_place_of_a_file_loses_no_run(runs: Path) -> None:
+    for name in ("run.json", "metrics.jsonl", "recipe.toml", "scores.json"):
+        (runs / "corpus" / name).unlink()
+        (runs / "corpus" / name).mkdir()
+        assert {run.state for run in dragoman.list_runs(runs)} == {"damaged", "stopped"}
+
+
+def test_a_number_that_is_no_score_is_not_the_best_of_a_run(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = dragoman.list_runs(runs / "other")[0].score
+    with (runs / "other" / "metrics.jsonl").open("a") as journal:
+        journal.write(f'{{"step": 7, "dev_loss": 1.0, "dev_bleu": 1.0, "dev_chrf": {"9" * 400}}}\n')
+    assert main(["runs", str(runs)]) == 0 and "on dev" in capsys.readouterr().out
+    assert dragoman.list_runs(runs / "other")[0].score == before
+
+
+@pytest.mark.parametrize(("content", "told"), DAMAGED_SCORES.items())
+def test_damaged_scores_are_refused_by_name_wherever_they_are_read(content: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "scores.json"
+    path.write_text(content)
+    for read in (read_scores, _is_scored, lambda path: spreads([path.parent])):
+        with pytest.raises(CheckpointError) as refused:
+            read(path)
+        assert str(refused.value).startswith(f"{path} {told}")
+
+
+def test_whole_scores_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "scores.json"
+    path.write_text(one_score(low=0, high=2.5))
+    assert read_scores(path)["test"]["bleu"].high == 2.5 and not _is_scored(path)
+
+
 def test_runs_are_a_table_or_json(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", str(runs)]) == 0
     table = capsys.readouterr().out
@@ -107,3 +191,15 @@ def test_a_finished_run_shows_its_scores_again(runs: Path, capsys: pytest.Captur
     assert "is finished" in err and f"dragoman translate {runs / 'corpus'}" in err
     (runs / "corpus" / "scores.json").unlink()
     assert main(["train", str(runs / "corpus"), "--device", "cpu"]) == 0
+
+
+@pytest.mark.parametrize("content", DAMAGED_SCORES)
+def test_a_finished_run_says_that_its_scores_are_damaged(
+    content: str, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (runs / "corpus" / "scores.json").write_text(content)
+    assert main(["train", str(runs / "corpus"), "--device", "cpu"]) == 0
+    out, err = capsys.readouterr()
+    (line,) = [line for line in err.splitlines() if DAMAGED_SCORES[content] in line]
+    assert f"{runs / 'corpus' / 'scores.json'} " in line and "dragoman evaluate" in line
+    assert out == "" and "translate with it" in err

@@ -1,5 +1,6 @@
 """`dragoman train`: from a recipe or plain data to a scored model; the same command resumes a run."""
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,11 +12,13 @@ from dragoman import machine
 from dragoman.cli import console
 from dragoman.cli.evaluate import show
 from dragoman.cli.options import Quiet, TimedRun, grouped
-from dragoman.errors import ConfigError
+from dragoman.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
     from dragoman.recipe.forecast import Forecast
     from dragoman.recipe.run import RunResult
+
+log = logging.getLogger(__name__)
 
 
 @grouped
@@ -76,24 +79,25 @@ def show_result(screen: console.Screen, result: "RunResult") -> None:
 
 
 def show_kept(screen: console.Screen, run: Path) -> None:
-    """The scores in the `scores.json` of a run, if it has any."""
+    """The scores in the `scores.json` of a run, if it has any. The run is whole without them: damaged ones are told in
+    a warning.
+    """
     from dragoman.evaluating.evaluate import HEADINGS, score_rows
-    from dragoman.evaluating.metrics import Score
-    from dragoman.files import read_object
+    from dragoman.evaluating.scores import read_evaluations
     from dragoman.recipe.runs import SCORES
 
-    kept = read_object(run / SCORES)["evaluations"] if (run / SCORES).is_file() else []
+    try:
+        kept = read_evaluations(run / SCORES) if (run / SCORES).exists() else ()
+    except CheckpointError as error:
+        log.warning("%s; score the run again with: dragoman evaluate %s SOURCE REFERENCE", error, run)
+        return
     if not kept:
         return
-    rows = [
-        (each["system"], *row)
-        for each in kept
-        for row in score_rows(Score(**facts) for facts in each["scores"].values())
-    ]
+    rows = [(each.system, *row) for each in kept for row in score_rows(each.scores.values())]
     screen.show(console.table(["system", *HEADINGS], rows))
     for each in kept:
-        counts = ", ".join(f"{count:,} {name}" for name, count in each["counts"].items())
-        console.write(f"{each['system']}: {each['test']['name']}; {each['search']}; {counts}")
+        counts = ", ".join(f"{count:,} {name}" for name, count in each.counts.items())
+        console.write(f"{each.system}: {each.test.name}; {each.search}; {counts}")
 
 
 def show_seeds(screen: console.Screen, results: "Sequence[RunResult]") -> None:

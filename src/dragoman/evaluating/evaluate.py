@@ -22,11 +22,11 @@ from dragoman.evaluating.direction import naming_for, warn_of_exchanged_sides, w
 from dragoman.evaluating.groups import compare_groups
 from dragoman.evaluating.metrics import SAMPLES, Measures, Score, build_metrics, score
 from dragoman.evaluating.references import ReferenceSet, read_references
+from dragoman.evaluating.scores import FORMAT
 from dragoman.evaluating.significance import Comparison, compare_outputs
-from dragoman.files import read_object, write_json
+from dragoman.files import write_json
 from dragoman.progress import Progress, silent
 
-FORMAT = 1
 HEADINGS = ("metric", "score", "95 % interval", "signature")
 
 
@@ -219,19 +219,6 @@ def write_scores(path: Path | str, evaluations: Sequence[Evaluation], comparison
             ],
         },
     )
-
-
-def read_scores(path: Path) -> dict[str, dict[str, Score]]:
-    """The scores in a `scores.json`, by test set (`test` of `test.jsonl`) and metric.
-
-    Raises:
-        CheckpointError: no such file, or another one.
-    """
-    evaluations = read_object(path).get("evaluations", [])
-    return {
-        Path(found["test"]["name"]).stem: {metric: Score(**facts) for metric, facts in found["scores"].items()}
-        for found in evaluations
-    }
 
 
 def read_hypotheses(path: Path, test: ReferenceSet) -> tuple[str, ...]:

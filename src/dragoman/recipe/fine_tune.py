@@ -21,7 +21,8 @@ from dragoman.evaluating.direction import (
     warn_of_exchanged_sides,
 )
 from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
-from dragoman.files import nearest, read_object
+from dragoman.evaluating.scores import read_evaluations
+from dragoman.files import nearest
 from dragoman.progress import Progress, silent
 from dragoman.recipe.materials import DATA
 from dragoman.recipe.place import RunOptions
@@ -129,7 +130,7 @@ def _score(translator: Translator, tests: Mapping[str, Path], word: str, progres
 
 def _is_scored(path: Path) -> bool:
     """Whether a finished run was scored before and after: a kill may have come between its end and that."""
-    return any(found["system"].startswith(BEFORE) for found in read_object(path)["evaluations"])
+    return any(found.system.startswith(BEFORE) for found in read_evaluations(path))
 
 
 def _old_data(model: Path, mix_data: Path | str | None) -> Path | None:

@@ -12,10 +12,13 @@ from typing import Any, Protocol, Self, TypeGuard, cast
 
 from dragoman.errors import DiskFull
 from dragoman.files import write_file
+from dragoman.notation import parse_json
 
 METRICS = "metrics.jsonl"
 NAMED_GAPS = 3
 """So many stretches of missing steps are named one by one."""
+LARGEST = 3.5e38
+"""No number of a step is larger: a float32 holds none, and sums and differences of such numbers are finite floats."""
 
 log = logging.getLogger(__name__)
 
@@ -124,8 +127,8 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     metrics: list[dict[str, Any]] = []
     for line in lines:
         try:
-            facts = json.loads(line)
-        except (ValueError, OverflowError, RecursionError):
+            facts = parse_json(line)
+        except ValueError:
             continue
         if _is_line(facts):
             metrics.append({name: None if _is_not_finite(value) else value for name, value in facts.items()})
@@ -133,13 +136,18 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def _is_line(facts: object) -> TypeGuard[dict[str, Any]]:
-    """Whether these are the facts of a step: numbers, or null in place of one that was not finite."""
+    """Whether these are the facts of a step: possible numbers, or null in place of one that was not finite."""
     if not isinstance(facts, dict):
         return False
     facts = cast("dict[str, object]", facts)
     step = facts.get("step")
-    numbers = all(value is None or type(value) in (int, float) for value in facts.values())
-    return type(step) is int and step > 0 and numbers
+    return type(step) is int and step > 0 and all(map(_is_number, facts.values()))
+
+
+def _is_number(value: object) -> bool:
+    if type(value) is float:
+        return abs(value) <= LARGEST or not math.isfinite(value)
+    return value is None or type(value) is int
 
 
 def _gaps(lines: Sequence[Mapping[str, Any]], step: int) -> list[tuple[int, int]]:

@@ -12,15 +12,14 @@ from dragoman.config import check, flatten
 from dragoman.data.inputs import is_made_from
 from dragoman.data.report import REPORT, read_report
 from dragoman.errors import ConfigError
-from dragoman.files import free_name, make_folders, read_object, remove, write_json
+from dragoman.files import free_name, make_folders, remove, write_json
 from dragoman.progress import Progress
 from dragoman.recipe.materials import DATA, TOKENIZER
 from dragoman.recipe.recipe import LIMITS, RECIPE, Recipe, apply, find_recipe, read_recipe
-from dragoman.recipe.runs import RUN
+from dragoman.recipe.runs import FORMAT, RUN, read_run
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.settings import HARMLESS
 
-FORMAT = 1
 PATHS = ("folder", "path", "dev_path", "test_path")
 """Settings of `[data]` that say where text lies; the same text may lie elsewhere."""
 
@@ -158,16 +157,10 @@ def note(folder: Path, facts: dict[str, Any], status: str, **more: Any) -> None:
 
 
 def _facts(folder: Path) -> dict[str, Any]:
-    facts = read_object(folder / RUN)
-    if facts.get("format") != FORMAT or facts.get("format") is True:
-        raise ConfigError(f"{folder / RUN} is not of this version of Dragoman; take another --name for a new run")
-    needed: dict[str, type] = {"asked": dict, "threads": int, "status": str}
-    if facts.get("status") == "finished":
-        needed["steps"] = int
-    for name, kind in needed.items():
-        if not isinstance(facts.get(name), kind):
-            raise ConfigError(f"{folder / RUN} is damaged: {name!r} is missing; take another --name for a new run")
-    return facts
+    try:
+        return read_run(folder)
+    except ConfigError as error:
+        raise ConfigError(f"{error}; take another --name for a new run") from None
 
 
 def _refuse_changes(folder: Path, before: dict[str, Any], now: dict[str, Any], finished: bool = False) -> None:

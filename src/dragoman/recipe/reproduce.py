@@ -7,8 +7,8 @@ from typing import Unpack
 
 from dragoman import machine
 from dragoman.errors import ConfigError
-from dragoman.evaluating.evaluate import read_scores
 from dragoman.evaluating.metrics import Score
+from dragoman.evaluating.scores import read_scores
 from dragoman.recipe.expected import Expected
 from dragoman.recipe.place import RunOptions
 from dragoman.recipe.recipe import LIMITS, find_recipe

@@ -1,16 +1,44 @@
 """The runs that lie in a folder: how far each is, how good, how large. Only reads, and loads no model."""
 
-import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+import logging
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from dragoman.errors import CheckpointError, DataError
+import pydantic
+
+from dragoman.config import Settings, check, read
+from dragoman.errors import ConfigError, DataError, Error
+from dragoman.evaluating.scores import read_evaluations
 from dragoman.files import is_locked, read_object
 from dragoman.recipe.journal import METRICS, read_metrics
 
+FORMAT = 1
 RUN, RECIPE, SCORES = "run.json", "recipe.toml", "scores.json"
+
+log = logging.getLogger(__name__)
+
+
+class _RunFile(Settings, extra="ignore"):
+    """What `run.json` must say; the version that wrote it may have added more."""
+
+    asked: dict[str, Any]
+    threads: Annotated[int, pydantic.Field(ge=1, lt=2**31)]
+    """torch takes an int of 32 bits."""
+    status: Literal["preparing", "training", "stopped", "diverged", "finished"]
+    steps: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Of a finished run."""
+
+
+class _StepsOfRecipe(Settings, extra="ignore"):
+    steps: Annotated[int, pydantic.Field(ge=1)] | None = None
+
+
+class _RecipeFile(Settings, extra="ignore"):
+    """All that a listing tells of a recipe, so that it lists runs of any version."""
+
+    train: _StepsOfRecipe = _StepsOfRecipe()
 
 
 class RunScore(NamedTuple):
@@ -28,7 +56,7 @@ class RunFacts(NamedTuple):
     folder: str
     state: str
     """preparing, training, stopped, diverged or finished; cut off, where a process ended without a word; damaged, where
-    run.json cannot be read.
+    one of its files cannot be read.
     """
     steps: int
     """Done so far."""
@@ -53,40 +81,84 @@ def list_runs(folder: Path | str = "runs") -> tuple[RunFacts, ...]:
     return tuple(sorted(map(_look_at, places), key=lambda run: -run.changed))
 
 
+def read_run(folder: Path) -> dict[str, Any]:
+    """What the `run.json` of a run says.
+
+    Raises:
+        CheckpointError: it is missing, or no JSON object.
+        ConfigError: it is of another version, or damaged.
+    """
+    path = folder / RUN
+    facts = read_object(path)
+    if facts.get("format") != FORMAT or facts.get("format") is True:
+        raise ConfigError(f"{path} is not of this version of Dragoman")
+    needed = ["asked", "threads", "status", *(["steps"] if facts.get("status") == "finished" else [])]
+    for name in needed:
+        if name not in facts:
+            raise ConfigError(f"{path} is damaged: {name!r} is missing")
+    check(facts, f"{path} is damaged", _RunFile)
+    return facts
+
+
 def _look_at(run: Path) -> RunFacts:
-    try:
-        state = read_object(run / RUN).get("status")
-    except CheckpointError:
-        state = None
-    if state in ("preparing", "training") and not is_locked(run):
+    damage: list[Error | OSError] = []
+    state, steps_wanted, score, metrics = "damaged", None, None, []
+    with _noted(damage):
+        state = read_run(run)["status"]
+    with _noted(damage):
+        steps_wanted = _steps_wanted(run / RECIPE)
+    with _noted(damage):
+        score = _test_score(run / SCORES)
+    with _noted(damage):
+        metrics = read_metrics(run)
+    for error in damage:
+        log.warning("%s", error)
+    if damage:
+        state = "damaged"
+    elif state in ("preparing", "training") and not is_locked(run):
         state = "cut off"
-    metrics = read_metrics(run)
     return RunFacts(
         folder=str(run),
-        state=state if isinstance(state, str) else "damaged",
+        state=state,
         steps=metrics[-1]["step"] if metrics else 0,
-        steps_wanted=_steps_wanted(run / RECIPE),
-        score=_test_score(run / SCORES) or _dev_score(metrics),
-        changed=max((run / name).stat().st_mtime for name in (RUN, METRICS) if (run / name).is_file()),
+        steps_wanted=steps_wanted,
+        score=score or _dev_score(metrics),
+        changed=max(
+            (each.stat().st_mtime for each in (run / RUN, run / METRICS) if each.is_file()), default=run.stat().st_mtime
+        ),
         bytes=sum(_sizes(run)),
     )
 
 
+@contextmanager
+def _noted(damage: list[Error | OSError]) -> Generator[None]:
+    """What cannot be read of one run is noted, so that its other facts and the other runs are listed all the same."""
+    try:
+        yield
+    except (Error, OSError) as error:
+        damage.append(error)
+
+
 def _steps_wanted(recipe: Path) -> int | None:
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        return int(tomllib.loads(recipe.read_text(encoding="utf-8"))["train"]["steps"])
-    return None
+    try:
+        text = recipe.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{recipe} cannot be read: it is not UTF-8") from None
+    return check(read(text, str(recipe)), f"{recipe} is damaged", _RecipeFile).train.steps
 
 
 def _test_score(path: Path) -> RunScore | None:
     """On the set called `test`, else on the first; of a fine-tuned model, after it."""
-    with suppress(CheckpointError, KeyError, TypeError, AttributeError, IndexError):
-        found = [each for each in read_object(path)["evaluations"] if not each["system"].startswith("before")]
-        best = next((each for each in found if Path(each["test"]["name"]).stem == "test"), found[0])
-        scores: dict[str, Mapping[str, Any]] = best["scores"]
-        score = scores.get("bleu") or next(iter(scores.values()))
-        return RunScore(score["name"], score["value"], Path(best["test"]["name"]).stem)
-    return None
+    if not path.exists():
+        return None
+    found = [each for each in read_evaluations(path) if not each.system.startswith("before")]
+    best = next((each for each in found if each.test.stem == "test"), next(iter(found), None))
+    if best is None:
+        return None
+    score = best.scores.get("bleu") or next(iter(best.scores.values()))
+    return RunScore(score.name, score.value, best.test.stem)
 
 
 def _dev_score(metrics: list[dict[str, Any]]) -> RunScore | None:

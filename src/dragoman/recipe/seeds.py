@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from dragoman.errors import ConfigError
-from dragoman.evaluating.evaluate import read_scores
+from dragoman.evaluating.scores import read_scores
 from dragoman.evaluating.spread import Spread
 from dragoman.recipe.place import RUN, RunOptions, check_name
 from dragoman.recipe.recipe import Recipe, find_recipe

@@ -1,0 +1,73 @@
+"""The one reader of `scores.json`, which `write_scores` writes; it loads no model."""
+
+from pathlib import Path
+from typing import Annotated
+
+import pydantic
+
+from dragoman.config import Settings, check
+from dragoman.errors import CheckpointError, ConfigError
+from dragoman.evaluating.metrics import Score
+from dragoman.files import read_versioned
+
+FORMAT = 1
+HIGHEST = 1e6
+"""Above every score that can be printed sensibly; TER has no highest value of its own."""
+
+
+def _refuse_impossible(score: Score) -> Score:
+    if (score.low is None) is not (score.high is None):
+        raise ValueError("low and high must be given together")
+    if any(number is not None and not 0 <= number <= HIGHEST for number in (score.value, score.low, score.high)):
+        raise ValueError(f"value, low and high must be from 0 to {HIGHEST:,.0f}")
+    return score
+
+
+class KeptTest(Settings, extra="ignore"):
+    """The test set of an evaluation."""
+
+    name: str
+
+    @property
+    def stem(self) -> str:
+        """`test` of `test.jsonl`."""
+        return Path(self.name).stem
+
+
+class KeptEvaluation(Settings, extra="ignore"):
+    """One system on one test set, as `scores.json` keeps it."""
+
+    system: str
+    search: str
+    """How the translations were found, in words."""
+    test: KeptTest
+    scores: Annotated[
+        dict[str, Annotated[Score, pydantic.AfterValidator(_refuse_impossible)]], pydantic.Field(min_length=1)
+    ]
+    """By metric."""
+    counts: dict[str, int]
+
+
+class _ScoresFile(Settings, extra="ignore"):
+    evaluations: tuple[KeptEvaluation, ...]
+
+
+def read_evaluations(path: Path) -> tuple[KeptEvaluation, ...]:
+    """The evaluations in a `scores.json`, in its order.
+
+    Raises:
+        CheckpointError: no such file, another one, or a damaged one.
+    """
+    try:
+        return check(read_versioned(path, FORMAT), f"{path} is damaged", _ScoresFile).evaluations
+    except ConfigError as error:
+        raise CheckpointError(str(error)) from None
+
+
+def read_scores(path: Path) -> dict[str, dict[str, Score]]:
+    """The scores in a `scores.json`, by test set (`test` of `test.jsonl`) and metric.
+
+    Raises:
+        CheckpointError: no such file, another one, or a damaged one.
+    """
+    return {found.test.stem: found.scores for found in read_evaluations(path)}
