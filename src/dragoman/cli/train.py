@@ -71,7 +71,7 @@ def train(
 
 
 def show_result(screen: console.Screen, result: "RunResult") -> None:
-    """The scores of a run: those just made, or of one that was finished before those that it has."""
+    """The scores of a run: the new ones, or those in its folder if it was finished before."""
     if result.evaluations:
         show(screen, result.evaluations)
     elif machine.rank() == 0:

@@ -34,8 +34,8 @@ class Tracker(Protocol):
 class Journal:
     """Appends one JSON object a line; each step is there once, however often a run is resumed.
 
-    Lines that the disk has no room for are kept, and written when it has. A number that is not finite is null: JSON has
-    no other word for it.
+    Lines for which the disk has no room are kept, and written when it has room again. A number that is not finite is
+    null, because JSON has no word for it.
     """
 
     def __init__(self, folder: Path, step: int) -> None:
@@ -71,7 +71,7 @@ class Journal:
         self._track(step, facts)
 
     def secure(self) -> None:
-        """Brings what is written to the disk: before each checkpoint, lest that know of steps that this does not.
+        """Flushes the journal to the disk; called before each checkpoint, so that none is ahead of the journal.
 
         Raises:
             DiskFull: some lines have no room yet.
@@ -117,9 +117,7 @@ class Journal:
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """The lines of a run's journal, in order. What a power failure cut, or anyone changed to no line of ours, is left
-    out.
-    """
+    """The lines of a run's journal, in order, without a line that a power failure cut or that is not one of ours."""
     try:
         lines = (folder / METRICS).read_text(encoding="utf-8", errors="replace").split("\n")
     except FileNotFoundError:

@@ -30,7 +30,7 @@ _MADE_FROM = {"data": DATA, "tokenizer": TOKENIZER, "start": TOKENIZER}
 
 
 class RunOptions(TypedDict, total=False):
-    """What `train` may be told besides what to learn from; functions that train hand it on."""
+    """The options of `train`; functions that call it hand them on."""
 
     overrides: Sequence[str]
     name: str | None
@@ -44,7 +44,7 @@ class RunOptions(TypedDict, total=False):
 
 
 class Workplace(NamedTuple):
-    """Where a run is made, on what, and whom it tells how far it is."""
+    """Where a run is made, on which device, and to whom it reports."""
 
     folder: Path
     device: str
