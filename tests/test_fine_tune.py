@@ -82,7 +82,9 @@ def test_text_is_read_as_the_model_expects_it(old: Path, tmp_path: Path, caplog:
     assert sorted(read) == sorted(pairs)
     assert "languages are unknown" not in caplog.text
     (tmp_path / "bare.csv").write_text("".join(f"{en},{it}\n" for en, it in pairs))
-    fine_tune(old, str(tmp_path / "bare.csv"), **options)
+    with caplog.at_level("INFO", "dragoman"):
+        fine_tune(old, str(tmp_path / "bare.csv"), **options)
+    assert "bare.csv: en to it: those of the model" in caplog.text and "languages: as given" not in caplog.text
     assert "languages are unknown" not in caplog.text and "exchanged" not in caplog.text
     (tmp_path / "french.csv").write_text("English,French\nyes,oui\n")
     with pytest.raises(DataError, match="'French' .fr.*the model goes from en to it"):

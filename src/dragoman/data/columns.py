@@ -127,7 +127,7 @@ def languages(columns: Columns, naming: Naming, file_name: str) -> Languages:
         named, reason = (found[1], found[0]) if turned else found, f"from the name {file_name}"
     sides = [given or told or known for given, told, known in zip(naming.given, named, naming.wanted, strict=True)]
     if all(naming.given):
-        reason = "as given"
+        reason = "as data.source_language and data.target_language say"
     elif not any(named):
         reason = f"those of {naming.owner}"
     if None in sides:

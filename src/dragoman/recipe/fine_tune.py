@@ -2,6 +2,7 @@
 forget.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -28,6 +29,8 @@ from dragoman.recipe.place import RunOptions
 from dragoman.recipe.recipe import Recipe, StartSettings, apply, name_of
 from dragoman.recipe.run import SCORES, train
 from dragoman.store import find_model
+
+log = logging.getLogger(__name__)
 
 BEFORE, AFTER = "before", "after"
 LOOKED_AT = 1_000
@@ -94,6 +97,7 @@ def _text(model: Path, data: Address, overrides: Sequence[str]) -> DataSettings:
         refuse_other_languages(settings.path, prepared_languages(settings.path), known)
     with open_inputs(settings, known) as inputs:
         train = inputs["train"]
+        log.info("%s: %s to %s: %s", train.name, *train.languages, train.reasons["languages"])
         translator = Translator.load(model)
         for reading in inputs.values():
             pairs = [(pair.source, pair.target) for pair in islice(reading, LOOKED_AT)]
