@@ -190,6 +190,18 @@ def test_exchanged_sides_are_heard_from_the_model(exchanged, gain, caplog):
     assert ("a.csv: the columns look exchanged" in caplog.text) == exchanged
 
 
+class Scoring(Dictionary, Italian):
+    """A translator that can say how likely a translation is."""
+
+
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_exchanged_sides_are_heard_below_a_header_that_names_languages_too(exchanged, tmp_path, caplog):
+    pairs = [(f"one {n}", f"uno {n}") for n in range(40)]
+    rows: list[tuple[str, ...]] = [(target, source) if exchanged else (source, target) for source, target in pairs]
+    evaluate(Scoring({}), csv_of(tmp_path / "a.csv", "English,Italian", rows), samples=0)
+    assert ("a.csv: the columns look exchanged" in caplog.text) == exchanged
+
+
 def test_pairs_that_disagree_or_are_few_tell_nothing():
     pairs = [(f"one {n}", f"uno {n}") for n in range(20)]
     assert exchange_gain(Italian(), pairs + [(target, source) for source, target in pairs]) is None

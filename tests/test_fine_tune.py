@@ -11,6 +11,7 @@ from small_runs import AtSteps, some_pairs, terminate, times, train_small, weigh
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.prepare import read_split
 from dragoman.data.tokenizer import Tokenizers
+from dragoman.decoding import Translation, Translator
 from dragoman.errors import CheckpointError, ConfigError, DataError, Interrupted
 from dragoman.recipe.fine_tune import FineTuneResult, fine_tune
 from dragoman.recipe.run import train
@@ -81,7 +82,9 @@ def test_text_is_read_as_the_model_expects_it(old: Path, tmp_path: Path, caplog:
     assert sorted(read) == sorted(pairs)
     assert "languages are unknown" not in caplog.text
     (tmp_path / "bare.csv").write_text("".join(f"{en},{it}\n" for en, it in pairs))
-    fine_tune(old, str(tmp_path / "bare.csv"), **options)
+    with caplog.at_level("INFO", "dragoman"):
+        fine_tune(old, str(tmp_path / "bare.csv"), **options)
+    assert "bare.csv: en to it: those of the model" in caplog.text and "languages: as given" not in caplog.text
     assert "languages are unknown" not in caplog.text and "exchanged" not in caplog.text
     (tmp_path / "french.csv").write_text("English,French\nyes,oui\n")
     with pytest.raises(DataError, match="'French' .fr.*the model goes from en to it"):
@@ -90,6 +93,18 @@ def test_text_is_read_as_the_model_expects_it(old: Path, tmp_path: Path, caplog:
         (tmp_path / f"new.{side}").write_text("".join(f"{text}\n" for text in texts))
     with pytest.raises(DataError, match=r"give them in this order: .*new.en .*new.it"):
         fine_tune(old, (str(tmp_path / "new.it"), str(tmp_path / "new.en")), **options)
+
+
+def test_named_text_is_looked_at_for_exchanged_sides_too(
+    old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def surest_of_english(self: Any, sources: Any, targets: Any) -> list[Translation]:
+        likely = [-1.0 if text.startswith("the") else -6.0 for text in targets]
+        return [Translation("", "", log_prob=each, token_log_probs=(each,)) for each in likely]
+
+    monkeypatch.setattr(Translator, "score", surest_of_english)
+    tune(old, tmp_path)
+    assert "new.tsv: the columns look exchanged" in caplog.text
 
 
 def test_old_pairs_are_mixed_in_at_the_rate(old: Path, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_header_is_no_pair(tmp_path: Path, header: str, languages: tuple[str, 
         (("English", "Inglese"), SENTENCES),
         (("Sentence", "Frase"), WORDS),
         (("cat", "gatto"), WORDS),
-        (("The park", "Il parco"), SENTENCES),
+        (("Hi", "Ciao"), [("yes", "sì"), ("no", "no"), ("good", "bene"), ("bad", "male")]),
     ],
 )
 def test_a_pair_is_no_header(first: tuple[str, str], rows: list[tuple[str, str]]) -> None:
@@ -84,6 +84,16 @@ def test_a_pair_is_no_header(first: tuple[str, str], rows: list[tuple[str, str]]
     [
         (("question", "answer"), SENTENCES, "shorter than the rows below"),
         (("Hi", "Ciao"), SENTENCES, "shorter than the rows below"),
+        (("Hi", "Ciao"), SENTENCES[:10], "shorter than the rows below"),
+        (("The park", "Il parco"), SENTENCES, "shorter than the rows below"),
+        (("da", "a"), SENTENCES, "shorter than the rows below"),
+        (("in", "out"), SENTENCES, "shorter than the rows below"),
+        (("Q", "A"), SENTENCES, "shorter than the rows below"),
+        (
+            ("Réponse", "Question"),
+            [("La question est là.", "The question is here.")] * 5,
+            "shorter than the rows below",
+        ),
         (("It", "Lo"), WORDS, "it names it and lo"),
         (("I speak English", "Parlo italiano"), SENTENCES[:5], "it names en and it"),
     ],
@@ -158,3 +168,27 @@ def test_ordinary_words_are_no_languages() -> None:
     words = "person letter second index male comics indirizzo persona basket label category title name"
     found = {word: language_of(word) for word in words.split() if language_of(word)}
     assert found == {"male": "ms"}, "a name of Malay, and one word alone makes no header"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "source", "target"),
+    [
+        ("tatoeba-en-it/train", "en", "it"),
+        ("tatoeba-en-it/dev", "en", "it"),
+        ("tatoeba-en-it/test", "en", "it"),
+        ("multi30k/train", "de", "en"),
+        ("multi30k/val", "en", "fr"),
+        ("gnome-docs-en-it/gnome_user_docs", "en", "it"),
+        ("pinocchio-en-it/pinocchio", "en", "it"),
+    ],
+)
+def test_real_text_without_a_header_is_not_doubted(
+    shared_data: Path, tmp_path: Path, prefix: str, source: str, target: str
+) -> None:
+    sides = [
+        (shared_data / f"{prefix}.{code}").read_text(encoding="utf-8").split("\n")[:400] for code in (source, target)
+    ]
+    path = tmp_path / "a.tsv"
+    path.write_text("".join(f"{one}\t{other}\n" for one, other in zip(*sides, strict=True)), encoding="utf-8")
+    reading = open_pairs(str(path))
+    assert not reading.doubts and "no header" in reading.reasons["columns"]

@@ -355,7 +355,7 @@ def test_unknown_languages_are_said_with_the_remedy(tmp_path):
     path = write_tsv(tmp_path / "a.tsv", corpus(50), header="")
     report = prepare_data(DataSettings(path=path), tmp_path / "data")
     assert (report.source_language, report.target_language) == ("und", "und")
-    assert "--set data.source_language=en --set data.target_language=it" in report.warnings[0]
+    assert "--set data.source_language=CODE --set data.target_language=CODE" in report.warnings[0]
     named = DataSettings(path=path, source_language="en", target_language="it")
     assert prepare_data(named, tmp_path / "named").warnings == ()
 

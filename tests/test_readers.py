@@ -467,7 +467,8 @@ def test_no_ordinary_word_is_a_language():
         ("a.csv", "en,it\nx,y\n", ("en", "it"), "from the names en and it"),
         ("books.en-it.tsv", "x\ty\n", ("en", "it"), "from the name books.en-it.tsv"),
         ("books_de_fr.csv", "source,target\nx,y\n", ("de", "fr"), "from the name books_de_fr.csv"),
-        ("a.csv", "x,y\n", ("und", "und"), "--set data.source_language=en --set data.target_language=it"),
+        ("a.csv", "x,y\n", ("und", "und"), "--set data.source_language=CODE --set data.target_language=CODE"),
+        ("a.csv", "English,Translation\nx,y\n", ("en", "und"), "the source is en; no name tells the other; give --set"),
     ],
 )
 def test_languages_come_from_names(tmp_path, name, content, languages, reason):
@@ -525,3 +526,107 @@ def test_mended_lines_of_several_files_are_counted_together(tmp_path):
     reading = open_pairs(str(tmp_path / "*.tsv"))
     assert len(list(reading)) == 4
     assert reading.repairs[CARRIAGE_RETURNS] == 4
+
+
+MANY = [(f"The {n} men see it in the large park.", f"I {n} uomini lo vedono nel grande parco.") for n in range(100)]
+
+
+def wide(path: Path, header: str) -> Path:
+    """A table with text below every cell of the header, by turns English and Italian, and numbers below an id."""
+    names = header.split(";")
+    numbers = ("id", "score")
+    rows = [
+        tuple(str(n) if name in numbers else pair[at % 2] for at, name in enumerate(names))
+        for n, pair in enumerate(MANY)
+    ]
+    return write(path, csv_text([tuple(names), *rows], delimiter=";"))
+
+
+@pytest.mark.parametrize(
+    ("header", "columns", "languages"),
+    [
+        ("TgtTXT_IT;SrcTXT_EN", ("SrcTXT_EN", "TgtTXT_IT"), ("en", "it")),
+        ("Traduction;Anglais", ("Anglais", "Traduction"), ("en", "und")),
+        ("Italian;Original", ("Original", "Italian"), ("und", "it")),
+        ("German translation;English source", ("English source", "German translation"), ("en", "de")),
+        ("English;German source", ("German source", "English"), ("de", "en")),
+        ("targetText;sourceText", ("sourceText", "targetText"), ("und", "und")),
+        ("source;en;it", ("en", "it"), ("en", "it")),
+        ("src;mt", ("src", "mt"), ("und", "und")),
+        ("en;mt", ("en", "mt"), ("en", "mt")),
+    ],
+)
+def test_a_role_beside_a_language_decides_the_direction(tmp_path, header, columns, languages):
+    reading = open_pairs(str(wide(tmp_path / "a.csv", header)))
+    assert reading.columns[:2] == columns
+    assert reading.languages == languages
+    names = header.split(";")
+    row = MANY[0]
+    assert next(iter(reading))[:2] == tuple(row[names.index(name) % 2] for name in columns)
+
+
+def test_a_translation_inside_both_keys_is_no_role():
+    assert choose_columns(["translation.it", "translation.en"], Naming(), "x")[:2] == (
+        "translation.it",
+        "translation.en",
+    )
+    wanted = Naming(source_language="it", target_language="en")
+    assert choose_columns(["src_en", "tgt_it"], wanted, "x")[:2] == ("tgt_it", "src_en"), "the user's word wins"
+
+
+@pytest.mark.parametrize(
+    ("header", "columns", "candidates"),
+    [
+        ("src;mt;ref;score", (1, 2), "'src' and 'mt' .columns 1 and 2.; 'src' and 'ref' .columns 1 and 3."),
+        ("Deutsch;Englisch (Google);Englisch (geprüft)", (1, 3), "'Englisch .Google.' .*'Englisch .geprüft.'"),
+        ("EN;IT;EN", (3, 2), "'EN' and 'IT' .columns 1 and 2.; 'IT' and 'EN' .columns 2 and 3."),
+        ("Source;Target;Source", (3, 2), "'Source' and 'Target' .columns 1 and 2.; .*columns 3 and 2"),
+    ],
+)
+def test_two_columns_of_one_kind_are_not_decided_by_the_first(tmp_path, header, columns, candidates):
+    path = wide(tmp_path / "a.csv", header)
+    with pytest.raises(DataError, match=f"{candidates}.*--set data.source_column=1 --set data.target_column=2"):
+        open_pairs(str(path))
+    reading = open_pairs(str(path), Naming(*map(str, columns), header=True))
+    assert next(iter(reading))[:2] == tuple(MANY[0][(number - 1) % 2] for number in columns)
+
+
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        ("en_id;en;it_id;it", ("en", "it")),
+        ("English;English notes;Italian", ("English", "Italian")),
+        ("English notes;English;Italian", ("English", "Italian")),
+        ("Source (DE);Target (EN);Comment (EN)", ("Source (DE)", "Target (EN)")),
+        ("id;fr;en", ("fr", "en")),
+    ],
+)
+def test_a_bare_name_comes_before_one_with_an_addition(tmp_path, header, columns):
+    assert open_pairs(str(wide(tmp_path / "a.csv", header))).columns[:2] == columns
+
+
+def test_many_columns_without_a_header_ask_for_it(tmp_path):
+    path = wide(tmp_path / "a.csv", "question;answer;remark")
+    message = refusal(path)
+    assert "Is its first row (question | answer | remark) a header? Then add --set data.header=true" in message
+    assert "otherwise name them by number: --set data.source_column=NUMBER" in message
+    (doubt,) = open_pairs(str(path), Naming("1", "2")).doubts
+    assert "your first row looks like a header" in doubt
+    assert "Is its first row" not in refusal(path, Naming(header=False))
+    assert texts(path, Naming(seen=("1", "2")))[1:] == MANY, "as the training text was read"
+
+
+def test_a_column_of_numbers_is_refused_unless_both_are_named(tmp_path):
+    path = wide(tmp_path / "a.csv", "id;en")
+    assert "column 'id' holds only numbers; name the column of the source ('en'): --set data" in refusal(path)
+    assert texts(path, Naming("id", "en"))[7][0] == "7"
+    assert "column '1' holds only numbers" in refusal(write(tmp_path / "b.tsv", "1\ta b\n2\tc d\n3\te f\n4\tg h\n"))
+
+
+def test_a_column_is_found_in_other_case_and_the_nearest_is_suggested(tmp_path):
+    path = wide(tmp_path / "a.csv", "Question;Answer")
+    assert texts(path, Naming("question", "ANSWER")) == MANY
+    assert "no column 'qestion'; did you mean 'Question'?" in refusal(path, Naming("qestion", "Answer"))
+    with pytest.raises(DataError, match="columns 1 and 2 are both called 'A'; name one by its number"):
+        choose_columns(["A", "A", "b"], Naming("A", "b"), "x")
+    assert choose_columns(["A", "a"], Naming("a", "A"), "x")[:2] == ("a", "A")

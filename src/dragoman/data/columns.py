@@ -5,7 +5,8 @@ aligned files. Knows nothing of how they are read.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from dragoman.data.languages import UNKNOWN_LANGUAGE, language_of, languages_in, same_language
@@ -54,11 +55,12 @@ class Naming(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """The two columns chosen, and why."""
+    """The two columns chosen, why, and where they stand: several columns may have one name."""
 
     source: str
     target: str
     reason: str
+    positions: tuple[int, int] = (0, 1)
 
 
 class Languages(NamedTuple):
@@ -70,21 +72,38 @@ class Languages(NamedTuple):
     named: tuple[str | None, str | None]
 
 
-def choose_columns(names: Sequence[str], naming: Naming, where: str, file_name: str = "") -> Columns:
+def choose_columns(
+    names: Sequence[str], naming: Naming, where: str, file_name: str = "", numeric: Collection[int] = ()
+) -> Columns:
     """The source and target column among `names`; the name of the file may tell the direction.
 
-    >>> choose_columns(["id", "en", "it"], Naming(), "corpus.csv")
-    Columns(source='en', target='it', reason='columns named for languages')
+    The columns at the positions `numeric` hold only numbers, and are taken only where the user names them.
+
+    >>> choose_columns(["id", "en", "it"], Naming(), "corpus.csv")[:3]
+    ('en', 'it', 'columns named for languages')
     >>> choose_columns(["id", "en", "it"], Naming(source_language="it", target_language="en"), "corpus.csv").source
     'it'
+    >>> choose_columns(["German translation", "English source"], Naming(), "corpus.csv").source
+    'English source'
 
     Raises:
         DataError: none or several pairs of columns would do; lists them.
     """
-    wanted = naming.wanted if any(naming.wanted) else languages_in(file_name) or naming.wanted
-    found = _named(names, naming, where) or _seen(names, naming) or _by_language(names, wanted) or _by_role(names)
+    given = [None if name is None else _position(name, names, where) for name in naming.columns]
+    if None not in given:
+        return _given_columns(names, given, where)
+    if given == [None, None] and (seen := _seen(names, naming)):
+        return seen
+    found = _likeliest(names, naming, given, file_name, numeric)
+    if len(found) == 1:
+        return found[0]
+    if given != [None, None]:
+        rest = [position for position in range(len(names)) if position not in given]
+        if len(rest) != 1:
+            raise DataError(f"{where}: give both data.source_column and data.target_column; columns{listed(names)}")
+        return _given_columns(names, [rest[0] if position is None else position for position in given], where)
     if found:
-        return found
+        raise DataError(f"{where}: {_choices(found)}")
     if len(names) == 2:
         return Columns(names[0], names[1], "there are two columns, and the first is the source")
     if len(names) < 2:
@@ -101,18 +120,22 @@ def languages(columns: Columns, naming: Naming, file_name: str) -> Languages:
     >>> languages(Columns("English", "Italiano", ""), Naming(), "x.csv").named
     ('en', 'it')
     """
-    named = (language_of(columns.source), language_of(columns.target))
+    named = (_own_language(columns.source, columns.target), _own_language(columns.target, columns.source))
     reason = f"from the names {columns.source} and {columns.target}" if any(named) else ""
     if not any(named) and (found := languages_in(file_name)):
         turned = columns.source.isdecimal() and columns.target.isdecimal() and int(columns.source) > int(columns.target)
         named, reason = (found[1], found[0]) if turned else found, f"from the name {file_name}"
     sides = [given or told or known for given, told, known in zip(naming.given, named, naming.wanted, strict=True)]
     if all(naming.given):
-        reason = "as given"
+        reason = "as data.source_language and data.target_language say"
     elif not any(named):
         reason = f"those of {naming.owner}"
     if None in sides:
-        reason = "no name tells; --set data.source_language=en --set data.target_language=it says so"
+        known = " and ".join(f"the {side} is {code}" for side, code in zip(_SIDES, sides, strict=True) if code)
+        missing = [f"--set data.{side}_language=CODE" for side, code in zip(_SIDES, sides, strict=True) if not code]
+        reason = (
+            f"{known}; " * bool(known) + f"no name tells {'the other' if known else 'them'}; give {' '.join(missing)}"
+        )
     return Languages(sides[0] or UNKNOWN_LANGUAGE, sides[1] or UNKNOWN_LANGUAGE, reason, named)
 
 
@@ -161,9 +184,19 @@ def role_of(name: str) -> str | None:
     >>> [role_of(name) for name in ("src", "Übersetzung", "sentence", "target_text", "en")]
     ['source', 'target', 'text', 'target', None]
     """
-    roles = {_ROLES.get(word) for word in re.split(r"[\W_]+", name.strip().lower())}
+    roles = {_ROLES.get(word) for word in _words(name)} or {None}
     sides = roles - {TEXT}
     return None if None in roles or len(sides) > 1 else (sides or roles).pop()
+
+
+def side_of(name: str) -> str | None:
+    """The side that a name tells, also beside a language.
+
+    >>> [side_of(name) for name in ("TgtTXT_IT", "Source (DE)", "German translation", "source_id", "text")]
+    ['target', 'source', 'target', None, None]
+    """
+    sides = {_ROLES.get(word) for word in _words(name)} & set(_SIDES)
+    return sides.pop() if len(sides) == 1 and (role_of(name) or language_of(name)) else None
 
 
 def listed(names: Sequence[str]) -> str:
@@ -172,78 +205,174 @@ def listed(names: Sequence[str]) -> str:
     return f" ({shown}{', …' if len(names) > 8 else ''})" if names else ""
 
 
-def _named(names: Sequence[str], naming: Naming, where: str) -> Columns | None:
-    if naming.columns == (None, None):
-        return None
-    found = [name and _resolve(name, names, where) for name in naming.columns]
-    if None in found:
-        rest = [name for name in names if name not in found]
-        if len(rest) != 1:
-            raise DataError(f"{where}: give both data.source_column and data.target_column; columns{listed(names)}")
-        found = [name or rest[0] for name in found]
-    if found[0] == found[1]:
-        raise DataError(f"{where}: data.source_column and data.target_column are the same column, {found[0]!r}")
-    return Columns(str(found[0]), str(found[1]), "as given")
+class _Column(NamedTuple):
+    """A column, and what its name tells."""
+
+    position: int
+    name: str
+    language: str | None
+    side: str | None
+    is_bare: bool
+    """Whether the name is one word, a language or a role, with nothing added to it."""
 
 
-def _resolve(name: str, names: Sequence[str], where: str) -> str:
-    if name in names:
-        return name
-    if name.isdecimal() and 1 <= int(name) <= len(names):
-        return names[int(name) - 1]
-    raise DataError(f"{where} has no column {name!r}; columns{listed(names)}")
+def _given_columns(names: Sequence[str], positions: Sequence[int | None], where: str) -> Columns:
+    source, target = (position or 0 for position in positions)
+    if source == target:
+        raise DataError(f"{where}: data.source_column and data.target_column are the same column, {names[source]!r}")
+    return Columns(names[source], names[target], "as given", (source, target))
+
+
+def _position(name: str, names: Sequence[str], where: str) -> int:
+    """Where the column stands that the user names, exactly, by its number, or in other case."""
+    for found in (
+        [position for position, other in enumerate(names) if other == name],
+        [int(name) - 1] if name.isdecimal() and 1 <= int(name) <= len(names) else [],
+        [position for position, other in enumerate(names) if other.casefold() == name.casefold()],
+    ):
+        if len(found) > 1:
+            numbers = " and ".join(str(position + 1) for position in found)
+            raise DataError(f"{where}: columns {numbers} are both called {name!r}; name one by its number")
+        if found:
+            return found[0]
+    lowered = {other.casefold(): other for other in names}
+    near = get_close_matches(name.casefold(), lowered, n=1)
+    meant = f"; did you mean {lowered[near[0]]!r}?" if near else ""
+    raise DataError(f"{where} has no column {name!r}{meant}; columns{listed(names)}")
 
 
 def _seen(names: Sequence[str], naming: Naming) -> Columns | None:
-    if naming.seen is None or not set(naming.seen) <= set(names):
+    if naming.seen is None or any(names.count(name) != 1 for name in naming.seen):
         return None
-    return Columns(*naming.seen, "the columns of the training text")
+    source, target = map(names.index, naming.seen)
+    return Columns(*naming.seen, "the columns of the training text", (source, target))
 
 
-def _by_language(names: Sequence[str], wanted: Sequence[str | None]) -> Columns | None:
-    named: dict[str, str] = {}
-    for name in names:
-        if language := language_of(name):
-            named.setdefault(language, name)
-    if len(named) > 2 and "id" in named:
-        del named["id"]  # among others, a number of the row
-    source, target = (language and _column_in(language, named) for language in wanted)
-    if not (source and target):
-        candidates = list(names) if len(names) == 2 else list(named.values())
-        if len(candidates) != 2 or not named:
-            return None
-        if source or target:
-            other = next(name for name in candidates if name not in (source, target))
-            source, target = source or other, target or other
-        elif len(named) == 2:
-            source, target = named.values()
-        else:
-            return None
-    return Columns(str(source), str(target), "columns named for languages")
+def _likeliest(
+    names: Sequence[str], naming: Naming, given: Sequence[int | None], file_name: str, numeric: Collection[int]
+) -> list[Columns]:
+    """The pairs for which most speaks: none, one, or several of which none is likelier than another."""
+    columns = _described(names, [] if len(names) == 2 else [at for at in numeric if at not in given])
+    wanted = naming.wanted if any(naming.wanted) else languages_in(file_name) or naming.wanted
+    ranked: dict[int, dict[tuple[int, ...], list[tuple[_Column, _Column]]]] = {}
+    for source in columns:
+        for target in columns:
+            if any(at not in (None, found.position) for at, found in zip(given, (source, target), strict=True)):
+                continue
+            grade = _grade(source, target, naming.wanted, wanted, len(columns))
+            if grade and source.position != target.position:
+                weight = _weight(source, target, wanted)
+                ranked.setdefault(grade, {}).setdefault(weight, []).append((source, target))
+    first: list[tuple[int, tuple[_Column, _Column]]] = []
+    for grade in sorted(ranked, reverse=True):
+        best = ranked[grade][max(ranked[grade])]
+        # Where a pair would do either way round, the first column is the source.
+        best = [pair for pair in best if pair[0].position < pair[1].position or pair[::-1] not in best]
+        if len(best) == 1 or not first:
+            first = [(grade, pair) for pair in best]
+        if len(best) == 1 or grade != _ONE_ROLE:
+            break  # a role alone may say where a text comes from: "source, en, it"
+    reasons = {_ROLES_BOTH: "columns named for their roles", _ONE_ROLE: "columns named for their roles"}
+    return [
+        Columns(
+            source.name,
+            target.name,
+            reasons.get(grade, "columns named for languages"),
+            (source.position, target.position),
+        )
+        for grade, (source, target) in first
+    ]
 
 
-def _column_in(language: str, named: dict[str, str]) -> str | None:
-    """The column that is named for a language: for just this one, or for it without region or script."""
-    near = (name for code, name in named.items() if same_language(code, language))
-    return named.get(language) or next(near, None)
-
-
-def _by_role(names: Sequence[str]) -> Columns | None:
-    roles = {role: name for name in reversed(names) if (role := role_of(name)) in _SIDES}
-    if len(roles) == 1:  # the other column, or the one that is named for a language, has the other role
-        (role, name), *_ = roles.items()
-        others = [
-            other
-            for other in names
-            if other != name and (len(names) == 2 or role_of(other) == TEXT or language_of(other) not in (None, "id"))
+def _described(names: Sequence[str], left_out: Collection[int]) -> list[_Column]:
+    """The columns that may be of the pair, with what their names tell beside each other."""
+    columns = [
+        _Column(
+            at, name, language_of(name), side_of(name), re.fullmatch(r"[^\W_]+", name.rpartition(".")[2]) is not None
+        )
+        for at, name in enumerate(names)
+        if at not in left_out
+    ]
+    sides = [column.side for column in columns if column.side]
+    if SOURCE in sides and TARGET not in sides:
+        columns = [
+            column._replace(side=TARGET, language=None) if column.name.lower() in _OUTPUTS else column
+            for column in columns
         ]
-        if len(others) == 1:
-            roles[TARGET if role == SOURCE else SOURCE] = others[0]
-    if len(roles) < 2:
-        return None
-    return Columns(roles[SOURCE], roles[TARGET], "columns named for their roles")
+    languages = {column.language for column in columns if column.language}
+    if "id" in languages and (len(languages) > 2 or sides):  # among others, a number of the row
+        columns = [column._replace(language=None) if column.language == "id" else column for column in columns]
+    if len(set(sides)) == 1 and len({column.language for column in columns if column.side and column.language}) > 1:
+        return [column._replace(side=None) for column in columns]  # translation.en, translation.it
+    return columns
 
 
+_ONE_LANGUAGE, _LANGUAGES, _ONE_ROLE, _ROLES_BOTH, _WANTED = range(1, 6)
+
+
+def _grade(
+    source: _Column,
+    target: _Column,
+    expected: Sequence[str | None],
+    wanted: Sequence[str | None],
+    count: int,
+) -> int:
+    """What speaks for a pair, as a number; 0 where nothing does, or a name speaks against it."""
+    both = (source.language, target.language)
+    if all(expected) and _fits(both, expected) == 2:
+        return _WANTED
+    if source.side == TARGET or target.side == SOURCE:
+        return 0
+    if source.side and target.side:
+        return _ROLES_BOTH
+    if all(both) and not differing(both[:1], both[1:]):
+        return 0
+    if source.side or target.side:
+        other = target if source.side else source
+        return _ONE_ROLE if other.language or role_of(other.name) == TEXT or count == 2 else 0
+    if all(both):
+        return _LANGUAGES
+    return _ONE_LANGUAGE if count == 2 and _fits(both, wanted) else 0
+
+
+def _weight(source: _Column, target: _Column, wanted: Sequence[str | None]) -> tuple[int, ...]:
+    """What distinguishes two pairs for which the same speaks: the wanted languages, and then names without addition."""
+    both = (source.language, target.language)
+    exact = sum(language is not None and language == code for language, code in zip(both, wanted, strict=True))
+    return _fits(both, wanted), exact, source.is_bare + target.is_bare
+
+
+def _fits(languages: Sequence[str | None], wanted: Sequence[str | None]) -> int:
+    """How many of two languages are the wanted ones, whatever region or script is said."""
+    return sum(bool(one and other and same_language(one, other)) for one, other in zip(languages, wanted, strict=True))
+
+
+def _choices(found: Sequence[Columns]) -> str:
+    """Why none of several pairs was taken, and how to take one."""
+    numbers = [tuple(at + 1 for at in columns.positions) for columns in found]
+    pairs = [
+        f"{columns.source!r} and {columns.target!r} (columns {source} and {target})"
+        for columns, (source, target) in zip(found, numbers, strict=True)
+    ]
+    return (
+        f"several columns may be the pair: {'; '.join(pairs[:6])}{'; …' * (len(pairs) > 6)}; say which, by name or "
+        f"number, as in --set data.source_column={numbers[0][0]} --set data.target_column={numbers[0][1]}"
+    )
+
+
+def _own_language(name: str, other: str) -> str | None:
+    """The language that a name tells; "mt" beside a source is a machine's translation as well as Maltese."""
+    return None if name.lower() in _OUTPUTS and side_of(other) == SOURCE else language_of(name)
+
+
+def _words(name: str) -> list[str]:
+    """The words of a name, also of one as in srcText and TgtTXT_IT."""
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    return [word for word in re.split(r"[\W_]+", apart.lower()) if word]
+
+
+_OUTPUTS = frozenset("mt ref reference hyp hypothesis".split())
+"""Names of translations beside a source, where no other name says target."""
 _ROLES = {
     name: role
     for role, names in (
@@ -257,7 +386,10 @@ _ROLES = {
             TARGET,
             "tradução traducao übersetzung uebersetzung zieltext ziel cible destino перевод 訳文 翻訳 译文 翻译 譯文",
         ),
-        (TEXT, "text texte testo texto sentence sentences satz frase frases phrase oración предложение фраза текст 文"),
+        (
+            TEXT,
+            "text txt texte testo texto sentence sentences satz frase frases phrase oración предложение фраза текст 文",
+        ),
     )
     for name in names.split()
 }

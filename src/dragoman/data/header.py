@@ -66,7 +66,10 @@ def judge_header(first: Sequence[str], rows: Sequence[Sequence[str]], naming: Na
         return Header(True, f"{named}, and is shorter than the rows below it")
     if a_name:
         return Header(False, doubt=named)
-    return Header(False, doubt="it is shorter than the rows below it, and its words never return" if is_short else "")
+    chosen = [int(column) - 1 for column in naming.columns if column] or range(len(cells))
+    pairs = [(cells[at], below[at]) for at in chosen if at < len(cells) and cells[at]]
+    looks = len(pairs) > 1 and all(_looks_like_a_name(cell, column) for cell, column in pairs)
+    return Header(False, doubt="it is shorter than the rows below it" if looks else "")
 
 
 def names_columns(cells: Sequence[str]) -> bool:
@@ -76,6 +79,16 @@ def names_columns(cells: Sequence[str]) -> bool:
     (True, False, True)
     """
     return len({_kind(cell) for cell in cells} - {None}) >= 2
+
+
+def numeric_columns(width: int, rows: Sequence[Sequence[str]]) -> list[int]:
+    """The columns, from 0, in which there are only numbers.
+
+    >>> numeric_columns(2, [["1", "one"], ["2", "two"], ["3", "three"]])
+    [0]
+    """
+    below = _columns_below(width, rows)
+    return [at for at, column in enumerate(below) if len(column) >= _FEW and all(map(_NUMBER.fullmatch, column))]
 
 
 def _kind(cell: str) -> str | None:
@@ -132,3 +145,11 @@ def _is_short(cell: str, column: Sequence[str]) -> bool:
     ended = sum(_STOP.search(text) is not None for text in column) / len(column)
     longer = sum(len(text) > len(cell) for text in column) / len(column)
     return longer >= 0.95 and (ended >= 0.9 or len(cell) * 3 <= median(map(len, column)))
+
+
+def _looks_like_a_name(cell: str, column: Sequence[str]) -> bool:
+    """Whether a cell is a few words and no sentence, while most of those below it are sentences, or far longer."""
+    if len(column) < _FEW or len(cell.split()) > _FEW or _STOP.search(cell) or _NUMBER.fullmatch(cell):
+        return False
+    unlike = sum(len(text) >= 3 * len(cell) or _STOP.search(text) is not None for text in column)
+    return unlike >= 0.8 * len(column)

@@ -12,8 +12,8 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from dragoman.data.columns import Columns, Naming, check_languages, choose_columns, differing, languages
-from dragoman.data.header import ROWS, judge_header
+from dragoman.data.columns import Columns, Naming, check_languages, choose_columns, differing, languages, listed
+from dragoman.data.header import ROWS, judge_header, numeric_columns
 from dragoman.data.lines import EncodingErrors, open_bytes, read_lines, without_gz
 from dragoman.data.patterns import HUB, Address, matching
 from dragoman.data.tables import (
@@ -305,15 +305,23 @@ def _open_cells(table: _Table, naming: Naming) -> Reading:
     if header.found and not below:
         raise DataError(f"{table.name} has no rows below the header ({shown})")
     names = [cell.strip() for cell in first] if header.found else [str(number) for number in range(1, len(first) + 1)]
-    where = table.name if header.found else f"{table.name}, whose first row is no header ({shown}),"
+    is_told = naming.header is not None or any(naming.columns) or (naming.seen and set(naming.seen) <= set(names))
+    if not header.found and len(names) > 2 and not is_told:
+        raise DataError(
+            f"{table.name} has {len(names)} columns. Is its first row ({shown}) a header? Then add "
+            "--set data.header=true and name the columns: --set data.source_column=NAME --set data.target_column=NAME; "
+            "otherwise name them by number: --set data.source_column=NUMBER --set data.target_column=NUMBER"
+        )
     hint = Path(table.name).name
-    columns = choose_columns(names, naming, where, hint)
+    numeric = numeric_columns(len(names), below)
+    columns = choose_columns(names, naming, table.name, hint, numeric)
+    if not all(naming.columns):
+        _refuse_numbers(table.name, names, columns, numeric)
     reason = f"the first row ({shown}) is a header: {header.reason}" if header.found else "no header"
     if header.found and naming.header is None:
         reason += "; --set data.header=false says that it is a pair"
     columns = columns._replace(reason=f"{columns.reason}; {reason}")
-    positions = (names.index(columns.source), names.index(columns.target))
-    pairs = partial(_cell_pairs, table, len(names), positions, header.found)
+    pairs = partial(_cell_pairs, table, len(names), columns.positions, header.found)
     reading = _reading(table, naming, columns, names, hint, pairs)
     if header.doubt:
         doubt = (
@@ -322,6 +330,19 @@ def _open_cells(table: _Table, naming: Naming) -> Reading:
         )
         reading = replace(reading, doubts=(*reading.doubts, doubt))
     return reading
+
+
+def _refuse_numbers(table: str, names: Sequence[str], columns: Columns, numeric: Sequence[int]) -> None:
+    """Refuses columns of numbers, unless the user named both columns."""
+    for side, position in zip(("source", "target"), columns.positions, strict=True):
+        if position in numeric:
+            others = [name for at, name in enumerate(names) if at not in numeric]
+            source, target = (at + 1 for at in columns.positions)
+            raise DataError(
+                f"{table}: column {names[position]!r} holds only numbers; name the column of the {side}"
+                f"{listed(others)}: --set data.{side}_column=NAME; or, if numbers are meant: "
+                f"--set data.source_column={source} --set data.target_column={target}"
+            )
 
 
 def _cell_pairs(

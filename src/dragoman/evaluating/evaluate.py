@@ -18,7 +18,7 @@ from dragoman.data.columns import UNKNOWN_LANGUAGE, Naming
 from dragoman.data.lines import read_lines
 from dragoman.decoding import SearchOptions, Translation, Translator
 from dragoman.errors import DataError
-from dragoman.evaluating.direction import naming_for, warn_of_exchanged_sides, warn_of_other_languages
+from dragoman.evaluating.direction import Scores, naming_for, warn_of_exchanged_sides, warn_of_other_languages
 from dragoman.evaluating.groups import compare_groups
 from dragoman.evaluating.metrics import SAMPLES, Measures, Score, build_metrics, score
 from dragoman.evaluating.references import ReferenceSet, read_references
@@ -278,10 +278,10 @@ def _translate(
 
 
 def _warn_of_direction(translator: Translates, test: ReferenceSet) -> None:
-    """Warns where the test set, by name or by its text, runs the other way than the model."""
+    """Warns where the test set, by name or by its text, runs the other way than the model: names may be wrong."""
     source, target = translator.languages
     warn_of_other_languages((test.source_language, test.language), (source, target), test.name)
-    if not test.is_named and isinstance(translator, Translator):
+    if isinstance(translator, Scores):
         pairs = [(source, row[0]) for source, row in zip(test.sources, test.references, strict=True)]
         warn_of_exchanged_sides(translator, pairs, test.name)
 

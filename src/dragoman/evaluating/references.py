@@ -38,8 +38,6 @@ class ReferenceSet:
     language: str = UNKNOWN_LANGUAGE
     """Of the references, as far as the user, the model, or the names of files or columns tell."""
     source_language: str = UNKNOWN_LANGUAGE
-    is_named: bool = False
-    """Whether names tell which side is in which language."""
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -117,7 +115,7 @@ def _with_languages(found: ReferenceSet, named: tuple[str | None, str | None], n
         given or name or wanted or UNKNOWN_LANGUAGE
         for given, name, wanted in zip(naming.given, named, naming.wanted, strict=True)
     )
-    return replace(found, source_language=source, language=target, is_named=any(named))
+    return replace(found, source_language=source, language=target)
 
 
 def _read_aligned(

@@ -2,6 +2,7 @@
 forget.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -30,9 +31,11 @@ from dragoman.recipe.recipe import Recipe, StartSettings, apply, name_of
 from dragoman.recipe.run import SCORES, train
 from dragoman.store import find_model
 
+log = logging.getLogger(__name__)
+
 BEFORE, AFTER = "before", "after"
 LOOKED_AT = 1_000
-"""Rows of unnamed text that the model looks at for pairs whose sides are exchanged."""
+"""Rows of a text that the model looks at for pairs whose sides are exchanged."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +98,11 @@ def _text(model: Path, data: Address, overrides: Sequence[str]) -> DataSettings:
         refuse_other_languages(settings.path, prepared_languages(settings.path), known)
     with open_inputs(settings, known) as inputs:
         train = inputs["train"]
-        unnamed = [reading for reading in inputs.values() if not any(reading.named)]
-        if unnamed:
-            translator = Translator.load(model)
-            for reading in unnamed:
-                pairs = [(pair.source, pair.target) for pair in islice(reading, LOOKED_AT)]
-                warn_of_exchanged_sides(translator, pairs, reading.name)
+        log.info("%s: %s to %s: %s", train.name, *train.languages, train.reasons["languages"])
+        translator = Translator.load(model)
+        for reading in inputs.values():
+            pairs = [(pair.source, pair.target) for pair in islice(reading, LOOKED_AT)]
+            warn_of_exchanged_sides(translator, pairs, reading.name)
         columns = train.columns[:2]
     settled = {"path": data}
     for side, language, column in zip(("source", "target"), known.wanted, columns, strict=True):
