@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from small_runs import AtSteps, some_pairs, terminate, times, train_small, weights, write_corpus
 
+import dragoman
+from dragoman.cli.main import main
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.prepare import read_split
 from dragoman.data.tokenizer import Tokenizers
@@ -137,6 +139,16 @@ def test_a_finished_tuning_says_so_and_rewrites_nothing(old: Path, tmp_path: Pat
     again = tune(old, tmp_path)
     assert (again.before, again.after, again.steps) == ((), (), 6)
     assert times(result.folder) == before
+
+
+def test_the_command_shows_the_scores_of_a_finished_tuning(
+    old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tune(old, tmp_path).folder
+    monkeypatch.setattr(dragoman, "fine_tune", lambda *_, **__: FineTuneResult(folder, 6, (), ()), raising=False)
+    assert main(["fine-tune", str(old), str(tmp_path / "new.tsv")]) == 0
+    printed = capsys.readouterr().out
+    assert "before, new test" in printed and "after, new test" in printed
 
 
 def test_the_recipe_of_a_tuning_gives_the_same_run(old: Path, tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ from typing import Annotated
 import typer
 
 import dragoman
+from dragoman import machine
 from dragoman.cli import console
 from dragoman.cli.evaluate import show
 from dragoman.cli.options import Data, Model, Quiet, TimedRun, grouped, one_or_two
+from dragoman.cli.train import show_kept
 
 
 @grouped
@@ -31,4 +33,6 @@ def fine_tune(
     )
     if result.before or result.after:
         show(screen, [*result.before, *result.after])
+    elif machine.rank() == 0:
+        show_kept(screen, result.folder)
     screen.note(f'translate with it: dragoman translate {result.folder} "..."')

@@ -116,7 +116,7 @@ def _text(model: Path, data: Address, overrides: Sequence[str]) -> DataSettings:
 def _start(model: Path, old: Path | None, mix_rate: float) -> StartSettings:
     if mix_rate and old is None:
         raise ConfigError(
-            f"{model} has no data of its own to mix in, for it is no run folder; name some with --mix-data"
+            f"{model} is not a run folder, so it has no data of its own to mix in; name some with --mix-data"
         )
     facts = {"model": str(model), "mix_rate": mix_rate, "mix_data": str(old.resolve()) if old and mix_rate else None}
     return check(facts, "fine-tuning", StartSettings)
