@@ -87,15 +87,17 @@ def main() -> None:
     parser.add_argument("--python", type=Path, help="a Python newer than this one, for the part `user`")
     options = parser.parse_args()
     rows: list[Row] = []
+    interrupted = False
     with tempfile.TemporaryDirectory(prefix="dragoman-machines-") as scratch:
         place = Path(scratch)
         place.chmod(0o755)
         try:
             rows.extend(results(options.only, options.python, place))
         except KeyboardInterrupt:
+            interrupted = True
             say("interrupted")
     report(rows)
-    sys.exit(any(row.failed for row in rows) or not rows)
+    sys.exit(interrupted or any(row.failed for row in rows))
 
 
 def results(parts: Sequence[str], python: Path | None, place: Path) -> Iterator[Row]:

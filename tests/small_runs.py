@@ -99,7 +99,7 @@ def exit_code(do: Callable[..., Any], *arguments: Any) -> int:
     context.set_forkserver_preload(["dragoman.recipe.run", "dragoman.cli.main"])
     process = context.Process(target=do, args=arguments)
     process.start()
-    process.join(60)
+    process.join(600)  # with a read-only home each process compiles its kernels, on a busy machine for minutes
     if hangs := process.is_alive():
         process.kill()
         process.join()
