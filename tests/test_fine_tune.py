@@ -19,6 +19,8 @@ from dragoman.recipe.fine_tune import FineTuneResult, fine_tune
 from dragoman.recipe.run import train
 from dragoman.store import load_model
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = (
     "data.dev_size=4", "data.test_size=4", "batches.batch_tokens=100", "decode.beam_size=1",
     "train.steps=6", "train.precision=float32", "train.validate_every=3",

@@ -35,6 +35,8 @@ from dragoman.recipe.run import RunResult, train
 from dragoman.training import TrainSettings, learning_rate
 from dragoman.training.checkpoint import list_checkpoints, read_facts
 
+pytestmark = pytest.mark.slow
+
 NEW = 8
 
 

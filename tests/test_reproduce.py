@@ -15,6 +15,8 @@ from dragoman.recipe.recipe import find_recipe
 from dragoman.recipe.reproduce import Reproduction, reproduce
 from dragoman.recipe.run import SCORES, train
 
+pytestmark = pytest.mark.slow
+
 SIGNATURE = "nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp|version:2.0.0"
 
 

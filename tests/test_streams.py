@@ -17,6 +17,8 @@ from small_runs import exit_code, train_command, write_corpus
 
 from dragoman.training.checkpoint import newest_checkpoint
 
+pytestmark = pytest.mark.slow
+
 DRAGOMAN = [sys.executable, "-m", "dragoman"]
 FOREVER = ("train.steps=1000000", "train.save_every=1000000", "train.validate_every=1000000")
 BROKEN = ["2>&-", "2>/dev/full", "2>&1 >/dev/null | head -1"]
