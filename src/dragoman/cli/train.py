@@ -79,9 +79,7 @@ def show_result(screen: console.Screen, result: "RunResult") -> None:
 
 
 def show_kept(screen: console.Screen, run: Path) -> None:
-    """The scores in the `scores.json` of a run, if it has any. The run is whole without them: damaged ones are told in
-    a warning.
-    """
+    """Shows the scores in a run's `scores.json`, if any; damaged ones are a warning, because the run is whole."""
     from dragoman.evaluating.evaluate import HEADINGS, score_rows
     from dragoman.evaluating.scores import read_evaluations
     from dragoman.recipe.runs import SCORES

@@ -79,12 +79,12 @@ def read_references(
     if path.name == PREPARED:
         named = prepared_languages(path.parent)
         refuse_other_languages(path, named, naming)
-        return _with_languages(_gather(path, _json_rows(path), UNKNOWN_LANGUAGE, keep_empty=True), named, naming)
+        return _with_languages(_gather(path, _json_rows(path), keep_empty=True), named, naming)
     if without_gz(path).name.endswith(MULTIREF):
         named = languages_in(path.name) or (None, None)
         refuse_other_languages(path, named, naming)
         rows = (line.split("\t") for line in read_lines(path, encoding_errors))
-        found = _with_languages(_gather(path, rows, UNKNOWN_LANGUAGE), named, naming)
+        found = _with_languages(_gather(path, rows), named, naming)
         around = languages_in(path.absolute().parent.name)
         return found if found.language != UNKNOWN_LANGUAGE or not around else replace(found, language=around[1])
     reading = open_pairs(str(source), naming, format, encoding_errors)
@@ -94,7 +94,7 @@ def read_references(
         log.warning("%s", doubt)
     faults: Counter[str] = Counter()
     rows = ([pair.source, pair.target] for pair in _counted(reading, faults))
-    found = _gather(path, rows, UNKNOWN_LANGUAGE, keep_empty=True)
+    found = _gather(path, rows, keep_empty=True)
     for fault, count in faults.items():
         log.warning("%s: %s (%d of %d rows): scored as empty lines", path, fault, count, len(found))
     return _with_languages(found, reading.named, naming._replace(expected=reading.languages))
@@ -161,7 +161,7 @@ def _refuse_other_endings(source: Path, references: Sequence[Path], naming: Nami
     raise DataError(f"{named}, but {naming.owner} goes from {from_language} to {to_language}; {order}")
 
 
-def _gather(path: Path, rows: Iterable[Sequence[str]], language: str, keep_empty: bool = False) -> ReferenceSet:
+def _gather(path: Path, rows: Iterable[Sequence[str]], keep_empty: bool = False) -> ReferenceSet:
     """Rows of a source and its references.
 
     An empty cell is a reference that is missing, unless `keep_empty`: a pair has one reference, and the `sacrebleu`
@@ -174,7 +174,7 @@ def _gather(path: Path, rows: Iterable[Sequence[str]], language: str, keep_empty
             raise DataError(f"{path}:{number} has a source but no reference")
         sources.append(source)
         references.append(found)
-    return ReferenceSet(path.name, tuple(sources), tuple(references), language)
+    return ReferenceSet(path.name, tuple(sources), tuple(references))
 
 
 def _json_rows(path: Path) -> Iterable[list[str]]:
