@@ -31,18 +31,18 @@ from command_line import command_line
 from dragoman.data.batch import Batch
 from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus, encode_corpus
-from dragoman.data.intake import Shard
-from dragoman.data.prepare import DataSettings, prepare_data, read_report, read_split
-from dragoman.data.shards import prepare_shard
-from dragoman.data.specials import END, START
-from dragoman.data.tokenizer import Tokenizers
-from dragoman.data.tokenizer_training import train_tokenizers
 from dragoman.machine import choose_precision, describe, machine, prepare_environment
 from dragoman.memory import keep_freed_memory, memory_bytes, peak_memory_bytes
 from dragoman.model import ModelConfig
-from dragoman.recipe.materials import SAMPLE
 from dragoman.recipe.recipe import Recipe
-from dragoman.recipe.session import fresh_state
+from dragoman.runs.data import SAMPLE
+from dragoman.runs.session import fresh_state
+from dragoman.text.intake import Shard
+from dragoman.text.prepare import DataSettings, prepare_data, read_report, read_split
+from dragoman.text.shards import prepare_shard
+from dragoman.tokenizing.specials import END, START
+from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.training import train_tokenizers
 from dragoman.training import TrainSettings
 from dragoman.training.loop import train_step
 

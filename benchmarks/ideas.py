@@ -38,11 +38,12 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 from training import MULTI30K, encode
 
+from dragoman import kernels
 from dragoman.data.batch import Batch
-from dragoman.data.specials import PADDING
 from dragoman.machine import describe, gemm_rate, machine
 from dragoman.memory import keep_freed_memory
-from dragoman.model import attention, decoder, families, kernels
+from dragoman.model import attention, decoder, families
+from dragoman.tokenizing.specials import PADDING
 from dragoman.training import loop, loss
 from dragoman.training.loss import Loss
 
@@ -68,7 +69,7 @@ def ways(batches: Sequence[Batch], shape: Shape, preset: str) -> dict[str, Witho
         "all kernels": Without(ours, partial(kernels.without, *kernels.KERNELS)),
         "joined projections": Without(ours, partial(replaced, [attention, decoder], "joined_linear", one_by_one)),
         "loss in chunks": Without(ours, partial(replaced, [loop], "label_smoothed_loss", loss_at_once)),
-        "few shapes of rows": Without(ours, partial(replaced, [families, loss], "EVEN", 1)),
+        "few shapes of rows": Without(ours, partial(replaced, [families, loss], "ROW_MULTIPLE", 1)),
         "rows without padding": Without(padded, nullcontext),
         "bf16 weights": Without(exact, nullcontext),
     }

@@ -25,7 +25,7 @@ from command_line import command_line, figures_file
 
 from dragoman.files import sha256
 from dragoman.machine import describe, machine
-from dragoman.recipe.journal import METRICS, read_metrics
+from dragoman.runs.metrics import METRICS, read_metrics
 
 SAVES = 20
 """Checkpoints in a run, so that there are many to fall into."""

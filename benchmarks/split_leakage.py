@@ -22,8 +22,8 @@ import numpy as np
 from command_line import figures_file
 
 import dragoman
-from dragoman.data.inputs import DataSettings, open_inputs
-from dragoman.data.split import TEST, TRAIN, assign, components, sentence_key
+from dragoman.text.inputs import DataSettings, open_inputs
+from dragoman.text.split import TEST, TRAIN, assign, components, sentence_key
 
 SEEDS = (1, 2, 3, 4, 5)
 

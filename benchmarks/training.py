@@ -39,11 +39,11 @@ from torch import Tensor, nn
 
 from dragoman.data.batch import Batch
 from dragoman.data.corpus import encode_corpus
-from dragoman.data.prepare import DataSettings, prepare_data, read_split
-from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from dragoman.evaluating.speed import Spread
 from dragoman.machine import describe, gemm_rate, machine
 from dragoman.model import build_model
+from dragoman.text.prepare import DataSettings, prepare_data, read_split
+from dragoman.tokenizing.training import TokenizerSettings, train_tokenizers
 from dragoman.training.optimiser import Precision
 
 MULTI30K = "../shared/data/multi30k"

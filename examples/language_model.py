@@ -15,12 +15,12 @@ import torch
 
 from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus, encode_text
-from dragoman.data.tokenizer import Tokenizer
-from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from dragoman.model import LanguageModel, ModelConfig, Packing, build_model
+from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.training import TokenizerSettings, train_tokenizer
 from dragoman.training import Chore, Every, TrainSettings, TrainState, run_steps
 from dragoman.training.loop import StepReport, mean_loss
-from dragoman.training.optimiser import Masters
+from dragoman.training.optimiser import MasterWeights
 
 WINDOW, BATCH_TOKENS = 128, 2_048
 LEARNED = 0.9
@@ -41,7 +41,9 @@ def train(text: str, tokenizer: Tokenizer, steps: int, size: str, every: int, fo
     model = build_model(ModelConfig.model_validate(config))
     assert isinstance(model, LanguageModel)
     settings = TrainSettings(steps=steps, learning_rate=2e-3, warmup_steps=max(1, steps // 10), label_smoothing=0.0)
-    masters = Masters(model, "float32", settings.optimiser, settings.betas, settings.epsilon, settings.weight_decay)
+    masters = MasterWeights(
+        model, "float32", settings.optimiser, settings.betas, settings.epsilon, settings.weight_decay
+    )
     unseen = Batches(held_out, BATCH_TOKENS, WINDOW)
     validation = [unseen.batch(windows) for windows in unseen.epoch(0)]
 
@@ -60,13 +62,13 @@ def train(text: str, tokenizer: Tokenizer, steps: int, size: str, every: int, fo
 @torch.inference_mode()
 def write(model: LanguageModel, tokenizer: Tokenizer, beginning: str, length: int, seed: int = 1) -> str:
     """Goes on after `beginning`: each next id is drawn by its probability, and fed to the cache alone."""
-    chance = torch.Generator().manual_seed(seed)
+    rng = torch.Generator().manual_seed(seed)
     ids = tokenizer.encode(beginning)
     cache, new = model.start(rows=1), ids
     for _ in range(length):
         hidden = model.decode(torch.tensor(new), Packing.of([len(new)]), cache)
         probabilities = model.project(hidden[-1:]).softmax(-1)
-        new = torch.multinomial(probabilities[0], 1, generator=chance).tolist()
+        new = torch.multinomial(probabilities[0], 1, generator=rng).tolist()
         ids = ids + new
     return tokenizer.decode(ids)
 

@@ -55,10 +55,10 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run as training leaves it, in small: data, and a model whose weights know nothing."""
-    from dragoman.data.prepare import DataSettings, prepare_data
-    from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizers
     from dragoman.model import ModelConfig, build_model
     from dragoman.store import Languages, save_model
+    from dragoman.text.prepare import DataSettings, prepare_data
+    from dragoman.tokenizing.training import TokenizerSettings, train_tokenizers
 
     folder = tmp_path_factory.mktemp("runs") / "small"
     pairs = [(f"the {one} sees the {other}", f"il {one}o vede il {other}o") for one in ANIMALS for other in ANIMALS]

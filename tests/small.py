@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from dragoman.data.batch import Batch, Outline
+from dragoman.data.batch import Batch, BatchSize
 from dragoman.model import EncoderDecoder, LanguageModel, ModelConfig, build_model
 from dragoman.progress import Advance
 from dragoman.training import TrainSettings, TrainState
-from dragoman.training.optimiser import Masters
+from dragoman.training.optimiser import MasterWeights
 
 VOCABULARY, START, END = 23, 2, 3
 PRESETS = ["paper", "modern"]
@@ -76,12 +76,12 @@ class Source:
     def batch(self, indices: int) -> Batch:
         return self.batches[indices]
 
-    def outline(self, indices: int) -> Outline:
-        return outline_of(self.batches[indices])
+    def size_of(self, indices: int) -> BatchSize:
+        return size_of_batch(self.batches[indices])
 
 
-def outline_of(batch: Batch) -> Outline:
-    return Outline(batch.source_tokens, batch.target_tokens, batch.pairs)
+def size_of_batch(batch: Batch) -> BatchSize:
+    return BatchSize(batch.source_tokens, batch.target_tokens, batch.pairs)
 
 
 def few_batches(count: int = 5) -> list[Batch]:
@@ -96,7 +96,7 @@ def train_settings(**settings: Any) -> TrainSettings:
 def fresh_state(model: torch.nn.Module, settings: TrainSettings) -> TrainState:
     precision = "bf16" if settings.precision == "bf16" else "float32"
     return TrainState(
-        Masters(model, precision, settings.optimiser, settings.betas, settings.epsilon, settings.weight_decay)
+        MasterWeights(model, precision, settings.optimiser, settings.betas, settings.epsilon, settings.weight_decay)
     )
 
 

@@ -13,9 +13,10 @@ from compiler import needs_compiler
 from small import PRESETS, random_batch, translator
 from torch import Tensor, nn
 
+from dragoman import kernels
 from dragoman.data.batch import Batch
 from dragoman.errors import ConfigError
-from dragoman.model import EncoderDecoder, Packing, attend, attention, attention_weights, kernels, packed_attention
+from dragoman.model import EncoderDecoder, Packing, attend, attention, attention_weights, packed_attention
 from dragoman.model.attention import Attention, fused_attend
 
 

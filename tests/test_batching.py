@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from dragoman.data.batch import Batch
 from dragoman.data.batching import Batches, BatchSettings, build_batches, gather
 from dragoman.data.corpus import EncodedCorpus, Rows, encode_corpus, encode_text
-from dragoman.data.specials import END, START
-from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizer, train_tokenizers
 from dragoman.errors import DataError
+from dragoman.tokenizing.specials import END, START
+from dragoman.tokenizing.training import TokenizerSettings, train_tokenizer, train_tokenizers
 
 
 @pytest.fixture(scope="module")
@@ -224,8 +224,8 @@ def test_longer_sentences_are_left_out_counted_and_reported(corpus, caplog):
     assert len(batches) == len(corpus) - batches.left_out
     assert sorted(np.concatenate(batches.epoch(0))) == np.flatnonzero(~too_long).tolist()
     assert f"{batches.left_out} of 300 pairs" in caplog.text
-    outlines = [batches.outline(pairs) for pairs in batches.epoch(0)]
-    assert batches.tokens == sum(outline.tokens for outline in outlines)
+    outlines = [batches.size_of(pairs) for pairs in batches.epoch(0)]
+    assert batches.tokens == sum(size_of.tokens for size_of in outlines)
 
 
 def test_a_corpus_of_too_long_sentences_alone_is_refused(corpus):
@@ -252,10 +252,10 @@ def test_windows_of_running_text_have_no_source_and_no_special_symbols(tmp_path:
 
 
 def outlines_match(batches: Batches, pairs: np.ndarray) -> None:
-    outline, batch = batches.outline(pairs), batches.batch(pairs)
+    size, batch = batches.size_of(pairs), batches.batch(pairs)
     for name in ("source_tokens", "target_tokens", "tokens"):
-        assert getattr(outline, name) == getattr(batch, name), name
-    assert torch.equal(outline.pairs, batch.pairs)
+        assert getattr(size, name) == getattr(batch, name), name
+    assert torch.equal(size.pairs, batch.pairs)
 
 
 def test_an_outline_has_the_tokens_of_its_batch(corpus, tmp_path: Path):

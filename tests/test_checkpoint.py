@@ -14,12 +14,12 @@ from small import Source, few_batches, fresh_state, train_settings, translator
 from small_runs import exit_code, kill_at
 from torch import Tensor
 
-from dragoman.data.tokenizer import Tokenizers
-from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from dragoman.errors import CheckpointError, DiskFull
 from dragoman.files import remove_partial, write_manifest
 from dragoman.model import EncoderDecoder
 from dragoman.store import Languages, load_model, verify_model
+from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.training import TokenizerSettings, train_tokenizers
 from dragoman.training import TrainSettings, TrainState, run_steps
 from dragoman.training.checkpoint import list_checkpoints, newest_checkpoint, read_facts, restore, save_checkpoint
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import check
-from dragoman.data.checks import CONTROL, COPY, EMPTY, RATIO, TOO_LONG, CheckSettings, fault
 from dragoman.errors import ConfigError
+from dragoman.text.checks import CONTROL, COPY, EMPTY, RATIO, TOO_LONG, CheckSettings, fault
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import torch
 from compiler import needs_compiler
 
 from dragoman import machine
-from dragoman.model import kernels
+from dragoman.kernels import library as kernels
 from dragoman.model.layers import RMSNorm
 
 

@@ -8,9 +8,9 @@ import pytest
 from small import Counting
 
 from dragoman.data.corpus import EncodedCorpus, encode_corpus, encode_text
-from dragoman.data.tokenizer import Tokenizer, Tokenizers
-from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizer, train_tokenizers
 from dragoman.errors import DataError, TokenizerError
+from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
+from dragoman.tokenizing.training import TokenizerSettings, train_tokenizer, train_tokenizers
 
 PAIRS = [
     ("The cat sleeps.", "Il gatto dorme."),

@@ -21,9 +21,9 @@ from dragoman import machine
 from dragoman.config import parse
 from dragoman.data.batch import Batch
 from dragoman.errors import OutOfMemory
-from dragoman.recipe import trial
-from dragoman.recipe.journal import read_metrics
 from dragoman.recipe.recipe import Recipe
+from dragoman.runs import trial
+from dragoman.runs.metrics import read_metrics
 from dragoman.training import Chore, Every, distributed, loop, run_steps
 from dragoman.training.distributed import ALONE, World, join
 

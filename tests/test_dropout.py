@@ -78,7 +78,7 @@ def test_a_mask_shows_no_pattern(axis: str) -> None:
         kept(StepNoise(7, 3), site=1),
         kept(StepNoise(7, 4)),
         kept(StepNoise(8, 3)),
-        kept(StepNoise(7, 3, passage=1)),
+        kept(StepNoise(7, 3, pass_index=1)),
         kept(StepNoise(7, 3, target_first=1)),
         kept(StepNoise(7, 3)).roll(1, 1),
         kept(StepNoise(7, 3)).roll(16, 1),

@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.data.columns import Naming
-from dragoman.data.inputs import DataSettings
-from dragoman.data.prepare import prepare_data
-from dragoman.decoding import SearchOptions, Translation
+from dragoman.decoding import SearchOptions
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.direction import exchange_gain, warn_of_exchanged_sides
 from dragoman.evaluating.evaluate import Evaluation, compare, describe, evaluate, write_scores
 from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.evaluating.references import ReferenceSet, read_references
 from dragoman.progress import Progress
+from dragoman.text.inputs import DataSettings
+from dragoman.text.prepare import prepare_data
+from dragoman.text.reading.columns import Naming
+from dragoman.translating import Translation
 
 SOURCES = ["the cat sat", "a dog ran", "", "Rome", "one two three"]
 TARGETS = ["il gatto sedeva", "un cane correva", "", "Rome", "uno due tre"]

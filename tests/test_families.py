@@ -9,7 +9,8 @@ from closeness import assert_close
 from small import END, PRESETS, START, VOCABULARY, batch_of, language_model, random_batch, sentences, translator
 from torch import Tensor, nn
 
-from dragoman.model import EncoderDecoder, LanguageModel, Packing, kernels
+from dragoman import kernels
+from dragoman.model import EncoderDecoder, LanguageModel, Packing
 from dragoman.model.blocks import CrossBlock
 from dragoman.model.decoder import Decoder
 from dragoman.model.encoder import Encoder

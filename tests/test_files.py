@@ -30,7 +30,7 @@ from dragoman.files import (
     write_json,
     write_manifest,
 )
-from dragoman.recipe.place import make_folder
+from dragoman.runs.place import make_folder
 
 
 def names(folder: Path) -> list[str]:

@@ -10,14 +10,14 @@ from small_runs import AtSteps, some_pairs, terminate, times, train_small, weigh
 
 import dragoman
 from dragoman.cli.main import main
+from dragoman.commands.fine_tune import FineTuneResult, fine_tune
+from dragoman.commands.train import train
 from dragoman.data.corpus import EncodedCorpus
-from dragoman.data.prepare import read_split
-from dragoman.data.tokenizer import Tokenizers
-from dragoman.decoding import Translation, Translator
 from dragoman.errors import CheckpointError, ConfigError, DataError, Interrupted
-from dragoman.recipe.fine_tune import FineTuneResult, fine_tune
-from dragoman.recipe.run import train
 from dragoman.store import load_model
+from dragoman.text.prepare import read_split
+from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.translating import Translation, Translator
 
 pytestmark = pytest.mark.slow
 

@@ -12,12 +12,12 @@ import pytest
 from small_runs import SETTINGS, STEPS, some_pairs, times, train_command, train_small, weights, write_corpus
 
 from dragoman.cli.main import main
+from dragoman.commands.forecast import forecast
+from dragoman.commands.train import train
 from dragoman.config import parse
 from dragoman.errors import ConfigError, OutOfMemory
-from dragoman.recipe import trial
-from dragoman.recipe.forecast import forecast
 from dragoman.recipe.recipe import Recipe
-from dragoman.recipe.run import train
+from dragoman.runs import trial
 from dragoman.store import load_model
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from dragoman.errors import DiskFull
-from dragoman.recipe import journal
-from dragoman.recipe.curves import dev_scores, draw_curves, told_curves, training_losses
-from dragoman.recipe.journal import METRICS, Journal, read_metrics
+from dragoman.runs import metrics as journal
+from dragoman.runs.curves import dev_scores, draw_curves, told_curves, training_losses
+from dragoman.runs.metrics import METRICS, Journal, read_metrics
 
 
 def write_steps(folder: Path, steps: Sequence[int], begin: int = 0) -> None:

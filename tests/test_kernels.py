@@ -12,7 +12,8 @@ from closeness import assert_close
 from compiler import needs_compiler
 from torch import Tensor, nn
 
-from dragoman.model import EncoderDecoder, ModelConfig, build_model, kernels
+from dragoman import kernels
+from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.model.attention import Attention
 from dragoman.model.dropout import Noise, StepNoise, drop
 from dragoman.model.keys import Keys
@@ -287,7 +288,7 @@ from pathlib import Path
 import torch
 
 from dragoman.memory import is_out_of_memory
-from dragoman.model import kernels
+from dragoman import kernels
 from dragoman.model.keys import Keys
 from dragoman.model.layers import RMSNorm
 from dragoman.model.packed_attention import Sight, packed_attention

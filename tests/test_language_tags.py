@@ -3,8 +3,8 @@
 import pytest
 
 from dragoman.config import check
-from dragoman.data.inputs import DataSettings
 from dragoman.errors import ConfigError
+from dragoman.text.inputs import DataSettings
 
 
 @pytest.mark.parametrize(

@@ -248,7 +248,7 @@ def test_r_drop_sees_the_same_tokens_through_different_dropout() -> None:
     batch, noise = random_batch([3, 4], [2, 6]), StepNoise(1, 1)
     model = translator(**RATES)
     once, drawn = (batch_loss(model, batch, 0.1, noise, weight).smoothed.item() for weight in (0.0, 5.0))
-    other = batch_loss(model, batch, 0.1, replace(noise, passage=1)).smoothed.item()
+    other = batch_loss(model, batch, 0.1, replace(noise, pass_index=1)).smoothed.item()
     assert drawn > (once + other) / 2 + 1e-3, "the passes differ, and pay for it"
     still = translator(dropout=0.0)
     assert batch_loss(still, batch, 0.1, noise, 5.0).smoothed.item() == pytest.approx(

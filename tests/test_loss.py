@@ -20,7 +20,7 @@ def parts(rows: int = 9, width: int = 5, vocabulary: int = 11) -> tuple[Tensor, 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
 def test_the_loss_and_its_gradient_are_torchs(chunk: int, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loss, "_CHUNK_ELEMENTS", chunk)
-    monkeypatch.setattr(loss, "EVEN", 2)
+    monkeypatch.setattr(loss, "ROW_MULTIPLE", 2)
     hidden, output, labels = parts()
     ours = label_smoothed_loss(hidden, output, labels, smoothing)
     theirs = F.cross_entropy(hidden @ output.T, labels, label_smoothing=smoothing, reduction="sum")
@@ -104,7 +104,7 @@ def plain_r_drop(first: Tensor, second: Tensor, output: Tensor, labels: Tensor, 
 @pytest.mark.parametrize("weight", [0.0, 1.0, 5.0])
 def test_r_drop_and_its_gradient_are_the_papers(chunk: int, weight: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loss, "_CHUNK_ELEMENTS", chunk)
-    monkeypatch.setattr(loss, "EVEN", 2)
+    monkeypatch.setattr(loss, "ROW_MULTIPLE", 2)
     first, output, labels = parts()
     second, *_ = parts()
     ours = loss.r_drop_loss(first, second, output, labels, 0.1, weight)

@@ -24,14 +24,14 @@ from small_runs import (
 
 from dragoman import machine
 from dragoman.cli.main import main
+from dragoman.commands.forecast import forecast
+from dragoman.commands.train import RunResult, train
 from dragoman.config import parse
 from dragoman.errors import CheckpointError, ConfigError, DataError, Interrupted
 from dragoman.files import remove, write_manifest
-from dragoman.recipe import trial
-from dragoman.recipe.forecast import forecast
-from dragoman.recipe.journal import read_metrics
 from dragoman.recipe.recipe import Recipe
-from dragoman.recipe.run import RunResult, train
+from dragoman.runs import trial
+from dragoman.runs.metrics import read_metrics
 from dragoman.training import TrainSettings, learning_rate
 from dragoman.training.checkpoint import list_checkpoints, read_facts
 
@@ -177,13 +177,13 @@ def test_whatever_the_settings_the_bytes_are_the_same(settings: tuple[str, ...],
     ("function", "call"),
     [
         *[("os.replace", call) for call in (1, 2, 3, 4, 9, 20, 30)],
-        ("dragoman.recipe.settle.write_file", 1),
-        ("dragoman.recipe.run.note", 1),
-        ("dragoman.recipe.run.note", 2),
+        ("dragoman.runs.settle.write_file", 1),
+        ("dragoman.commands.train.note", 1),
+        ("dragoman.commands.train.note", 2),
         ("dragoman.training.loop.train_step", 1),
         ("dragoman.training.loop.train_step", 6),
-        ("dragoman.recipe.run.score_run", 1),
-        ("dragoman.recipe.run.draw_curves", 1),
+        ("dragoman.commands.train.score_run", 1),
+        ("dragoman.commands.train.draw_curves", 1),
     ],
 )
 def test_a_kill_at_any_moment_leaves_a_run_that_goes_on(function: str, call: int, finished: Path, whole: Path) -> None:

@@ -7,7 +7,7 @@ from closeness import assert_close
 from torch import Tensor, nn
 
 from dragoman.training.muon import Muon, orthogonalise
-from dragoman.training.optimiser import Masters
+from dragoman.training.optimiser import MasterWeights
 
 SHAPES = [(1, 5, 5), (3, 4, 9), (2, 9, 4), (1, 1, 6)]
 
@@ -122,8 +122,8 @@ class Tables(nn.Module):
 def test_embeddings_output_and_vectors_are_left_to_adamw() -> None:
     model, plain = Tables(), Tables()
     plain.load_state_dict(model.state_dict())
-    muon = Masters(model, "float32", "muon", (0.9, 0.98), 1e-9, 0.1)
-    adamw = Masters(plain, "float32", "adamw", (0.9, 0.98), 1e-9, 0.1)
+    muon = MasterWeights(model, "float32", "muon", (0.9, 0.98), 1e-9, 0.1)
+    adamw = MasterWeights(plain, "float32", "adamw", (0.9, 0.98), 1e-9, 0.1)
     for each, masters in ((model, muon), (plain, adamw)):
         each.loss().backward()
         masters.collect_gradients()

@@ -8,7 +8,7 @@ import torch
 from closeness import assert_close
 from torch import Tensor, nn
 
-from dragoman.training.optimiser import Masters, Optimiser, Precision
+from dragoman.training.optimiser import MasterWeights, Optimiser, Precision
 
 
 class Names(nn.Module):
@@ -27,11 +27,11 @@ class Names(nn.Module):
 
 def masters_of(
     model: nn.Module, precision: Precision = "float32", kind: Optimiser = "adamw", decay: float = 0.1
-) -> Masters:
-    return Masters(model, precision, kind, (0.9, 0.98), 1e-9, decay)
+) -> MasterWeights:
+    return MasterWeights(model, precision, kind, (0.9, 0.98), 1e-9, decay)
 
 
-def one_step(model: Names, masters: Masters, seed: int, rate: float = 0.05) -> None:
+def one_step(model: Names, masters: MasterWeights, seed: int, rate: float = 0.05) -> None:
     random = torch.Generator().manual_seed(seed)
     x = torch.randn(4, 2, generator=random).to(model.output.dtype)
     model.loss(x).backward()

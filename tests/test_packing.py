@@ -62,7 +62,7 @@ def test_rows_that_are_no_tokens_change_nothing(
         return {"": hidden.detach(), **{name: weight.grad for name, weight in model.named_parameters()}}
 
     filled = result_and_gradients()
-    monkeypatch.setattr(families, "EVEN", 1)
+    monkeypatch.setattr(families, "ROW_MULTIPLE", 1)
     exact = result_and_gradients()
     assert_close(filled, exact)
 

@@ -18,9 +18,9 @@ from training import finalists, flops
 
 from dragoman.data.batch import Batch
 from dragoman.data.corpus import encode_corpus
-from dragoman.data.specials import END, PADDING, START
-from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from dragoman.model import build_model
+from dragoman.tokenizing.specials import END, PADDING, START
+from dragoman.tokenizing.training import TokenizerSettings, train_tokenizers
 
 SHAPE = Shape("tiny", 50, everywhere=False)
 SOURCES, TARGETS = [[7, 8, 9], [10, 11], [12]], [[20, 21], [22, 23, 24, 25], [26]]

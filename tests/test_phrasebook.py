@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.data.phrasebook import Phrasebook, english, italian, words, write_phrasebook
-from dragoman.data.phrasebook.generate import Part, Sentences, deal, expand, sentences, walk
-from dragoman.data.phrasebook.lexicon import lexicon, read, tagged
-from dragoman.data.phrasebook.patterns import Pattern, patterns
-from dragoman.data.phrasebook.patterns import pattern as parse_pattern
-from dragoman.data.phrasebook.rendering import PERSONS, render_english, render_italian
-from dragoman.data.phrasebook.source import Entry
-from dragoman.data.phrasebook.words import Lexeme
 from dragoman.errors import DataError
+from dragoman.text.phrasebook import Phrasebook, english, italian, words, write_phrasebook
+from dragoman.text.phrasebook.generate import Part, Sentences, deal, expand, sentences, walk
+from dragoman.text.phrasebook.lexicon import lexicon, read, tagged
+from dragoman.text.phrasebook.patterns import Pattern, patterns
+from dragoman.text.phrasebook.patterns import pattern as parse_pattern
+from dragoman.text.phrasebook.rendering import PERSONS, render_english, render_italian
+from dragoman.text.phrasebook.source import Entry
+from dragoman.text.phrasebook.words import Lexeme
 
 VOWEL = "aeiouàèéìòù"
 IMPURE = f"(?:z|x|y|gn|ps|pn|s[^{VOWEL}])"
@@ -100,7 +100,7 @@ def test_every_class_of_words_has_a_slot_and_every_lexeme_is_learned(sets: Sente
 
 def test_another_process_with_another_hash_seed_makes_the_same_corpus(book: Phrasebook):
     program = (
-        "import hashlib; from dragoman.data.phrasebook import phrasebook;"
+        "import hashlib; from dragoman.text.phrasebook import phrasebook;"
         "print(hashlib.sha256(repr([list(map(tuple, part)) for part in phrasebook()]).encode()).hexdigest())"
     )
     found = subprocess.run(
@@ -231,7 +231,7 @@ def test_vocabulary_names_the_words_that_training_holds(book: Phrasebook):
 
 
 def test_written_files_are_aligned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, book: Phrasebook):
-    monkeypatch.setattr("dragoman.data.phrasebook.generate.phrasebook", lambda seed: book)
+    monkeypatch.setattr("dragoman.text.phrasebook.generate.phrasebook", lambda seed: book)
     assert write_phrasebook(tmp_path) is book
     for name, pairs in book._asdict().items():
         sides = [(tmp_path / f"{name}.{side}").read_bytes().decode().split("\n") for side in ("en", "it")]

@@ -13,16 +13,16 @@ import pytest
 from small import Counting
 
 from dragoman.config import check, parse, render
-from dragoman.data.checks import CONTROL, COPY, DUPLICATE, EMPTY, RATIO
-from dragoman.data.inputs import DataSettings, changes, data_identity, identities, lasting, open_inputs
-from dragoman.data.intake import ENTITIES
-from dragoman.data.lines import CARRIAGE_RETURNS
-from dragoman.data.mending import DECODED, TRIMMED
-from dragoman.data.prepare import prepare_data, read_split
-from dragoman.data.readers import RAGGED
-from dragoman.data.report import DataReport, Tally, read_report, report_rows
-from dragoman.data.sides import EXCHANGED, ONE_LANGUAGE
 from dragoman.errors import ConfigError, DataError
+from dragoman.text.checks import CONTROL, COPY, DUPLICATE, EMPTY, RATIO
+from dragoman.text.inputs import DataSettings, changes, data_identity, identities, lasting, open_inputs
+from dragoman.text.intake import ENTITIES
+from dragoman.text.mending import DECODED, TRIMMED
+from dragoman.text.prepare import prepare_data, read_split
+from dragoman.text.reading.lines import CARRIAGE_RETURNS
+from dragoman.text.reading.readers import RAGGED
+from dragoman.text.report import DataReport, Tally, read_report, report_rows
+from dragoman.text.sides import EXCHANGED, ONE_LANGUAGE
 
 TATOEBA = Path(__file__).parents[2] / "shared" / "data" / "tatoeba-en-it"
 
@@ -337,7 +337,7 @@ def test_the_phrasebook_keeps_its_own_split(tmp_path, monkeypatch):
             write_plain(Path(folder) / name, corpus(10, f"{name} "))
 
     module = type("phrasebook", (), {"write_phrasebook": staticmethod(write_phrasebook)})
-    monkeypatch.setitem(__import__("sys").modules, "dragoman.data.phrasebook", module)
+    monkeypatch.setitem(__import__("sys").modules, "dragoman.text.phrasebook", module)
     report = prepare_data(DataSettings(), tmp_path / "data")
     for name, pairs in zip(report.splits, splits(tmp_path / "data", *report.splits), strict=True):
         assert pairs == corpus(10, f"{name} ")

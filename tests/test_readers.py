@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.data import lines as lines_module
-from dragoman.data.columns import Columns, Naming, choose_columns
-from dragoman.data.header import names_columns
-from dragoman.data.languages import language_of
-from dragoman.data.lines import BYTE_ORDER_MARKS, CARRIAGE_RETURNS, REPLACED, read_lines
-from dragoman.data.readers import KEYLESS, LINE_BREAKS, RAGGED, Broken, Pair, open_pairs
-from dragoman.data.tables import SURROGATES, csv_rows
 from dragoman.errors import DataError, MissingExtra
 from dragoman.files import nearest
+from dragoman.text.reading import lines as lines_module
+from dragoman.text.reading.columns import Columns, Naming, choose_columns
+from dragoman.text.reading.header import names_columns
+from dragoman.text.reading.languages import language_of
+from dragoman.text.reading.lines import BYTE_ORDER_MARKS, CARRIAGE_RETURNS, REPLACED, read_lines
+from dragoman.text.reading.readers import KEYLESS, LINE_BREAKS, RAGGED, Broken, Pair, open_pairs
+from dragoman.text.reading.tables import SURROGATES, csv_rows
 
 PAIRS = [("Good morning.", "Buongiorno."), ('She said "no", Tom.', 'Ha detto "no", Tom.'), ("Thank you!", "Grazie!")]
 

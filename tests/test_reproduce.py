@@ -7,13 +7,13 @@ import pytest
 from small_runs import SETTINGS, STEPS, times, write_corpus
 
 from dragoman.cli.main import main
+from dragoman.commands.reproduce import Reproduction, reproduce
+from dragoman.commands.train import SCORES, train
 from dragoman.config import override
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.scores import read_scores
 from dragoman.recipe.recipe import find_recipe
-from dragoman.recipe.reproduce import Reproduction, reproduce
-from dragoman.recipe.run import SCORES, train
 
 pytestmark = pytest.mark.slow
 

@@ -26,8 +26,8 @@ from small_runs import (
 )
 
 from dragoman import files, machine
+from dragoman.commands.train import train
 from dragoman.config import parse
-from dragoman.data.tokenizer import Tokenizers
 from dragoman.errors import (
     CheckpointError,
     ConfigError,
@@ -39,11 +39,11 @@ from dragoman.errors import (
     TokenizerError,
 )
 from dragoman.files import lock, remove, remove_partial
-from dragoman.recipe.journal import read_metrics
 from dragoman.recipe.recipe import Recipe
-from dragoman.recipe.run import train
-from dragoman.recipe.session import fresh_state
+from dragoman.runs.metrics import read_metrics
+from dragoman.runs.session import fresh_state
 from dragoman.store import Languages
+from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.training.checkpoint import list_checkpoints, newest_checkpoint, read_facts, restore, save_checkpoint
 
 
@@ -140,7 +140,7 @@ def test_a_signal_outside_the_loop_stops_too(whole: Path, tmp_path: Path, monkey
     before = signal.getsignal(signal.SIGTERM)
     for stage in ("settle", "score_run"):
         with monkeypatch.context() as patch:
-            patch.setattr(f"dragoman.recipe.run.{stage}", lambda *_: terminate())
+            patch.setattr(f"dragoman.commands.train.{stage}", lambda *_: terminate())
             with pytest.raises(Interrupted, match="stopped; go on with: dragoman train"):
                 train_small(tmp_path)
         assert signal.getsignal(signal.SIGTERM) is before
@@ -162,7 +162,7 @@ def test_signals_end_in_their_exit_codes(whole: Path, tmp_path: Path) -> None:
 
 def signalled(folder: Path, signals: list[signal.Signals]) -> None:
     """The command, which two steps later is sent these signals."""
-    from dragoman.recipe.session import Session
+    from dragoman.runs.session import Session
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with it ignored
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and what nohup starts with this one
@@ -188,13 +188,13 @@ def signalled(folder: Path, signals: list[signal.Signals]) -> None:
     ("function", "call"),
     [
         *[("os.replace", call) for call in (2, 5, 9, 14, 22, 30, 38, 47, 55)],
-        ("dragoman.data.tokenizer_training._trained", 2),
+        ("dragoman.tokenizing.training._trained", 2),
         ("dragoman.data.corpus._encoded", 2),
-        ("dragoman.recipe.settle.gather", 1),
+        ("dragoman.runs.settle.gather", 1),
         ("dragoman.training.loop.train_step", 3),
         ("dragoman.training.loop.train_step", 10),
-        ("dragoman.recipe.run.score_run", 1),
-        ("dragoman.recipe.run.draw_curves", 1),
+        ("dragoman.commands.train.score_run", 1),
+        ("dragoman.commands.train.draw_curves", 1),
     ],
 )
 def test_a_run_killed_anywhere_is_completed_by_the_same_command(

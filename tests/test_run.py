@@ -14,21 +14,22 @@ import pytest
 from small import small_config
 from small_runs import SETTINGS, STEPS, AtSteps, some_pairs, terminate, times, train_small, weights, write_corpus
 
+from dragoman.commands.train import RunResult, train
 from dragoman.config import parse
 from dragoman.data.batching import build_batches
 from dragoman.data.corpus import EncodedCorpus
-from dragoman.data.prepare import DataSettings, prepare_data
-from dragoman.data.tokenizer_training import TokenizerSettings
-from dragoman.decoding import Translator
 from dragoman.errors import ConfigError, DataError, Error, Interrupted, OutOfMemory
 from dragoman.model import count_weights
 from dragoman.progress import silent
-from dragoman.recipe import materials, session, settle, trial
-from dragoman.recipe.journal import read_metrics
-from dragoman.recipe.place import RunOptions
 from dragoman.recipe.recipe import Recipe
-from dragoman.recipe.run import RunResult, train
+from dragoman.runs import data as run_data
+from dragoman.runs import session, settle, trial
+from dragoman.runs.metrics import read_metrics
+from dragoman.runs.place import RunOptions
 from dragoman.store import Languages, load_model
+from dragoman.text.prepare import DataSettings, prepare_data
+from dragoman.tokenizing.training import TokenizerSettings
+from dragoman.translating import Translator
 
 
 @pytest.fixture(scope="module")
@@ -183,9 +184,9 @@ def test_a_vocabulary_is_learnt_from_pairs_spread_over_all(tmp_path: Path, monke
     pairs = [(f"s{number}", f"t{number}") for number in range(100)]
     settings = DataSettings(path=str(write_corpus(tmp_path / "corpus.tsv", pairs)), dev_size=0, test_size=0)
     prepare_data(settings, tmp_path / "data")
-    monkeypatch.setattr(materials, "SAMPLE", 20)
+    monkeypatch.setattr(run_data, "SAMPLE", 20)
     recipe = Recipe(tokenizer=TokenizerSettings(kind="word", minimum_frequency=1))
-    found = materials.find_tokenizers(tmp_path / "tokenizer", tmp_path / "data", recipe, Languages("en", "it"), silent)
+    found = run_data.find_tokenizers(tmp_path / "tokenizer", tmp_path / "data", recipe, Languages("en", "it"), silent)
     assert sorted(found.source.vocabulary.pieces) == sorted(f"s{number}" for number in range(4, 100, 5))
 
 

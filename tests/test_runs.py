@@ -10,12 +10,12 @@ from small_runs import AtSteps, terminate, train_small
 
 import dragoman
 from dragoman.cli.main import main
+from dragoman.commands.fine_tune import _is_scored
+from dragoman.commands.seeds import spreads
 from dragoman.errors import CheckpointError, DataError, Interrupted
 from dragoman.evaluating.scores import read_scores
 from dragoman.files import FolderInUse, is_locked, lock
-from dragoman.recipe.fine_tune import _is_scored
-from dragoman.recipe.runs import RunScore
-from dragoman.recipe.seeds import spreads
+from dragoman.runs.listing import RunScore
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.decoding.sentences import (
+from dragoman.translating.sentences import (
     LONGEST_WORD,
     join,
     separator,

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from dragoman.config import check
-from dragoman.data.inputs import DataSettings
-from dragoman.data.intake import STRETCH, Shard
-from dragoman.data.prepare import prepare_data, read_report
-from dragoman.data.shards import prepare_shard, shards_folder
 from dragoman.errors import ConfigError, DataError
+from dragoman.text.inputs import DataSettings
+from dragoman.text.intake import STRETCH, Shard
+from dragoman.text.prepare import prepare_data, read_report
+from dragoman.text.shards import prepare_shard, shards_folder
 
 
 @pytest.fixture(autouse=True)
 def short_stretches(monkeypatch):
-    monkeypatch.setattr("dragoman.data.intake.STRETCH", 7)
+    monkeypatch.setattr("dragoman.text.intake.STRETCH", 7)
 
 
 def some_text(rows: int) -> list[tuple[str, str]]:
@@ -90,7 +90,7 @@ def test_a_shard_that_fails_leaves_nothing_and_can_be_made_again(settings, tmp_p
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("dragoman.data.intake.fault", fail)
+        patch.setattr("dragoman.text.intake.fault", fail)
         with pytest.raises(KeyboardInterrupt):
             prepare_shard(settings, tmp_path / "parts", Shard(2, 2))
     assert list(shards_folder(tmp_path / "parts").iterdir()) == []
@@ -158,7 +158,7 @@ def test_a_shard_is_a_part_of_a_whole(text):
 
 
 def test_rows_that_slid_are_looked_for_in_whole_windows():
-    from dragoman.data.alignment import AlignmentDetector
+    from dragoman.text.alignment import AlignmentDetector
 
     assert STRETCH % AlignmentDetector.WINDOW == 0
 

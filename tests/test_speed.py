@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.data.tokenizer import Tokenizers
-from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizer
-from dragoman.decoding import SearchOptions, Translation
+from dragoman.decoding import SearchOptions
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.speed import ALL, ALONE, HEADINGS, ONE, Benchmark, Latency, Spread, _spread, benchmark, measure
 from dragoman.evaluating.startup import Start
 from dragoman.model import ModelConfig, build_model
 from dragoman.progress import Progress
 from dragoman.store import Languages, save_model
+from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.training import TokenizerSettings, train_tokenizer
+from dragoman.translating import Translation
 
 GREEDY, BEAM = SearchOptions(beam_size=1), SearchOptions(beam_size=4)
 

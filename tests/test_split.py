@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.data import split
-from dragoman.data.split import (
+from dragoman.text import split
+from dragoman.text.split import (
     DEV,
     TEST,
     TRAIN,
@@ -127,7 +127,7 @@ def test_a_giant_component_stays_in_training():
 
 def test_the_same_split_comes_out_of_every_process():
     code = (
-        "import numpy as np; from dragoman.data.split import assign, sentence_key as key\n"
+        "import numpy as np; from dragoman.text.split import assign, sentence_key as key\n"
         "one = np.array([key(f'Sentence {n}.') for n in range(500)], np.uint64)\n"
         "print(assign(one, one, 50, 50, 1).tolist())"
     )

@@ -15,8 +15,6 @@ from small import random_batch, small_config
 from torch import Tensor
 
 from dragoman import store
-from dragoman.data.tokenizer import Tokenizers
-from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from dragoman.errors import CheckpointError, DataError, DiskFull, Error
 from dragoman.files import write_manifest
 from dragoman.model import build, build_model, weight_shapes
@@ -30,6 +28,8 @@ from dragoman.store import (
     save_model,
     write_weights,
 )
+from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.training import TokenizerSettings, train_tokenizers
 
 PAIRS = [("a b c d", "e f g h i"), ("b d", "h i e")]
 ENGLISH_ITALIAN = Languages("en", "it")

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dragoman.data.specials import END, PADDING, START
-from dragoman.data.tokenizer import Tokenizer, Tokenizers
-from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizer, train_tokenizers
-from dragoman.data.words import join_words
 from dragoman.errors import ConfigError, MissingExtra, TokenizerError
+from dragoman.tokenizing.specials import END, PADDING, START
+from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
+from dragoman.tokenizing.training import TokenizerSettings, train_tokenizer, train_tokenizers
+from dragoman.tokenizing.words import join_words
 
 ENGLISH = [
     "The cat sleeps on the old sofa.",

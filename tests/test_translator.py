@@ -9,15 +9,16 @@ import pytest
 import torch
 
 from dragoman.config import Settings
-from dragoman.data.tokenizer import Tokenizer, Tokenizers
-from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizer
-from dragoman.decoding import SearchOptions, Translation, Translator, translate
-from dragoman.decoding.lines import read_lines
-from dragoman.decoding.translation import DOUBTFUL_LOG_PROB, MEANINGS, Flag, most_loops, repeats
+from dragoman.decoding import SearchOptions
 from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemory, TokenizerError
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.progress import Silent
 from dragoman.store import Languages, StoredModel, save_model
+from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
+from dragoman.tokenizing.training import TokenizerSettings, train_tokenizer
+from dragoman.translating import Translation, Translator, translate
+from dragoman.translating.segments import read_lines
+from dragoman.translating.translation import DOUBTFUL_LOG_PROB, MEANINGS, Flag, most_loops, repeats
 
 SOURCES = [
     "the red cat sees the old dog .",

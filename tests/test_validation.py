@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from small_runs import SETTINGS, some_pairs, train_small, write_corpus
 
-from dragoman.recipe import run, validation
-from dragoman.recipe.journal import read_metrics
-from dragoman.recipe.validation import SIGNS, signs_of_nothing
+from dragoman.commands import train as run
+from dragoman.runs import validation
+from dragoman.runs.metrics import read_metrics
+from dragoman.runs.validation import SIGNS, signs_of_nothing
 
 YOUNG = "has learnt next to nothing"
 

@@ -11,9 +11,9 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.data.batch import Batch
-from dragoman.data.specials import PADDING
 from dragoman.model import ModelConfig
-from dragoman.training.optimiser import Masters
+from dragoman.tokenizing.specials import PADDING
+from dragoman.training.optimiser import MasterWeights
 
 DROPOUT, SMOOTHING, CLIP, RATE = 0.1, 0.1, 1.0, 1e-4
 BETAS, EPSILON, DECAY = (0.9, 0.98), 1e-9, 0.01
@@ -82,7 +82,7 @@ Logits = Callable[[Padded], Tensor]
 def contender(model: nn.Module, logits: Logits, batches: Sequence[Batch], way: Way) -> Contender:
     """A model with the step that all peers take: the same loss, masters, clipping and optimiser as ours."""
     model.train()
-    masters = Masters(model, "bf16" if way == "bf16 weights" else "float32", "adamw", BETAS, EPSILON, DECAY)
+    masters = MasterWeights(model, "bf16" if way == "bf16 weights" else "float32", "adamw", BETAS, EPSILON, DECAY)
     padded = [Padded.of(batch) for batch in batches]  # made beforehand: no peer is charged for it
 
     def step(number: int) -> float:

@@ -18,12 +18,12 @@ from transformers import MarianMTModel
 
 from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus, encode_corpus
-from dragoman.data.prepare import DataSettings, prepare_data, read_split
-from dragoman.data.specials import END, PADDING, START, UNKNOWN
-from dragoman.data.tokenizer import Tokenizer
-from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from dragoman.machine import choose_precision
-from dragoman.training.optimiser import Masters, Precision
+from dragoman.text.prepare import DataSettings, prepare_data, read_split
+from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN
+from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.training import TokenizerSettings, train_tokenizers
+from dragoman.training.optimiser import MasterWeights, Precision
 from peers.contest import BETAS, CLIP, DECAY, EPSILON, SMOOTHING, Padded, Shape
 from peers.marian import marian
 from peers.race import Clock, Outcome, Race
@@ -54,7 +54,7 @@ def encode(race: Race, folder: Path) -> tuple[Tokenizer, EncodedCorpus]:
 def train(model: MarianMTModel, batches: Batches, minutes: float) -> tuple[int, int, float]:
     """Until the minutes are over; returns steps, tokens and seconds."""
     precision: Precision = "bf16" if choose_precision()[0] == "bf16" else "float32"
-    masters = Masters(model.train(), precision, "adamw", BETAS, EPSILON, DECAY)
+    masters = MasterWeights(model.train(), precision, "adamw", BETAS, EPSILON, DECAY)
     clock, steps, tokens, epoch = Clock(minutes), 0, 0, 0
     while clock.share < 1:
         for pairs in batches.epoch(epoch):

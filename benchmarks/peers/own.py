@@ -6,7 +6,7 @@ from dragoman.data.batch import Batch
 from dragoman.model import build_model
 from dragoman.training import TrainSettings, TrainState
 from dragoman.training.loop import train_step
-from dragoman.training.optimiser import Masters
+from dragoman.training.optimiser import MasterWeights
 from peers.contest import BETAS, CLIP, DECAY, EPSILON, RATE, SMOOTHING, Contender, Shape, Way
 
 
@@ -17,5 +17,5 @@ def build(batches: Sequence[Batch], shape: Shape, way: Way, preset: str) -> Cont
         steps=1_000_000, learning_rate=RATE, schedule="constant", warmup_steps=0, label_smoothing=SMOOTHING,
         clip_norm=CLIP, precision=precision,
     )  # fmt: skip
-    state = TrainState(Masters(model, precision, "adamw", BETAS, EPSILON, DECAY))
+    state = TrainState(MasterWeights(model, precision, "adamw", BETAS, EPSILON, DECAY))
     return Contender(model, lambda number: train_step(model, [batches[number]], settings, state).loss)

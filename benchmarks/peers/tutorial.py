@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dragoman.data.batch import Batch
-from dragoman.data.specials import PADDING
+from dragoman.tokenizing.specials import PADDING
 from peers.contest import SMOOTHING, Contender, Padded, Shape, Way, contender
 
 LENGTH = 350

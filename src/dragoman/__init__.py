@@ -9,25 +9,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dragoman.data.prepare import prepare_data as prepare_data
-    from dragoman.data.shards import prepare_shard as prepare_shard
-    from dragoman.data.tokenizer_training import train_tokenizer as train_tokenizer
+    from dragoman.commands.doctor import doctor as doctor
+    from dragoman.commands.fine_tune import fine_tune as fine_tune
+    from dragoman.commands.forecast import forecast as forecast
+    from dragoman.commands.reproduce import reproduce as reproduce
+    from dragoman.commands.seeds import train_seeds as train_seeds
+    from dragoman.commands.train import train as train
     from dragoman.decoding.options import SearchOptions as SearchOptions
-    from dragoman.decoding.translator import Translator as Translator
-    from dragoman.decoding.translator import translate as translate
     from dragoman.errors import Error as Error
     from dragoman.evaluating.evaluate import evaluate as evaluate
     from dragoman.evaluating.speed import benchmark as benchmark
-    from dragoman.recipe.doctor import doctor as doctor
-    from dragoman.recipe.fine_tune import fine_tune as fine_tune
-    from dragoman.recipe.forecast import forecast as forecast
     from dragoman.recipe.recipe import Recipe as Recipe
-    from dragoman.recipe.reproduce import reproduce as reproduce
-    from dragoman.recipe.run import train as train
-    from dragoman.recipe.runs import list_runs as list_runs
-    from dragoman.recipe.seeds import train_seeds as train_seeds
     from dragoman.recipe.settings import list_settings as list_settings
+    from dragoman.runs.listing import list_runs as list_runs
     from dragoman.store import load_model as load_model
+    from dragoman.text.prepare import prepare_data as prepare_data
+    from dragoman.text.shards import prepare_shard as prepare_shard
+    from dragoman.tokenizing.training import train_tokenizer as train_tokenizer
+    from dragoman.translating.translator import Translator as Translator
+    from dragoman.translating.translator import translate as translate
 
 __version__ = "0.1.0"
 
@@ -35,22 +35,22 @@ _HOMES = {
     "Error": "errors",
     "Recipe": "recipe.recipe",
     "SearchOptions": "decoding.options",
-    "Translator": "decoding.translator",
+    "Translator": "translating.translator",
     "benchmark": "evaluating.speed",
-    "doctor": "recipe.doctor",
+    "doctor": "commands.doctor",
     "evaluate": "evaluating.evaluate",
-    "fine_tune": "recipe.fine_tune",
-    "forecast": "recipe.forecast",
-    "list_runs": "recipe.runs",
+    "fine_tune": "commands.fine_tune",
+    "forecast": "commands.forecast",
+    "list_runs": "runs.listing",
     "list_settings": "recipe.settings",
     "load_model": "store",
-    "prepare_data": "data.prepare",
-    "prepare_shard": "data.shards",
-    "reproduce": "recipe.reproduce",
-    "train": "recipe.run",
-    "train_seeds": "recipe.seeds",
-    "train_tokenizer": "data.tokenizer_training",
-    "translate": "decoding.translator",
+    "prepare_data": "text.prepare",
+    "prepare_shard": "text.shards",
+    "reproduce": "commands.reproduce",
+    "train": "commands.train",
+    "train_seeds": "commands.seeds",
+    "train_tokenizer": "tokenizing.training",
+    "translate": "translating.translator",
 }
 
 __all__ = ["__version__", *_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]

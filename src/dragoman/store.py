@@ -21,9 +21,6 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from dragoman.config import Settings, check
-from dragoman.data.language_tags import LanguageTag
-from dragoman.data.report import REPORT
-from dragoman.data.tokenizer import Tokenizers
 from dragoman.errors import CheckpointError, ConfigError, TokenizerError
 from dragoman.files import (
     MANIFEST,
@@ -38,6 +35,9 @@ from dragoman.files import (
 )
 from dragoman.model import ModelConfig, build_model, weight_shapes
 from dragoman.notation import parse_json
+from dragoman.text.reading.language_tags import LanguageTag
+from dragoman.text.report import REPORT
+from dragoman.tokenizing.tokenizer import Tokenizers
 
 FORMAT = 1
 CONFIG, WEIGHTS, GENERATION, CARD = "config.json", "model.safetensors", "generation_config.json", "README.md"

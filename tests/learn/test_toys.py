@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from small import END, START, Source, batch_of, fresh_state, outline_of, train_settings
+from small import END, START, Source, batch_of, fresh_state, size_of_batch, train_settings
 
-from dragoman.data.batch import Batch, Outline
+from dragoman.data.batch import Batch, BatchSize
 from dragoman.decoding import ModelStepper, Search, SearchOptions
 from dragoman.model import EncoderDecoder, LanguageModel, ModelConfig, Packing, build_model
 from dragoman.training import run_steps
@@ -31,8 +31,8 @@ class Toys:
         sources = toy_sources(seed=indices, rows=rows)
         return batch_of([torch.tensor(row) for row in sources], [torch.tensor(self.task(row)) for row in sources])
 
-    def outline(self, indices: int) -> Outline:
-        return outline_of(self.batch(indices))
+    def size_of(self, indices: int) -> BatchSize:
+        return size_of_batch(self.batch(indices))
 
 
 def toy_sources(seed: int, rows: int) -> list[list[int]]:

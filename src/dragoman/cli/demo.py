@@ -25,7 +25,7 @@ Minutes = Annotated[float | None, typer.Option(help="Minutes of training.", show
 
 def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = None, quiet: Quiet = False) -> None:
     """Train a small English-Italian translator in minutes, then translate what you type."""
-    from dragoman.recipe.curves import told_curves
+    from dragoman.runs.curves import told_curves
 
     screen = console.Screen(quiet)
     result = dragoman.train(
@@ -54,7 +54,7 @@ def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = 
 
 def known_words(run: Path) -> frozenset[str]:
     """The source words that a run was trained on, in lower case."""
-    from dragoman.data.phrasebook import words
-    from dragoman.data.prepare import read_split
+    from dragoman.text.phrasebook import words
+    from dragoman.text.prepare import read_split
 
     return frozenset(word for source, _ in read_split(run / "data", "train") for word in words(source))

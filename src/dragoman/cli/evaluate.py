@@ -13,9 +13,9 @@ from dragoman.cli.options import Format, Place, Quiet, Scoring, Search, grouped,
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dragoman.data.columns import Naming
     from dragoman.evaluating.evaluate import Evaluation
     from dragoman.evaluating.significance import Comparison
+    from dragoman.text.reading.columns import Naming
 
 Test = Annotated[
     str | None,
@@ -36,7 +36,7 @@ class System(NamedTuple):
 
     @classmethod
     def find(cls, path: Path) -> "System":
-        from dragoman.recipe.seeds import seed_runs
+        from dragoman.commands.seeds import seed_runs
 
         return cls(str(path), [path] if path.exists() else seed_runs(path) or [path])
 

@@ -18,12 +18,12 @@ from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
     from dragoman.config import Settings
-    from dragoman.data.inputs import ReadingSettings
     from dragoman.decoding.options import SearchOptions
-    from dragoman.decoding.translator import Translator
     from dragoman.evaluating.metrics import Measures
     from dragoman.progress import Progress
-    from dragoman.recipe.place import RunOptions
+    from dragoman.runs.place import RunOptions
+    from dragoman.text.inputs import ReadingSettings
+    from dragoman.translating.translator import Translator
 
 S = TypeVar("S", bound="Settings")
 
@@ -202,7 +202,7 @@ def _names_a_group(text: str, schema: "type[Settings]") -> bool:
 
 def parted(overrides: Sequence[str] | None) -> tuple["ReadingSettings", list[str]]:
     """How parallel text is read, as those of the `--set` say that begin with `data.`; and the others."""
-    from dragoman.data.inputs import ReadingSettings
+    from dragoman.text.inputs import ReadingSettings
 
     reading = [text for text in overrides or () if text.strip().startswith("data.")]
     return chosen(ReadingSettings, "data", reading), [text for text in overrides or () if text not in reading]
@@ -225,7 +225,7 @@ def test_set(run: Path) -> Path:
 
 
 def test_pairs(run: Path) -> list[tuple[str, str]]:
-    from dragoman.data.prepare import read_split
+    from dragoman.text.prepare import read_split
 
     return list(read_split(test_set(run).parent, "test"))
 

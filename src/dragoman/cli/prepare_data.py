@@ -32,9 +32,9 @@ def prepare_data(
     quiet: Quiet = False,
 ) -> None:
     """Check parallel text, split it without leaks, and report what was dropped and why."""
-    from dragoman.data.intake import Shard
-    from dragoman.data.prepare import DataSettings
-    from dragoman.data.report import report_rows
+    from dragoman.text.intake import Shard
+    from dragoman.text.prepare import DataSettings
+    from dragoman.text.report import report_rows
 
     screen = console.Screen(quiet)
     settings = chosen(

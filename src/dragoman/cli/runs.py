@@ -11,7 +11,7 @@ from dragoman.cli import console
 from dragoman.cli.options import Format
 
 if TYPE_CHECKING:
-    from dragoman.recipe.runs import RunFacts
+    from dragoman.runs.listing import RunFacts
 
 UNITS = {"day": 86_400, "h": 3_600, "min": 60, "s": 1}
 

@@ -15,8 +15,8 @@ from dragoman.cli.options import Quiet, TimedRun, grouped
 from dragoman.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
-    from dragoman.recipe.forecast import Forecast
-    from dragoman.recipe.run import RunResult
+    from dragoman.commands.forecast import Forecast
+    from dragoman.commands.train import RunResult
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train a model, or resume a run, and score it on its test sets."""
-    from dragoman.recipe.curves import told_curves
+    from dragoman.runs.curves import told_curves
 
     screen = console.Screen(quiet)
     if dry_run and seeds is not None:
@@ -82,7 +82,7 @@ def show_kept(screen: console.Screen, run: Path) -> None:
     """Shows the scores in a run's `scores.json`, if any; damaged ones are a warning, because the run is whole."""
     from dragoman.evaluating.evaluate import HEADINGS, score_rows
     from dragoman.evaluating.scores import read_evaluations
-    from dragoman.recipe.runs import SCORES
+    from dragoman.runs.listing import SCORES
 
     try:
         kept = read_evaluations(run / SCORES) if (run / SCORES).exists() else ()
@@ -99,7 +99,7 @@ def show_kept(screen: console.Screen, run: Path) -> None:
 
 
 def show_seeds(screen: console.Screen, results: "Sequence[RunResult]") -> None:
-    from dragoman.recipe.seeds import spreads
+    from dragoman.commands.seeds import spreads
 
     for found in spreads([result.folder for result in results]):
         console.write(f"{found.test}: {found}")

@@ -11,8 +11,8 @@ from dragoman.cli import console
 from dragoman.cli.options import Data, Quiet, Set, chosen, one_or_two, parted
 
 if TYPE_CHECKING:
-    from dragoman.data.inputs import ReadingSettings
-    from dragoman.data.readers import Address
+    from dragoman.text.inputs import ReadingSettings
+    from dragoman.text.reading.readers import Address
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +30,8 @@ def train_tokenizer(
     quiet: Quiet = False,
 ) -> None:
     """Learn a vocabulary from parallel text, or from the training side of prepared data, and save it."""
-    from dragoman.data.tokenizer_training import TokenizerSettings, train_tokenizers
     from dragoman.files import new_folder
+    from dragoman.tokenizing.training import TokenizerSettings, train_tokenizers
 
     screen = console.Screen(quiet)
     reading, others = parted(overrides)
@@ -56,8 +56,8 @@ class TrainingText:
     """The training pairs of prepared data, or of parallel text as it lies there."""
 
     def __init__(self, address: "Address", settings: "ReadingSettings") -> None:
-        from dragoman.data.readers import open_pairs
-        from dragoman.data.report import REPORT, read_report
+        from dragoman.text.reading.readers import open_pairs
+        from dragoman.text.report import REPORT, read_report
 
         self._folder = Path(address) if isinstance(address, str) and (Path(address) / REPORT).is_file() else None
         if self._folder:
@@ -73,8 +73,8 @@ class TrainingText:
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """The pairs from the first, each time."""
-        from dragoman.data.prepare import read_split
-        from dragoman.data.readers import Broken
+        from dragoman.text.prepare import read_split
+        from dragoman.text.reading.readers import Broken
 
         if self._folder:
             return read_split(self._folder, "train")

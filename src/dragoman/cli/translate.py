@@ -19,8 +19,8 @@ from dragoman.files import check_output
 
 if TYPE_CHECKING:
     from dragoman.decoding.options import SearchOptions
-    from dragoman.decoding.translation import Translation
-    from dragoman.decoding.translator import Translator
+    from dragoman.translating.translation import Translation
+    from dragoman.translating.translator import Translator
 
 LINES_AT_A_TIME = 1000
 CHARACTERS_AT_A_TIME = 1_000_000
@@ -175,7 +175,7 @@ class Work:
             self._screen.note(f"flagged {flag}: {meaning}")
 
     def _unknown(self, found: "Translation") -> Sequence[str]:
-        from dragoman.data.phrasebook import words
+        from dragoman.text.phrasebook import words
 
         if self._known_words is None:
             return found.unknown_words
@@ -209,7 +209,7 @@ def writer(output: Path | None) -> Iterator[Callable[[str], object]]:
     A signal to stop leaves no part of the file behind.
     """
     from dragoman.files import new_file
-    from dragoman.recipe.stop import interrupted_by_signals
+    from dragoman.runs.signals import interrupted_by_signals
 
     def say(text: str) -> None:
         console.write(text, end="")
@@ -224,7 +224,7 @@ def writer(output: Path | None) -> Iterator[Callable[[str], object]]:
 
 def meanings(flags: Iterable[str]) -> dict[str, str]:
     """The flags among these, in their usual order, in plain words."""
-    from dragoman.decoding.translation import MEANINGS
+    from dragoman.translating.translation import MEANINGS
 
     given = set(flags)
     return {flag: meaning for flag, meaning in MEANINGS.items() if flag in given}
@@ -232,7 +232,7 @@ def meanings(flags: Iterable[str]) -> dict[str, str]:
 
 def read(path: Path) -> Iterator[str]:
     """The lines of a file, which is looked at now; an empty file has none."""
-    from dragoman.data.lines import open_bytes, read_lines
+    from dragoman.text.reading.lines import open_bytes, read_lines
 
     if path.is_file() and path.stat().st_size == 0:
         return iter(())
@@ -242,6 +242,6 @@ def read(path: Path) -> Iterator[str]:
 
 def standard_input() -> Iterator[str]:
     """The lines of standard input, by the rules of a file's."""
-    from dragoman.data.lines import lines_of
+    from dragoman.text.reading.lines import lines_of
 
     return lines_of(sys.stdin.buffer, "standard input")

@@ -57,7 +57,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Outline:
+class BatchSize:
     """What is known of a batch without its ids: enough for the processes that leave it to another."""
 
     source_tokens: int

@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dragoman.data.batch import Batch, Outline
+from dragoman.data.batch import Batch, BatchSize
 from dragoman.data.batch_settings import BatchSettings
 from dragoman.data.corpus import EncodedCorpus, Rows
-from dragoman.data.specials import END, START
 from dragoman.errors import DataError
+from dragoman.tokenizing.specials import END, START
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class Batches:
         blocks = np.arange(-(-len(self.corpus) // _BLOCK))
         count = -(-len(self.corpus) // _WINDOW)
         if self.seed is not None:
-            blocks = _shuffled(blocks, _chance(self.seed, epoch, count))
+            blocks = _shuffled(blocks, _rng(self.seed, epoch, count))
         windows = [np.sort(part) for part in np.array_split(blocks, count)]
         return Epoch(count, partial(self._window, epoch, windows))
 
@@ -96,12 +96,12 @@ class Batches:
         """The batches of one window, which is given as its blocks."""
         pairs = (windows[number][:, None] * _BLOCK + np.arange(_BLOCK)).ravel()
         pairs = self._short_enough(pairs[pairs < len(self.corpus)])
-        chance = None if self.seed is None else _chance(self.seed, epoch, number)
+        rng = None if self.seed is None else _rng(self.seed, epoch, number)
         source, target = self._tokens(pairs)
-        order = _by_length(np.maximum(source, target), chance)
+        order = _by_length(np.maximum(source, target), rng)
         cuts = self._cut(source[order], target[order])
         batches = [pairs[order[first:last]] for first, last in pairwise(cuts)]
-        return batches if chance is None else [batches[i] for i in _shuffled(np.arange(len(batches)), chance)]
+        return batches if rng is None else [batches[i] for i in _shuffled(np.arange(len(batches)), rng)]
 
     def batch(self, pairs: Indices) -> Batch:
         """The ids of some pairs, laid end to end, with special symbols around every sentence."""
@@ -119,10 +119,10 @@ class Batches:
             pairs=torch.from_numpy(pairs),
         )
 
-    def outline(self, pairs: Indices) -> Outline:
+    def size_of(self, pairs: Indices) -> BatchSize:
         """How many tokens `batch` would have, without reading any."""
         source, target = (int(tokens.sum()) for tokens in self._tokens(pairs))
-        return Outline(source, target, torch.from_numpy(pairs))
+        return BatchSize(source, target, torch.from_numpy(pairs))
 
     def _short_enough(self, pairs: Indices) -> Indices:
         """Those of some pairs that have no sentence of more than `sentence_tokens`."""
@@ -190,21 +190,21 @@ class Epoch(Sequence[Indices]):
         return self._made[1]
 
 
-def _chance(seed: int, epoch: int, stream: int) -> np.random.Philox:
+def _rng(seed: int, epoch: int, stream: int) -> np.random.Philox:
     """Random bits for each window of an epoch; the stream after the last deals blocks to the windows."""
     return np.random.Philox(key=np.array([seed, epoch], np.uint64), counter=np.array([0, 0, 0, stream], np.uint64))
 
 
-def _shuffled(numbers: Indices, chance: np.random.Philox) -> Indices:
+def _shuffled(numbers: Indices, rng: np.random.Philox) -> Indices:
     """In an order of raw bits: numpy may change its own shuffling between versions."""
-    return numbers[np.argsort(chance.random_raw(len(numbers)), kind="stable")]
+    return numbers[np.argsort(rng.random_raw(len(numbers)), kind="stable")]
 
 
-def _by_length(longer: NDArray[np.int64], chance: np.random.Philox | None) -> Indices:
+def _by_length(longer: NDArray[np.int64], rng: np.random.Philox | None) -> Indices:
     """Positions from short to long, with a little chance."""
-    if chance is None:
+    if rng is None:
         return np.argsort(longer, kind="stable")
-    share = (chance.random_raw(len(longer)) >> 11) * 2.0**-53
+    share = (rng.random_raw(len(longer)) >> 11) * 2.0**-53
     return np.argsort(longer * (1 + _JITTER * share), kind="stable")
 
 

@@ -17,11 +17,11 @@ import pydantic
 from numpy.typing import NDArray
 
 from dragoman.config import Settings, check
-from dragoman.data.tokenizer import Tokenizer, Tokenizers
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import new_folder, sha256, write_json
 from dragoman.notation import parse_json
 from dragoman.progress import Progress, silent
+from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
 
 FORMAT = 1
 _CHUNK = 5_000

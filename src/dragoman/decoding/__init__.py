@@ -1,7 +1,7 @@
-"""Log-probabilities in, hypotheses out, and around them text in, text out.
+"""Log-probabilities in, hypotheses out; ids only.
 
-Read `beam` for the arithmetic, `search` for the loop, `stepper` for what it asks of a model; `translator` puts text
-around it. Knows nothing of training.
+Read `beam` for the arithmetic, `search` for the loop, `stepper` for what it asks of a model. Knows nothing of text or
+of training.
 """
 
 from typing import TYPE_CHECKING
@@ -16,23 +16,15 @@ if TYPE_CHECKING:
     from dragoman.decoding.stepper import ModelStepper as ModelStepper
     from dragoman.decoding.stepper import Step as Step
     from dragoman.decoding.stepper import Stepper as Stepper
-    from dragoman.decoding.translation import Flag as Flag
-    from dragoman.decoding.translation import Translation as Translation
-    from dragoman.decoding.translator import Translator as Translator
-    from dragoman.decoding.translator import translate as translate
 
 _HOMES = {
-    "Flag": "translation",
     "Hypothesis": "beam",
     "ModelStepper": "stepper",
     "Search": "search",
     "SearchOptions": "options",
     "Step": "stepper",
     "Stepper": "stepper",
-    "Translation": "translation",
-    "Translator": "translator",
     "score": "scoring",
-    "translate": "translator",
 }
 
 if not TYPE_CHECKING:  # a wrong name is found by the checker

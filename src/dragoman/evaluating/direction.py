@@ -9,11 +9,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Protocol, runtime_checkable
 
-from dragoman.data.columns import UNKNOWN_LANGUAGE, Naming, differing
-from dragoman.data.report import REPORT, read_report
-from dragoman.decoding import Translation
 from dragoman.errors import DataError, DecodeError
 from dragoman.store import find_model, read_config
+from dragoman.text.reading.columns import UNKNOWN_LANGUAGE, Naming, differing
+from dragoman.text.report import REPORT, read_report
+from dragoman.translating import Translation
 
 PAIRS = 32
 """How many pairs are looked at."""

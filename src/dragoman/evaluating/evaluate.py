@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Unpack
 
-from dragoman.data.columns import UNKNOWN_LANGUAGE, Naming
-from dragoman.data.lines import read_lines
-from dragoman.decoding import SearchOptions, Translation, Translator
+from dragoman.decoding import SearchOptions
 from dragoman.errors import DataError
 from dragoman.evaluating.direction import Scores, naming_for, warn_of_exchanged_sides, warn_of_other_languages
 from dragoman.evaluating.groups import compare_groups
@@ -26,6 +24,9 @@ from dragoman.evaluating.scores import FORMAT
 from dragoman.evaluating.significance import Comparison, compare_outputs
 from dragoman.files import write_json
 from dragoman.progress import Progress, silent
+from dragoman.text.reading.columns import UNKNOWN_LANGUAGE, Naming
+from dragoman.text.reading.lines import read_lines
+from dragoman.translating import Translation, Translator
 
 HEADINGS = ("metric", "score", "95 % interval", "signature")
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from dragoman.data.columns import UNKNOWN_LANGUAGE, Naming, differing
-from dragoman.data.languages import language_of, languages_in
-from dragoman.data.lines import EncodingErrors, read_lines, without_gz
-from dragoman.data.readers import Broken, Format, Pair, open_pairs
 from dragoman.errors import DataError
 from dragoman.evaluating.direction import prepared_languages, refuse_other_languages
+from dragoman.text.reading.columns import UNKNOWN_LANGUAGE, Naming, differing
+from dragoman.text.reading.languages import language_of, languages_in
+from dragoman.text.reading.lines import EncodingErrors, read_lines, without_gz
+from dragoman.text.reading.readers import Broken, Format, Pair, open_pairs
 
 MULTIREF = ".multiref.tsv"
 PREPARED = "test.jsonl"

@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from dragoman.decoding import SearchOptions, Translation, Translator
+from dragoman.decoding import SearchOptions
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.evaluate import describe
 from dragoman.evaluating.startup import Start, measure_start
 from dragoman.machine import describe as describe_machine
 from dragoman.machine import gemm_rate, machine
 from dragoman.progress import Progress, silent
+from dragoman.translating import Translation, Translator
 
 ONE, ALL = "one sentence", "full"
 """The two ways to hand texts over: each in a call of its own, as somebody who waits does, or all in one."""

@@ -69,7 +69,8 @@ def main() -> None:
     request = json.loads(sys.stdin.read())
     clock = [time.perf_counter()]
 
-    from dragoman.decoding import SearchOptions, Translator
+    from dragoman.decoding import SearchOptions
+    from dragoman.translating import Translator
 
     clock.append(time.perf_counter())
     translator = Translator.load(request["folder"], request["device"], request["precision"], request["threads"])

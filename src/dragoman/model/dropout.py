@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dragoman.model import kernels
+from dragoman import kernels
 
 _GOLDEN, _MIX_1, _MIX_2 = 0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35
 _FEATURE_STRIDE = 65_536  # keys per attention head, so that a weight's feature does not depend on the padded length
@@ -32,14 +32,14 @@ class Noise:
 class StepNoise:
     """The noise of one micro-batch: which step it belongs to, and which tokens of that step are its own.
 
-    Source and target tokens are counted apart; `passage` tells two passes over the same batch from each other.
+    Source and target tokens are counted apart; `pass_index` tells two passes over the same batch from each other.
     """
 
     seed: int
     step: int
     source_first: int = 0
     target_first: int = 0
-    passage: int = 0
+    pass_index: int = 0
 
     def source(self, rows: int, device: torch.device) -> Noise:
         return Noise(self._key, torch.arange(self.source_first, self.source_first + rows, device=device))
@@ -49,7 +49,7 @@ class StepNoise:
 
     @property
     def _key(self) -> int:
-        return _fold(_fold(_fold(0, self.seed), self.step), self.passage)
+        return _fold(_fold(_fold(0, self.seed), self.step), self.pass_index)
 
 
 def drop(

@@ -10,7 +10,7 @@ from dragoman.model.decoder import Decoder
 from dragoman.model.dropout import StepNoise
 from dragoman.model.embedding import Embedding
 from dragoman.model.encoder import Encoder
-from dragoman.model.packing import EVEN, Packing
+from dragoman.model.packing import ROW_MULTIPLE, Packing
 
 
 class EncoderDecoder(nn.Module):
@@ -75,8 +75,8 @@ class EncoderDecoder(nn.Module):
         noise: StepNoise | None = None,
     ) -> Float[Tensor, "M D"]:
         """Decoder output for every target token, before `project`: a loss takes the vocabulary piece by piece."""
-        of_source = Packing.of(source_lengths, source.device, EVEN)
-        of_target = Packing.of(target_lengths, target.device, EVEN)
+        of_source = Packing.of(source_lengths, source.device, ROW_MULTIPLE)
+        of_target = Packing.of(target_lengths, target.device, ROW_MULTIPLE)
         memory = self.remember(self.encode(of_source.fill(source), of_source, noise), of_source)
         return self.decode(of_target.fill(target), of_target, memory, noise)[: of_target.tokens]
 
@@ -108,5 +108,5 @@ class LanguageModel(nn.Module):
     def forward(
         self, target: Int[Tensor, "M"], target_lengths: Int[Tensor, "B"], noise: StepNoise | None = None
     ) -> Float[Tensor, "M D"]:
-        packing = Packing.of(target_lengths, target.device, EVEN)
+        packing = Packing.of(target_lengths, target.device, ROW_MULTIPLE)
         return self.decode(packing.fill(target), packing, None, noise)[: packing.tokens]

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dragoman.model import kernels
+from dragoman import kernels
 from dragoman.model.dropout import Noise, draw
 from dragoman.model.keys import Keys
 from dragoman.model.packing import Packing

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-EVEN = 64
+ROW_MULTIPLE = 64
 """Rows of a batch in training are a multiple of this. A product of matrices of a new shape has to be prepared first,
 which takes as long as a tenth of it; so batches that all differ are made to have few shapes.
 """

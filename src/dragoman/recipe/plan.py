@@ -11,15 +11,15 @@ import pydantic
 
 from dragoman import machine
 from dragoman.config import check
-from dragoman.data.columns import UNKNOWN_LANGUAGE
-from dragoman.data.report import REPORT, read_report
-from dragoman.data.tokenizer import Tokenizers
-from dragoman.decoding.sentences import split_sentences
 from dragoman.errors import ConfigError
 from dragoman.model import ModelConfig
 from dragoman.model.config import Size
 from dragoman.recipe.recipe import LIMITS, Recipe
+from dragoman.text.reading.columns import UNKNOWN_LANGUAGE
+from dragoman.text.report import REPORT, read_report
+from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.training.schedule import noam_peak
+from dragoman.translating.sentences import split_sentences
 
 DEFAULT_MINUTES = 30.0
 VALIDATIONS = 10

@@ -11,20 +11,22 @@ import pydantic
 
 from dragoman.config import Settings, check, override, read
 from dragoman.data.batch_settings import BatchSettings
-from dragoman.data.patterns import HUB, Address, is_pattern
-from dragoman.data.prepare import DataSettings
-from dragoman.data.readers import is_prefix
-from dragoman.data.tokenizer_training import TokenizerSettings
 from dragoman.decoding.options import SearchOptions
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import nearest
 from dragoman.model import ModelConfig
 from dragoman.recipe.expected import Expected
-from dragoman.recipe.journal import METRICS
-from dragoman.recipe.runs import RECIPE
+from dragoman.text.prepare import DataSettings
+from dragoman.text.reading.addresses import HUB, Address, is_pattern
+from dragoman.text.reading.readers import is_prefix
+from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.training import TrainSettings
 
 LIMITS = ("steps", "epochs", "minutes")
+RECIPE = "recipe.toml"
+"""What the recipe of a run is called in its folder."""
+METRICS = "metrics.jsonl"
+"""What the metrics of a run are called there: a run whose `run.json` is lost still has them."""
 
 log = logging.getLogger(__name__)
 

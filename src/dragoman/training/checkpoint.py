@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dragoman.data.tokenizer import Tokenizers
 from dragoman.errors import CheckpointError
 from dragoman.files import new_folder, read_versioned, remove, set_aside, write_json, write_manifest
 from dragoman.model import EncoderDecoder, LanguageModel
 from dragoman.store import WEIGHTS, Languages, read_weights, verify_model, write_model, write_weights
+from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.training.state import TrainState
 
 FORMAT = 1

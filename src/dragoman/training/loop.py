@@ -17,13 +17,13 @@ from typing import Any, NamedTuple, Protocol, cast
 import torch
 from torch import Tensor, nn
 
-from dragoman.data.batch import Batch, Outline
+from dragoman.data.batch import Batch, BatchSize
 from dragoman.errors import Diverged, OutOfMemory
 from dragoman.memory import is_out_of_memory
 from dragoman.model import StepNoise
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.loss import Loss, label_smoothed_loss, r_drop_loss
-from dragoman.training.optimiser import Masters
+from dragoman.training.optimiser import MasterWeights
 from dragoman.training.schedule import learning_rate
 from dragoman.training.settings import TrainSettings
 from dragoman.training.state import TrainState
@@ -41,7 +41,7 @@ class BatchSource(Protocol):
 
     def batch(self, indices: Any, /) -> Batch: ...
 
-    def outline(self, indices: Any, /) -> Outline:
+    def size_of(self, indices: Any, /) -> BatchSize:
         """What other processes need to know of a batch."""
         ...
 
@@ -56,7 +56,7 @@ class StepReport(NamedTuple):
     norm: float
     tokens: int
     seconds: float
-    batches: list[Batch | Outline]
+    batches: list[Batch | BatchSize]
 
 
 @dataclass(frozen=True)
@@ -109,14 +109,14 @@ def run_steps(
             )
 
 
-def share_out(data: BatchSource, step: Iterable[Any], world: World) -> list[Batch | Outline]:
-    """The batches of a step: this process's own, and of the others' the outlines."""
-    return [data.batch(each) if world.owns(place) else data.outline(each) for place, each in enumerate(step)]
+def share_out(data: BatchSource, step: Iterable[Any], world: World) -> list[Batch | BatchSize]:
+    """The batches of a step: this process's own, and of the others' their sizes."""
+    return [data.batch(each) if world.owns(place) else data.size_of(each) for place, each in enumerate(step)]
 
 
 def train_step(
     model: nn.Module,
-    micro_batches: Sequence[Batch | Outline],
+    micro_batches: Sequence[Batch | BatchSize],
     settings: TrainSettings,
     state: TrainState,
     world: World = ALONE,
@@ -150,8 +150,8 @@ def train_step(
 
 def backward(
     model: nn.Module,
-    masters: Masters,
-    micro_batches: Sequence[Batch | Outline],
+    masters: MasterWeights,
+    micro_batches: Sequence[Batch | BatchSize],
     label_smoothing: float,
     noise: StepNoise,
     r_drop: float = 0.0,
@@ -192,7 +192,7 @@ def batch_loss(model: nn.Module, batch: Batch, label_smoothing: float, noise: St
     hidden = model(*batch.inputs, noise=noise)
     if not r_drop:
         return label_smoothed_loss(hidden, output, batch.labels, label_smoothing)
-    again = model(*batch.inputs, noise=replace(noise, passage=noise.passage + 1))
+    again = model(*batch.inputs, noise=replace(noise, pass_index=noise.pass_index + 1))
     return r_drop_loss(hidden, again, output, batch.labels, label_smoothing, r_drop)
 
 

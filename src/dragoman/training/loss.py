@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from dragoman.model import kernels
-from dragoman.model.packing import EVEN
+from dragoman import kernels
+from dragoman.model.packing import ROW_MULTIPLE
 
 _CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 32 MiB in bf16; a quarter of it makes the loss an eighth slower
 
@@ -82,7 +82,7 @@ class _ChunkedLoss(torch.autograd.Function):
         exact = torch.promote_types(output.dtype, torch.float32)
         sums = torch.zeros(2, dtype=exact, device=output.device)
         of_output = torch.zeros(output.shape if differentiate else 0, dtype=exact, device=output.device)
-        tokens, filler = labels.size(0), -labels.size(0) % EVEN
+        tokens, filler = labels.size(0), -labels.size(0) % ROW_MULTIPLE
         labels = F.pad(labels, (0, filler), value=NO_TOKEN)
         passes = [F.pad(hidden, (0, 0, 0, filler)) for hidden in passes]
         of_passes = [torch.empty_like(hidden) for hidden in passes] if differentiate else []
@@ -118,7 +118,7 @@ def _refuse_others(labels: Int[Tensor, "M"], vocabulary: int) -> None:
 
 def _even_slices(rows: int, count: int) -> Iterator[slice]:
     """About so many slices of a number of rows that is even, each of which is."""
-    size = -(-rows // (count * EVEN)) * EVEN or EVEN
+    size = -(-rows // (count * ROW_MULTIPLE)) * ROW_MULTIPLE or ROW_MULTIPLE
     return (slice(first, first + size) for first in range(0, rows, size))
 
 

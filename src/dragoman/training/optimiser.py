@@ -19,7 +19,7 @@ Optimiser = Literal["adamw", "adam", "muon"]
 Precision = Literal["float32", "bf16"]
 
 
-class Stretch(NamedTuple):
+class ParameterGroup(NamedTuple):
     """A part of the row whose weights are moved alike."""
 
     names: list[str]
@@ -27,7 +27,7 @@ class Stretch(NamedTuple):
     optimiser: torch.optim.Optimizer
 
 
-class Masters:
+class MasterWeights:
     """The float32 weights of a model that train, laid end to end as one row, and the optimisers that move it.
 
     So a norm, a step or an exchange between processes is one call over one row, and not one for every matrix.
@@ -37,7 +37,7 @@ class Masters:
         weights: every weight of the model by name, the frozen ones too; those that train are views of `row`.
         gradients: the gradients by name, views of `gradient`.
         working: the model's own parameters: the same memory in float32; in bf16 copies, a row of their own.
-        stretches: what each optimiser moves.
+        groups: what each optimiser moves.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class Masters:
         for name, weight in placed.items():
             self.working[name].data = weight
         kinds = [list(names) for _, names in groupby(ordered, lambda name: place[name][0])]
-        self.stretches = list(self._make(kinds, optimiser, betas, epsilon, weight_decay))
+        self.groups = list(self._make(kinds, optimiser, betas, epsilon, weight_decay))
 
     def _make(
         self, kinds: list[list[str]], kind: Optimiser, betas: tuple[float, float], epsilon: float, weight_decay: float
-    ) -> Iterator[Stretch]:
+    ) -> Iterator[ParameterGroup]:
         """Muon for the inner matrices if it is asked for, Adam for all else; norms and biases do not decay."""
         sizes = [sum(self._shapes[name].numel() for name in names) for names in kinds]
         for names, weights, gradient in zip(kinds, self.row.split(sizes), self.gradient.split(sizes), strict=True):
@@ -81,11 +81,11 @@ class Masters:
             part.grad = gradient
             decay = weight_decay if len(shapes[0]) > 1 else 0.0
             if kind == "muon" and _is_inner(names[0], shapes[0]):
-                yield Stretch(names, part, Muon(part, shapes, weight_decay=decay))
+                yield ParameterGroup(names, part, Muon(part, shapes, weight_decay=decay))
                 continue
             # Adam's decay is coupled: a part of the gradient, and scaled with it. AdamW's is not.
             adam = torch.optim.Adam if kind == "adam" else torch.optim.AdamW
-            yield Stretch(names, part, adam([part], 0.0, betas, epsilon, decay, fused=True))
+            yield ParameterGroup(names, part, adam([part], 0.0, betas, epsilon, decay, fused=True))
 
     def _views(self, row: Tensor, names: Iterable[str] | None = None) -> dict[str, Tensor]:
         """What is laid end to end in `row`, by the names of its weights: these, or all."""
@@ -111,8 +111,8 @@ class Masters:
         """
         norm = torch.linalg.vector_norm(self.gradient)
         scale, overflow = (norm / longest).clamp_(min=1.0).float(), (~norm.isfinite()).float()
-        for stretch in self.stretches:
-            optimiser = stretch.optimiser
+        for group in self.groups:
+            optimiser = group.optimiser
             optimiser.grad_scale, optimiser.found_inf = scale, overflow  # pyright: ignore[reportAttributeAccessIssue]
             optimiser.param_groups[0]["lr"] = rate
             optimiser.step()
@@ -129,7 +129,7 @@ class Masters:
     def state(self) -> dict[str, Tensor]:
         """The optimisers' moments and counts, as named tensors: `exp_avg.decoder.…`."""
         named: dict[str, Tensor] = {}
-        for names, part, optimiser in self.stretches:
+        for names, part, optimiser in self.groups:
             for kind, row in optimiser.state.get(part, {}).items():
                 values = {name: row.clone() for name in names} if kind == "step" else self._views(row, names)
                 named |= {f"{kind}.{name}": value for name, value in values.items()}
@@ -142,7 +142,7 @@ class Masters:
             weight.copy_(weights[name])
             self.working[name].copy_(weight)
         kinds = {key.partition(".")[0] for key in state}
-        for names, part, optimiser in self.stretches:
+        for names, part, optimiser in self.groups:
             optimiser.state.clear()
             for kind in (kind for kind in kinds if f"{kind}.{names[0]}" in state):
                 values = [state[f"{kind}.{name}"].flatten().to(part.device) for name in names]

@@ -26,7 +26,8 @@ class TrainSettings(Settings):
     seed: int = pydantic.Field(default=1, ge=0, lt=2**32)
     """Of weights, order and dropout."""
     precision: Literal["auto", "float32", "bf16"] = "auto"
-    """What the model computes in; auto takes bf16 where the processor has instructions for it. Masters are float32."""
+    """What the model computes in; auto takes bf16 where the processor has instructions for it. Master weights are
+    float32."""
     optimiser: Literal["adamw", "adam", "muon"] = "adamw"
     """muon makes the updates of the matrices between embeddings and output orthogonal; all else is moved by adamw.
     adam differs from adamw in its weight decay alone.

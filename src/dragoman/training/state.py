@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from dragoman.training.optimiser import Masters
+from dragoman.training.optimiser import MasterWeights
 
 
 @dataclass
 class TrainState:
     """Weights and optimiser are in `masters`; dropout and the order of the data are functions of the numbers here."""
 
-    masters: Masters
+    masters: MasterWeights
     step: int = 0
     """Steps done."""
     epoch: int = 0

@@ -1,0 +1,82 @@
+"""What this machine and this installation offer to a model, and what it means: `dragoman doctor`."""
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import dragoman
+from dragoman import kernels, machine
+
+TESTED_TORCH = "2.13.0"
+EXTRAS = {
+    "tensorboard": "tensorboard",
+    "parquet": "pyarrow",
+    "hub": "datasets",
+    "spacy": "spacy",
+    "plots": "matplotlib",
+}
+"""Each extra and the package that it installs."""
+
+GIB = 2**30
+
+
+class Fact(NamedTuple):
+    """One thing found, and what follows from it."""
+
+    name: str
+    found: str
+    meaning: str
+
+
+def doctor() -> list[Fact]:
+    """Versions, processor, memory, precision and why, compiler and extras of this machine."""
+    return [*_software(), *_hardware(), *_extras()]
+
+
+def _software() -> list[Fact]:
+    versions = machine.versions()
+    torch = versions.get("torch", "missing")
+    tested = torch.partition("+")[0] == TESTED_TORCH
+    judged = "the tested version" if tested else f"tested with {TESTED_TORCH}; others are expected to work"
+    libraries = ("numpy", "tokenizers", "safetensors", "sacrebleu")
+    compiler = machine.compiler()
+    compiled = (
+        "kernels are compiled" if kernels.available() else "kernels run uncompiled, slower; on Linux, install g++"
+    )
+    return [
+        Fact("dragoman", dragoman.__version__, f"from {Path(dragoman.__file__).parent}"),
+        Fact("python", str(machine.machine()["python"]), "3.11 or newer is needed"),
+        Fact("torch", torch, judged),
+        *(Fact(name, versions.get(name, "missing"), "") for name in libraries),
+        Fact("compiler", compiler or "none", compiled),
+    ]
+
+
+def _hardware() -> list[Fact]:
+    device, why_device = machine.choose_device()
+    precision, why_precision = machine.choose_precision(device=device)
+    memory = machine.installed_memory_bytes()
+    disk = shutil.disk_usage(Path.cwd())
+    return [
+        Fact("processor", machine.processor()["name"] or "unknown", f"{machine.cores()} cores"),
+        Fact("threads", str(machine.threads()), "of torch; --threads changes it"),
+        *(Fact("gpu", str(gpu["name"]), _size(gpu["memory_bytes"])) for gpu in machine.gpus()),
+        Fact("device", device, why_device),
+        Fact("precision", precision, why_precision),
+        Fact("memory", _size(memory), "of the whole machine"),
+        Fact("disk", _size(disk.free), f"free in {Path.cwd()}"),
+    ]
+
+
+def _extras() -> list[Fact]:
+    versions = machine.versions()
+    return [
+        Fact(f"extra {extra}", versions[package], package)
+        if package in versions
+        else Fact(f"extra {extra}", "missing", f"pip install 'dragoman[{extra}]'")
+        for extra, package in EXTRAS.items()
+    ]
+
+
+def _size(count: object) -> str:
+    return f"{count / GIB:.1f} GiB" if isinstance(count, int) else "unknown"

@@ -1,0 +1,149 @@
+"""Fine-tuning: the same loop from a finished model and its tokenizer, with old data mixed in so that it does not
+forget.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Unpack
+
+from dragoman import machine
+from dragoman.commands.train import SCORES, train
+from dragoman.config import check
+from dragoman.errors import ConfigError
+from dragoman.evaluating.direction import (
+    naming_for,
+    prepared_languages,
+    refuse_other_languages,
+    warn_of_exchanged_sides,
+)
+from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
+from dragoman.evaluating.scores import read_evaluations
+from dragoman.files import nearest
+from dragoman.progress import Progress, silent
+from dragoman.recipe.recipe import Recipe, StartSettings, apply, name_of
+from dragoman.runs.data import DATA
+from dragoman.runs.place import RunOptions
+from dragoman.store import find_model
+from dragoman.text.inputs import DataSettings, open_inputs
+from dragoman.text.reading.readers import Address
+from dragoman.translating.translator import Translator
+
+log = logging.getLogger(__name__)
+
+BEFORE, AFTER = "before", "after"
+LOOKED_AT = 1_000
+"""Rows of a text that the model looks at for pairs whose sides are exchanged."""
+
+
+@dataclass(frozen=True)
+class FineTuneResult:
+    folder: Path
+    steps: int
+    before: tuple[Evaluation, ...]
+    """The model that was started from, on the new test set and on its old one; nothing if all was done earlier."""
+    after: tuple[Evaluation, ...]
+    """The fine-tuned model, on the same."""
+
+
+def fine_tune(
+    model: Path | str,
+    data: Address,
+    *,
+    mix_rate: float = 0.0,
+    mix_data: Path | str | None = None,
+    **options: Unpack[RunOptions],
+) -> FineTuneResult:
+    """Trains a finished model on other text, and scores it before and after, on the new test set and on the old one.
+
+    `mix_rate` is the share of old text in that of an epoch, in characters; it comes from `mix_data` (prepared data), or
+    from the data of the run that `model` is. The `options` are those of `train`.
+
+    Raises:
+        ConfigError: old data is asked for, and there is none.
+        DataError: the names of columns or files say other languages than the model's.
+        CheckpointError: `model` is no whole model folder.
+    """
+    start = find_model(model).resolve()
+    old = _old_data(Path(model), mix_data)
+    text = _text(Path(model), data, options.get("overrides", ()))
+    recipe = Recipe(start=_start(start, old, mix_rate), data=text)
+    options["name"] = options.get("name") or f"{Path(model).resolve().name}-{name_of(data)}"
+    result = train(recipe, **options)
+    if machine.rank() or (not result.evaluations and _is_scored(result.folder / SCORES)):
+        return FineTuneResult(result.folder, result.steps, (), ())
+    tests = {"new": result.folder / DATA / "test.jsonl", **({} if old is None else {"old": old / "test.jsonl"})}
+    device, progress = options.get("device", "auto"), options.get("progress", silent)
+    before, after = (
+        _score(Translator.load(folder, device), tests, word, progress)
+        for folder, word in ((start, BEFORE), (find_model(result.folder), AFTER))
+    )
+    write_scores(result.folder / SCORES, [*before, *after])
+    return FineTuneResult(result.folder, result.steps, before, after)
+
+
+def _text(model: Path, data: Address, overrides: Sequence[str]) -> DataSettings:
+    """The new text with its columns and languages as the model expects them; warned of where its text runs the other
+    way.
+
+    Raises:
+        DataError: it cannot be read, or its names say other languages than the model's.
+    """
+    of_text = [text for text in overrides if text.strip().startswith("data.")]
+    settings = check(apply(of_text, {"data": {"path": data}}), "the command line", Recipe).data
+    known = naming_for(model, settings.naming)
+    if isinstance(settings.path, str):
+        refuse_other_languages(settings.path, prepared_languages(settings.path), known)
+    with open_inputs(settings, known) as inputs:
+        train = inputs["train"]
+        log.info("%s: %s to %s: %s", train.name, *train.languages, train.reasons["languages"])
+        translator = Translator.load(model)
+        for reading in inputs.values():
+            pairs = [(pair.source, pair.target) for pair in islice(reading, LOOKED_AT)]
+            warn_of_exchanged_sides(translator, pairs, reading.name)
+        columns = train.columns[:2]
+    settled = {"path": data}
+    for side, language, column in zip(("source", "target"), known.wanted, columns, strict=True):
+        if language is not None:
+            settled[f"{side}_language"] = language
+        if columns == known.seen and not any(known.columns):
+            settled[f"{side}_column"] = column
+    return check(settled, "fine-tuning", DataSettings)
+
+
+def _start(model: Path, old: Path | None, mix_rate: float) -> StartSettings:
+    if mix_rate and old is None:
+        raise ConfigError(
+            f"{model} is not a run folder, so it has no data of its own to mix in; name some with --mix-data"
+        )
+    facts = {"model": str(model), "mix_rate": mix_rate, "mix_data": str(old.resolve()) if old and mix_rate else None}
+    return check(facts, "fine-tuning", StartSettings)
+
+
+def _score(translator: Translator, tests: Mapping[str, Path], word: str, progress: Progress) -> tuple[Evaluation, ...]:
+    return tuple(
+        evaluate(translator, test, name=f"{word}, {side} test", progress=progress)
+        for side, test in tests.items()
+        if test.is_file() and test.stat().st_size
+    )
+
+
+def _is_scored(path: Path) -> bool:
+    """Whether a finished run was scored before and after: a kill may have come between its end and that."""
+    return any(found.system.startswith(BEFORE) for found in read_evaluations(path))
+
+
+def _old_data(model: Path, mix_data: Path | str | None) -> Path | None:
+    """Prepared data that the model was trained on: as named, or of the run that it is."""
+    if mix_data is not None:
+        if not (Path(mix_data) / "train.jsonl").is_file():
+            if not Path(mix_data).exists():
+                raise ConfigError(f"{mix_data} does not exist{nearest(mix_data)}")
+            raise ConfigError(
+                f"{mix_data} is no prepared data: it has no train.jsonl; make some with dragoman prepare-data"
+            )
+        return Path(mix_data)
+    folder = model / DATA
+    return folder if (folder / "train.jsonl").is_file() else None

@@ -1,0 +1,74 @@
+"""The same recipe from several seeds: how good it is, and how much of that is luck."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+from dragoman.commands.train import SCORES, RunResult, train
+from dragoman.errors import ConfigError
+from dragoman.evaluating.scores import read_scores
+from dragoman.evaluating.spread import Spread
+from dragoman.recipe.recipe import Recipe, find_recipe
+from dragoman.runs.place import RUN, RunOptions, check_name
+from dragoman.training.distributed import refuse_several
+
+
+def train_seeds(
+    what: Recipe | str | Path | Sequence[str | Path] = "phrasebook", seeds: int = 3, **options: Unpack[RunOptions]
+) -> tuple[RunResult, ...]:
+    """Trains the runs NAME-seed1, NAME-seed2 … one after another, `train.seed` being 1, 2 …
+
+    The same call goes on with what was cut off. The split of the data is the same for all.
+
+    Raises:
+        ConfigError: `what` is a run, there are no seeds, or one is set besides; and what `train` raises.
+    """
+    refuse_several("a group of seeds (--seeds)")
+    if seeds < 1:
+        raise ConfigError(f"seeds must be at least 1, but is {seeds}")
+    if not isinstance(what, Recipe | str | Path) and len(what) == 1:
+        what = what[0]
+    if isinstance(what, str | Path) and (Path(what) / RUN).is_file():
+        raise ConfigError(f"{what} is a run, of one seed; several seeds take a recipe or data")
+    overrides = list(options.get("overrides", ()))
+    if any(text.partition("=")[0].strip() == "train.seed" for text in overrides):
+        raise ConfigError("train.seed cannot be set where several seeds are trained: it is 1, 2 and so on")
+    name = options.get("name")
+    check_name(name)
+    group = Path(options.get("runs", "runs")) / (name or find_recipe(what, overrides).name)
+    if options.get("fresh", False):
+        group, options["fresh"] = _free_group(group), False
+    results: list[RunResult] = []
+    for seed in range(1, seeds + 1):
+        options["overrides"] = [*overrides, f"train.seed={seed}"]
+        options["name"] = f"{group.name}-seed{seed}"
+        results.append(train(what, **options))
+    return tuple(results)
+
+
+def seed_runs(group: Path) -> list[Path]:
+    """The runs that `train_seeds` made under this name, in the order of their seeds."""
+    numbered = {
+        int(number): path
+        for path in group.parent.glob(f"{group.name}-seed*")
+        if (number := path.name.removeprefix(f"{group.name}-seed")).isdigit() and (path / RUN).is_file()
+    }
+    return [numbered[number] for number in sorted(numbered)]
+
+
+def spreads(runs: Sequence[Path]) -> list[Spread]:
+    """What several runs scored, test set by test set and metric by metric."""
+    scores: list[dict[str, dict[str, Any]]] = [read_scores(run / SCORES) for run in runs]
+    return [
+        Spread(test, [each[test][metric] for each in scores])
+        for test, found in (scores[0] if scores else {}).items()
+        for metric in found
+        if all(metric in each.get(test, {}) for each in scores)
+    ]
+
+
+def _free_group(group: Path) -> Path:
+    number, free = 2, group
+    while seed_runs(free):
+        free, number = group.with_name(f"{group.name}-{number}"), number + 1
+    return free

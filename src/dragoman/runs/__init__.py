@@ -1,0 +1,1 @@
+"""What a run is: its folder, data, trial, session, validation and metrics. Start with `session`."""

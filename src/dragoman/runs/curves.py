@@ -1,0 +1,86 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# (matplotlib's types are partial)
+"""The course of a run as a picture, `curves.png`, where matplotlib is installed (extra `plots`), and as numbers."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dragoman.runs.metrics import read_metrics
+
+PICTURE = "curves.png"
+
+log = logging.getLogger(__name__)
+
+
+def training_losses(folder: Path, points: int) -> list[tuple[int, float]]:
+    """Training loss (nats a target token, without smoothing), averaged over `points` equal stretches of steps."""
+    lines = [line for line in read_metrics(folder) if line.get("plain_loss") is not None]  # none at a skipped step
+    size = max(1, len(lines) // max(1, points))
+    parts = [lines[first : first + size] for first in range(0, len(lines), size)]
+    return [(part[-1]["step"], sum(line["plain_loss"] for line in part) / len(part)) for part in parts]
+
+
+def dev_scores(folder: Path) -> list[tuple[int, float, float, float]]:
+    """Step, loss, BLEU and chrF of each validation."""
+    return [
+        (line["step"], line["dev_loss"], line["dev_bleu"], line["dev_chrf"])
+        for line in read_metrics(folder)
+        if all(line.get(name) is not None for name in ("dev_loss", "dev_bleu", "dev_chrf"))
+    ]
+
+
+def told_curves(folder: Path, width: int = 60) -> list[str]:
+    """The same for a terminal: one line for the training loss, one for the dev scores."""
+    losses = [loss for _, loss in training_losses(folder, width)]
+    chrf = [score for *_, score in dev_scores(folder)]
+    told: list[str] = []
+    if losses:
+        told.append(f"training loss {plain_curve(losses, width)} {losses[0]:.2f} to {losses[-1]:.2f} nats a token")
+    if chrf:
+        told.append(f"dev chrF      {plain_curve(chrf, width)} {chrf[0]:.1f} to {chrf[-1]:.1f}")
+    return told
+
+
+def draw_curves(folder: Path) -> Path | None:
+    """Draws losses and scores over steps; None where matplotlib is not installed."""
+    try:
+        from matplotlib.figure import Figure  # pyright: ignore
+    except ImportError:
+        return None
+    losses, scores = training_losses(folder, 200), dev_scores(folder)
+    figure: Any = Figure(figsize=(9, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.plot(*_columns(losses, 2), label="training")
+    steps, dev_losses, bleu, chrf = _columns(scores, 4)
+    left.plot(steps, dev_losses, "o-", label="dev")
+    left.set(xlabel="step", ylabel="nats a target token")
+    right.plot(steps, bleu, "o-", label="BLEU")
+    right.plot(steps, chrf, "o-", label="chrF")
+    right.set(xlabel="step", ylabel="dev score, greedy")
+    for axes in (left, right):
+        axes.legend()
+        axes.grid(alpha=0.3)
+    path = folder / PICTURE
+    figure.savefig(path, dpi=120)
+    return path
+
+
+def plain_curve(values: Sequence[float], width: int = 60) -> str:
+    """A curve as one line of blocks, for a terminal.
+
+    >>> plain_curve([4.0, 2.0, 1.0, 0.5])
+    '█▄▂▁'
+    """
+    if not values:
+        return ""
+    step = max(1, len(values) / width)
+    picked = [values[int(i * step)] for i in range(min(width, len(values)))]
+    low, high = min(picked), max(picked)
+    blocks = "▁▂▃▄▅▆▇█"
+    return "".join(blocks[round((value - low) / (high - low or 1) * 7)] for value in picked)
+
+
+def _columns(rows: Sequence[Sequence[float]], count: int) -> list[list[float]]:
+    return [[row[i] for row in rows] for i in range(count)]

@@ -1,0 +1,202 @@
+"""What a run tells: `metrics.jsonl`, which is the truth, and trackers beside it, which may fail without harm."""
+
+import json
+import logging
+import math
+import os
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Protocol, Self, TypeGuard, cast
+
+from dragoman.errors import DiskFull
+from dragoman.files import write_file
+from dragoman.notation import parse_json
+from dragoman.recipe.recipe import METRICS
+
+NAMED_GAPS = 3
+"""So many stretches of missing steps are named one by one."""
+LARGEST = 3.5e38
+"""No number of a step is larger: a float32 holds none, and sums and differences of such numbers are finite floats."""
+
+log = logging.getLogger(__name__)
+
+
+class Tracker(Protocol):
+    """What draws numbers over steps: TensorBoard's writer, or one like it."""
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int, /) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Journal:
+    """Appends one JSON object a line; each step is there once, however often a run is resumed.
+
+    Lines for which the disk has no room are kept, and written when it has room again. A number that is not finite is
+    null, because JSON has no word for it.
+    """
+
+    def __init__(self, folder: Path, step: int) -> None:
+        """Opens the journal of a run that stands at `step`: lines of later steps, which will be run again, are
+        dropped. Steps that it should hold and does not are named in a warning.
+        """
+        self.path = folder / METRICS
+        kept = [line for line in read_metrics(folder) if line["step"] <= step]
+        if gaps := _gaps(kept, step):
+            log.warning(
+                "%s lacks %s of the %s steps done: it was cut, deleted or changed; the run goes on, and its curves "
+                "leave them out",
+                self.path,
+                _named(gaps),
+                f"{step:,}",
+            )
+        write_file(self.path, "".join(json.dumps(line) + "\n" for line in kept))
+        self._file = self.path.open("ab", buffering=0)
+        self._unwritten = b""
+        self._open = ExitStack()
+        with _threads_of_tensorboard_are_quiet():
+            self._trackers = _trackers(folder, step)
+
+    def write(self, step: int, **facts: Any) -> None:
+        facts = {name: None if _is_not_finite(value) else value for name, value in facts.items()}
+        waiting = bool(self._unwritten)
+        self._unwritten += (json.dumps({"step": step, **facts}) + "\n").encode()
+        try:
+            self._write_out()
+        except DiskFull as error:
+            if not waiting:
+                log.warning("%s; its lines are kept until there is room", error)
+        self._track(step, facts)
+
+    def secure(self) -> None:
+        """Flushes the journal to the disk; called before each checkpoint, so that none is ahead of the journal.
+
+        Raises:
+            DiskFull: some lines have no room yet.
+        """
+        self._write_out()
+        with self._disk_errors():
+            os.fsync(self._file.fileno())
+
+    def __enter__(self) -> Self:
+        self._open.callback(self._file.close)
+        self._open.enter_context(_threads_of_tensorboard_are_quiet())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._open:
+            for tracker in self._trackers:
+                try:
+                    tracker.close()
+                except Exception as error:
+                    log.warning("a tracker failed, and what it was told last may be missing: %s", error)
+
+    def _write_out(self) -> None:
+        with self._disk_errors():
+            while self._unwritten:
+                self._unwritten = self._unwritten[self._file.write(self._unwritten) :]
+
+    @contextmanager
+    def _disk_errors(self) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise DiskFull(f"{self.path} cannot be written ({error.strerror})") from error
+
+    def _track(self, step: int, facts: Mapping[str, Any]) -> None:
+        for tracker in list(self._trackers):
+            try:
+                for name, value in facts.items():
+                    if isinstance(value, int | float):
+                        tracker.add_scalar(name, float(value), step)
+            except Exception as error:
+                log.warning("a tracker failed and is left out from here on: %s", error)
+                self._trackers.remove(tracker)
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a run's journal, in order, without a line that a power failure cut or that is not one of ours."""
+    try:
+        lines = (folder / METRICS).read_text(encoding="utf-8", errors="replace").split("\n")
+    except FileNotFoundError:
+        return []
+    metrics: list[dict[str, Any]] = []
+    for line in lines:
+        try:
+            facts = parse_json(line)
+        except ValueError:
+            continue
+        if _is_line(facts):
+            metrics.append({name: None if _is_not_finite(value) else value for name, value in facts.items()})
+    return metrics
+
+
+def _is_line(facts: object) -> TypeGuard[dict[str, Any]]:
+    """Whether these are the facts of a step: possible numbers, or null in place of one that was not finite."""
+    if not isinstance(facts, dict):
+        return False
+    facts = cast("dict[str, object]", facts)
+    step = facts.get("step")
+    return type(step) is int and step > 0 and all(map(_is_number, facts.values()))
+
+
+def _is_number(value: object) -> bool:
+    if type(value) is float:
+        return abs(value) <= LARGEST or not math.isfinite(value)
+    return value is None or type(value) is int
+
+
+def _gaps(lines: Sequence[Mapping[str, Any]], step: int) -> list[tuple[int, int]]:
+    """The first and the last of each stretch of steps, up to `step`, of whose training no line tells."""
+    there = sorted({line["step"] for line in lines if "dev_loss" not in line})
+    edges = zip([0, *there], [*there, step + 1], strict=True)
+    return [(before + 1, after - 1) for before, after in edges if after - before > 1]
+
+
+def _named(gaps: Sequence[tuple[int, int]]) -> str:
+    """Steps in words.
+
+    >>> _named([(3, 3), (5, 1200)])
+    'step 3, steps 5 to 1,200'
+    """
+    named = [f"step {a:,}" if a == b else f"steps {a:,} to {b:,}" for a, b in gaps[:NAMED_GAPS]]
+    rest = sum(b - a + 1 for a, b in gaps[NAMED_GAPS:])
+    return ", ".join([*named, *([f"and {rest:,} more"] if rest else [])])
+
+
+@contextmanager
+def _threads_of_tensorboard_are_quiet() -> Generator[None]:
+    """TensorBoard writes in a thread, and an error there would print a traceback. It is raised again when the next
+    number is added, or when the tracker is closed, and one line reports it then.
+    """
+    loud = threading.excepthook
+
+    def hook(args: threading.ExceptHookArgs, /) -> None:
+        if not type(args.thread).__module__.startswith("tensorboard."):
+            loud(args)
+
+    threading.excepthook = hook
+    try:
+        yield
+    finally:
+        threading.excepthook = loud
+
+
+def _is_not_finite(value: object) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _trackers(folder: Path, step: int) -> list[Tracker]:
+    """TensorBoard, where it is installed; what it knows of steps after `step` is hidden."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+
+        writer: Any = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+    except ImportError:
+        return []
+    except Exception as error:
+        log.warning("TensorBoard cannot be used: %s", error)
+        return []
+    return [writer]

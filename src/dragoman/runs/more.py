@@ -1,0 +1,115 @@
+"""Training a finished run on (`--more`): what may be asked with it, and whether the run is ready for it.
+
+The new steps begin when `recipe.toml` says so, in one atomic write: its `train.continued_from` is the step at which the
+run was finished, its `train.steps` the new end. Whatever is killed after that goes on like any other run.
+"""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dragoman.config import check, flatten, override
+from dragoman.errors import CheckpointError, ConfigError
+from dragoman.recipe.recipe import LIMITS, RECIPE, Recipe, read_recipe
+from dragoman.runs.place import RUN
+from dragoman.runs.session import CHECKPOINTS
+from dragoman.training.checkpoint import newest_checkpoint, read_facts
+
+ASKABLE = (*LIMITS, "learning_rate")
+"""Settings of `[train]` that may be given with `--more`. The limit counts from where the run was finished."""
+
+log = logging.getLogger(__name__)
+
+
+class More(NamedTuple):
+    """What was asked for with `--more`."""
+
+    continued_from: int
+    """The step at which the run was finished."""
+    train: dict[str, Any]
+    """The settings of `[train]` given with it: a limit, a learning rate, or nothing."""
+
+
+def split_overrides(
+    what: Recipe | str | Path | Sequence[str | Path], overrides: Sequence[str], name: str | None, fresh: bool
+) -> tuple[list[str], dict[str, Any]]:
+    """The overrides that are the run's own, and the settings of `[train]` that are meant for its new steps.
+
+    Raises:
+        ConfigError: `what` is no run, or a new run is asked for besides.
+    """
+    if isinstance(what, list | tuple) and len(what) == 1:
+        what = what[0]
+    if not (isinstance(what, str | Path) and (Path(what) / RUN).is_file()):
+        raise ConfigError("--more trains a finished run on; name its folder, as in: dragoman train runs/NAME --more")
+    if fresh or name is not None:
+        raise ConfigError(
+            f"--more trains {what} on, {'--fresh begins' if fresh else '--name names'} a new run; give one of the two"
+        )
+    askable = {f"train.{key}" for key in ASKABLE}
+    new = [text for text in overrides if flatten(override({}, [text])).keys() <= askable]
+    asked = override({}, new)
+    check(asked, "the command line", Recipe)
+    return [text for text in overrides if text not in new], asked.get("train", {})
+
+
+def is_finished(folder: Path, facts: dict[str, Any]) -> bool:
+    """Whether all steps of a run are done and scored.
+
+    A kill may have come after `recipe.toml` was given new steps, and before `run.json` said so.
+    """
+    if facts["status"] != "finished":
+        return False
+    return not _goes_on_from(folder, facts["steps"])
+
+
+def ready_for_more(folder: Path, facts: dict[str, Any], train: dict[str, Any]) -> More | None:
+    """What to add to a finished run; None where steps that were asked for earlier are not all done, and go on.
+
+    Raises:
+        ConfigError: the run is not finished, or what is under way was asked for otherwise.
+        CheckpointError: the run's last state is lost.
+    """
+    if is_finished(folder, facts):
+        _check_last_state(folder, facts["steps"])
+        return More(facts["steps"], train)
+    recipe = read_recipe(folder / RECIPE).train if (folder / RECIPE).is_file() else None
+    if recipe is None or recipe.continued_from is None:
+        how = "has diverged" if facts["status"] == "diverged" else "is not finished"
+        raise ConfigError(
+            f"{folder} {how}, and --more goes on from a finished run; "
+            + (
+                "begin another one with --fresh and a lower train.learning_rate"
+                if facts["status"] == "diverged"
+                else f"finish it first: dragoman train {folder}"
+            )
+        )
+    assert recipe.steps is not None, "settings are checked"
+    found = {"steps": recipe.steps - recipe.continued_from, "learning_rate": recipe.learning_rate}
+    if changes := [key for key in found if train.get(key) not in (None, found[key])]:
+        key = changes[0]
+        raise ConfigError(
+            f"{folder} is being trained on already, with train.{key} = {found[key]}, not {train[key]}; "
+            f"finish that first: dragoman train {folder}"
+        )
+    log.info(
+        "%s is being trained on already, to step %s; that goes on, and nothing is added to it",
+        folder,
+        f"{recipe.steps:,}",
+    )
+    return None
+
+
+def _goes_on_from(folder: Path, step: int) -> bool:
+    path = folder / RECIPE
+    return path.is_file() and read_recipe(path).train.continued_from == step
+
+
+def _check_last_state(folder: Path, step: int) -> None:
+    newest = newest_checkpoint(folder / CHECKPOINTS)
+    if newest is None or read_facts(newest)["step"] != step:
+        raise CheckpointError(
+            f"{folder / CHECKPOINTS} has no undamaged checkpoint of step {step:,}, where the run was finished, so it "
+            f"cannot be trained on; dragoman fine-tune {folder} DATA starts from the weights of its best model"
+        )

@@ -1,0 +1,197 @@
+"""Rows whose two sides do not belong together: slid by a row, or no translations of each other at all.
+
+Each row is asked how well its target fits its own source, the sources of both neighbours, and those of two strangers
+some rows away. What tells is length (a long sentence has a long translation) and what translations share: names,
+numbers, words that both languages have, question marks. The answers are summed up row by row (CUSUM, Page 1954), so
+that a stretch is found wherever it begins, near the end of a file too. Knows nothing of files.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+
+class ParameterGroup(NamedTuple):
+    """Rows whose targets fit the source of the row before (-1) or after (+1) better than their own, or none (0)."""
+
+    origin: str
+    """Where it begins, to a few rows."""
+    first: int
+    rows: int
+    offset: int
+
+    def __str__(self) -> str:
+        where = {
+            1: "each target fits the source of the row after it",
+            -1: "each target fits the source of the row before it",
+            0: "the targets fit strangers' sources as well as their own",
+        }[self.offset]
+        return f"{self.origin}: from about here {self.rows:,} rows look misaligned: {where}"
+
+
+class _Row(NamedTuple):
+    source_length: int
+    target_length: int
+    source_marks: set[str]
+    target_marks: set[str]
+    """What a translation often shares with its source."""
+    origin: str
+
+
+class AlignmentDetector:
+    """Watches pairs, in windows of rows, for stretches that look misaligned.
+
+    Texts that tell nothing, such as a list of sentences of nearly equal length, pass.
+    """
+
+    WINDOW = 200
+    SMALLEST = 50
+    """A text of fewer rows is not judged."""
+    STRANGERS = (17, -23)
+    """How far away the sources lie that a target is compared with and should not fit."""
+
+    def __init__(self) -> None:
+        self._rows: list[_Row] = []
+        self._judged = 0
+        """How many of the rows were judged; they stay because the next ones are compared with them."""
+        self._before = 0
+        """How many rows came before these."""
+        self._suspicions = [_Suspicion(offset) for offset in (1, -1, 0)]
+
+    def see(self, source: str, target: str, words: tuple[Sequence[str], Sequence[str]], origin: str) -> None:
+        self._rows.append(_Row(len(source), len(target), _marks(source, words[0]), _marks(target, words[1]), origin))
+        if len(self._rows) - self._judged > self.WINDOW:  # one more, which the last of the window is compared with
+            self._judge(len(self._rows) - 1)
+            done = len(self._rows) - 1 - self.WINDOW
+            del self._rows[:done]
+            self._before += done
+            self._judged = self.WINDOW
+
+    def finish(self) -> list[ParameterGroup]:
+        """All stretches found, in order."""
+        if len(self._rows) >= self.SMALLEST:
+            self._judge(len(self._rows))
+        after, before, strangers = (suspicion.finish() for suspicion in self._suspicions)
+        slid = after + before
+        return sorted(slid + [each for each in strangers if not _covered(each, slid)], key=lambda each: each.first)
+
+    def _judge(self, end: int) -> None:
+        """Judges the rows up to `end` that were not judged before."""
+        window = _Window(self._rows, self.WINDOW + 1)
+        rows = range(self._judged, end)
+        own, after, before, one, other = (window.fit(rows, offset) for offset in (0, 1, -1, *self.STRANGERS))
+        strange = np.maximum(one, other)
+        usual = np.maximum(own, strange)
+        telling = strange - own if window.tells else np.zeros(len(rows))
+        origins = [row.origin for row in self._rows[self._judged : end]]
+        for suspicion, evidence in zip(self._suspicions, (after - usual, before - usual, telling), strict=True):
+            suspicion.weigh(evidence.tolist(), self._before + self._judged, origins)
+
+
+class _Window:
+    """Some hundred rows that follow one another, and what is usual among the last of them."""
+
+    MOST_SHARED = 6 * 64
+    """Marks that a row shares count for 6 nats at most: near repetitions share many."""
+
+    def __init__(self, rows: Sequence[_Row], usual: int) -> None:
+        self._sources = [row.source_marks for row in rows]
+        self._targets = [row.target_marks for row in rows]
+        lengths = np.array([row[:2] for row in rows], np.float64)
+        self._source, self._target = np.log1p(lengths).T
+        # Variance of the logarithm of the ratio of the lengths: of translations, measured on real text (captions,
+        # a novel, manuals, single sentences), where it is wider in short ones; and of sentences that only stand
+        # together.
+        self._related = 0.015 + 1 / np.maximum(lengths.mean(axis=1), 5)
+        source, target = self._source[-usual:], self._target[-usual:]
+        self._ratio = float(target.mean() - source.mean())
+        spread = float(source.var()), float(target.var())
+        self._unrelated = np.maximum(sum(spread), self._related)
+        self.tells = 2 * min(spread) > float(np.median(self._related[-usual:]))
+        """Whether lengths differ enough for a translation to fit its source clearly better than strangers do."""
+        counts = Counter(chain.from_iterable(self._sources[-usual:] + self._targets[-usual:]))
+        # In 64ths, whose sums are exact: sets come in another order in each process.
+        most = math.log(2 * min(usual, len(rows))) - 1
+        weights = {count: max(0, round(64 * (most - math.log(count)))) for count in set(counts.values())}
+        self._rarity = {mark: weights[count] for mark, count in counts.items()}
+
+    def fit(self, rows: range, offset: int) -> np.ndarray:
+        """Logarithm of how much likelier each row's target is with the source some rows on than with any source."""
+        sources = [row + offset if 0 <= row + offset < len(self._sources) else row - offset for row in rows]
+        gap = (self._target[rows] - self._source[sources] - self._ratio) ** 2
+        related, unrelated = self._related[rows], self._unrelated[rows]
+        ratio = np.sqrt(unrelated / related) * np.exp(gap / 2 / unrelated - gap / 2 / related)
+        shared = map(set.intersection, map(self._sources.__getitem__, sources), self._targets[rows.start : rows.stop])
+        marks = [min(self.MOST_SHARED, sum(map(self._rarity.__getitem__, each))) if each else 0 for each in shared]
+        return np.log(0.1 + 0.9 * ratio) + np.array(marks) / 64
+
+
+class _Suspicion:
+    """One way in which rows may be misaligned: evidence is summed up while it lasts."""
+
+    CLEAR = 20.0
+    """Sum of evidence, in nats, from which on it is no accident: aligned text of all kinds came to 8 at most."""
+    SHORTEST = 20
+    """Fewer rows are left alone: translators merge and split sentences."""
+    GAP = 100
+    """Rows that must fit between two stretches."""
+
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+        self._found: list[ParameterGroup] = []
+        self._forget()
+
+    def weigh(self, evidence: Sequence[float], first: int, origins: Sequence[str]) -> None:
+        """Adds the evidence of rows that follow the ones before, of which the `first` is given by its number."""
+        for row, each in enumerate(evidence):
+            if self._sum == 0:
+                if each <= 0:
+                    continue
+                self._first, self._origin = first + row, origins[row]
+            self._sum += each
+            if self._sum > self._peak:
+                self._peak, self._last = self._sum, first + row
+            elif self._sum <= 0 or self._peak - self._sum > self.CLEAR:  # the rows fit again
+                self._close()
+
+    def finish(self) -> list[ParameterGroup]:
+        self._close()
+        return self._found
+
+    def _close(self) -> None:
+        rows = self._last - self._first + 1
+        if self._peak > self.CLEAR and rows >= self.SHORTEST:
+            self._add(ParameterGroup(self._origin, self._first, rows, self._offset))
+        self._forget()
+
+    def _add(self, stretch: ParameterGroup) -> None:
+        """Adds a stretch, or lengthens the last one if few rows between them seemed to fit."""
+        if self._found:
+            last = self._found[-1]
+            if stretch.first - (last.first + last.rows) < self.GAP:
+                self._found[-1] = last._replace(rows=stretch.first + stretch.rows - last.first)
+                return
+        self._found.append(stretch)
+
+    def _forget(self) -> None:
+        self._sum = self._peak = 0.0
+        self._first = self._last = 0
+        self._origin = ""
+
+
+def _marks(text: str, words: Sequence[str]) -> set[str]:
+    marks = set(words)
+    if "?" in text:
+        marks.add("?")
+    return marks
+
+
+def _covered(stretch: ParameterGroup, others: Sequence[ParameterGroup]) -> bool:
+    """Whether others say of most of a stretch's rows what is wrong with them."""
+    end = stretch.first + stretch.rows
+    known = sum(max(0, min(end, each.first + each.rows) - max(stretch.first, each.first)) for each in others)
+    return 2 * known >= stretch.rows

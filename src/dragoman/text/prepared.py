@@ -1,0 +1,90 @@
+"""Folders of prepared data: their splits read, one made before used again, one that is given taken over as it is."""
+
+import json
+import logging
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from dragoman.errors import DataError
+from dragoman.files import sha256
+from dragoman.text.inputs import DataSettings, changes, hashes, lasting
+from dragoman.text.reading.readers import Reading
+from dragoman.text.report import REPORT, DataReport, InputReport, read_report
+
+log = logging.getLogger(__name__)
+
+
+def read_split(folder: Path | str, name: str) -> Iterator[tuple[str, str]]:
+    """The pairs of one split of prepared data, in order.
+
+    Raises:
+        DataError: the folder has no such split, or a line of it is damaged.
+    """
+    path = Path(folder) / f"{name}.jsonl"
+    if not path.is_file():
+        raise DataError(f"{folder} has no {name} set; it has {', '.join(read_report(folder).splits)}")
+    return _read_lines(path)
+
+
+def _read_lines(path: Path) -> Iterator[tuple[str, str]]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                source, target = json.loads(line)
+            except (ValueError, TypeError, RecursionError):
+                raise DataError(f"{path}:{number} is damaged; remove its folder and prepare the data again") from None
+            yield source, target
+
+
+def reuse(folder: Path, settings: DataSettings, names: Sequence[str]) -> DataReport:
+    """The report of a folder made before, if it was made from the same and is whole.
+
+    `names` are the identities of the text and settings, today's first, then those of earlier formats.
+    """
+    report = read_report(folder)
+    if report.identity not in names:
+        changed = "; ".join(changes(report, settings))
+        raise DataError(f"{folder} was prepared from other data or settings ({changed}); name another folder")
+    for split, facts in report.splits.items():
+        path = folder / f"{split}.jsonl"
+        if not path.is_file() or sha256(path) != facts.sha256:
+            raise DataError(f"{path} is missing or was changed; remove {folder} and prepare the data again")
+    log.info("%s holds this data already", folder)
+    if report.identity != names[0]:
+        log.info("an earlier version of Dragoman prepared it, with fewer checks; another folder gets today's")
+    return report
+
+
+def take_over(settings: DataSettings, inputs: Mapping[str, Reading], name: str, folder: Path) -> DataReport | None:
+    """Copies prepared data that is given as text into `folder`; None where it is no such, or to be judged anew.
+
+    It is taken over when its splits are as they were written, all of them are wanted, and by the same rules.
+    """
+    given = Path(str(settings.inside(settings.path)))
+    if not (given / REPORT).is_file() or settings.source_column or settings.target_column:
+        return None
+    report, now = read_report(given), lasting(settings)
+    written = {role: split.sha256 for role, split in report.splits.items() if split.pairs}
+    if written != {role: "".join(hashes(reading).values()) for role, reading in inputs.items()}:
+        return None
+    if any(report.settings.get(key) != value for key, value in now.items() if key.startswith("checks.")):
+        return None
+    for role in report.splits:
+        shutil.copyfile(given / f"{role}.jsonl", folder / f"{role}.jsonl")
+    log.info("%s is prepared data, and taken over as it is", given)
+    source, target = inputs["train"].languages
+    read = {role: describe_input(reading, report.splits[role].pairs) for role, reading in inputs.items()}
+    changed = {"identity": name, "settings": now, "source_language": source, "target_language": target, "inputs": read}
+    return report.model_copy(update=changed)
+
+
+def describe_input(reading: Reading, rows: int) -> InputReport:
+    return InputReport(
+        name=reading.name,
+        format=reading.format,
+        columns=(reading.columns.source, reading.columns.target),
+        reasons=dict(reading.reasons),
+        sha256=hashes(reading),
+        rows=rows,
+    )

@@ -1,0 +1,155 @@
+"""Whether the first row of a table names its columns: judged by what it says, and by the rows below it.
+
+A row that names two languages, or a language and a role, is a header; a pair names one thing twice ("Polish, Polacco").
+Where only the look of the row speaks for a header it is read as a pair, and doubted aloud.
+"""
+
+import re
+from collections.abc import Sequence
+from statistics import median
+from typing import NamedTuple
+
+from dragoman.text.reading.columns import Naming, differing, role_of
+from dragoman.text.reading.languages import is_code, language_of
+
+ROWS = 300
+"""How many rows below the first are looked at."""
+
+_FEW, _ENOUGH = 3, 20
+# Words that stand between a language and what is said of it.
+_JOINTS = frozenset("in en of di de auf the language lang lingua langue sprache idioma lengua язык".split())
+_WORD = re.compile(r"[^\W\d_]+")
+_STOP = re.compile(r"[.!?…。！？][\"'»”’)]*$")
+_NUMBER = re.compile(r"[-+]?[\d.,]+%?")
+
+
+class Header(NamedTuple):
+    """Whether the first row is a header, and why; `doubt` is what else it might be."""
+
+    found: bool
+    reason: str = ""
+    doubt: str = ""
+
+
+def judge_header(first: Sequence[str], rows: Sequence[Sequence[str]], naming: Naming) -> Header:
+    """Judges the first row by itself, by what is known of the columns, and by some rows that follow it.
+
+    >>> judge_header(["English", "Français"], [["Good morning.", "Bonjour."]], Naming())
+    Header(found=True, reason='it names en and fr', doubt='')
+    >>> judge_header(["Polish", "Polacco"], [["Dutch", "Olandese"]], Naming()).found
+    False
+    """
+    cells = [cell.strip() for cell in first]
+    if naming.header is not None:
+        return Header(naming.header, "as given" if naming.header else "")
+    if any(column and not column.isdecimal() for column in naming.columns):
+        return Header(True, "a column is given by its name")
+    if naming.seen and set(naming.seen) <= set(cells) and not all(map(str.isdecimal, naming.seen)):
+        return Header(True, "it has the columns of the training text")
+    kinds = {kind: cell for cell in cells if (kind := _kind(cell))}
+    below = _columns_below(len(cells), rows)
+    named = f"it names {' and '.join(kinds)}"
+    is_short = all(_is_short(cell, column) for cell, column in zip(cells, below, strict=True) if cell)
+    if len(kinds) >= 2 and all(map(is_code, kinds.values())):
+        return _of_codes(cells, below, naming, named)
+    if len(kinds) >= 2:
+        sure = is_short or all(map(_is_name, kinds.values()))
+        return Header(True, named) if sure else Header(False, doubt=named)
+    if numbers := [cell for cell, column in zip(cells, below, strict=True) if _tops_numbers(cell, column)]:
+        return Header(True, f"below {numbers[0]!r} there are only numbers")
+    if _numbered(cells) and not any(map(_returns, cells, below)):
+        return Header(True, "its cells are numbered names")
+    if len(kinds) == 1 and sum(_kind(cell) is not None for cell in cells) > 1:
+        return Header(False)  # both sides of a pair name the same
+    a_name = any(_is_name(cell) and not is_code(cell) for cell in kinds.values())
+    if a_name and is_short:
+        return Header(True, f"{named}, and is shorter than the rows below it")
+    if a_name:
+        return Header(False, doubt=named)
+    chosen = [int(column) - 1 for column in naming.columns if column] or range(len(cells))
+    pairs = [(cells[at], below[at]) for at in chosen if at < len(cells) and cells[at]]
+    looks = len(pairs) > 1 and all(_looks_like_a_name(cell, column) for cell, column in pairs)
+    return Header(False, doubt="it is shorter than the rows below it" if looks else "")
+
+
+def names_columns(cells: Sequence[str]) -> bool:
+    """Whether at least two cells name different languages or roles.
+
+    >>> names_columns(["English", "Italian"]), names_columns(["No.", "No."]), names_columns(["source", "target", "id"])
+    (True, False, True)
+    """
+    return len({_kind(cell) for cell in cells} - {None}) >= 2
+
+
+def numeric_columns(width: int, rows: Sequence[Sequence[str]]) -> list[int]:
+    """The columns, from 0, in which there are only numbers.
+
+    >>> numeric_columns(2, [["1", "one"], ["2", "two"], ["3", "three"]])
+    [0]
+    """
+    below = _columns_below(width, rows)
+    return [at for at, column in enumerate(below) if len(column) >= _FEW and all(map(_NUMBER.fullmatch, column))]
+
+
+def _kind(cell: str) -> str | None:
+    return role_of(cell) or language_of(cell)
+
+
+def _is_name(cell: str) -> bool:
+    """Whether a cell that names something says little else: "Sentence in English" does, "I speak English" does not."""
+    words = re.findall(r"[^\W\d_]+", cell)
+    return " " not in cell or sum(not (role_of(word) or word.lower() in _JOINTS) for word in words) <= 1
+
+
+def _columns_below(width: int, rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The cells below each cell of the first row that hold text."""
+    whole = [row for row in rows if len(row) == width]
+    return [[text for row in whole if (text := row[column].strip())] for column in range(width)]
+
+
+def _of_codes(cells: Sequence[str], below: Sequence[Sequence[str]], naming: Naming, named: str) -> Header:
+    """Judges a row of bare codes, which may be words: "it, lo" in a list of pronouns, "no, si" among answers."""
+    codes = [(cell, column) for cell, column in zip(cells, below, strict=True) if _kind(cell)]
+    languages = [str(language_of(cell)) for cell, _ in codes]
+    if all(naming.wanted) and all(len(differing([code] * 2, naming.wanted)) == 2 for code in languages):
+        return Header(False, doubt=named)
+    if all(_returns(cell, column) for cell, column in codes):
+        return Header(False, doubt="" if all(cell.istitle() for cell, _ in codes) else named)
+    if all(cell.istitle() for cell, _ in codes) and not all(_is_short(cell, column) for cell, column in codes):
+        return Header(False, doubt=named)
+    return Header(True, named)
+
+
+def _returns(cell: str, column: Sequence[str]) -> bool:
+    """Whether a word of the cell is met again below it."""
+    words = {word.casefold() for word in _WORD.findall(cell)}
+    return any(words & {word.casefold() for word in _WORD.findall(text)} for text in column)
+
+
+def _tops_numbers(cell: str, column: Sequence[str]) -> bool:
+    return len(column) >= _FEW and not _NUMBER.fullmatch(cell) and all(map(_NUMBER.fullmatch, column))
+
+
+def _numbered(cells: Sequence[str]) -> bool:
+    """Whether the cells are one name with numbers, as in text_1 and text_2, or are spelt as names in programs are."""
+    stems = [found[1] for cell in cells if (found := re.fullmatch(r"([^\W\d]+?)[ _-]?\d", cell))]
+    if len(stems) == len(cells) > 1 and len(set(stems)) == 1:
+        return True
+    return all(re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)+", cell) for cell in cells)
+
+
+def _is_short(cell: str, column: Sequence[str]) -> bool:
+    """Whether a cell is unlike those below: a few words that never return, far shorter, and no sentence."""
+    if len(column) < _ENOUGH or len(cell.split()) > _FEW or _STOP.search(cell) or _returns(cell, column):
+        return False
+    ended = sum(_STOP.search(text) is not None for text in column) / len(column)
+    longer = sum(len(text) > len(cell) for text in column) / len(column)
+    return longer >= 0.95 and (ended >= 0.9 or len(cell) * 3 <= median(map(len, column)))
+
+
+def _looks_like_a_name(cell: str, column: Sequence[str]) -> bool:
+    """Whether a cell is a few words and no sentence, while most of those below it are sentences, or far longer."""
+    if len(column) < _FEW or len(cell.split()) > _FEW or _STOP.search(cell) or _NUMBER.fullmatch(cell):
+        return False
+    unlike = sum(len(text) >= 3 * len(cell) or _STOP.search(text) is not None for text in column)
+    return unlike >= 0.8 * len(column)

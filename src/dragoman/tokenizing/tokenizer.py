@@ -1,0 +1,260 @@
+"""Text to ids and back: words, or pieces of words, over the `tokenizers` library.
+
+Ids are laid out as special symbols, then 256 bytes (`bpe` and `unigram` spell with them what they never saw, so that
+nothing is unknown), then the library's pieces. Symbols and bytes stand outside the library's model: `[EOS]`, `</s>` or
+`<0x0A>` typed by a person is text like any other.
+
+Text is brought to Unicode's normal form C (`byte_bpe` keeps every byte as it is); case is kept. `decode(encode(text))`
+is `normalise(text)` for the subword kinds, spaces and line ends included; the word kinds put spaces by rule.
+Training is in `tokenizer_training`.
+"""
+
+import hashlib
+import json
+import re
+import string
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple, Self, cast
+
+from tokenizers import normalizers
+
+from dragoman.config import check
+from dragoman.errors import CheckpointError, ConfigError, TokenizerError
+from dragoman.files import read_json, write_file
+from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN, Specials
+from dragoman.tokenizing.vocabulary import FORMAT, Vocabulary, build_library, spelling
+from dragoman.tokenizing.words import join_words, spacy_split
+
+_FIRST_BYTE = len(Specials().names)
+_FIRST_PIECE = _FIRST_BYTE + 256
+_PUNCTUATION = string.punctuation + "«»“”‘’…¿¡–—"
+
+
+class Tokenizer:
+    """One vocabulary and its rules. Made by `train_tokenizer` or `load`; never changes.
+
+    Attributes:
+        size: number of ids V, special symbols included.
+    """
+
+    unknown, padding, start, end = UNKNOWN, PADDING, START, END
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.kind = vocabulary.kind
+        self._library = build_library(self.kind, vocabulary)
+        self._split = spacy_split(vocabulary.language) if self.kind == "spacy" and vocabulary.language else None
+        self._spells = self.kind in ("bpe", "unigram")
+        known = [spelling(self.kind, piece) for piece in vocabulary.pieces]
+        self._nothing = len(known)
+        first = _FIRST_PIECE if self._spells else _FIRST_BYTE
+        self._id_of = [*range(first, first + len(known)), UNKNOWN]
+        self._spelling = [name.encode() for name in vocabulary.specials.names]
+        self._spelling += [bytes([value]) for value in range(256)] if self._spells else []
+        self._spelling += known
+        self.size = len(self._spelling)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, without start and end.
+
+        Raises:
+            TokenizerError: the text is no Unicode (it holds half a surrogate pair).
+        """
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, on all cores at once."""
+        with only_unicode(texts):
+            split = self._split
+            inputs = [[word for word, _ in split(text)] for text in texts] if split else texts
+            found = self._library.encode_batch_fast(inputs, is_pretokenized=bool(split), add_special_tokens=False)
+        rows, id_of = [encoding.ids for encoding in found], self._id_of
+        if not self._spells:
+            return [[id_of[i] for i in row] for row in rows]
+        return [
+            [piece for piece, _, _ in self._pieces(text)] if self._nothing in row else [id_of[i] for i in row]
+            for row, text in zip(rows, texts, strict=True)
+        ]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids. Special symbols are left out, but the unknown one is shown by its name.
+
+        Bytes that are no character (a model may write such) become U+FFFD.
+        """
+        spelled = [self._spelling[i] for i in ids if i == UNKNOWN or i >= _FIRST_BYTE]
+        if self.kind in ("word", "spacy"):
+            return join_words(word.decode() for word in spelled)
+        text = b"".join(spelled).decode(errors="replace")
+        return text.removeprefix(" ") if self._spells else text
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """Each id as a person reads it: a space is `▁`, what cannot be printed is its bytes, as in `<0x0A>`."""
+        return [_readable(self._spelling[i]) for i in ids]
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Which characters of `text` each id of `encode(text)` stands for, as (first, last + 1).
+
+        Bytes that spell one character share its place, and so do those of a run of unseen characters in a `unigram`.
+        """
+        return [(first, last) for _, first, last in self._pieces(text)]
+
+    def unknown_words(self, text: str) -> list[str]:
+        """The words of `text` that the vocabulary does not hold, each once.
+
+        For subwords: the words with a character that was never, or too rarely, seen in training. `byte_bpe` knows all.
+        """
+        pieces = self._pieces(text)
+        if self._spells:
+            spelled = [(first, last) for piece, first, last in pieces if piece < _FIRST_PIECE]
+            found = (_word_around(text, first, last) for first, last in spelled if not text[first:last].isspace())
+        else:
+            found = (text[first:last] for piece, first, last in pieces if piece == UNKNOWN)
+        return list(dict.fromkeys(found))
+
+    def normalise(self, text: str) -> str:
+        """The form of `text` that `decode(encode(text))` gives back."""
+        with only_unicode([text]):
+            return text if self.kind == "byte_bpe" else normalizers.NFC().normalize_str(text)
+
+    @cached_property
+    def identity(self) -> str:
+        """SHA-256 of all that decides the ids of a text, in hexadecimal."""
+        canonical = json.dumps(self.vocabulary.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def save(self, path: Path | str) -> None:
+        """Writes one JSON file, atomically."""
+        content = self.vocabulary.model_dump(mode="json")
+        lines = (f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in content.items())
+        write_file(path, "{\n" + ",\n".join(lines) + "\n}\n")
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """Reads what `save` wrote. Every part is checked, nothing is executed.
+
+        Raises:
+            TokenizerError: naming the file and what is wrong with it.
+        """
+        if not Path(path).exists():
+            raise TokenizerError(f"{path} is missing; `dragoman train` makes one")
+        try:
+            content = cast("dict[str, Any]", read_json(path))
+        except CheckpointError as error:
+            told = str(error).removeprefix(f"{path} ")
+            raise TokenizerError(f"{path} is no tokenizer of Dragoman: it {told}") from None
+        found = content.get("format") if isinstance(content, dict) else None
+        if found != FORMAT or isinstance(found, bool):
+            newer = isinstance(found, int) and found > FORMAT
+            hint = "install a newer Dragoman" if newer else "it was not made by Dragoman"
+            raise TokenizerError(f"{path} is no tokenizer of format {FORMAT} but of {found!r}; {hint}")
+        try:
+            return cls(check(content, str(path), Vocabulary))
+        except ConfigError as error:
+            raise TokenizerError(f"{str(error)[:400]}; this file is no tokenizer of Dragoman") from None
+
+    def _pieces(self, text: str) -> list[tuple[int, int, int]]:
+        """Each id of `text` with its first character and the one after its last."""
+        with only_unicode([text]):
+            if self._split:
+                words = self._split(text)
+                ids = self._library.encode([word for word, _ in words], is_pretokenized=True).ids
+                return [(self._id_of[i], place, place + len(word)) for i, (word, place) in zip(ids, words, strict=True)]
+            encoding = self._library.encode(text, add_special_tokens=False)
+        if self._spells:
+            return self._spelled(text, encoding.ids, _covering(text, encoding.offsets))
+        places = encoding.offsets if self.kind == "byte_bpe" else _covering(text, encoding.offsets)
+        return [(self._id_of[i], *place) for i, place in zip(encoding.ids, places, strict=True)]
+
+    def _spelled(self, text: str, ids: list[int], places: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
+        """Bytes in the place of unseen characters; the space put before the first word stands for no character."""
+        normal = self.normalise(text)
+        in_normal = self._library.encode(normal, add_special_tokens=False).offsets
+        if ids and self._spelling[self._id_of[ids[0]]] == b" ":
+            places = [(0, 0), *places[1:]]
+        pieces = []
+        for i, place, (first, last) in zip(ids, places, in_normal, strict=True):
+            unseen = normal[first:last].encode() if i == self._nothing else None
+            written = [self._id_of[i]] if unseen is None else [_FIRST_BYTE + value for value in unseen]
+            pieces += [(piece, *place) for piece in written]
+        return pieces
+
+
+class Tokenizers(NamedTuple):
+    """The tokenizers of both sides; the same object twice where one vocabulary serves both."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @property
+    def joint(self) -> bool:
+        return self.source is self.target
+
+    def save(self, folder: Path | str) -> None:
+        """Writes `tokenizer.json`, or `tokenizer.source.json` and `tokenizer.target.json`."""
+        if self.joint:
+            self.source.save(Path(folder) / "tokenizer.json")
+        else:
+            self.source.save(Path(folder) / "tokenizer.source.json")
+            self.target.save(Path(folder) / "tokenizer.target.json")
+
+    @classmethod
+    def load(cls, folder: Path | str) -> Self:
+        """Reads what `save` wrote.
+
+        Raises:
+            TokenizerError: a file is missing or wrong, or the folder holds both ways at once.
+        """
+        joint, *sides = (Path(folder) / f"tokenizer{side}.json" for side in ("", ".source", ".target"))
+        if joint.exists() and any(side.exists() for side in sides):
+            raise TokenizerError(f"{folder} holds tokenizer.json and one per side as well; keep one or the other")
+        if any(side.exists() for side in sides):
+            return cls(*map(Tokenizer.load, sides))
+        both = Tokenizer.load(joint)
+        return cls(both, both)
+
+
+@contextmanager
+def only_unicode(texts: Sequence[str]) -> Iterator[None]:
+    """Says in our words what the library refuses in `texts`.
+
+    Raises:
+        TokenizerError: a text holds half a surrogate pair.
+    """
+    try:
+        yield
+    except (TypeError, UnicodeEncodeError):
+        for text in texts:
+            if found := re.search("[\ud800-\udfff]", text):
+                raise TokenizerError(
+                    f"character {found.start() + 1} of {text[:60]!r} is half of a surrogate pair "
+                    f"(U+{ord(found[0]):04X}) and no character; read the text as UTF-8"
+                ) from None
+        raise
+
+
+def _covering(text: str, places: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Places that leave out nothing but spaces: the library's end before a mark that it drew into a letter."""
+    following = chain((first for first, _ in places[1:]), [len(text)])
+    return [
+        (first, max(last, first + len(text[first:start].rstrip())))
+        for (first, last), start in zip(places, following, strict=False)
+    ]
+
+
+def _readable(spelled: bytes) -> str:
+    text = spelled.decode(errors="replace")
+    if text.isprintable() and "\ufffd" not in text:
+        return text.replace(" ", "▁")
+    return "".join(f"<0x{value:02X}>" for value in spelled)
+
+
+def _word_around(text: str, first: int, last: int) -> str:
+    """The word, without punctuation, that the characters from `first` to `last` belong to."""
+    begin = max((space.end() for space in re.finditer(r"\s", text[:first])), default=0)
+    space = re.compile(r"\s").search(text, last)
+    word = text[begin : space.start() if space else None]
+    return word.strip(_PUNCTUATION) or word

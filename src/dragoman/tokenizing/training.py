@@ -1,0 +1,210 @@
+"""Learns a vocabulary from text: `train_tokenizer` for one, `train_tokenizers` for both sides of a translation.
+
+Texts are read once, from any iterator; memory grows with the number of different words only. The same texts give the
+same words, BPE and byte-level BPE; unigram training sums in an order of its own and may differ in a few pieces, so a
+run counts from its saved tokenizer.
+"""
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from typing import Any, Self
+
+import pydantic
+from tokenizers import normalizers, trainers
+
+from dragoman.config import Settings
+from dragoman.errors import ConfigError, TokenizerError
+from dragoman.progress import Advance, Progress, silent
+from dragoman.tokenizing.specials import Specials
+from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers, only_unicode
+from dragoman.tokenizing.vocabulary import BYTE_LEVEL, NOTHING, PATTERNS, Kind, Vocabulary, build_library
+from dragoman.tokenizing.words import spacy_split
+
+logger = logging.getLogger(__name__)
+
+_SYMBOLS = len(Specials().names)
+_BYTES = 256
+_CHUNK = 1_000
+_NO_LIMIT = 2**31 - 1
+# The library keeps every character it meets. Rare ones are dropped afterwards; these further pieces fill the gap.
+_SPARE = 2_000
+
+
+class TokenizerSettings(Settings):
+    """How text becomes ids."""
+
+    kind: Kind = "bpe"
+    """`bpe` and `unigram` cut words into pieces and spell in bytes what they never saw; `byte_bpe` works on bytes alone
+    (with vocabulary_size = 260: one id a byte); `word` takes whole words, `spacy` whole words by spaCy's rules (needs
+    the extra `spacy`)."""
+    vocabulary_size: int | None = pydantic.Field(default=None, ge=5, le=1_000_000)
+    """Number of ids at most, special symbols and bytes included. Unless given: 8,000, and no limit for whole words."""
+    minimum_frequency: int = pydantic.Field(default=2, ge=1)
+    """How often a word, a character or a merge must occur in the training text to be learnt."""
+    joint: bool = True
+    """One vocabulary for both sides. Unless given: false for whole words."""
+    specials: Specials = Specials()
+    """Names of the special symbols."""
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _derive(cls, given: Any) -> Any:
+        """What is not given follows from the kind."""
+        if not isinstance(given, dict):
+            return given
+        derived = {"joint": False} if given.get("kind") in ("word", "spacy") else {"vocabulary_size": 8_000}
+        return {**derived, **{key: value for key, value in given.items() if value is not None}}
+
+    @pydantic.model_validator(mode="after")
+    def _possible(self) -> Self:
+        least = _SYMBOLS + _BYTES
+        if self.kind not in ("word", "spacy") and self.vocabulary_size is not None and self.vocabulary_size < least:
+            raise ValueError(
+                f"tokenizer.vocabulary_size must be at least {least} (4 special symbols and 256 bytes) for kind "
+                f"{self.kind!r}, but is {self.vocabulary_size}"
+            )
+        if self.kind == "spacy" and self.joint:
+            raise ValueError("spaCy's rules belong to one language: kind = 'spacy' takes joint = false")
+        return self
+
+
+def train_tokenizer(
+    texts: Iterable[str],
+    settings: TokenizerSettings | None = None,
+    progress: Progress = silent,
+    language: str | None = None,
+) -> Tokenizer:
+    """Learns one vocabulary. `language` (a code such as "it") is noted in it; spaCy's rules need it.
+
+    Raises:
+        TokenizerError: there is no text, or it is no Unicode.
+        ConfigError: spaCy's rules without a language.
+    """
+    settings = settings or TokenizerSettings()
+    if settings.kind == "spacy" and language is None:
+        raise ConfigError("kind = 'spacy' needs to know the language of the text, such as 'it'")
+    with progress.track("learn the vocabulary", unit="lines") as advance:
+        reading = _Reading(texts, advance)
+        learnt = _learn(reading, settings, language)
+    rules = {"kind": settings.kind, "pattern": PATTERNS[settings.kind], "language": language}
+    tokenizer = Tokenizer(Vocabulary(**rules, specials=settings.specials, **learnt))
+    if settings.vocabulary_size and tokenizer.size < settings.vocabulary_size:
+        found, wanted = f"{tokenizer.size:,}", f"{settings.vocabulary_size:,}"
+        logger.info("the text gives a vocabulary of %s, fewer than the %s asked for", found, wanted)
+    return tokenizer
+
+
+def train_tokenizers(
+    pairs: Callable[[], Iterable[tuple[str, str]]],
+    settings: TokenizerSettings | None = None,
+    progress: Progress = silent,
+    languages: tuple[str | None, str | None] = (None, None),
+) -> Tokenizers:
+    """Learns the vocabulary of both sides. `pairs` gives the sentence pairs from the start each time it is called.
+
+    Raises:
+        TokenizerError, ConfigError: as `train_tokenizer` does.
+    """
+    settings = settings or TokenizerSettings()
+    if settings.joint:
+        both = train_tokenizer(chain.from_iterable(pairs()), settings, progress)
+        return Tokenizers(both, both)
+    source = train_tokenizer((source for source, _ in pairs()), settings, progress, languages[0])
+    target = train_tokenizer((target for _, target in pairs()), settings, progress, languages[1])
+    return Tokenizers(source, target)
+
+
+class _Reading:
+    """Passes texts on in chunks, and counts the characters that go by."""
+
+    def __init__(self, texts: Iterable[str], advance: Advance) -> None:
+        self._texts = texts
+        self._advance = advance
+        self.characters: Counter[str] = Counter()
+
+    def __iter__(self) -> Iterator[list[str]]:
+        texts, normalise = iter(self._texts), normalizers.NFC().normalize_str
+        while chunk := list(islice(texts, _CHUNK)):
+            with only_unicode(chunk):
+                self.characters.update(normalise("\n".join(chunk)))
+            self.characters["\n"] -= len(chunk) - 1
+            yield chunk
+            self._advance(len(chunk))
+        if not +self.characters:
+            raise TokenizerError("there is no text to learn a vocabulary from")
+
+
+def _learn(reading: _Reading, settings: TokenizerSettings, language: str | None) -> dict[str, Any]:
+    """The parts of a `Vocabulary` that come from the text."""
+    kind, size, minimum = settings.kind, settings.vocabulary_size or _NO_LIMIT, settings.minimum_frequency
+    if kind == "bpe":
+        return _learn_bpe(reading, size - _SYMBOLS - _BYTES, minimum)
+    if kind == "unigram":
+        return _learn_unigram(reading, size - _SYMBOLS - _BYTES, minimum)
+    if kind == "byte_bpe":
+        return _learn_byte_bpe(reading, size - _SYMBOLS, minimum)
+    split = spacy_split(language) if kind == "spacy" and language else None
+    chunks = ([word for text in chunk for word, _ in split(text)] for chunk in reading) if split else reading
+    return _learn_words(chunks, kind, size - _SYMBOLS, minimum)
+
+
+def _learn_words(chunks: Iterable[list[str]], kind: Kind, limit: int, minimum: int) -> dict[str, Any]:
+    trainer = trainers.WordLevelTrainer(vocab_size=limit, min_frequency=minimum, show_progress=False)
+    return {"pieces": _in_order(_trained(kind, trainer, chunks)["vocab"])}
+
+
+def _learn_byte_bpe(reading: _Reading, limit: int, minimum: int) -> dict[str, Any]:
+    trainer = trainers.BpeTrainer(
+        vocab_size=limit, min_frequency=minimum, initial_alphabet=[*BYTE_LEVEL], show_progress=False
+    )
+    trained = _trained("byte_bpe", trainer, reading)
+    return {"pieces": _in_order(trained["vocab"]), "merges": tuple(map(tuple, trained["merges"]))}
+
+
+def _learn_bpe(reading: _Reading, limit: int, minimum: int) -> dict[str, Any]:
+    """Characters first, the frequent ones before the rare, then merges in the order in which they were learnt."""
+    trainer = trainers.BpeTrainer(vocab_size=limit + _SPARE, min_frequency=minimum, show_progress=False)
+    trained = _trained("bpe", trainer, reading)
+    pieces, count = _in_order(trained["vocab"]), reading.characters
+    alphabet = sorted(_frequent(pieces, count, minimum), key=lambda piece: (piece != " ", -count[piece], piece))
+    kept = (*alphabet, *(piece for piece in pieces if len(piece) > 1))[:limit]
+    known = set(kept)
+    merges = tuple((left, right) for left, right in trained["merges"] if {left, right, left + right} <= known)
+    return {"pieces": kept, "merges": merges}
+
+
+def _learn_unigram(reading: _Reading, limit: int, minimum: int) -> dict[str, Any]:
+    trainer = trainers.UnigramTrainer(vocab_size=limit + 1, unk_token=NOTHING, show_progress=False)
+    try:
+        scored = dict(_trained("unigram", trainer, reading)["vocab"])
+    except Exception as error:
+        if type(error) is not Exception:  # the library raises nothing narrower
+            raise
+        raise TokenizerError(
+            f"a unigram vocabulary holds each of the {len(+reading.characters):,} characters of the text, but "
+            f"tokenizer.vocabulary_size leaves room for {limit:,}; raise it, or take kind = 'bpe'"
+        ) from error
+    alphabet = {*_frequent(scored, reading.characters, minimum)}
+    kept = tuple(piece for piece in scored if piece in alphabet or len(piece) > 1)
+    # The library computes in an order of its own; further decimals mean nothing.
+    return {"pieces": kept, "scores": tuple(round(scored[piece], 6) for piece in kept)}
+
+
+def _trained(kind: Kind, trainer: trainers.Trainer, chunks: Iterable[list[str]]) -> dict[str, Any]:
+    """What the library learnt, as it writes it. spaCy's words come one by one, so that no rule cuts them again."""
+    library = build_library(kind)
+    library.train_from_iterator(chunks, trainer)
+    return json.loads(library.to_str())["model"]
+
+
+def _in_order(numbers: dict[str, int]) -> tuple[str, ...]:
+    """Pieces in the order of their ids."""
+    return tuple(sorted(numbers, key=numbers.__getitem__))
+
+
+def _frequent(pieces: Iterable[str], count: Counter[str], minimum: int) -> Iterator[str]:
+    """The single characters that occur often enough, and the space, which every text is given."""
+    return (piece for piece in pieces if len(piece) == 1 and (piece == " " or minimum <= count[piece]))

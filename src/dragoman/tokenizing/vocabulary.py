@@ -1,0 +1,124 @@
+"""What a tokenizer has learnt, as it stands in `tokenizer.json`, and the `tokenizers` library built from it.
+
+A file holds the pieces and how they are put together, nothing that could be run; all rules are built here, so that a
+strange file is refused by name before the library sees it.
+"""
+
+from typing import Literal, Self
+
+import pydantic
+import tokenizers
+from tokenizers import Regex, models, normalizers, pre_tokenizers
+
+from dragoman.config import Settings
+from dragoman.text.reading.language_tags import LanguageTag
+from dragoman.tokenizing.specials import Specials
+from dragoman.tokenizing.words import SUBWORD_PATTERN, WORD_PATTERN
+
+Kind = Literal["word", "spacy", "bpe", "unigram", "byte_bpe"]
+FORMAT = 1
+PATTERNS: dict[Kind, str | None] = {
+    "word": WORD_PATTERN,
+    "spacy": None,
+    "bpe": SUBWORD_PATTERN,
+    "unigram": SUBWORD_PATTERN,
+    "byte_bpe": SUBWORD_PATTERN,
+}
+
+# The library wants a piece for what it does not know. Normal form C turns this character into another one,
+# so that no normalised text can spell it.
+NOTHING = "\u2000"
+
+
+class Vocabulary(Settings):
+    """The content of a tokenizer file."""
+
+    format: Literal[1] = FORMAT
+    """Number of the file's format."""
+    kind: Kind
+    """Which rules apply."""
+    language: LanguageTag | None = None
+    """Code of the language, which spaCy's rules need."""
+    specials: Specials = Specials()
+    """Names of the special symbols."""
+    pattern: str | None
+    """Where text is cut, as a regular expression; none for spaCy."""
+    pieces: tuple[str, ...]
+    """What was learnt, in the order of the ids, after the special symbols and bytes."""
+    merges: tuple[tuple[str, str], ...] = ()
+    """Byte-pair encoding: which two pieces become one, the earlier the sooner."""
+    scores: tuple[float, ...] = ()
+    """Unigram: the logarithm of each piece's probability."""
+
+    @pydantic.model_validator(mode="after")
+    def _sound(self) -> Self:
+        known = set(self.pieces)
+        if self.pattern != PATTERNS[self.kind]:
+            raise ValueError("it cuts text by rules that this version does not know")
+        if self.kind == "spacy" and self.language is None:
+            raise ValueError("kind 'spacy' needs a language")
+        if len(known) < len(self.pieces) or known & {"", NOTHING}:
+            raise ValueError("a piece is empty, reserved or there twice")
+        if self.merges and self.kind not in ("bpe", "byte_bpe"):
+            raise ValueError(f"kind {self.kind!r} has no merges")
+        if any(not {left, right, left + right} <= known for left, right in self.merges):
+            raise ValueError("a merge speaks of pieces that are not there")
+        if len(self.scores) != (len(self.pieces) if self.kind == "unigram" else 0):
+            raise ValueError("kind 'unigram' has one score for each piece, the other kinds have none")
+        if not all(-1e9 < score < 1e9 for score in self.scores):
+            raise ValueError("a score is not the logarithm of a probability")
+        if self.kind == "byte_bpe" and not known >= BYTE_LEVEL.keys() >= set("".join(known)):
+            raise ValueError("its pieces are not made of the 256 characters that stand for bytes")
+        return self
+
+
+def build_library(kind: Kind, vocabulary: Vocabulary | None = None) -> tokenizers.Tokenizer:
+    """The library's tokenizer by our rules for `kind`, with what was learnt or ready to learn.
+
+    But for `byte_bpe`, which knows every byte, the piece for unknown text comes last.
+    """
+    library = tokenizers.Tokenizer(_model(kind, vocabulary))
+    if kind == "byte_bpe":
+        byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        library.pre_tokenizer = pre_tokenizers.Sequence([_cut(SUBWORD_PATTERN), byte_level])
+    elif kind in ("bpe", "unigram"):
+        # The first word looks like any other: with its space, which decoding takes away again.
+        library.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Prepend(" ")])
+        library.pre_tokenizer = _cut(SUBWORD_PATTERN)
+    else:
+        library.normalizer = normalizers.NFC()
+        if kind == "word":
+            library.pre_tokenizer = pre_tokenizers.Split(Regex(WORD_PATTERN), "removed", invert=True)
+    return library
+
+
+def spelling(kind: Kind, piece: str) -> bytes:
+    """The UTF-8 bytes that a piece stands for."""
+    return bytes(BYTE_LEVEL[character] for character in piece) if kind == "byte_bpe" else piece.encode()
+
+
+def _model(kind: Kind, vocabulary: Vocabulary | None) -> models.Model:
+    pieces = vocabulary.pieces if vocabulary else ()
+    merges = list(vocabulary.merges) if vocabulary else []
+    numbers = {piece: number for number, piece in enumerate(pieces)}
+    if kind == "byte_bpe":
+        return models.BPE(numbers, merges)
+    if kind == "unigram":
+        scores = vocabulary.scores if vocabulary else ()
+        return models.Unigram([*zip(pieces, scores, strict=True), (NOTHING, 0.0)], unk_id=len(pieces))
+    numbers[NOTHING] = len(pieces)
+    return models.BPE(numbers, merges, unk_token=NOTHING) if kind == "bpe" else models.WordLevel(numbers, NOTHING)
+
+
+def _cut(pattern: str) -> pre_tokenizers.PreTokenizer:
+    return pre_tokenizers.Split(Regex(pattern), "isolated")
+
+
+def _byte_level() -> dict[str, int]:
+    """The library's characters for bytes: printable ones stand for themselves, the rest follow from U+0100 on."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    rest = [value for value in range(256) if value not in printable]
+    return {chr(value): value for value in printable} | {chr(256 + n): value for n, value in enumerate(rest)}
+
+
+BYTE_LEVEL = _byte_level()
