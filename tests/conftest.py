@@ -56,7 +56,7 @@ def shared_data() -> Path:
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run as training leaves it, in small: data, and a model whose weights know nothing."""
     from dragoman.model import ModelConfig, build_model
-    from dragoman.store import Languages, save_model
+    from dragoman.store import Languages, ModelFiles, save_model
     from dragoman.text.prepare import DataSettings, prepare_data
     from dragoman.tokenizing.training import TokenizerSettings, train_tokenizers
 
@@ -70,5 +70,5 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sizes = {"size": "tiny", "d_model": 16, "heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
     vocabularies = {"source_vocabulary": tokenizers.source.size, "target_vocabulary": tokenizers.target.size}
     config = ModelConfig.model_validate({**sizes, **vocabularies})
-    save_model(folder / "best", build_model(config, seed=3), tokenizers, Languages("en", "it"))
+    save_model(folder / "best", build_model(config, seed=3), ModelFiles(tokenizers, Languages("en", "it")))
     return folder

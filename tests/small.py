@@ -12,7 +12,9 @@ from dragoman.data.batch import Batch, BatchSize
 from dragoman.model import EncoderDecoder, LanguageModel, ModelConfig, build_model
 from dragoman.progress import Advance
 from dragoman.training import TrainSettings, TrainState
+from dragoman.training.next_token import NextToken
 from dragoman.training.optimiser import MasterWeights
+from dragoman.training.task import BatchSource
 
 VOCABULARY, START, END = 23, 2, 3
 PRESETS = ["paper", "modern"]
@@ -69,6 +71,10 @@ class Source:
 
     batches: list[Batch]
 
+    @property
+    def tokens(self) -> int:
+        return sum(batch.tokens for batch in self.batches)
+
     def epoch(self, number: int) -> list[int]:
         random = torch.Generator().manual_seed(number)
         return torch.randperm(len(self.batches), generator=random).tolist()
@@ -80,8 +86,13 @@ class Source:
         return size_of_batch(self.batches[indices])
 
 
+def objective(batches: BatchSource, settings: TrainSettings) -> NextToken:
+    return NextToken.of(batches, settings)
+
+
 def size_of_batch(batch: Batch) -> BatchSize:
-    return BatchSize(batch.source_tokens, batch.target_tokens, batch.pairs)
+    lengths = [batch.target_lengths, *([] if batch.source_lengths is None else [batch.source_lengths])]
+    return BatchSize(batch.source_tokens, batch.target_tokens, int(torch.cat(lengths).max()), batch.pairs)
 
 
 def few_batches(count: int = 5) -> list[Batch]:

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-from small import Source, few_batches, fresh_state, train_settings, translator
+from small import Source, few_batches, fresh_state, objective, train_settings, translator
 from small_runs import exit_code, kill_at
 from torch import Tensor
 
 from dragoman.errors import CheckpointError, DiskFull
 from dragoman.files import remove_partial, write_manifest
 from dragoman.model import EncoderDecoder
-from dragoman.store import Languages, load_model, verify_model
+from dragoman.store import Languages, ModelFiles, load_model, verify_model
 from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, train_tokenizers
 from dragoman.training import TrainSettings, TrainState, run_steps
@@ -40,22 +40,22 @@ def begin(settings: TrainSettings, **options: Any) -> tuple[EncoderDecoder, Trai
 
 
 def save(folder: Path, state: TrainState, model: EncoderDecoder, tokenizers: Tokenizers) -> Path:
-    return save_checkpoint(folder, state, model, tokenizers, Languages(), {"data": "abc"}, {"threads": 1})
+    return save_checkpoint(folder, state, model, ModelFiles(tokenizers, Languages()), {"data": "abc"}, {"threads": 1})
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 def test_training_goes_on_from_a_checkpoint_to_the_bit(precision: str, tokenizers: Tokenizers, tmp_path: Path) -> None:
     settings, data = train_settings(**{**TRAINED, "precision": precision}), Source(few_batches(3))
     model, state = begin(settings)
-    run_steps(model, data, settings, state, stop=lambda: state.step == 5)
+    run_steps(model, objective(data, settings), settings, state, stop=lambda: state.step == 5)
     state.best_score, state.best_step = 1.5, 4
     path = save(tmp_path, state, model, tokenizers)
-    run_steps(model, data, settings, state)
+    run_steps(model, objective(data, settings), settings, state)
 
     other, again = begin(settings, seed=9)
     restore(path, again)
     assert (again.step, again.best_score, again.best_step) == (5, 1.5, 4)
-    run_steps(other, data, settings, again)
+    run_steps(other, objective(data, settings), settings, again)
     assert again.counts() == state.counts()
     for name, weight in state.masters.weights.items():
         assert torch.equal(again.masters.weights[name], weight), name
@@ -66,7 +66,7 @@ def test_training_goes_on_from_a_checkpoint_to_the_bit(precision: str, tokenizer
 def test_a_checkpoint_is_a_model_folder_of_the_float32_weights(tokenizers: Tokenizers, tmp_path: Path) -> None:
     settings = train_settings(**{**TRAINED, "precision": "bf16"})
     model, state = begin(settings)
-    run_steps(model, Source(few_batches(2)), settings, state, stop=lambda: state.step == 2)
+    run_steps(model, objective(Source(few_batches(2)), settings), settings, state, stop=lambda: state.step == 2)
     stored = load_model(save(tmp_path, state, model, tokenizers)).model
     for name, weight in stored.named_parameters():
         assert torch.equal(weight, state.masters.weights[name]), name
@@ -78,7 +78,7 @@ def three(tokenizers: Tokenizers, tmp_path: Path) -> Path:
     settings = train_settings(**TRAINED)
     model, state = begin(settings)
     for step in (2, 3, 4):
-        run_steps(model, Source(few_batches(2)), settings, state, stop=lambda: state.step == step)  # noqa: B023
+        run_steps(model, objective(Source(few_batches(2)), settings), settings, state, stop=lambda: state.step == step)  # noqa: B023
         save(tmp_path, state, model, tokenizers)
     return tmp_path
 

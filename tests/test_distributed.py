@@ -14,7 +14,7 @@ import pytest
 import torch
 from closeness import assert_close
 from safetensors.torch import load_file, save_file
-from small import Source, few_batches, fresh_state, random_batch, train_settings, translator
+from small import Source, few_batches, fresh_state, objective, random_batch, train_settings, translator
 from small_runs import command, exit_codes, kill_at, train_command, train_small, weights, write_corpus
 
 from dragoman import machine
@@ -42,7 +42,7 @@ def train_here(folder: Path, accumulate: int, precision: str) -> None:
     state, told = fresh_state(model, settings), []
     watch = Chore(Every(1), lambda _, report: told.append([report.loss, report.plain_loss, report.norm, report.tokens]))
     with join() as world:
-        run_steps(model, Source(uneven_batches()), settings, state, [watch], world=world)
+        run_steps(model, objective(Source(uneven_batches()), settings), settings, state, [watch], world=world)
         name = f"{world.rank} of {world.size}"
     save_file({name: weight.detach() for name, weight in state.weights.items()}, folder / f"{name}.safetensors")
     (folder / f"{name}.json").write_text(json.dumps(told))

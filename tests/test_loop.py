@@ -15,6 +15,7 @@ from small import (
     few_batches,
     fresh_state,
     language_model,
+    objective,
     random_batch,
     sentences,
     train_settings,
@@ -26,7 +27,8 @@ from dragoman.data.batch import Batch
 from dragoman.errors import Diverged, OutOfMemory
 from dragoman.model import StepNoise
 from dragoman.training import Chore, Every, TrainSettings, TrainState, run_steps
-from dragoman.training.loop import StepReport, _is_due, batch_loss, mean_loss
+from dragoman.training.loop import StepReport, _is_due
+from dragoman.training.next_token import NextToken, mean_loss
 
 FLOAT = torch.float32
 RATES: dict[str, Any] = {"dropout": 0.2, "attention_dropout": 0.1, "activation_dropout": 0.1}
@@ -48,17 +50,17 @@ def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(precision: str, stopp
     settings = train_settings(steps=10, precision=precision, accumulate=2, ema=0.5, **ideas)
     data = Source(few_batches(5))
     model, whole = model_for(settings)
-    run_steps(model, data, settings, whole)
+    run_steps(model, objective(data, settings), settings, whole)
 
     first_model, first = model_for(settings)
-    run_steps(first_model, data, settings, first, stop=lambda: first.step == stopped)
+    run_steps(first_model, objective(data, settings), settings, first, stop=lambda: first.step == stopped)
     assert first.step == stopped
     model, second = model_for(settings)
     second.masters.restore(copied(first.masters.weights), copied(first.masters.state()))
     second.average = copied(first.average)
     for name, count in first.counts().items():
         setattr(second, name, count)
-    run_steps(model, data, settings, second)
+    run_steps(model, objective(data, settings), settings, second)
 
     assert second.counts() == whole.counts()
     assert sorted(second.average) == sorted(whole.average) != []
@@ -81,7 +83,7 @@ def test_a_step_cut_into_micro_batches_is_the_same_step(family, r_drop: float) -
         model = family(**RATES)  # double precision, so that the masters are the weights themselves
         settings = train_settings(steps=1, accumulate=len(batches), r_drop=r_drop)
         state = fresh_state(model, settings)
-        run_steps(model, InOrder(batches), settings, state)
+        run_steps(model, objective(InOrder(batches), settings), settings, state)
         weights.append(state.masters.weights)
     assert_close(weights[0], weights[1])
 
@@ -107,12 +109,12 @@ def test_a_run_ends_after_exactly_its_steps_and_goes_through_every_epoch_in_orde
 
     settings, data = train_settings(steps=4, accumulate=2), Watched(few_batches(3))
     model, state = model_for(settings)
-    run_steps(model, data, settings, state)
+    run_steps(model, objective(data, settings), settings, state)
     expected = [i for number in range(3) for i in Source.epoch(data, number)][:8]
     assert data.taken == expected
     assert (state.step, state.epoch, state.batch) == (4, 2, 2)
     assert state.tokens == sum(data.batches[i].tokens for i in expected)
-    run_steps(model, data, settings, state)
+    run_steps(model, objective(data, settings), settings, state)
     assert state.step == 4 and len(data.taken) == 8, "a finished run does nothing more"
 
 
@@ -122,7 +124,7 @@ def test_the_loss_of_a_report_is_that_of_its_batches() -> None:
     expected, reports = mean_loss(model, batches), []
     run_steps(
         model,
-        Source(batches),
+        objective(Source(batches), settings),
         settings,
         fresh_state(model, settings),
         [Chore(Every(1), lambda _, r: reports.append(r))],
@@ -145,7 +147,7 @@ def test_a_step_whose_gradient_is_not_finite_is_skipped_and_counted(precision: s
     poison(model, {2, 3}, state)
     seen: list[tuple[int, dict[str, Tensor]]] = []
     watch = Chore(Every(1), lambda s, _: seen.append((s.step, copied(s.masters.weights))))
-    run_steps(model, Source(few_batches()), settings, state, [watch])
+    run_steps(model, objective(Source(few_batches()), settings), settings, state, [watch])
     assert (state.step, state.skipped, state.skipped_in_a_row) == (6, 2, 0)
     after = dict(seen)
     for name, weight in state.masters.weights.items():
@@ -161,7 +163,7 @@ def test_ten_such_steps_in_a_row_end_the_run_with_advice() -> None:
     with pytest.raises(
         Diverged, match=r"10 steps in a row .* \(the last was step 12\); lower train.learning_rate"
     ) as caught:
-        run_steps(model, Source(few_batches()), settings, state)
+        run_steps(model, objective(Source(few_batches()), settings), settings, state)
     assert caught.value.exit_code == 5
     assert (state.skipped, state.skipped_in_a_row) == (11, 10)
 
@@ -178,7 +180,7 @@ def test_a_batch_that_does_not_fit_says_what_to_lower() -> None:
     with pytest.raises(
         OutOfMemory, match="a step of 14 target tokens does not fit in memory; lower batches.batch_tokens"
     ):
-        run_steps(Full(), Source(few_batches(1)), settings, state)
+        run_steps(Full(), objective(Source(few_batches(1)), settings), settings, state)
 
 
 @pytest.mark.parametrize("message", ["shapes cannot be multiplied", "an illegal memory access was encountered"])
@@ -192,7 +194,7 @@ def test_our_own_mistakes_keep_their_name(message: str) -> None:
     settings = train_settings(steps=1)
     _, state = model_for(settings)
     with pytest.raises(RuntimeError, match=message):
-        run_steps(Broken(), Source(few_batches(1)), settings, state)
+        run_steps(Broken(), objective(Source(few_batches(1)), settings), settings, state)
 
 
 @pytest.fixture
@@ -220,7 +222,7 @@ def test_minutes_count_from_when_a_chore_was_last_done(clock: list[float]) -> No
 
     model, state = model_for(settings)
     chores = [Chore(Every(steps=1), tick), Chore(Every(minutes=1.5), lambda s, _: done.append(s.step))]
-    run_steps(model, Source(few_batches()), settings, state, chores)
+    run_steps(model, objective(Source(few_batches()), settings), settings, state, chores)
     assert done == [3, 6, 9]
 
 
@@ -238,7 +240,7 @@ def test_the_average_remembers_a_share_of_the_run_however_long_it_is() -> None:
 def test_an_average_that_remembers_one_step_is_the_weights() -> None:
     settings = train_settings(steps=4, ema=0.25)
     model, state = model_for(settings)
-    run_steps(model, Source(few_batches()), settings, state)
+    run_steps(model, objective(Source(few_batches()), settings), settings, state)
     assert state.weights is state.average
     for name, weight in state.masters.weights.items():
         torch.testing.assert_close(state.average[name], weight)
@@ -247,12 +249,13 @@ def test_an_average_that_remembers_one_step_is_the_weights() -> None:
 def test_r_drop_sees_the_same_tokens_through_different_dropout() -> None:
     batch, noise = random_batch([3, 4], [2, 6]), StepNoise(1, 1)
     model = translator(**RATES)
-    once, drawn = (batch_loss(model, batch, 0.1, noise, weight).smoothed.item() for weight in (0.0, 5.0))
-    other = batch_loss(model, batch, 0.1, replace(noise, pass_index=1)).smoothed.item()
+    one_pass, two_passes = (NextToken(Source([batch]), 0.1, weight) for weight in (0.0, 5.0))
+    once, drawn = (each.loss(model, batch, noise).smoothed.item() for each in (one_pass, two_passes))
+    other = one_pass.loss(model, batch, replace(noise, pass_index=1)).smoothed.item()
     assert drawn > (once + other) / 2 + 1e-3, "the passes differ, and pay for it"
     still = translator(dropout=0.0)
-    assert batch_loss(still, batch, 0.1, noise, 5.0).smoothed.item() == pytest.approx(
-        batch_loss(still, batch, 0.1, noise).smoothed.item()
+    assert two_passes.loss(still, batch, noise).smoothed.item() == pytest.approx(
+        one_pass.loss(still, batch, noise).smoothed.item()
     )
 
 
@@ -267,5 +270,5 @@ def test_training_leaves_nothing_in_the_folder_it_runs_in(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     settings = train_settings(steps=2)
     model, state = model_for(settings)
-    run_steps(model, Source(few_batches()), settings, state)
+    run_steps(model, objective(Source(few_batches()), settings), settings, state)
     assert list(tmp_path.iterdir()) == []

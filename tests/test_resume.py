@@ -42,7 +42,7 @@ from dragoman.files import lock, remove, remove_partial
 from dragoman.recipe.recipe import Recipe
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.session import fresh_state
-from dragoman.store import Languages
+from dragoman.store import Languages, ModelFiles
 from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.training.checkpoint import list_checkpoints, newest_checkpoint, read_facts, restore, save_checkpoint
 
@@ -220,7 +220,7 @@ def kill_at_every_call(function: str, folder: Path) -> None:
     tokenizers = Tokenizers.load(folder.parent / "tokenizer")
     after, killed = folder / "step-00000010", 0
     while True:
-        arguments = (folder, state, model, tokenizers, Languages("en", "it"), {}, {}, 3)
+        arguments = (folder, state, model, ModelFiles(tokenizers, Languages("en", "it")), {}, {}, 3)
         child = os.fork()
         if not child:
             kill_at(function, killed + 1, save_checkpoint, *arguments)

@@ -15,7 +15,7 @@ from dragoman.evaluating.speed import ALL, ALONE, HEADINGS, ONE, Benchmark, Late
 from dragoman.evaluating.startup import Start
 from dragoman.model import ModelConfig, build_model
 from dragoman.progress import Progress
-from dragoman.store import Languages, save_model
+from dragoman.store import Languages, ModelFiles, save_model
 from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, train_tokenizer
 from dragoman.translating import Translation
@@ -147,7 +147,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"size": "tiny", "source_vocabulary": tokenizer.size, "target_vocabulary": tokenizer.size}
     )
     folder = tmp_path_factory.mktemp("models") / "model"
-    save_model(folder, build_model(config), Tokenizers(tokenizer, tokenizer), Languages("en", "it"))
+    save_model(folder, build_model(config), ModelFiles(Tokenizers(tokenizer, tokenizer), Languages("en", "it")))
     return folder
 
 

@@ -21,6 +21,7 @@ from dragoman.model import build, build_model, weight_shapes
 from dragoman.store import (
     WEIGHTS,
     Languages,
+    ModelFiles,
     find_model,
     load_model,
     named_weights,
@@ -48,7 +49,7 @@ def a_model(tokenizers: Tokenizers, **settings: object) -> Any:
 
 @pytest.fixture
 def folder(tokenizers: Tokenizers, tmp_path: Path) -> Path:
-    save_model(tmp_path / "model", a_model(tokenizers), tokenizers, ENGLISH_ITALIAN, {"beam": 3})
+    save_model(tmp_path / "model", a_model(tokenizers), ModelFiles(tokenizers, ENGLISH_ITALIAN, {"beam": 3}))
     return tmp_path / "model"
 
 
@@ -63,19 +64,19 @@ def logits(model: Any) -> Tensor:
 @pytest.mark.parametrize("preset", ["paper", "modern"])
 def test_a_model_comes_back_to_the_bit(preset: str, tied: str, tokenizers: Tokenizers, tmp_path: Path) -> None:
     model = a_model(tokenizers, preset=preset, tied=tied)
-    save_model(tmp_path / "model", model, tokenizers, ENGLISH_ITALIAN, {"beam": 3})
+    save_model(tmp_path / "model", model, ModelFiles(tokenizers, ENGLISH_ITALIAN, {"beam": 3}))
     stored = load_model(tmp_path / "model")
     assert torch.equal(logits(stored.model), logits(model))
     assert not stored.model.training
     assert {weight.dtype for weight in stored.model.parameters()} == {torch.float32}
-    assert (stored.languages, stored.generation, stored.folder) == (("en", "it"), {"beam": 3}, tmp_path / "model")
+    assert (stored.languages, stored.files.generation, stored.folder) == (("en", "it"), {"beam": 3}, tmp_path / "model")
     assert stored.config == model.config
     assert stored.tokenizers.source.encode("a d") == tokenizers.source.encode("a d")
 
 
 def test_saving_what_was_loaded_writes_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     stored = load_model(folder)
-    save_model(tmp_path / "again", stored.model, stored.tokenizers, stored.languages, stored.generation)
+    save_model(tmp_path / "again", stored.model, stored.files)
     names = sorted(path.name for path in folder.iterdir())
     assert names == sorted(path.name for path in (tmp_path / "again").iterdir())
     for name in names:
@@ -83,7 +84,7 @@ def test_saving_what_was_loaded_writes_the_same_bytes(folder: Path, tmp_path: Pa
 
 
 def test_tied_weights_are_stored_once_and_come_back_as_one(tokenizers: Tokenizers, tmp_path: Path) -> None:
-    save_model(tmp_path / "model", a_model(tokenizers, tied="target"), tokenizers, ENGLISH_ITALIAN)
+    save_model(tmp_path / "model", a_model(tokenizers, tied="target"), ModelFiles(tokenizers, ENGLISH_ITALIAN))
     names = safetensors.torch.load_file(tmp_path / "model" / WEIGHTS).keys()
     assert len(names & {"target_embedding.weight", "output"}) == 1
     model: Any = load_model(tmp_path / "model").model
@@ -94,7 +95,7 @@ def test_given_weights_are_saved_in_place_of_the_models_own(tokenizers: Tokenize
     model = a_model(tokenizers)
     masters = {name: weight + 1 for name, weight in named_weights(model).items()}
     model.bfloat16()
-    save_model(tmp_path / "model", model, tokenizers, ENGLISH_ITALIAN, weights=masters)
+    save_model(tmp_path / "model", model, ModelFiles(tokenizers, ENGLISH_ITALIAN), weights=masters)
     for name, weight in load_model(tmp_path / "model").model.named_parameters():
         assert torch.equal(weight, masters[name]), name
 
@@ -401,16 +402,16 @@ def test_a_model_with_a_nan_is_not_saved(tokenizers: Tokenizers, tmp_path: Path)
     model = a_model(tokenizers)
     model.get_parameter(NAME).data[0, 0] = torch.nan
     with pytest.raises(CheckpointError, match=f"{NAME} holds numbers that are not finite; it was not saved"):
-        save_model(tmp_path / "model", model, tokenizers, ENGLISH_ITALIAN)
+        save_model(tmp_path / "model", model, ModelFiles(tokenizers, ENGLISH_ITALIAN))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_model_is_not_saved_over_another_unless_asked(folder: Path, tokenizers: Tokenizers) -> None:
     model = a_model(tokenizers, preset="paper")
     with pytest.raises(DataError, match="exists already"):
-        save_model(folder, model, tokenizers, ENGLISH_ITALIAN)
+        save_model(folder, model, ModelFiles(tokenizers, ENGLISH_ITALIAN))
     assert load_model(folder).config.preset == "modern"
-    save_model(folder, model, tokenizers, ENGLISH_ITALIAN, replace=True)
+    save_model(folder, model, ModelFiles(tokenizers, ENGLISH_ITALIAN), replace=True)
     assert load_model(folder).config.preset == "paper"
 
 
@@ -422,7 +423,7 @@ def test_a_full_disk_keeps_the_model_that_stood_there(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(DiskFull):
-        save_model(folder, a_model(tokenizers, preset="paper"), tokenizers, ENGLISH_ITALIAN, replace=True)
+        save_model(folder, a_model(tokenizers, preset="paper"), ModelFiles(tokenizers, ENGLISH_ITALIAN), replace=True)
     monkeypatch.undo()
     assert load_model(folder).config.preset == "modern"
     assert [path.name for path in folder.parent.iterdir()] == ["model"]

@@ -13,7 +13,7 @@ from dragoman.decoding import SearchOptions
 from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemory, TokenizerError
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.progress import Silent
-from dragoman.store import Languages, StoredModel, save_model
+from dragoman.store import Languages, ModelFiles, StoredModel, save_model
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, train_tokenizer
 from dragoman.translating import Translation, Translator, translate
@@ -47,7 +47,7 @@ def stored(kind: str = "word", **settings: object) -> StoredModel:
     with torch.no_grad():
         model.output.mul_(4)  # fresh weights find all tokens alike; these have opinions
     generation = {"beam_size": 3, "length_ratio": 1.0, "length_extra": 5}
-    return StoredModel(model.eval(), tokenizers, config, Languages("en", "it"), generation, Path("model"))
+    return StoredModel(model.eval(), config, ModelFiles(tokenizers, Languages("en", "it"), generation), Path("model"))
 
 
 def asked(**settings: object) -> SearchOptions:
@@ -341,7 +341,7 @@ def test_progress_counts_lines() -> None:
 
 def test_a_model_folder_is_loaded_and_translates_the_same(translator: Translator, tmp_path: Path) -> None:
     model = stored()
-    save_model(tmp_path / "m", model.model, model.tokenizers, model.languages, model.generation)
+    save_model(tmp_path / "m", model.model, model.files)
     found = translate(tmp_path / "m", SOURCES, device="cpu", precision="float32")
     assert [t.text for t in found] == [t.text for t in translator.translate(SOURCES)]
 

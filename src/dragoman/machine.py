@@ -15,6 +15,8 @@ import shutil
 import statistics
 import sys
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -152,6 +154,19 @@ def choose_threads(asked: int | None) -> int:
     if asked is not None and asked < 1:
         raise ConfigError(f"threads must be at least 1, but is {asked}")
     return asked or threads()
+
+
+@contextmanager
+def torch_threads(count: int) -> Generator[None]:
+    """Within the block torch uses so many threads inside one operation, and after it as many as before."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def rank() -> int:

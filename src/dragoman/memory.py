@@ -68,17 +68,28 @@ def memory_limit(limit: int | None) -> Generator[None]:
     Raises:
         OutOfMemory: it did not suffice; or a GPU's memory did not.
     """
+    room = f"the {limit / 2**30:.1f} GiB there are" if limit else "there is"
+    advice = (
+        f"this needs more memory than {room}; lower batches.batch_tokens (and raise train.accumulate by as much, "
+        "for the same step), or choose batches.batch_tokens = 'auto'"
+    )
+    with out_of_memory_as(advice), _refused_beyond(limit):
+        yield
+
+
+@contextmanager
+def out_of_memory_as(message: str) -> Generator[None]:
+    """Within the block, memory that cannot be had raises `OutOfMemory` with this message: what to lower.
+
+    Raises:
+        OutOfMemory: memory ran out, of the process or of a GPU.
+    """
     try:
-        with _refused_beyond(limit):
-            yield
+        yield
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        room = f"the {limit / 2**30:.1f} GiB there are" if limit else "there is"
-        raise OutOfMemory(
-            f"this needs more memory than {room}; lower batches.batch_tokens (and raise train.accumulate by as much, "
-            "for the same step), or choose batches.batch_tokens = 'auto'"
-        ) from error
+        raise OutOfMemory(message) from error
 
 
 def is_out_of_memory(error: Exception) -> bool:

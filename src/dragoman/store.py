@@ -1,9 +1,9 @@
 """A model folder in and out. Only safetensors and JSON are written or read, and every file is checked by its SHA-256.
 
-    config.json              architecture, languages, format number
+    config.json              architecture, format number; of a translation model, its languages
     model.safetensors        weights, float32
     tokenizer.json           or tokenizer.source.json + tokenizer.target.json
-    generation_config.json   how to search when nothing else is said
+    generation_config.json   how to search when nothing else is asked for
     README.md                the model card, filled from facts; people may edit or remove it
     manifest.json            size and SHA-256 of every file
 
@@ -35,6 +35,7 @@ from dragoman.files import (
 )
 from dragoman.model import ModelConfig, build_model, weight_shapes
 from dragoman.notation import parse_json
+from dragoman.run_folder import RunFolder
 from dragoman.text.reading.language_tags import LanguageTag
 from dragoman.text.report import REPORT
 from dragoman.tokenizing.tokenizer import Tokenizers
@@ -67,27 +68,53 @@ class _Config(Settings):
     """`config.json`."""
 
     format: int
-    languages: _Languages
+    languages: _Languages | None = None
     model: ModelConfig
 
 
+class ModelFiles(NamedTuple):
+    """What a model folder holds beside architecture and weights: its task knows what."""
+
+    tokenizers: Tokenizers | None = None
+    """None for a model that reads no text."""
+    languages: Languages | None = None
+    """None for a model that does not translate."""
+    generation: Mapping[str, Any] = {}
+    """How to search when nothing else is asked for."""
+    card: str = ""
+    """The model card in Markdown; a short one is made where none is given."""
+
+
 class StoredModel(NamedTuple):
+    """A model folder in memory."""
+
     model: nn.Module
     """In evaluation mode, float32."""
-    tokenizers: Tokenizers
     config: ModelConfig
-    languages: Languages
-    generation: dict[str, Any]
+    files: ModelFiles
     folder: Path
+
+    @property
+    def tokenizers(self) -> Tokenizers:
+        """The tokenizers of both sides.
+
+        Raises:
+            CheckpointError: the model has none.
+        """
+        if self.files.tokenizers is None:
+            raise CheckpointError(f"{self.folder} holds no tokenizer, so its model reads no text")
+        return self.files.tokenizers
+
+    @property
+    def languages(self) -> Languages:
+        """The languages of a translation model; `und` for any other."""
+        return self.files.languages or Languages()
 
 
 def save_model(
     folder: Path | str,
     model: nn.Module,
-    tokenizers: Tokenizers,
-    languages: Languages,
-    generation: Mapping[str, Any] | None = None,
-    card: str = "",
+    files: ModelFiles,
     weights: Mapping[str, Tensor] | None = None,
     replace: bool = False,
 ) -> None:
@@ -99,33 +126,21 @@ def save_model(
         DiskFull: nothing was written.
     """
     with new_folder(folder, replace) as aside:
-        write_model(aside, model, tokenizers, languages, generation, card, weights)
+        write_model(aside, model, files, weights)
         write_manifest(aside)
 
 
-def write_model(
-    folder: Path,
-    model: nn.Module,
-    tokenizers: Tokenizers,
-    languages: Languages,
-    generation: Mapping[str, Any] | None = None,
-    card: str = "",
-    weights: Mapping[str, Tensor] | None = None,
-) -> None:
-    """Fills an open folder with all but the manifest. `weights` replace the model's own: masters or averages."""
+def write_model(folder: Path, model: nn.Module, files: ModelFiles, weights: Mapping[str, Tensor] | None = None) -> None:
+    """Fills an open folder with all but the manifest. `weights` replace the model's own: master weights or averages."""
     config: ModelConfig = model.config  # pyright: ignore[reportAssignmentType]
-    write_json(
-        folder / CONFIG,
-        {
-            "format": FORMAT,
-            "languages": languages._asdict(),
-            "model": config.model_dump(mode="json", exclude_none=True),
-        },
-    )
+    languages = {} if files.languages is None else {"languages": files.languages._asdict()}
+    architecture = config.model_dump(mode="json", exclude_none=True)
+    write_json(folder / CONFIG, {"format": FORMAT, **languages, "model": architecture})
     write_weights(folder / WEIGHTS, weights if weights is not None else named_weights(model))
-    tokenizers.save(folder)
-    write_json(folder / GENERATION, dict(generation or {}))
-    write_file(folder / CARD, card or default_card(languages, config))
+    if files.tokenizers is not None:
+        files.tokenizers.save(folder)
+    write_json(folder / GENERATION, dict(files.generation))
+    write_file(folder / CARD, files.card or default_card(files.languages, config))
 
 
 def load_model(path: Path | str, device: str = "cpu") -> StoredModel:
@@ -138,30 +153,27 @@ def load_model(path: Path | str, device: str = "cpu") -> StoredModel:
     verify_model(folder)
     languages, config = read_config(folder)
     expected = _expected_weights(config, folder / CONFIG)
-    try:
-        tokenizers = Tokenizers.load(folder)
-    except TokenizerError as error:
-        raise CheckpointError(str(error)) from None
-    _check_vocabularies(folder, config, tokenizers)
+    tokenizers = _load_tokenizers(folder, config)
     weights = read_weights(folder / WEIGHTS, expected)
     with torch.device("meta"):
         model = build_model(config, seed=None)
     place_weights(model, {name: weight.to(device) for name, weight in weights.items()})
-    generation = read_object(folder / GENERATION)
-    return StoredModel(model.eval(), tokenizers, config, languages, generation, folder)
+    files = ModelFiles(tokenizers, languages, read_object(folder / GENERATION))
+    return StoredModel(model.eval(), config, files, folder)
 
 
 def find_model(path: Path | str) -> Path:
     """The model folder that `MODEL` means: itself, or of a run folder `best/`, else `final/`."""
     path = Path(path)
-    for folder in (path, path / "best", path / "final"):
+    run = RunFolder(path)
+    for folder in (path, run.best, run.final):
         if (folder / CONFIG).is_file():
             return folder
     if not path.exists():
         raise CheckpointError(f"{path} does not exist{nearest(path) or '; MODEL is a model folder or a run folder'}")
     if (path / REPORT).is_file():
         raise CheckpointError(f"{path} is prepared data, not a model; train one on it with: dragoman train {path}")
-    if (path / "recipe.toml").is_file():
+    if run.recipe.is_file():
         raise CheckpointError(f"{path} is a run without a finished model yet; continue it with: dragoman train {path}")
     raise CheckpointError(f"{path} is not a model folder: it has no {CONFIG}")
 
@@ -178,8 +190,8 @@ def verify_model(folder: Path) -> None:
     verify_manifest(folder, free={CARD})
 
 
-def read_config(folder: Path) -> tuple[Languages, ModelConfig]:
-    """`config.json`, of this format or brought to it.
+def read_config(folder: Path) -> tuple[Languages | None, ModelConfig]:
+    """Languages and architecture from `config.json`, of this format or brought to it.
 
     Raises:
         CheckpointError: naming what is wrong with it.
@@ -189,7 +201,9 @@ def read_config(folder: Path) -> tuple[Languages, ModelConfig]:
         found = check(read_versioned(path, FORMAT), str(path), _Config)
     except ConfigError as error:
         raise CheckpointError(str(error)) from None
-    return Languages(found.languages.source, found.languages.target), found.model
+    if found.languages is None and found.model.family == "encoder_decoder":
+        raise CheckpointError(f"{path}: languages must be given")
+    return found.languages and Languages(found.languages.source, found.languages.target), found.model
 
 
 def named_weights(model: nn.Module) -> dict[str, Tensor]:
@@ -241,11 +255,10 @@ def _is_finite(tensor: Tensor) -> bool:
     return bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())
 
 
-def default_card(languages: Languages, config: ModelConfig) -> str:
-    return (
-        f"# Translation model, {languages.source} to {languages.target}\n\n"
-        f"A Transformer ({config.preset}, {config.size}) made with Dragoman.\n"
-    )
+def default_card(languages: Languages | None, config: ModelConfig) -> str:
+    """The model card where no run has filled one."""
+    title = "Language model" if languages is None else f"Translation model, {languages.source} to {languages.target}"
+    return f"# {title}\n\nA Transformer ({config.preset}, {config.size}) made with Dragoman.\n"
 
 
 def _expected_weights(config: ModelConfig, path: Path) -> dict[str, Shape]:
@@ -289,6 +302,18 @@ def _compare(path: Path, found: Mapping[str, Any], expected: Mapping[str, Shape]
             )
         if kind != "F32":
             raise CheckpointError(f"{path}: {name} is of type {str(kind)[:100]}, but weights are F32")
+
+
+def _load_tokenizers(folder: Path, config: ModelConfig) -> Tokenizers | None:
+    """The tokenizers in a folder, if their vocabularies fit the model; None if it holds none and may do without."""
+    if config.family != "encoder_decoder" and not any(folder.glob("tokenizer*.json")):
+        return None
+    try:
+        tokenizers = Tokenizers.load(folder)
+    except TokenizerError as error:
+        raise CheckpointError(str(error)) from None
+    _check_vocabularies(folder, config, tokenizers)
+    return tokenizers
 
 
 def _check_vocabularies(folder: Path, config: ModelConfig, tokenizers: Tokenizers) -> None:

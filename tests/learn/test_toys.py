@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from small import END, START, Source, batch_of, fresh_state, size_of_batch, train_settings
+from small import END, START, Source, batch_of, fresh_state, objective, size_of_batch, train_settings
 
 from dragoman.data.batch import Batch, BatchSize
 from dragoman.decoding import ModelStepper, Search, SearchOptions
@@ -59,7 +59,7 @@ def test_a_toy_is_learnt_to_95_in_100_unseen_sequences(task: str, preset: str) -
     model = build_model(config, seed=1)
     assert isinstance(model, EncoderDecoder)
     settings = train_settings(steps=400, learning_rate=3e-3, warmup_steps=60)
-    run_steps(model, Toys(TASKS[task]), settings, fresh_state(model, settings))
+    run_steps(model, objective(Toys(TASKS[task]), settings), settings, fresh_state(model, settings))
     unseen = toy_sources(seed=10**9, rows=200)
     right = [
         found == TASKS[task](source) for found, source in zip(translated(model.eval(), unseen), unseen, strict=True)
@@ -78,7 +78,7 @@ def test_a_language_model_of_characters_learns_a_sentence_by_heart() -> None:
     assert isinstance(model, LanguageModel)
     settings = train_settings(steps=150, warmup_steps=10, label_smoothing=0.0)
 
-    run_steps(model, Source([batch_of(None, [ids])]), settings, fresh_state(model, settings))
+    run_steps(model, objective(Source([batch_of(None, [ids])]), settings), settings, fresh_state(model, settings))
     assert "".join(chr(token - 4 + ord(" ")) for token in written(model.eval(), len(ids))) == SENTENCE
 
 

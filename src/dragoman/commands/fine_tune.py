@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Unpack
 
 from dragoman import machine
-from dragoman.commands.train import SCORES, train
+from dragoman.commands.train import train
 from dragoman.config import check
 from dragoman.errors import ConfigError
 from dragoman.evaluating.direction import (
@@ -24,8 +24,8 @@ from dragoman.evaluating.scores import read_evaluations
 from dragoman.files import nearest
 from dragoman.progress import Progress, silent
 from dragoman.recipe.recipe import Recipe, StartSettings, apply, name_of
-from dragoman.runs.data import DATA
-from dragoman.runs.place import RunOptions
+from dragoman.run_folder import RunFolder
+from dragoman.runs.options import RunOptions
 from dragoman.store import find_model
 from dragoman.text.inputs import DataSettings, open_inputs
 from dragoman.text.reading.readers import Address
@@ -72,15 +72,16 @@ def fine_tune(
     recipe = Recipe(start=_start(start, old, mix_rate), data=text)
     options["name"] = options.get("name") or f"{Path(model).resolve().name}-{name_of(data)}"
     result = train(recipe, **options)
-    if machine.rank() or (not result.evaluations and _is_scored(result.folder / SCORES)):
+    run = RunFolder(result.folder)
+    if machine.rank() or (not result.evaluations and _is_scored(run.scores)):
         return FineTuneResult(result.folder, result.steps, (), ())
-    tests = {"new": result.folder / DATA / "test.jsonl", **({} if old is None else {"old": old / "test.jsonl"})}
+    tests = {"new": run.split("test"), **({} if old is None else {"old": old / "test.jsonl"})}
     device, progress = options.get("device", "auto"), options.get("progress", silent)
     before, after = (
         _score(Translator.load(folder, device), tests, word, progress)
         for folder, word in ((start, BEFORE), (find_model(result.folder), AFTER))
     )
-    write_scores(result.folder / SCORES, [*before, *after])
+    write_scores(run.scores, [*before, *after])
     return FineTuneResult(result.folder, result.steps, before, after)
 
 
@@ -145,5 +146,5 @@ def _old_data(model: Path, mix_data: Path | str | None) -> Path | None:
                 f"{mix_data} is no prepared data: it has no train.jsonl; make some with dragoman prepare-data"
             )
         return Path(mix_data)
-    folder = model / DATA
-    return folder if (folder / "train.jsonl").is_file() else None
+    run = RunFolder(model)
+    return run.data if run.split("train").is_file() else None

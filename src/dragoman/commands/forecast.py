@@ -1,7 +1,6 @@
 """What a run will take, before it is begun: parameters, steps, memory and time, measured by doing a little of it."""
 
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
@@ -9,11 +8,12 @@ from typing import Unpack
 import torch
 
 from dragoman import machine
-from dragoman.memory import keep_freed_memory, memory_limit, peak_memory_bytes, usable_memory_bytes
+from dragoman.memory import memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import silent
-from dragoman.recipe.recipe import RECIPE, Recipe
-from dragoman.runs.listing import RUN
-from dragoman.runs.place import RunOptions, Workplace, look_up
+from dragoman.recipe.recipe import Recipe
+from dragoman.run_folder import RunFolder
+from dragoman.runs.lookup import What, find_for_forecast
+from dragoman.runs.options import RunContext, RunOptions
 from dragoman.runs.settle import settle
 from dragoman.runs.trial import Trial
 from dragoman.training.distributed import refuse_several
@@ -35,9 +35,7 @@ class Forecast:
     """The machine, in a line."""
 
 
-def forecast(
-    what: Recipe | str | Path | Sequence[str | Path] = "phrasebook", **options: Unpack[RunOptions]
-) -> Forecast:
+def forecast(what: What = "phrasebook", **options: Unpack[RunOptions]) -> Forecast:
     """What `train` would take with the same arguments, without a run being made.
 
     The data is prepared in a temporary folder, unless a run of that name was begun with the same settings; then the
@@ -48,19 +46,22 @@ def forecast(
         The errors of `train`, but those of a run that goes on.
     """
     refuse_several("a forecast (--dry-run)")
-    keep_freed_memory()
     device, _ = machine.choose_device(options.get("device", "auto"))
-    torch.set_num_threads(machine.choose_threads(options.get("threads")))
-    folder, asked = look_up(what, options)
+    run, asked = find_for_forecast(what, options)
     progress = options.get("progress", silent)
     limit = usable_memory_bytes() if device == "cpu" else None
-    with memory_limit(limit), tempfile.TemporaryDirectory(prefix="dragoman-") as aside:
-        kept = folder if (folder / RUN).is_file() and (folder / RECIPE).is_file() else Path(aside)
-        recipe, run_data = settle(Workplace(kept, device, options.get("anyway", False), progress), asked)
-        trial = Trial(recipe, run_data, device)
+    with (
+        memory_limit(limit),
+        machine.torch_threads(machine.choose_threads(options.get("threads"))),
+        tempfile.TemporaryDirectory(prefix="dragoman-") as aside,
+    ):
+        kept = run if run.is_run and run.recipe.is_file() else RunFolder(Path(aside))
+        context = RunContext(kept, device, options.get("anyway", False), progress)
+        recipe, data = settle(context, asked)
+        trial = Trial(recipe, data, device)
         trial.train_heaviest()
         step, validation = trial.seconds_a_step(progress), trial.seconds_a_validation()
-        trial.save(Path(aside) / "checkpoints")
+        trial.save(RunFolder(Path(aside)).checkpoints)
     steps, every = recipe.train.steps or 0, recipe.train.validate_every or 1
     return Forecast(
         recipe=recipe,

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Unpack
 
 from dragoman import machine
-from dragoman.commands.train import SCORES, TEST, train
+from dragoman.commands.train import train
 from dragoman.errors import ConfigError
 from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.scores import read_scores
 from dragoman.recipe.expected import Expected
 from dragoman.recipe.recipe import LIMITS, find_recipe
-from dragoman.runs.place import RunOptions
+from dragoman.run_folder import RunFolder
+from dragoman.runs.options import RunOptions
 from dragoman.training.distributed import refuse_several
 
 LIMIT_SETTINGS = [f"train.{name}" for name in LIMITS]
@@ -77,7 +78,7 @@ def reproduce(recipe: str | Path, **options: Unpack[RunOptions]) -> Reproduction
             f"{folder} was trained on to step {result.steps:,}, but {source.origin} expects its scores after "
             f"{expected.steps:,}; use --fresh or another --name"
         )
-    scores = read_scores(folder / SCORES).get(TEST, {})
+    scores = read_scores(RunFolder(folder).scores).get("test", {})
     if expected.metric not in scores:
         raise ConfigError(f"{folder} has no test set, so nothing can be held against {source.origin}")
     return Reproduction(folder, expected, scores[expected.metric])

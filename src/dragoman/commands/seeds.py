@@ -4,17 +4,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from dragoman.commands.train import SCORES, RunResult, train
+from dragoman.commands.train import RunResult, train
 from dragoman.errors import ConfigError
 from dragoman.evaluating.scores import read_scores
 from dragoman.evaluating.spread import Spread
-from dragoman.recipe.recipe import Recipe, find_recipe
-from dragoman.runs.place import RUN, RunOptions, check_name
+from dragoman.recipe.recipe import find_recipe
+from dragoman.run_folder import RunFolder
+from dragoman.runs.lookup import What, check_name, only_one, run_named
+from dragoman.runs.options import RunOptions
 from dragoman.training.distributed import refuse_several
 
 
 def train_seeds(
-    what: Recipe | str | Path | Sequence[str | Path] = "phrasebook", seeds: int = 3, **options: Unpack[RunOptions]
+    what: What = "phrasebook", seeds: int = 3, **options: Unpack[RunOptions]
 ) -> tuple[RunResult, ...]:
     """Trains the runs NAME-seed1, NAME-seed2 … one after another, `train.seed` being 1, 2 …
 
@@ -26,9 +28,8 @@ def train_seeds(
     refuse_several("a group of seeds (--seeds)")
     if seeds < 1:
         raise ConfigError(f"seeds must be at least 1, but is {seeds}")
-    if not isinstance(what, Recipe | str | Path) and len(what) == 1:
-        what = what[0]
-    if isinstance(what, str | Path) and (Path(what) / RUN).is_file():
+    what = only_one(what)
+    if run_named(what) is not None:
         raise ConfigError(f"{what} is a run, of one seed; several seeds take a recipe or data")
     overrides = list(options.get("overrides", ()))
     if any(text.partition("=")[0].strip() == "train.seed" for text in overrides):
@@ -51,14 +52,14 @@ def seed_runs(group: Path) -> list[Path]:
     numbered = {
         int(number): path
         for path in group.parent.glob(f"{group.name}-seed*")
-        if (number := path.name.removeprefix(f"{group.name}-seed")).isdigit() and (path / RUN).is_file()
+        if (number := path.name.removeprefix(f"{group.name}-seed")).isdigit() and RunFolder(path).is_run
     }
     return [numbered[number] for number in sorted(numbered)]
 
 
 def spreads(runs: Sequence[Path]) -> list[Spread]:
     """What several runs scored, test set by test set and metric by metric."""
-    scores: list[dict[str, dict[str, Any]]] = [read_scores(run / SCORES) for run in runs]
+    scores: list[dict[str, dict[str, Any]]] = [read_scores(RunFolder(run).scores) for run in runs]
     return [
         Spread(test, [each[test][metric] for each in scores])
         for test, found in (scores[0] if scores else {}).items()

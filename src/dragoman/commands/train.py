@@ -1,50 +1,40 @@
-"""One run: data -> tokenizer -> train -> scored model, in one folder, resumed by the same command.
+"""`train`: data -> tokenizer -> trained and scored model, in one run folder, resumed by the same call.
 
-    runs/NAME/
-      recipe.toml     every setting, with the reason of those nobody gave
-      run.json        what was asked for, and how far it is
-      data/           train, dev and test, and data.json, the report on them
-      tokenizer/  corpus/  checkpoints/step-…/
-      metrics.jsonl   each step once
-      best/  final/   model folders
-      scores.json     on the test sets, with signatures
-
-Each stage is written whole or not at all, and found again: a run that was cut off anywhere goes on from there.
+Each stage is written whole or not at all, and found again: a run that was cut off anywhere goes on from there. Every
+process of a run executes these lines; the first alone writes and speaks.
 """
 
 import logging
 import math
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from dragoman import machine
+from dragoman import kernels, machine
 from dragoman.errors import Diverged, Error, Interrupted
-from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
+from dragoman.evaluating.evaluate import Evaluation
 from dragoman.files import lock, remove_partial
-from dragoman.memory import keep_freed_memory, memory_limit, peak_memory_bytes, usable_memory_bytes
+from dragoman.memory import memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import Progress, silent
 from dragoman.recipe.plan import FEW_PAIRS
 from dragoman.recipe.recipe import Recipe
+from dragoman.run_folder import RunFolder
 from dragoman.runs.curves import draw_curves
-from dragoman.runs.data import DATA, RunData
-from dragoman.runs.follow import follow, tell
-from dragoman.runs.listing import SCORES
+from dragoman.runs.facts import make_folder, note, open_run, remove_unmade
+from dragoman.runs.lookup import What, find_run
 from dragoman.runs.metrics import read_metrics
-from dragoman.runs.more import is_finished, ready_for_more, split_overrides
-from dragoman.runs.place import Workplace, find_place, make_folder, note, open_run, remove_unmade
-from dragoman.runs.session import BEST, CHECKPOINTS, Session
+from dragoman.runs.more import More, is_finished, ready_for_more, split_overrides
+from dragoman.runs.options import RunContext
+from dragoman.runs.session import Session
 from dragoman.runs.settle import settle
 from dragoman.runs.signals import interrupted_by_signals
-from dragoman.runs.validation import signs_of_nothing
-from dragoman.training.distributed import join
-from dragoman.translating import Translator
+from dragoman.tasks.kinds import kind_of
+from dragoman.tasks.language_model import TextEvaluation
+from dragoman.tasks.translation import signs_of_nothing
+from dragoman.training.distributed import World, join
 
-TEST = "test"
 LEAST_MINUTES, MORE_TIMES = 20, 4
 """What a model that has learnt next to nothing is advised to be trained for: minutes, or times what it was."""
 
@@ -53,14 +43,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RunResult:
+    """A finished run."""
+
     folder: Path
     steps: int
-    evaluations: tuple[Evaluation, ...]
-    """On each test set of the run, by its best model."""
+    evaluations: tuple[Evaluation | TextEvaluation, ...]
+    """On each test set of the run, by its best model; none where the run was finished before."""
 
 
 def train(
-    what: Recipe | str | Path | Sequence[str | Path] = "phrasebook",
+    what: What = "phrasebook",
     *,
     overrides: Sequence[str] = (),
     name: str | None = None,
@@ -81,103 +73,133 @@ def train(
     too). `anyway` goes on although the machine is not the one it began on, or the text that its data was made from has
     changed.
 
+    While it runs, this process has the run's number of torch threads, a limit on its memory, and handlers of signals
+    that stop it after a step; it gets its own back. `dragoman.keep_freed_memory()` before the first call makes steps
+    faster.
+
     Raises:
         ConfigError, DataError, TokenizerError: what was given cannot be used; nothing was changed.
         Interrupted: stopped on request; the same command goes on.
         Diverged, OutOfMemory, DiskFull, FolderInUse, CheckpointError: as named.
     """
     with join(device) as world:
-        keep_freed_memory()
         device, why = machine.choose_device(device)
         with memory_limit(usable_memory_bytes() if device == "cpu" else None):
-            if not world.is_first:
-                return RunResult(*follow(world, device), ())
-            own, new = split_overrides(what, overrides, name, fresh) if more else (overrides, None)
-            folder, asked = find_place(what, own, name, Path(runs), fresh)
-            make_folder(folder)
-            log.info("device %s: %s", device, why)
-            # One process that stops lets the others wait: several are ended together, by torchrun.
-            advice = f"go on with: dragoman train {folder}"
-            stoppable = interrupted_by_signals(advice) if world.size == 1 else nullcontext()
-            with lock(folder), stoppable:
-                return _run(Workplace(folder, device, anyway, progress, world), asked, new, threads)
+
+            def look_up() -> dict[str, Any]:
+                own, new = split_overrides(what, overrides, name, fresh) if more else (overrides, None)
+                run, asked = find_run(what, own, name, Path(runs), fresh)
+                make_folder(run)
+                log.info("device %s: %s", device, why)
+                return {"folder": str(run), "asked": asked, "new": new}
+
+            found = world.share("run folder", look_up)
+            run = RunFolder(Path(found["folder"]))
+            context = RunContext(run, device, anyway, progress if world.is_first else silent, world)
+            with _owned(run, world):
+                return _run(context, found["asked"], found["new"], threads)
 
 
-def _run(place: Workplace, asked: dict[str, Any] | None, new: dict[str, Any] | None, threads: int | None) -> RunResult:
-    """All that happens under the lock of the run's folder. `new` are settings for training a finished run on."""
-    folder = place.folder
-    for part in (folder, folder / CHECKPOINTS, folder / "corpus"):
-        remove_partial(part)
-    facts = open_run(folder, asked, threads)
-    more = None if new is None else ready_for_more(folder, facts, new)
-    finished = more is None and is_finished(folder, facts)
-    place.world.share({"folder": str(folder), **facts, "finished": finished})
-    if finished:
+@contextmanager
+def _owned(run: RunFolder, world: World) -> Generator[None]:
+    """Locks the run's folder, on its first process. A process on its own can be interrupted anywhere; where one of
+    several stops, the others wait for it, and torchrun ends them together.
+    """
+    with ExitStack() as stack:
+        if world.is_first:
+            stack.enter_context(lock(run.path))
+        if world.size == 1:
+            stack.enter_context(interrupted_by_signals(f"go on with: dragoman train {run}"))
+        yield
+
+
+def _run(
+    context: RunContext, asked: dict[str, Any] | None, new: dict[str, Any] | None, threads: int | None
+) -> RunResult:
+    """Everything that happens under the lock of the run's folder. `new` are settings for training a finished run on."""
+    run, world = context.run, context.world
+    begun = world.share("facts", lambda: _begin(run, asked, new, threads))
+    if begun["finished"]:
         log.info(
             "%s is finished, its scores are in %s; --more trains it on, --fresh begins another run of the same",
-            folder,
-            folder / SCORES,
+            run,
+            run.scores,
         )
-        return RunResult(folder, facts["steps"], ())
-    torch.set_num_threads(facts["threads"])
+        return RunResult(run.path, begun["steps"], ())
+    with machine.torch_threads(begun["threads"]):
+        if context.device == "cpu":
+            kernels.prepare(context.progress)
+        try:
+            more = begun["more"] and More(**begun["more"])
+            recipe, data = settle(context, begun["asked"], more)
+        except Error:
+            if world.is_first:
+                remove_unmade(run)
+            raise
+        session = Session.begin(context, recipe, kind_of(recipe).start(recipe, data, context.device))
+        with _noted(run, world, begun["asked"]):
+            state = session.train()
+        if not world.is_first:
+            return RunResult(run.path, state.step, ())
+        evaluations = tuple(kind_of(recipe).score(run, recipe, context.device, context.progress))
+        _draw(run)
+        _warn_of_nothing_learnt(run, recipe, state.best_step)
+        note(run, "finished", steps=state.step, peak_memory_bytes=peak_memory_bytes())
+        return RunResult(run.path, state.step, evaluations)
+
+
+def _begin(
+    run: RunFolder, asked: dict[str, Any] | None, new: dict[str, Any] | None, threads: int | None
+) -> dict[str, Any]:
+    """What stands in `run.json`, whether the run is finished, and what is to be added to it."""
+    for part in (run.path, run.checkpoints, run.corpora):
+        remove_partial(part)
+    facts = open_run(run, asked, threads)
+    more = None if new is None else ready_for_more(run, facts, new)
+    finished = more is None and is_finished(run, facts)
+    return {**facts, "more": more and more._asdict(), "finished": finished}
+
+
+@contextmanager
+def _noted(run: RunFolder, world: World, asked: dict[str, Any]) -> Generator[None]:
+    """Writes down that the run is being trained, and how it ended, if it did not end well."""
+    if not world.is_first:
+        yield
+        return
+    note(run, "training", asked=asked)
     try:
-        recipe, run_data = settle(place, facts["asked"], more)
-    except Error:
-        remove_unmade(folder)
-        raise
-    note(folder, facts, "training")
-    tell(place.world, recipe, trial=False)
-    try:
-        state = Session(place, recipe, run_data).run()
+        yield
     except (Interrupted, Diverged) as end:
-        note(folder, facts, "diverged" if isinstance(end, Diverged) else "stopped")
+        note(run, "diverged" if isinstance(end, Diverged) else "stopped")
         raise
-    evaluations = score_run(folder, place.device, place.progress)
-    _picture(folder)
-    _warn_of_nothing_learnt(folder, recipe, run_data, state.best_step)
-    note(folder, facts, "finished", steps=state.step, peak_memory_bytes=peak_memory_bytes())
-    return RunResult(folder, state.step, evaluations)
 
 
-def score_run(folder: Path, device: str = "auto", progress: Progress = silent) -> tuple[Evaluation, ...]:
-    """Scores a run's best model on its test sets and writes `scores.json`."""
-    report = folder / DATA
-    names = [path.stem for path in sorted(report.glob("*.jsonl")) if path.stem not in ("train", "dev")]
-    names = [name for name in names if (report / f"{name}.jsonl").stat().st_size]
-    translator = Translator.load(folder / BEST, device)
-    evaluations = tuple(
-        evaluate(translator, report / f"{name}.jsonl", name=str(folder / BEST), progress=progress) for name in names
-    )
-    write_scores(folder / SCORES, evaluations)
-    return evaluations
-
-
-def _warn_of_nothing_learnt(folder: Path, recipe: Recipe, run_data: RunData, best_step: int) -> None:
+def _warn_of_nothing_learnt(run: RunFolder, recipe: Recipe, best_step: int) -> None:
     """Says so, and what to do, if the best model translates as one that has learnt next to nothing."""
-    lines = read_metrics(folder)
+    lines = read_metrics(run)
     best = [signs for line in lines if line["step"] == best_step and (signs := signs_of_nothing(line))]
     if best:
         minutes = sum(line.get("seconds") or 0 for line in lines) / 60
-        advice = _advice(folder, recipe, run_data.report.splits["train"].pairs, minutes)
-        log.warning("the best model has learnt next to nothing (%s); %s", best[-1], advice)
+        log.warning("the best model has learnt next to nothing (%s); %s", best[-1], _advice(run, recipe, minutes))
 
 
-def _advice(folder: Path, recipe: Recipe, pairs: int, minutes: float) -> str:
-    """What may help a model that learnt next to nothing from so many pairs in so many minutes."""
+def _advice(run: RunFolder, recipe: Recipe, minutes: float) -> str:
+    """What may help a model that learnt next to nothing in so many minutes."""
+    pairs = kind_of(recipe).read_report(run.data).splits["train"].pairs
     if recipe.start is not None:
         return "check that the text is of the model's languages, in its direction, or lower train.learning_rate"
     if pairs < FEW_PAIRS:
         return f"{pairs:,} pairs are too few for a model of its own: give it more text, or fine-tune a finished model"
     more = max(LEAST_MINUTES, math.ceil(MORE_TIMES * minutes))
-    advice = f"it was trained too briefly; train it on: dragoman train {folder} --more --minutes {more}"
+    advice = f"it was trained too briefly; train it on: dragoman train {run} --more --minutes {more}"
     if recipe.model.size != "tiny":
         advice += ", or a smaller model in a new run: --fresh --set model.size=tiny"
     return advice
 
 
-def _picture(folder: Path) -> None:
+def _draw(run: RunFolder) -> None:
     try:
-        if path := draw_curves(folder):
+        if path := draw_curves(run):
             log.info("curves: %s", path)
     except Exception as error:
         log.warning("the curves could not be drawn: %s", error)

@@ -62,6 +62,8 @@ class BatchSize:
 
     source_tokens: int
     target_tokens: int
+    longest: int
+    """Tokens of the longest sentence, on either side."""
     pairs: Int[Tensor, "B"]
 
     @property

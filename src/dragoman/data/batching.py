@@ -121,8 +121,9 @@ class Batches:
 
     def size_of(self, pairs: Indices) -> BatchSize:
         """How many tokens `batch` would have, without reading any."""
-        source, target = (int(tokens.sum()) for tokens in self._tokens(pairs))
-        return BatchSize(source, target, torch.from_numpy(pairs))
+        source, target = self._tokens(pairs)
+        longest = int(np.maximum(source, target).max())
+        return BatchSize(int(source.sum()), int(target.sum()), longest, torch.from_numpy(pairs))
 
     def _short_enough(self, pairs: Indices) -> Indices:
         """Those of some pairs that have no sentence of more than `sentence_tokens`."""

@@ -5,7 +5,7 @@ So it is the same however a step is cut into batches, padded, or spread over pro
 random state. Compiled, it is also many times cheaper than drawing random numbers (benchmarks/dropout.py).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -46,6 +46,14 @@ class StepNoise:
 
     def target(self, rows: int, device: torch.device) -> Noise:
         return Noise(self._key, torch.arange(self.target_first, self.target_first + rows, device=device))
+
+    def after(self, source_tokens: int, target_tokens: int) -> "StepNoise":
+        """The noise of the next micro-batch, when this one has so many tokens."""
+        return replace(
+            self,
+            source_first=self.source_first + source_tokens,
+            target_first=self.target_first + target_tokens,
+        )
 
     @property
     def _key(self) -> int:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pydantic
 
@@ -49,6 +49,10 @@ class StartSettings(Settings):
 
 
 class Recipe(Settings):
+    """All settings of a run."""
+
+    task: Literal["translation", "language_model"] = "translation"
+    """What is learned: to translate, from sentence pairs; or to go on with running text, from a plain text file."""
     start: StartSettings | None = None
     data: DataSettings = DataSettings()
     tokenizer: TokenizerSettings = TokenizerSettings()

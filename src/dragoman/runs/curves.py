@@ -7,34 +7,33 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dragoman.run_folder import RunFolder
 from dragoman.runs.metrics import read_metrics
-
-PICTURE = "curves.png"
 
 log = logging.getLogger(__name__)
 
 
-def training_losses(folder: Path, points: int) -> list[tuple[int, float]]:
+def training_losses(run: RunFolder, points: int) -> list[tuple[int, float]]:
     """Training loss (nats a target token, without smoothing), averaged over `points` equal stretches of steps."""
-    lines = [line for line in read_metrics(folder) if line.get("plain_loss") is not None]  # none at a skipped step
+    lines = [line for line in read_metrics(run) if line.get("plain_loss") is not None]  # none at a skipped step
     size = max(1, len(lines) // max(1, points))
     parts = [lines[first : first + size] for first in range(0, len(lines), size)]
     return [(part[-1]["step"], sum(line["plain_loss"] for line in part) / len(part)) for part in parts]
 
 
-def dev_scores(folder: Path) -> list[tuple[int, float, float, float]]:
+def dev_scores(run: RunFolder) -> list[tuple[int, float, float, float]]:
     """Step, loss, BLEU and chrF of each validation."""
     return [
         (line["step"], line["dev_loss"], line["dev_bleu"], line["dev_chrf"])
-        for line in read_metrics(folder)
+        for line in read_metrics(run)
         if all(line.get(name) is not None for name in ("dev_loss", "dev_bleu", "dev_chrf"))
     ]
 
 
-def told_curves(folder: Path, width: int = 60) -> list[str]:
+def curve_lines(run: RunFolder, width: int = 60) -> list[str]:
     """The same for a terminal: one line for the training loss, one for the dev scores."""
-    losses = [loss for _, loss in training_losses(folder, width)]
-    chrf = [score for *_, score in dev_scores(folder)]
+    losses = [loss for _, loss in training_losses(run, width)]
+    chrf = [score for *_, score in dev_scores(run)]
     told: list[str] = []
     if losses:
         told.append(f"training loss {plain_curve(losses, width)} {losses[0]:.2f} to {losses[-1]:.2f} nats a token")
@@ -43,13 +42,13 @@ def told_curves(folder: Path, width: int = 60) -> list[str]:
     return told
 
 
-def draw_curves(folder: Path) -> Path | None:
+def draw_curves(run: RunFolder) -> Path | None:
     """Draws losses and scores over steps; None where matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure  # pyright: ignore
     except ImportError:
         return None
-    losses, scores = training_losses(folder, 200), dev_scores(folder)
+    losses, scores = training_losses(run, 200), dev_scores(run)
     figure: Any = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     left.plot(*_columns(losses, 2), label="training")
@@ -62,7 +61,7 @@ def draw_curves(folder: Path) -> Path | None:
     for axes in (left, right):
         axes.legend()
         axes.grid(alpha=0.3)
-    path = folder / PICTURE
+    path = run.curves
     figure.savefig(path, dpi=120)
     return path
 

@@ -4,32 +4,19 @@ import logging
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import pydantic
 
 from dragoman.config import Settings, check, read
 from dragoman.errors import ConfigError, DataError, Error
 from dragoman.evaluating.scores import read_evaluations
-from dragoman.files import is_locked, read_object
-from dragoman.recipe.recipe import RECIPE
-from dragoman.runs.metrics import METRICS, read_metrics
-
-FORMAT = 1
-RUN, SCORES = "run.json", "scores.json"
+from dragoman.files import is_locked
+from dragoman.run_folder import RunFolder
+from dragoman.runs.facts import read_facts
+from dragoman.runs.metrics import read_metrics
 
 log = logging.getLogger(__name__)
-
-
-class _RunFile(Settings, extra="ignore"):
-    """What `run.json` must say; the version that wrote it may have added more."""
-
-    asked: dict[str, Any]
-    threads: Annotated[int, pydantic.Field(ge=1, lt=2**31)]
-    """torch takes an int of 32 bits."""
-    status: Literal["preparing", "training", "stopped", "diverged", "finished"]
-    steps: Annotated[int, pydantic.Field(ge=0)] = 0
-    """Of a finished run."""
 
 
 class _StepsOfRecipe(Settings, extra="ignore"):
@@ -78,45 +65,27 @@ def list_runs(folder: Path | str = "runs") -> tuple[RunFacts, ...]:
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"{folder} is no folder; dragoman runs takes the folder that runs lie in")
-    places = [folder] if (folder / RUN).is_file() else [path.parent for path in folder.glob(f"*/{RUN}")]
-    return tuple(sorted(map(_look_at, places), key=lambda run: -run.changed))
+    run = RunFolder(folder)
+    runs = [run] if run.is_run else [each for path in folder.iterdir() if (each := RunFolder(path)).is_run]
+    return tuple(sorted(map(_look_at, runs), key=lambda run: -run.changed))
 
 
-def read_run(folder: Path) -> dict[str, Any]:
-    """What the `run.json` of a run says.
-
-    Raises:
-        CheckpointError: it is missing, or no JSON object.
-        ConfigError: it is of another version, or damaged.
-    """
-    path = folder / RUN
-    facts = read_object(path)
-    if facts.get("format") != FORMAT or facts.get("format") is True:
-        raise ConfigError(f"{path} is not of this version of Dragoman")
-    needed = ["asked", "threads", "status", *(["steps"] if facts.get("status") == "finished" else [])]
-    for name in needed:
-        if name not in facts:
-            raise ConfigError(f"{path} is damaged: {name!r} is missing")
-    check(facts, f"{path} is damaged", _RunFile)
-    return facts
-
-
-def _look_at(run: Path) -> RunFacts:
+def _look_at(run: RunFolder) -> RunFacts:
     damage: list[Error | OSError] = []
     state, steps_wanted, score, metrics = "damaged", None, None, []
     with _noted(damage):
-        state = read_run(run)["status"]
+        state = read_facts(run)["status"]
     with _noted(damage):
-        steps_wanted = _steps_wanted(run / RECIPE)
+        steps_wanted = _steps_wanted(run.recipe)
     with _noted(damage):
-        score = _test_score(run / SCORES)
+        score = _test_score(run.scores)
     with _noted(damage):
         metrics = read_metrics(run)
     for error in damage:
         log.warning("%s", error)
     if damage:
         state = "damaged"
-    elif state in ("preparing", "training") and not is_locked(run):
+    elif state in ("preparing", "training") and not is_locked(run.path):
         state = "cut off"
     return RunFacts(
         folder=str(run),
@@ -125,9 +94,10 @@ def _look_at(run: Path) -> RunFacts:
         steps_wanted=steps_wanted,
         score=score or _dev_score(metrics),
         changed=max(
-            (each.stat().st_mtime for each in (run / RUN, run / METRICS) if each.is_file()), default=run.stat().st_mtime
+            (path.stat().st_mtime for path in (run.facts, run.metrics) if path.is_file()),
+            default=run.path.stat().st_mtime,
         ),
-        bytes=sum(_sizes(run)),
+        bytes=sum(_sizes(run.path)),
     )
 
 

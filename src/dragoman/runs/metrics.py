@@ -1,4 +1,4 @@
-"""What a run tells: `metrics.jsonl`, which is the truth, and trackers beside it, which may fail without harm."""
+"""The metrics of a run: `metrics.jsonl`, which is the truth, and trackers beside it, which may fail without harm."""
 
 import json
 import logging
@@ -7,13 +7,12 @@ import os
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any, Protocol, Self, TypeGuard, cast
 
 from dragoman.errors import DiskFull
 from dragoman.files import write_file
 from dragoman.notation import parse_json
-from dragoman.recipe.recipe import METRICS
+from dragoman.run_folder import RunFolder
 
 NAMED_GAPS = 3
 """So many stretches of missing steps are named one by one."""
@@ -31,19 +30,19 @@ class Tracker(Protocol):
     def close(self) -> None: ...
 
 
-class Journal:
+class MetricsLog:
     """Appends one JSON object a line; each step is there once, however often a run is resumed.
 
     Lines for which the disk has no room are kept, and written when it has room again. A number that is not finite is
     null, because JSON has no word for it.
     """
 
-    def __init__(self, folder: Path, step: int) -> None:
-        """Opens the journal of a run that stands at `step`: lines of later steps, which will be run again, are
-        dropped. Steps that it should hold and does not are named in a warning.
+    def __init__(self, run: RunFolder, step: int) -> None:
+        """Opens the metrics of a run that stands at `step`: lines of later steps, which will be run again, are
+        dropped. Steps that they should hold and do not are named in a warning.
         """
-        self.path = folder / METRICS
-        kept = [line for line in read_metrics(folder) if line["step"] <= step]
+        self.path = run.metrics
+        kept = [line for line in read_metrics(run) if line["step"] <= step]
         if gaps := _gaps(kept, step):
             log.warning(
                 "%s lacks %s of the %s steps done: it was cut, deleted or changed; the run goes on, and its curves "
@@ -57,7 +56,7 @@ class Journal:
         self._unwritten = b""
         self._open = ExitStack()
         with _threads_of_tensorboard_are_quiet():
-            self._trackers = _trackers(folder, step)
+            self._trackers = _trackers(run, step)
 
     def write(self, step: int, **facts: Any) -> None:
         facts = {name: None if _is_not_finite(value) else value for name, value in facts.items()}
@@ -71,7 +70,7 @@ class Journal:
         self._track(step, facts)
 
     def secure(self) -> None:
-        """Flushes the journal to the disk; called before each checkpoint, so that none is ahead of the journal.
+        """Flushes the metrics to the disk; called before each checkpoint, so that no checkpoint is ahead of them.
 
         Raises:
             DiskFull: some lines have no room yet.
@@ -116,10 +115,10 @@ class Journal:
                 self._trackers.remove(tracker)
 
 
-def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """The lines of a run's journal, in order, without a line that a power failure cut or that is not one of ours."""
+def read_metrics(run: RunFolder) -> list[dict[str, Any]]:
+    """The lines of a run's metrics, in order, without a line that a power failure cut or that is not one of ours."""
     try:
-        lines = (folder / METRICS).read_text(encoding="utf-8", errors="replace").split("\n")
+        lines = run.metrics.read_text(encoding="utf-8", errors="replace").split("\n")
     except FileNotFoundError:
         return []
     metrics: list[dict[str, Any]] = []
@@ -188,12 +187,12 @@ def _is_not_finite(value: object) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
 
 
-def _trackers(folder: Path, step: int) -> list[Tracker]:
+def _trackers(run: RunFolder, step: int) -> list[Tracker]:
     """TensorBoard, where it is installed; what it knows of steps after `step` is hidden."""
     try:
         from torch.utils.tensorboard import SummaryWriter
 
-        writer: Any = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+        writer: Any = SummaryWriter(str(run.tensorboard), purge_step=step + 1)
     except ImportError:
         return []
     except Exception as error:

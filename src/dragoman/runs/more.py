@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from dragoman.config import check, flatten, override
 from dragoman.errors import CheckpointError, ConfigError
-from dragoman.recipe.recipe import LIMITS, RECIPE, Recipe, read_recipe
-from dragoman.runs.place import RUN
-from dragoman.runs.session import CHECKPOINTS
+from dragoman.recipe.recipe import LIMITS, Recipe, read_recipe
+from dragoman.run_folder import RunFolder
+from dragoman.runs.lookup import What, only_one, run_named
 from dragoman.training.checkpoint import newest_checkpoint, read_facts
 
 ASKABLE = (*LIMITS, "learning_rate")
@@ -32,16 +32,15 @@ class More(NamedTuple):
 
 
 def split_overrides(
-    what: Recipe | str | Path | Sequence[str | Path], overrides: Sequence[str], name: str | None, fresh: bool
+    what: What, overrides: Sequence[str], name: str | None, fresh: bool
 ) -> tuple[list[str], dict[str, Any]]:
     """The overrides that are the run's own, and the settings of `[train]` that are meant for its new steps.
 
     Raises:
         ConfigError: `what` is no run, or a new run is asked for besides.
     """
-    if isinstance(what, list | tuple) and len(what) == 1:
-        what = what[0]
-    if not (isinstance(what, str | Path) and (Path(what) / RUN).is_file()):
+    what = only_one(what)
+    if run_named(what) is None:
         raise ConfigError("--more trains a finished run on; name its folder, as in: dragoman train runs/NAME --more")
     if fresh or name is not None:
         raise ConfigError(
@@ -54,17 +53,17 @@ def split_overrides(
     return [text for text in overrides if text not in new], asked.get("train", {})
 
 
-def is_finished(folder: Path, facts: dict[str, Any]) -> bool:
+def is_finished(run: RunFolder, facts: dict[str, Any]) -> bool:
     """Whether all steps of a run are done and scored.
 
     A kill may have come after `recipe.toml` was given new steps, and before `run.json` said so.
     """
     if facts["status"] != "finished":
         return False
-    return not _goes_on_from(folder, facts["steps"])
+    return not _goes_on_from(run, facts["steps"])
 
 
-def ready_for_more(folder: Path, facts: dict[str, Any], train: dict[str, Any]) -> More | None:
+def ready_for_more(run: RunFolder, facts: dict[str, Any], train: dict[str, Any]) -> More | None:
     """What to add to a finished run; None where steps that were asked for earlier are not all done, and go on.
 
     Raises:
@@ -72,17 +71,17 @@ def ready_for_more(folder: Path, facts: dict[str, Any], train: dict[str, Any]) -
         CheckpointError: the run's last state is lost.
     """
     if is_finished(folder, facts):
-        _check_last_state(folder, facts["steps"])
+        _check_last_state(run, facts["steps"])
         return More(facts["steps"], train)
-    recipe = read_recipe(folder / RECIPE).train if (folder / RECIPE).is_file() else None
+    recipe = read_recipe(run.recipe).train if run.recipe.is_file() else None
     if recipe is None or recipe.continued_from is None:
         how = "has diverged" if facts["status"] == "diverged" else "is not finished"
         raise ConfigError(
-            f"{folder} {how}, and --more goes on from a finished run; "
+            f"{run} {how}, and --more goes on from a finished run; "
             + (
                 "begin another one with --fresh and a lower train.learning_rate"
                 if facts["status"] == "diverged"
-                else f"finish it first: dragoman train {folder}"
+                else f"finish it first: dragoman train {run}"
             )
         )
     assert recipe.steps is not None, "settings are checked"
@@ -90,26 +89,25 @@ def ready_for_more(folder: Path, facts: dict[str, Any], train: dict[str, Any]) -
     if changes := [key for key in found if train.get(key) not in (None, found[key])]:
         key = changes[0]
         raise ConfigError(
-            f"{folder} is being trained on already, with train.{key} = {found[key]}, not {train[key]}; "
-            f"finish that first: dragoman train {folder}"
+            f"{run} is being trained on already, with train.{key} = {found[key]}, not {train[key]}; "
+            f"finish that first: dragoman train {run}"
         )
     log.info(
         "%s is being trained on already, to step %s; that goes on, and nothing is added to it",
-        folder,
+        run,
         f"{recipe.steps:,}",
     )
     return None
 
 
-def _goes_on_from(folder: Path, step: int) -> bool:
-    path = folder / RECIPE
-    return path.is_file() and read_recipe(path).train.continued_from == step
+def _goes_on_from(run: RunFolder, step: int) -> bool:
+    return run.recipe.is_file() and read_recipe(run.recipe).train.continued_from == step
 
 
-def _check_last_state(folder: Path, step: int) -> None:
-    newest = newest_checkpoint(folder / CHECKPOINTS)
+def _check_last_state(run: RunFolder, step: int) -> None:
+    newest = newest_checkpoint(run.checkpoints)
     if newest is None or read_facts(newest)["step"] != step:
         raise CheckpointError(
-            f"{folder / CHECKPOINTS} has no undamaged checkpoint of step {step:,}, where the run was finished, so it "
-            f"cannot be trained on; dragoman fine-tune {folder} DATA starts from the weights of its best model"
+            f"{run.checkpoints} has no undamaged checkpoint of step {step:,}, where the run was finished, so it "
+            f"cannot be trained on; dragoman fine-tune {run} DATA starts from the weights of its best model"
         )

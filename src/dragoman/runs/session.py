@@ -1,60 +1,40 @@
-"""One stretch of training: from the newest checkpoint, or from fresh weights, to the end or to a request to stop."""
+"""One stretch of training: from the newest checkpoint, or from fresh weights, to the end or to a request to stop.
+
+Every process of a run executes the same lines; the first alone validates, writes and speaks.
+"""
 
 import logging
 import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dragoman import kernels, machine
 from dragoman.config import flatten
-from dragoman.data.batch import Batch, BatchSize
-from dragoman.data.batching import Batches
 from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted, OutOfMemory
 from dragoman.files import write_json
 from dragoman.memory import memory_bytes, usable_memory_bytes
 from dragoman.model import EncoderDecoder, LanguageModel, ModelConfig, build_model, count_weights
 from dragoman.progress import Advance
 from dragoman.recipe.recipe import Recipe
-from dragoman.runs.card import model_card
-from dragoman.runs.data import RunData, training_batches
-from dragoman.runs.metrics import Journal
-from dragoman.runs.place import Workplace
+from dragoman.runs.metrics import MetricsLog
+from dragoman.runs.options import RunContext
 from dragoman.runs.signals import stop_on_signals
-from dragoman.runs.validation import Measured, Validation
-from dragoman.store import load_model, named_weights, place_weights, save_model
+from dragoman.store import ModelFiles, load_model, named_weights, place_weights, save_model
 from dragoman.training import Chore, Every, TrainSettings, TrainState, run_steps
 from dragoman.training.checkpoint import newest_checkpoint, read_facts, restore, save_checkpoint
 from dragoman.training.loop import StepReport
 from dragoman.training.optimiser import MasterWeights
 from dragoman.training.settings import HARMLESS
+from dragoman.training.task import Task, Validated
 
-CHECKPOINTS, BEST, FINAL, DIVERGED = "checkpoints", "best", "final", "diverged.json"
 RENEWED = {f"train.{name}" for name in ("steps", "continued_from", "learning_rate", "warmup_steps", "validate_every")}
-"""Settings that the new steps of a finished run may have otherwise than those before."""
+"""Settings that may change when a finished run is trained on."""
 MIB = 2**20
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class OnDevice:
-    """Batches of a corpus, brought to a device."""
-
-    batches: Batches
-    device: str
-
-    def epoch(self, number: int) -> Any:
-        return self.batches.epoch(number)
-
-    def batch(self, indices: Any) -> Batch:
-        return self.batches.batch(indices).to(self.device)
-
-    def size_of(self, indices: Any) -> BatchSize:
-        return self.batches.size_of(indices)
 
 
 def refuse_too_large(config: ModelConfig, device: str) -> None:
@@ -79,7 +59,11 @@ def refuse_too_large(config: ModelConfig, device: str) -> None:
 def fresh_state(
     recipe: Recipe, device: str, resumed: bool = False
 ) -> tuple[EncoderDecoder | LanguageModel, TrainState]:
-    """A model before its first step: new weights, or those of the model it starts from (unneeded where `resumed`)."""
+    """A model before its first step: new weights, or those of the model it starts from (unneeded where `resumed`).
+
+    Raises:
+        OutOfMemory: the model is too large for this machine.
+    """
     settings = recipe.train
     refuse_too_large(recipe.model, device)
     model = build_model(recipe.model, settings.seed)
@@ -94,93 +78,113 @@ def fresh_state(
 
 
 class Session:
-    """What the chores of one stretch of training share."""
+    """Model, state and task of one stretch of training. `begin` makes one; `train` runs it."""
 
-    def __init__(self, place: Workplace, recipe: Recipe, run_data: RunData) -> None:
-        self.recipe, self.run_data = recipe, run_data
-        self.folder, device, anyway, self.progress, self.world = place
-        self.device = device
-        self.identity = {**run_data.identity, **decisive_settings(recipe)}
-        compiled = device == "cpu" and kernels.available()
-        self.envelope = machine.envelope(
-            threads=machine.threads(),
-            world_size=self.world.size,
-            precision=recipe.train.precision,
-            compiled=compiled,
-            device=device,
-        )
-        checkpoint = newest_checkpoint(self.folder / CHECKPOINTS)
-        self.model, self.state = fresh_state(recipe, device, resumed=checkpoint is not None)
-        if checkpoint is not None:
-            self._resume(checkpoint, anyway)
-        self.world.share(checkpoint and str(checkpoint))
-        self.validation = Validation(recipe, run_data, device) if run_data.dev is not None else None
-        self.journal = Journal(self.folder, self.state.step)
-        self.started, self.tokens = time.monotonic(), 0
+    def __init__(
+        self,
+        context: RunContext,
+        recipe: Recipe,
+        task: Task,
+        model: EncoderDecoder | LanguageModel,
+        state: TrainState,
+        envelope: Mapping[str, Any],
+    ) -> None:
+        self.context, self.recipe, self.task, self.envelope = context, recipe, task, envelope
+        self.run, self.world, self.settings = context.run, context.world, recipe.train
+        self.model, self.state = model, state
+        self.metrics: MetricsLog | None = None
+        self.started, self.tokens = 0.0, 0
         self.unwritten: dict[str, type[Exception]] = {}
         """What could not be written when it was last tried, and the kind of reason."""
 
-    def run(self) -> TrainState:
-        """Trains to the end.
+    @classmethod
+    def begin(cls, context: RunContext, recipe: Recipe, task: Task) -> "Session":
+        """A session that stands at the newest undamaged checkpoint, or before the first step.
+
+        Raises:
+            CheckpointError: no checkpoint is undamaged, or the newest was made of other data, settings or elsewhere.
+        """
+        envelope = machine.envelope(
+            threads=machine.threads(),
+            world_size=context.world.size,
+            precision=recipe.train.precision,
+            compiled=context.device == "cpu" and kernels.available(),
+            device=context.device,
+        )
+        found = context.world.share("checkpoint", lambda: _name_of(newest_checkpoint(context.run.checkpoints)))
+        model, state = fresh_state(recipe, context.device, resumed=found is not None)
+        session = cls(context, recipe, task, model, state, envelope)
+        if found is not None:
+            session._resume(context.run.checkpoints / found)
+        return session
+
+    def train(self) -> TrainState:
+        """Trains to the end, and leaves the final model and the best one.
 
         Raises:
             Interrupted: stopped on request; a checkpoint is saved, and the same command goes on.
             DiskFull, CheckpointError: stopped on request, but what was trained last cannot be saved.
             Diverged: the gradients were not finite many times in a row; the batch is kept in `diverged.json`.
         """
-        settings, steps = self.recipe.train, self.recipe.train.steps
+        steps = self.settings.steps
         assert steps is not None, "resolved before training"
-        batches = OnDevice(training_batches(self.run_data, self.recipe), self.device)
-        with self.journal, self.progress.track("train", steps, "steps") as advance, stop_on_signals() as stop:
+        track = self.context.progress.track("train", steps, "steps")
+        with self._metrics(), track as advance, stop_on_signals() as stop:
             advance(self.state.step)
+            self.started = time.monotonic()
             chores = [
                 Chore(Every(steps=1), partial(self._log, advance)),
-                Chore(Every(steps=settings.validate_every, at_end=True), partial(self._validate, advance)),
-                Chore(Every(settings.save_every, settings.save_minutes), self._save_if_possible),
+                Chore(Every(steps=self.settings.validate_every, at_end=True), partial(self._validate, advance)),
+                Chore(Every(self.settings.save_every, self.settings.save_minutes), self._save_if_possible),
             ]
-
-            def is_enough() -> bool:
-                return stop() or is_over(self.state, settings)
-
-            run_steps(self.model, batches, settings, self.state, chores, is_enough, self.world)
-            if not is_over(self.state, settings):
+            run_steps(
+                self.model, self.task, self.settings, self.state, chores, lambda: stop() or self._is_over(), self.world
+            )
+            if not self._is_over():
                 self._save()
-                again = f"dragoman train {self.folder}"
-                if self.world.size > 1:
-                    again = f"torchrun … -m {again}, in as many processes"
-                raise Interrupted(f"stopped at step {self.state.step:,} of {steps:,}; go on with: {again}")
+                raise Interrupted(f"stopped at step {self.state.step:,} of {steps:,}; go on with: {self._again()}")
             self._save_if_possible()
-            self.journal.secure()
+            if self.metrics is not None:
+                self.metrics.secure()
         self._finish()
         return self.state
 
-    def _resume(self, checkpoint: Path, anyway: bool) -> None:
-        facts, settings = read_facts(checkpoint), self.recipe.train
-        then, now = facts["identity"], self.identity
-        if facts["step"] < (settings.continued_from or 0):
-            raise CheckpointError(
-                f"{checkpoint} is older than step {settings.continued_from:,}, from which the run is trained on, and "
-                "the checkpoint of that step is damaged or missing; put it back, or use --fresh to start again"
-            )
-        trained_on = facts["step"] == settings.continued_from
-        if trained_on:
-            then, now = ({key: each[key] for key in each.keys() - RENEWED} for each in (then, now))
-        if changes := _differences(then, now):
-            raise CheckpointError(
-                f"{checkpoint} belongs to other data, another tokenizer or other settings ({changes}); "
-                "put back what was changed, or use --fresh to start again"
-            )
-        if (changes := _differences(facts["envelope"], self.envelope)) and not anyway and not trained_on:
-            raise CheckpointError(
-                f"{checkpoint} was made elsewhere, and going on here would not end in the same weights "
-                f"({changes}); use --anyway to go on all the same, or --fresh to start again"
-            )
-        pick_up(checkpoint, self.state, settings)
+    def _metrics(self) -> AbstractContextManager[Any]:
+        """Opens the metrics of the run, on its first process."""
+        if not self.world.is_first:
+            return nullcontext()
+        self.metrics = MetricsLog(self.run, self.state.step)
+        return self.metrics
+
+    def _resume(self, checkpoint: Path) -> None:
+        if self.world.is_first:
+            refuse_other_checkpoint(checkpoint, self.identity, self.envelope, self.settings, self.context.anyway)
+        restore(checkpoint, self.state)
+        if self.state.step == self.settings.continued_from:
+            self.state.validations_since_best = 0  # the patience of a finished run that is trained on begins anew
         log.info("going on from step %s (%s)", f"{self.state.step:,}", checkpoint.name)
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a resumed run must find unchanged: data, tokenizer, and the settings that decide the weights."""
+        return {**self.task.identity, **decisive_settings(self.recipe)}
+
+    def _is_over(self) -> bool:
+        """Whether all steps are done, or patience has ended."""
+        assert self.settings.steps is not None, "resolved before training"
+        patience = self.settings.patience
+        impatient = patience is not None and self.state.validations_since_best >= patience
+        return self.state.step >= self.settings.steps or impatient
+
+    def _again(self) -> str:
+        command = f"dragoman train {self.run}"
+        return command if self.world.size == 1 else f"torchrun … -m {command}, in as many processes"
+
     def _log(self, advance: Advance, _state: TrainState, report: StepReport) -> None:
+        if self.metrics is None:
+            return
         self.tokens += report.tokens
-        self.journal.write(
+        self.metrics.write(
             report.step,
             loss=report.loss,
             plain_loss=report.plain_loss,
@@ -196,50 +200,53 @@ class Session:
         if self.state.skipped_in_a_row:
             log.warning("step %d skipped: its gradient is not finite", report.step)
             pairs = [list(map(int, batch.pairs)) for batch in report.batches]
-            with self._done_without(DIVERGED):
-                write_json(self.folder / DIVERGED, {"step": report.step, "pairs": pairs})
+            with self._tolerated(self.run.diverged.name):
+                write_json(self.run.diverged, {"step": report.step, "pairs": pairs})
 
     def _validate(self, advance: Advance, state: TrainState, _report: StepReport) -> None:
-        if self.validation is not None:
-            self._measure(self.validation, advance, state)
-        self.world.share(state.validations_since_best)  # the other processes wait for what patience depends on
+        if self.metrics is not None:
+            self._measure(self.metrics, advance, state)
+        # Patience depends on it, so every process must know it.
+        state.validations_since_best = self.world.share("patience", lambda: state.validations_since_best)
 
-    def _measure(self, validation: Validation, advance: Advance, state: TrainState) -> None:
-        state.validations_since_best += 1
+    def _measure(self, metrics: MetricsLog, advance: Advance, state: TrainState) -> None:
         try:
-            found = validation.measure(state.weights)
+            found = self.task.validate(state.weights)
         except DecodeError as error:  # weights on their way out of the finite numbers; the loop judges them
             log.warning("step %s is not validated: %s", f"{state.step:,}", error)
+            state.validations_since_best += 1
             return
-        self.journal.write(state.step, **found.facts)
-        advance(0, dev=f"{found.loss:.2f} BLEU {found.bleu:.1f} chrF {found.chrf:.1f}")
-        scores = f"dev loss {found.loss:.3f}, BLEU {found.bleu:.1f}, chrF {found.chrf:.1f}"
-        samples = "".join(_sample(sample) for sample in found.samples)
-        log.info("step %s: %s (greedy, %d sentences)%s", f"{state.step:,}", scores, len(validation.pairs), samples)
-        if state.best_score is None or found.chrf > state.best_score:
-            with self._done_without("the best model"):
-                self._save_model(BEST, found)
-                state.best_score, state.best_step, state.validations_since_best = found.chrf, state.step, 0
+        if found is None:
+            return
+        state.validations_since_best += 1
+        metrics.write(state.step, **found.facts)
+        advance(0, dev=found.brief)
+        log.info("step %s: dev %s%s", f"{state.step:,}", found.summary, found.samples)
+        if state.best_score is None or found.score > state.best_score:
+            with self._tolerated("the best model"):
+                self._save_model(self.run.best, found)
+                state.best_score, state.best_step, state.validations_since_best = found.score, state.step, 0
 
     def _save_if_possible(self, *_: object) -> None:
-        with self._done_without("a checkpoint"):
+        with self._tolerated("a checkpoint"):
             self._save()
 
     def _save(self) -> None:
-        self.journal.secure()
+        if self.metrics is None:
+            return
+        self.metrics.secure()
         save_checkpoint(
-            self.folder / CHECKPOINTS,
+            self.run.checkpoints,
             self.state,
             self.model,
-            self.run_data.tokenizers,
-            self.run_data.languages,
+            self._files(None)._replace(generation={}, card=""),
             self.identity,
             self.envelope,
-            self.recipe.train.keep_checkpoints,
+            self.settings.keep_checkpoints,
         )
 
     @contextmanager
-    def _done_without(self, what: str) -> Generator[None]:
+    def _tolerated(self, what: str) -> Generator[None]:
         """If `what` cannot be written in the middle of training, training goes on with what was written before, and
         warns: once, and again only after it could be written, or for another reason.
 
@@ -256,35 +263,47 @@ class Session:
                 log.info("step %s: %s could be written again", f"{self.state.step:,}", what)
 
     def _finish(self) -> None:
-        self._save_model(FINAL, None)
-        if not (self.folder / BEST).exists():
-            self._save_model(BEST, None)
+        if self.world.is_first:
+            self._save_model(self.run.final, None)
+            if not self.run.best.exists():
+                self._save_model(self.run.best, None)
 
-    def _save_model(self, name: str, found: Measured | None) -> None:
-        save_model(
-            self.folder / name,
-            self.model,
-            self.run_data.tokenizers,
-            self.run_data.languages,
-            self.recipe.decode.model_dump(mode="json", exclude_none=True),
-            model_card(self.recipe, self.run_data, self.state, found),
-            self.state.weights,
-            replace=True,
+    def _save_model(self, folder: Path, found: Validated | None) -> None:
+        save_model(folder, self.model, self._files(found), self.state.weights, replace=True)
+
+    def _files(self, found: Validated | None) -> ModelFiles:
+        weights = sum(weight.numel() for weight in self.state.weights.values())
+        return self.task.files(weights, self.state.step, self.state.tokens, found)
+
+
+def refuse_other_checkpoint(
+    checkpoint: Path, identity: Mapping[str, Any], envelope: Mapping[str, Any], settings: TrainSettings, anyway: bool
+) -> None:
+    """Refuses to go on from a checkpoint of other data or settings, or, unless `anyway`, of another machine.
+
+    Raises:
+        CheckpointError: naming what differs.
+    """
+    facts = read_facts(checkpoint)
+    then, now = facts["identity"], identity
+    if facts["step"] < (settings.continued_from or 0):
+        raise CheckpointError(
+            f"{checkpoint} is older than step {settings.continued_from:,}, from which the run is trained on, and "
+            "the checkpoint of that step is damaged or missing; put it back, or use --fresh to start again"
         )
-
-
-def is_over(state: TrainState, settings: TrainSettings) -> bool:
-    """Whether all steps are done, or patience has ended."""
-    assert settings.steps is not None, "resolved before training"
-    impatient = settings.patience is not None and state.validations_since_best >= settings.patience
-    return state.step >= settings.steps or impatient
-
-
-def pick_up(checkpoint: Path, state: TrainState, settings: TrainSettings) -> None:
-    """Brings back the state of a checkpoint. The patience of a finished run that is trained on begins anew."""
-    restore(checkpoint, state)
-    if state.step == settings.continued_from:
-        state.validations_since_best = 0
+    trained_on = facts["step"] == settings.continued_from
+    if trained_on:
+        then, now = ({key: each[key] for key in each.keys() - RENEWED} for each in (then, now))
+    if changes := _differences(then, now):
+        raise CheckpointError(
+            f"{checkpoint} belongs to other data, another tokenizer or other settings ({changes}); "
+            "put back what was changed, or use --fresh to start again"
+        )
+    if (changes := _differences(facts["envelope"], envelope)) and not anyway and not trained_on:
+        raise CheckpointError(
+            f"{checkpoint} was made elsewhere, and going on here would not end in the same weights "
+            f"({changes}); use --anyway to go on all the same, or --fresh to start again"
+        )
 
 
 def decisive_settings(recipe: Recipe) -> dict[str, Any]:
@@ -297,12 +316,16 @@ def decisive_settings(recipe: Recipe) -> dict[str, Any]:
 def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     then, now = flatten(then), flatten(now)
     return "; ".join(
-        f"{name}: {then.get(name)!r} then, {now.get(name)!r} now"
+        f"{name}: {_shown(then.get(name))} then, {_shown(now.get(name))} now"
         for name in sorted(then.keys() | now.keys())
         if then.get(name) != now.get(name)
     )
 
 
-def _sample(sample: tuple[str, str, str]) -> str:
-    source, reference, translation = sample
-    return f"\n  source      {source}\n  reference   {reference}\n  translation {translation}"
+def _shown(value: Any) -> str:
+    """A value as a message shows it: the long lists of a processor's flags, by their number."""
+    return f"{len(value)} values" if isinstance(value, list) and len(value) > 8 else repr(value)
+
+
+def _name_of(checkpoint: Path | None) -> str | None:
+    return checkpoint and checkpoint.name

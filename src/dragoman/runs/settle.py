@@ -24,9 +24,9 @@ from dragoman.recipe.plan import (
 )
 from dragoman.recipe.recipe import RECIPE, Recipe, read_recipe
 from dragoman.runs.data import DATA, RunData, gather, prepare, training_batches
-from dragoman.runs.follow import tell
 from dragoman.runs.more import More
-from dragoman.runs.place import PATHS, Workplace
+from dragoman.runs.facts import PATHS
+from dragoman.runs.options import RunContext
 from dragoman.runs.session import refuse_too_large
 from dragoman.runs.trial import fits, try_out
 from dragoman.store import StoredModel, load_model
@@ -48,7 +48,7 @@ CHANGEABLE = {"dropout", "attention_dropout", "activation_dropout"}
 log = logging.getLogger(__name__)
 
 
-def settle(place: Workplace, asked: dict[str, Any], more: More | None = None) -> tuple[Recipe, RunData]:
+def settle(context: RunContext, asked: dict[str, Any], more: More | None = None) -> tuple[Recipe, RunData]:
     """The resolved recipe and all that training needs: found in the folder, or made there of what was asked.
 
     Where `more` is asked of a finished run, its recipe gets new steps.
@@ -80,7 +80,7 @@ def _tell_choices(plan: Plan) -> None:
         log.info("%s = %s (%s)", key, plan.tables[group][name], reason)
 
 
-def _add_steps(kept: Recipe, more: More, asked: dict[str, Any], run_data: RunData, place: Workplace) -> Recipe:
+def _add_steps(kept: Recipe, more: More, asked: dict[str, Any], run_data: RunData, context: RunContext) -> Recipe:
     """The recipe of a finished run with new steps at its end, in which the rate rises and falls once more."""
     path = place.folder / RECIPE
     plan = Plan(kept.model_dump(mode="json", exclude_none=True), {})
@@ -104,7 +104,7 @@ def _add_steps(kept: Recipe, more: More, asked: dict[str, Any], run_data: RunDat
     return recipe
 
 
-def _decide(plan: Plan, place: Workplace) -> RunData:
+def _decide(plan: Plan, context: RunContext) -> RunData:
     """Fills in the plan, in the order in which one choice needs another, and makes what the choices need."""
     refuse_too_large(plan.recipe().model, place.device)  # the text may take hours
     choose_languages(plan)
@@ -193,7 +193,7 @@ def _batches_in(batches: Batches, epochs: float) -> int:
     return count + (round(part * len(batches.epoch(counted))) if part else 0)
 
 
-def _steps(plan: Plan, run_data: RunData, place: Workplace) -> tuple[int, str]:
+def _steps(plan: Plan, run_data: RunData, context: RunContext) -> tuple[int, str]:
     """The limit that was asked for, in steps."""
     (limit, amount), *_ = limits_given(plan).items()
     amount = float(amount)  # pyright: ignore[reportArgumentType]

@@ -1,45 +1,57 @@
-"""What training costs on this machine: measured, by a model that is thrown away."""
+"""What training costs on this machine: measured on a model that is thrown away."""
 
 import time
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from dragoman.data.batching import Indices
+from dragoman.data.batch import BatchSize
 from dragoman.errors import OutOfMemory
 from dragoman.memory import gpu_memory_share, memory_limit, usable_memory_bytes
 from dragoman.progress import Progress
 from dragoman.recipe.recipe import Recipe
-from dragoman.runs.data import RunData, training_batches
-from dragoman.runs.session import OnDevice, fresh_state
-from dragoman.runs.validation import Validation
+from dragoman.runs.session import fresh_state
+from dragoman.tasks.kinds import kind_of
+from dragoman.tasks.run_data import RunData
 from dragoman.training.checkpoint import save_checkpoint
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.loop import share_out, train_step
 
 TRIAL_SECONDS = 12.0
 SEEN_BATCHES = 5_000
-"""Of an epoch: among so many the heaviest are looked for."""
+"""The heaviest batches are looked for among so many of an epoch."""
 SHARE_OF_MEMORY = 0.8
-"""Of what the process may hold: how much of it the heaviest steps may take where batches are fitted to memory."""
+"""How much of what the process may hold the heaviest steps may take where batches are fitted to memory."""
+
+
+class Cost(NamedTuple):
+    """What training takes, in seconds."""
+
+    step: float
+    """Of mean size."""
+    validation: float
+    """0 where there is no dev set."""
 
 
 class Trial:
     """A few steps of a run, on its own data, with all that it holds in memory; several processes take them together."""
 
-    def __init__(self, recipe: Recipe, run_data: RunData, device: str, world: World = ALONE) -> None:
-        self.recipe, self.run_data, self.world = recipe, run_data, world
+    def __init__(self, recipe: Recipe, data: RunData, device: str, world: World = ALONE) -> None:
+        self.recipe, self.world = recipe, world
         self.model, self.state = fresh_state(recipe, device)
-        validates = run_data.dev is not None and world.is_first
-        self.validation = Validation(recipe, run_data, device) if validates else None
-        batches = training_batches(run_data, recipe)
-        self.tokens = batches.tokens
-        """Of an epoch."""
-        self.batches, self.order = OnDevice(batches, device), batches.epoch(0)
+        self.task = kind_of(recipe).start(recipe, data, device)
+        self.batches, self.order = self.task.batches, self.task.batches.epoch(0)
         self.model.train()
 
     @property
     def parameters(self) -> int:
         return sum(weight.numel() for weight in self.state.masters.weights.values())
+
+    @property
+    def tokens(self) -> int:
+        """Of an epoch."""
+        return self.batches.tokens
 
     def train_heaviest(self) -> None:
         """Steps on the batches that take most memory: the one of most tokens, and the one that attention pads most.
@@ -47,18 +59,14 @@ class Trial:
         Raises:
             OutOfMemory: one did not fit.
         """
-        source, target = self.run_data.train.source, self.run_data.train.target
-        assert source is not None, "a run learns from pairs"
 
-        def tokens(pairs: Indices) -> int:
-            return int(source.lengths(pairs).sum() + target.lengths(pairs).sum())
+        def padded(size: BatchSize) -> int:
+            return len(size.pairs) * size.longest**2
 
-        def padded(pairs: Indices) -> int:
-            return len(pairs) * int(max(source.lengths(pairs).max(), target.lengths(pairs).max())) ** 2
-
-        seen: list[Indices] = list(islice(self.order, SEEN_BATCHES))
-        for weight in (tokens, padded):
-            self._step([max(seen, key=weight)] * self.recipe.train.accumulate)
+        seen = [(indices, self.batches.size_of(indices)) for indices in islice(self.order, SEEN_BATCHES)]
+        for weight in (lambda size: size.tokens, padded):
+            indices, _ = max(seen, key=lambda each: weight(each[1]))  # noqa: B023 (called at once)
+            self._step([indices] * self.recipe.train.accumulate)
 
     def seconds_a_step(self, progress: Progress) -> float:
         """Of a step of mean size, over some seconds."""
@@ -66,7 +74,7 @@ class Trial:
         counts: list[tuple[int, float]] = []
         with progress.track("trial", unit="steps") as advance:
             begin = time.monotonic()
-            while self.world.any(time.monotonic() - begin < TRIAL_SECONDS or not counts):
+            while self.world.any("trial", time.monotonic() - begin < TRIAL_SECONDS or not counts):
                 first = len(counts) * accumulate
                 counts.append(self._step([self.order[(first + i) % len(self.order)] for i in range(accumulate)]))
                 advance(1)
@@ -75,40 +83,39 @@ class Trial:
 
     def seconds_a_validation(self) -> float:
         """0 where there is no dev set, or another process validates."""
-        if self.validation is None:
+        if not self.world.is_first:
             return 0.0
         started = time.monotonic()
-        self.validation.measure(self.state.weights)
-        return time.monotonic() - started
+        found = self.task.validate(self.state.weights)
+        return time.monotonic() - started if found is not None else 0.0
 
     def save(self, folder: Path) -> None:
         """Writes a checkpoint, as a run does."""
-        tokenizers, languages = self.run_data.tokenizers, self.run_data.languages
-        save_checkpoint(folder, self.state, self.model, tokenizers, languages, {}, {})
+        files = self.task.files(self.parameters, 0, 0, None)
+        save_checkpoint(folder, self.state, self.model, files, {}, {})
 
-    def _step(self, step: list[Indices]) -> tuple[int, float]:
+    def _step(self, step: Sequence[Any]) -> tuple[int, float]:
         """Tokens and seconds of a step."""
-        batches = share_out(self.batches, step, self.world)
+        shares = share_out(self.batches, step, self.world)
         started = time.monotonic()
-        report = train_step(self.model, batches, self.recipe.train, self.state, self.world)
+        report = train_step(self.model, self.task, shares, self.recipe.train, self.state, self.world)
         return report.tokens, time.monotonic() - started
 
 
-def try_out(
-    recipe: Recipe, run_data: RunData, device: str, progress: Progress, world: World = ALONE
-) -> tuple[float, float]:
-    """Seconds of a step and of a validation."""
-    trial = Trial(recipe, run_data, device, world)
+def try_out(recipe: Recipe, data: RunData, device: str, progress: Progress, world: World = ALONE) -> Cost:
+    """What a step and a validation cost; every process of a run takes the steps, and learns what the first measured."""
+    trial = Trial(recipe, data, device, world)
     trial.train_heaviest()
-    return trial.seconds_a_step(progress), trial.seconds_a_validation()
+    step = trial.seconds_a_step(progress)
+    return Cost(*world.share("cost", lambda: [step, trial.seconds_a_validation()]))
 
 
-def fits(recipe: Recipe, run_data: RunData, device: str) -> bool:
+def fits(recipe: Recipe, data: RunData, device: str) -> bool:
     """Whether the heaviest steps of a run leave some of the memory free, for what comes and goes."""
     limit = usable_memory_bytes() if device == "cpu" else None
     try:
         with memory_limit(limit and int(SHARE_OF_MEMORY * limit)), gpu_memory_share(SHARE_OF_MEMORY, device):
-            Trial(recipe, run_data, device).train_heaviest()
+            Trial(recipe, data, device).train_heaviest()
     except OutOfMemory:
         return False
     return True

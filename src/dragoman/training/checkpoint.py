@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from dragoman.errors import CheckpointError
 from dragoman.files import new_folder, read_versioned, remove, set_aside, write_json, write_manifest
-from dragoman.model import EncoderDecoder, LanguageModel
-from dragoman.store import WEIGHTS, Languages, read_weights, verify_model, write_model, write_weights
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.store import WEIGHTS, ModelFiles, read_weights, verify_model, write_model, write_weights
 from dragoman.training.state import TrainState
 
 FORMAT = 1
@@ -33,9 +33,8 @@ log = logging.getLogger(__name__)
 def save_checkpoint(
     folder: Path,
     state: TrainState,
-    model: EncoderDecoder | LanguageModel,
-    tokenizers: Tokenizers,
-    languages: Languages,
+    model: nn.Module,
+    files: ModelFiles,
     identity: Mapping[str, Any],
     envelope: Mapping[str, Any],
     keep: int = 2,
@@ -48,7 +47,7 @@ def save_checkpoint(
     path = folder / f"step-{state.step:08d}"
     if not path.exists():
         with new_folder(path) as aside:
-            write_model(aside, model, tokenizers, languages, weights=state.masters.weights)
+            write_model(aside, model, files, state.masters.weights)
             average = {f"average.{name}": weight for name, weight in state.average.items()}
             write_weights(aside / STATE, {**state.masters.state(), **average})
             facts = {"format": FORMAT, **state.counts(), "identity": dict(identity), "envelope": dict(envelope)}

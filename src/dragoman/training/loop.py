@@ -10,40 +10,34 @@ and no more does sharing them out among processes.
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from dragoman.data.batch import Batch, BatchSize
-from dragoman.errors import Diverged, OutOfMemory
-from dragoman.memory import is_out_of_memory
+from dragoman.data.batch import BatchSize
+from dragoman.errors import Diverged
+from dragoman.memory import out_of_memory_as
 from dragoman.model import StepNoise
 from dragoman.training.distributed import ALONE, World
-from dragoman.training.loss import Loss, label_smoothed_loss, r_drop_loss
 from dragoman.training.optimiser import MasterWeights
 from dragoman.training.schedule import learning_rate
 from dragoman.training.settings import TrainSettings
 from dragoman.training.state import TrainState
+from dragoman.training.task import BatchSource, Objective
 
 TOO_MANY_SKIPS = 10
 """So many steps in a row with gradients that are not finite end a run."""
 
 
-class BatchSource(Protocol):
-    """What the loop needs to know of data."""
+class Share(NamedTuple):
+    """One micro-batch of a step, as one process sees it."""
 
-    def epoch(self, number: int, /) -> Sequence[Any]:
-        """The batches of an epoch, in order: a pure function of its number."""
-        ...
-
-    def batch(self, indices: Any, /) -> Batch: ...
-
-    def size_of(self, indices: Any, /) -> BatchSize:
-        """What other processes need to know of a batch."""
-        ...
+    size: BatchSize
+    batch: Any | None
+    """None where another process computes it."""
 
 
 class StepReport(NamedTuple):
@@ -56,7 +50,7 @@ class StepReport(NamedTuple):
     norm: float
     tokens: int
     seconds: float
-    batches: list[Batch | BatchSize]
+    batches: list[BatchSize]
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,7 @@ class Chore(NamedTuple):
 
 def run_steps(
     model: nn.Module,
-    data: BatchSource,
+    objective: Objective,
     settings: TrainSettings,
     state: TrainState,
     chores: Sequence[Chore] = (),
@@ -91,12 +85,12 @@ def run_steps(
     """
     assert settings.steps is not None, "a recipe is resolved to a number of steps before training"
     done = {id(chore): time.monotonic() for chore in chores}
-    stream = _order(data, state)
+    stream = _order(objective.batches, state)
     model.train()
     while state.step < settings.steps and not world.any(stop()):
         started = time.monotonic()
-        micro_batches = share_out(data, islice(stream, settings.accumulate), world)
-        report = train_step(model, micro_batches, settings, state, world)
+        shares = share_out(objective.batches, islice(stream, settings.accumulate), world)
+        report = train_step(model, objective, shares, settings, state, world)
         report = report._replace(seconds=time.monotonic() - started)
         for chore in chores:
             if _is_due(chore.when, state.step, settings.steps, done[id(chore)]):
@@ -109,14 +103,18 @@ def run_steps(
             )
 
 
-def share_out(data: BatchSource, step: Iterable[Any], world: World) -> list[Batch | BatchSize]:
-    """The batches of a step: this process's own, and of the others' their sizes."""
-    return [data.batch(each) if world.owns(place) else data.size_of(each) for place, each in enumerate(step)]
+def share_out(batches: BatchSource, step: Iterable[Any], world: World) -> list[Share]:
+    """The micro-batches of a step; those that other processes compute are not fetched."""
+    return [
+        Share(batches.size_of(each), batches.batch(each) if world.owns(index) else None)
+        for index, each in enumerate(step)
+    ]
 
 
 def train_step(
     model: nn.Module,
-    micro_batches: Sequence[Batch | BatchSize],
+    objective: Objective,
+    shares: Sequence[Share],
     settings: TrainSettings,
     state: TrainState,
     world: World = ALONE,
@@ -132,10 +130,9 @@ def train_step(
         settings.steps,
         settings.continued_from or 0,
     )
-    target_tokens = sum(batch.target_tokens for batch in micro_batches)
-    tokens = sum(batch.tokens for batch in micro_batches)
-    noise = StepNoise(settings.seed, state.step)
-    losses = backward(model, state.masters, micro_batches, settings.label_smoothing, noise, settings.r_drop)
+    target_tokens = sum(share.size.target_tokens for share in shares)
+    tokens = sum(share.size.tokens for share in shares)
+    losses = backward(model, objective, state.masters, shares, StepNoise(settings.seed, state.step))
     world.sum(state.masters.gradient, losses)
     norms = state.masters.step(rate, settings.clip_norm)
     smoothed, plain, norm = torch.stack([*losses, norms]).tolist()  # the one place where a GPU is waited for
@@ -145,70 +142,39 @@ def train_step(
     if settings.ema:
         state.average_in(settings.ema)
     loss, plain_loss = smoothed / target_tokens, plain / target_tokens
-    return StepReport(state.step, loss, plain_loss, rate, norm, tokens, 0.0, list(micro_batches))
+    return StepReport(state.step, loss, plain_loss, rate, norm, tokens, 0.0, [share.size for share in shares])
 
 
 def backward(
-    model: nn.Module,
-    masters: MasterWeights,
-    micro_batches: Sequence[Batch | BatchSize],
-    label_smoothing: float,
-    noise: StepNoise,
-    r_drop: float = 0.0,
+    model: nn.Module, objective: Objective, masters: MasterWeights, shares: Sequence[Share], noise: StepNoise
 ) -> Tensor:
-    """Leaves the gradient of the mean smoothed loss a target token in the masters, as far as this process computes it;
-    returns the sums of the smoothed and the plain loss.
+    """Leaves this process's part of the gradient of the mean smoothed loss a target token in the master weights;
+    returns the sums of the smoothed and of the plain loss.
 
     Raises:
         OutOfMemory: a batch did not fit.
     """
-    target_tokens = sum(batch.target_tokens for batch in micro_batches)
+    target_tokens = sum(share.size.target_tokens for share in shares)
     sums: list[Tensor] = []
-    try:
-        for batch in micro_batches:
-            if isinstance(batch, Batch):
-                loss = batch_loss(model, batch, label_smoothing, noise, r_drop)
+    advice = (
+        f"a step of {target_tokens:,} target tokens does not fit in memory; lower batches.batch_tokens "
+        "(and raise train.accumulate by as much, for the same step)"
+    )
+    with out_of_memory_as(advice):
+        for size, batch in shares:
+            if batch is not None:
+                loss = objective.loss(model, batch, noise)
                 (loss.smoothed / target_tokens).backward()
                 masters.collect_gradients()
                 sums.append(torch.stack([loss.smoothed.detach(), loss.plain]))
-            noise = replace(
-                noise,
-                source_first=noise.source_first + batch.source_tokens,
-                target_first=noise.target_first + batch.target_tokens,
-            )
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
-            raise
-        raise OutOfMemory(
-            f"a step of {target_tokens:,} target tokens does not fit in memory; lower batches.batch_tokens "
-            "(and raise train.accumulate by as much, for the same step)"
-        ) from error
+            noise = noise.after(size.source_tokens, size.target_tokens)
     return torch.stack(sums).sum(0)
 
 
-def batch_loss(model: nn.Module, batch: Batch, label_smoothing: float, noise: StepNoise, r_drop: float = 0.0) -> Loss:
-    """The sums of both losses over one micro-batch; with R-Drop from two passes, whose dropout differs."""
-    output = cast("Tensor", model.output)
-    hidden = model(*batch.inputs, noise=noise)
-    if not r_drop:
-        return label_smoothed_loss(hidden, output, batch.labels, label_smoothing)
-    again = model(*batch.inputs, noise=replace(noise, pass_index=noise.pass_index + 1))
-    return r_drop_loss(hidden, again, output, batch.labels, label_smoothing, r_drop)
-
-
-def mean_loss(model: nn.Module, batches: Sequence[Batch]) -> float:
-    """Negative log-likelihood in nats a target token, without dropout or smoothing."""
-    model.eval()
-    output = cast("Tensor", model.output)
-    with torch.inference_mode():
-        losses = [float(label_smoothed_loss(model(*batch.inputs), output, batch.labels).plain) for batch in batches]
-    return sum(losses) / max(1, sum(batch.labels.numel() for batch in batches))
-
-
-def _order(data: BatchSource, state: TrainState) -> Iterator[Any]:
+def _order(batches: BatchSource, state: TrainState) -> Iterator[Any]:
     """What to fetch, batch after batch, epoch after epoch, from where the state stands; moves its place as it goes."""
     while True:
-        for indices in islice(data.epoch(state.epoch), state.batch, None):
+        for indices in islice(batches.epoch(state.epoch), state.batch, None):
             state.batch += 1
             yield indices
         assert state.batch, "an epoch has at least one batch"

@@ -85,7 +85,7 @@ class Translator:
             model = copy.deepcopy(model).to(self.device, dtype)
         self.model, self.tokenizers, self.languages = model, stored.tokenizers, stored.languages
         try:
-            self.options = check(stored.generation, str(stored.folder / GENERATION), SearchOptions)
+            self.options = check(stored.files.generation, str(stored.folder / GENERATION), SearchOptions)
         except ConfigError as error:
             raise CheckpointError(str(error)) from None
         self._positions = stored.config.max_positions

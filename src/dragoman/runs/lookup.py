@@ -1,0 +1,89 @@
+"""Which run a request means: its folder, and the tables of settings asked for. Nothing is written."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dragoman.config import check
+from dragoman.errors import ConfigError
+from dragoman.files import free_name
+from dragoman.recipe.recipe import Recipe, apply, find_recipe
+from dragoman.run_folder import RunFolder
+from dragoman.runs.facts import read_facts_to_go_on, refuse_changes
+from dragoman.runs.options import RunOptions
+
+What = Recipe | str | Path | Sequence[str | Path]
+"""A recipe, a recipe file, the name of one in the library, data, or a run folder."""
+
+log = logging.getLogger(__name__)
+
+
+def only_one(what: What) -> What:
+    """The only one of a list, as the command line gives it."""
+    return what[0] if isinstance(what, list | tuple) and len(what) == 1 else what
+
+
+def run_named(what: What) -> RunFolder | None:
+    """The run that `what` names by its folder; None if it is something else."""
+    if not isinstance(what, str | Path):
+        return None
+    run = RunFolder(Path(what))
+    return run if run.is_run else None
+
+
+def find_run(
+    what: What, overrides: Sequence[str], name: str | None, runs: Path, fresh: bool
+) -> tuple[RunFolder, dict[str, Any] | None]:
+    """The run's folder, and the tables asked for; None where an earlier run is named and goes on as it was."""
+    check_name(name)
+    what = only_one(what)
+    if run := run_named(what):
+        before = read_facts_to_go_on(run)
+        if not fresh:
+            if name is not None:
+                raise ConfigError(f"{what} is a run with a name; --name goes with a recipe, data, or --fresh")
+            return run, apply(overrides, before["asked"]) if overrides else None
+        asked = apply(overrides, before["asked"])
+        check(asked, str(run.recipe), Recipe)
+        return RunFolder(free_name(run.path.with_name(name) if name else run.path)), asked
+    source = find_recipe(what, overrides)
+    folder = runs / (name or source.name)
+    return RunFolder(free_name(folder) if fresh else folder), source.tables
+
+
+def find_for_forecast(what: What, options: RunOptions) -> tuple[RunFolder, dict[str, Any]]:
+    """The folder that `train` would work in with these options, and the tables it would go by.
+
+    Where a run of that name cannot go on by them, they are looked up as for a new one.
+    """
+    if options.get("more"):
+        raise ConfigError("--dry-run estimates a run from its beginning; leave --more out")
+    run, asked = find_run(
+        what,
+        options.get("overrides", ()),
+        options.get("name"),
+        Path(options.get("runs", "runs")),
+        options.get("fresh", False),
+    )
+    if asked is None:
+        return run, read_facts_to_go_on(run)["asked"]
+    if run.is_run:
+        try:
+            refuse_changes(run, read_facts_to_go_on(run)["asked"], asked)
+        except ConfigError:
+            log.info("%s was begun with other settings; this is what a new run would take", run)
+            return RunFolder(free_name(run.path)), asked
+    return run, asked
+
+
+def check_name(name: str | None) -> None:
+    """Refuses a name that is a path.
+
+    Raises:
+        ConfigError: it is one.
+    """
+    if name is not None and (Path(name).name != name or name in ("", ".", "..")):
+        raise ConfigError(
+            f"--name takes a plain name, without folders, but was given {name!r}; --runs names the folder"
+        )

@@ -1,0 +1,50 @@
+"""The tasks that a recipe can name, and what a run asks of each before and after its training."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dragoman.evaluating.evaluate import Evaluation
+from dragoman.progress import Progress
+from dragoman.recipe.recipe import Recipe
+from dragoman.run_folder import RunFolder
+from dragoman.tasks import language_model, pairs, translation
+from dragoman.tasks.language_model import TextEvaluation
+from dragoman.tasks.run_data import RunData
+from dragoman.text.plain import read_text_report
+from dragoman.text.report import read_report
+from dragoman.training.task import Task
+
+
+class TaskKind(NamedTuple):
+    """One task. Each function finds what an earlier call made, so that any of them may be called again."""
+
+    prepare: Callable[[RunFolder, Recipe, Progress], Any]
+    """Text read, checked and split into the run's `data/`; returns the report on it."""
+    is_made_from: Callable[[Path, Recipe], bool]
+    """Whether prepared text came from the text that a recipe names, by the same rules."""
+    read_report: Callable[[Path], Any]
+    """The report on prepared text."""
+    gather: Callable[[RunFolder, Recipe, Progress], RunData]
+    """Tokenizers trained and text encoded, from `data/`."""
+    start: Callable[[Recipe, Any, str], Task]
+    """The task as training asks it, of what was gathered, on a device."""
+    score: Callable[[RunFolder, Recipe, str, Progress], Sequence[Evaluation | TextEvaluation]]
+    """The best model of the run on its test sets, on a device."""
+
+
+KINDS = {
+    "translation": TaskKind(pairs.prepare, pairs.is_made_from, read_report, pairs.gather, translation.Translation, translation.score_run),
+    "language_model": TaskKind(
+        language_model.prepare,
+        language_model.is_made_from,
+        read_text_report,
+        language_model.gather,
+        language_model.LanguageModelling,
+        language_model.score_run,
+    ),
+}
+
+
+def kind_of(recipe: Recipe) -> TaskKind:
+    return KINDS[recipe.task]

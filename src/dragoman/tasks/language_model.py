@@ -1,0 +1,236 @@
+"""Language models as a task: running text to windows, each next token, and the loss on text that was held out."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+import dragoman
+from dragoman.data.batching import build_batches
+from dragoman.data.corpus import EncodedCorpus, encode_text
+from dragoman.evaluating.evaluate import score_rows
+from dragoman.evaluating.metrics import Score
+from dragoman.evaluating.scores import FORMAT
+from dragoman.files import new_folder, sha256, write_json
+from dragoman.model import LanguageModel, Packing, StepNoise, build_model
+from dragoman.progress import Progress
+from dragoman.recipe.recipe import Recipe
+from dragoman.run_folder import RunFolder
+from dragoman.store import ModelFiles, load_model, place_weights
+from dragoman.tasks.run_data import identity_of, verified
+from dragoman.text.plain import TextReport, prepare_text, read_text, read_text_report, text_identity
+from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
+from dragoman.tokenizing.training import train_tokenizer
+from dragoman.training.loss import Loss
+from dragoman.training.next_token import NextToken, OnDevice, mean_loss
+from dragoman.training.task import Validated
+
+SAMPLE_TOKENS = 80
+"""Tokens that the model writes at each validation."""
+
+
+class TextData(NamedTuple):
+    """Running text, prepared and encoded."""
+
+    report: TextReport
+    tokenizers: Tokenizers
+    train: EncodedCorpus
+    dev: EncodedCorpus | None
+    dev_characters: int
+
+
+def prepare(run: RunFolder, recipe: Recipe, progress: Progress) -> TextReport:
+    """Text read and split into the run's folder, or found there.
+
+    Raises:
+        ConfigError: a setting that only pairs have.
+        DataError: the text cannot be used, or is not what the folder was made from.
+    """
+    return prepare_text(recipe.data, run.data, progress)
+
+
+def is_made_from(folder: Path, recipe: Recipe) -> bool:
+    """Whether the text in a folder is the one that a recipe names."""
+    return read_text_report(folder).identity == text_identity(recipe.data)
+
+
+def gather(run: RunFolder, recipe: Recipe, progress: Progress) -> TextData:
+    """A tokenizer trained and text encoded, or found in the run's folder."""
+    report = read_text_report(run.data)
+    tokenizer = _find_tokenizer(run, recipe, report.language, progress)
+    parts = {name: _encoded(run, name, tokenizer, recipe) for name in ("train", "dev") if report.splits[name].characters}
+    dev_characters = report.splits["dev"].characters
+    return TextData(report, Tokenizers(tokenizer, tokenizer), parts["train"], parts.get("dev"), dev_characters)
+
+
+class LanguageModelling:
+    """The task of a run that learns running text. The best model is the one whose loss on the dev text is lowest."""
+
+    def __init__(self, recipe: Recipe, data: TextData, device: str) -> None:
+        self.recipe, self.data, self.device = recipe, data, device
+
+    @cached_property
+    def batches(self) -> OnDevice:
+        """The windows of the training text, in the order that the seed gives."""
+        return OnDevice(build_batches(self.data.train, self.recipe.batches, self.recipe.train.seed), self.device)
+
+    @cached_property
+    def _objective(self) -> NextToken:
+        return NextToken.of(self.batches, self.recipe.train)
+
+    def loss(self, model: nn.Module, batch: Any, noise: StepNoise) -> Loss:
+        return self._objective.loss(model, batch, noise)
+
+    @property
+    def identity(self) -> dict[str, str]:
+        return identity_of(self.data)
+
+    def validate(self, weights: Mapping[str, Tensor]) -> Validated | None:
+        """The loss on the dev text, and a few words of the model's own."""
+        if self._dev is None:
+            return None
+        return self._dev.measure(weights)
+
+    def files(self, weights: int, steps: int, tokens: int, found: Validated | None) -> ModelFiles:
+        model, train = self.recipe.model, self.data.report.splits["train"]
+        quality = found.quality if found else "The scores of its run are in `scores.json` there.\n"
+        card = (
+            f"# Language model\n\n"
+            f"A decoder-only Transformer ({model.preset}, {model.size}: width {model.d_model}, {model.decoder_layers} "
+            f"layers, {weights:,} weights) made with Dragoman {dragoman.__version__}.\n\n"
+            f"Trained on {train.characters:,} characters of {self.data.report.name}, {steps:,} steps, {tokens:,} "
+            f"tokens.\n\n{quality}"
+        )
+        return ModelFiles(self.data.tokenizers, card=card)
+
+    @cached_property
+    def _dev(self) -> "HeldOut | None":
+        if self.data.dev is None:
+            return None
+        model = build_model(self.recipe.model, seed=None).to(self.device)
+        assert isinstance(model, LanguageModel), "the recipe says so"
+        return HeldOut(model, self.data.tokenizers.target, self.data.dev, self.data.dev_characters, self.recipe)
+
+
+class HeldOut:
+    """Measures any weights of one architecture on text that was held out."""
+
+    def __init__(
+        self, model: LanguageModel, tokenizer: Tokenizer, corpus: EncodedCorpus, characters: int, recipe: Recipe
+    ) -> None:
+        self.model, self.tokenizer, self.characters = model, tokenizer, characters
+        batches, device = build_batches(corpus, recipe.batches, seed=None), model.output.device
+        self.batches = [batches.batch(indices).to(device) for indices in batches.epoch(0)]
+        self.tokens = sum(batch.target_tokens for batch in self.batches)
+
+    def losses(self) -> tuple[float, float]:
+        """Nats a token, and nats a character."""
+        loss = mean_loss(self.model, self.batches)
+        return loss, loss * self.tokens / self.characters
+
+    def measure(self, weights: Mapping[str, Tensor]) -> Validated:
+        place_weights(self.model, weights)
+        loss, nats = self.losses()
+        written = write_text(self.model, self.tokenizer, "\n", SAMPLE_TOKENS) if math.isfinite(loss) else ""
+        return Validated(
+            score=-loss,
+            facts={"dev_loss": loss, "dev_nats_per_character": nats},
+            summary=f"loss {loss:.3f}, {nats:.3f} nats a character",
+            brief=f"{loss:.2f}, {nats:.3f} nats a character",
+            samples=f"\n  written     {' '.join(written.split())}",
+            quality=f"On the dev text: {nats:.3f} nats a character, {loss:.3f} nats a token.\n",
+        )
+
+
+@torch.inference_mode()
+def write_text(model: LanguageModel, tokenizer: Tokenizer, beginning: str, tokens: int, seed: int = 1) -> str:
+    """Goes on after `beginning`: each next token is drawn by its probability, and fed to the cache alone."""
+    rng = torch.Generator().manual_seed(seed)
+    ids = tokenizer.encode(beginning)
+    cache, new, device = model.start(rows=1), ids, model.output.device
+    for _ in range(tokens):
+        hidden = model.decode(torch.tensor(new, device=device), Packing.of([len(new)], device), cache)
+        probabilities = model.project(hidden[-1:]).float().softmax(-1).cpu()
+        new = torch.multinomial(probabilities[0], 1, generator=rng).tolist()
+        ids = ids + new
+    return tokenizer.decode(ids)
+
+
+@dataclass(frozen=True)
+class TextEvaluation:
+    """How well a language model predicts a text."""
+
+    system: str
+    test: Path
+    scores: dict[str, Score]
+    counts: dict[str, int]
+    search: str = "every token given those before it in its window"
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """The scores as a table."""
+        return score_rows(self.scores.values())
+
+    def facts(self) -> dict[str, Any]:
+        """Everything but the text, as plain values for JSON."""
+        return {
+            "system": self.system,
+            "search": self.search,
+            "test": {"name": self.test.name, "sha256": sha256(self.test)},
+            "scores": {name: asdict(score) for name, score in self.scores.items()},
+            "counts": self.counts,
+        }
+
+
+def score_run(run: RunFolder, recipe: Recipe, device: str, progress: Progress) -> tuple[TextEvaluation, ...]:
+    """Measures the best model of a run on the run's test text and writes `scores.json`; nothing where there is none."""
+    test = run.data / "test.txt"
+    found = ()
+    if test.is_file() and test.stat().st_size:
+        with progress.track("score", unit="texts") as advance:
+            found = (_score(run, test, recipe, device),)
+            advance(1)
+    write_json(run.scores, {"format": FORMAT, "evaluations": [each.facts() for each in found], "comparisons": []})
+    return found
+
+
+def _score(run: RunFolder, test: Path, recipe: Recipe, device: str) -> TextEvaluation:
+    stored, text = load_model(run.best, device), read_text(run.data, test.stem)
+    assert isinstance(stored.model, LanguageModel), "the recipe says so"
+    tokenizer, length = stored.tokenizers.target, recipe.batches.sentence_tokens
+    with TemporaryDirectory(prefix="dragoman-") as folder:
+        corpus = encode_text(text, tokenizer, Path(folder) / "test", length)
+        held_out = HeldOut(stored.model, tokenizer, corpus, len(text), recipe)
+        a_token, a_character = held_out.losses()
+    facts = f"window:{length}|vocabulary:{tokenizer.size}|version:{dragoman.__version__}"
+    scores = {
+        unit: Score(f"nats a {unit}", value, None, None, f"nll|unit:{unit}|{facts}", "")
+        for unit, value in (("character", a_character), ("token", a_token))
+    }
+    return TextEvaluation(str(run.best), test, scores, {"characters": len(text), "tokens": held_out.tokens})
+
+
+def _find_tokenizer(run: RunFolder, recipe: Recipe, language: str, progress: Progress) -> Tokenizer:
+    """The run's tokenizer: saved earlier, that of the model it starts from, or trained on its training text."""
+    if run.tokenizer.exists():
+        return Tokenizers.load(run.tokenizer).target
+    if recipe.start is not None:
+        tokenizer = load_model(recipe.start.model).tokenizers.target
+    else:
+        lines = read_text(run.data, "train").splitlines(keepends=True)
+        tokenizer = train_tokenizer(lines, recipe.tokenizer, progress, language)
+    with new_folder(run.tokenizer) as aside:
+        Tokenizers(tokenizer, tokenizer).save(aside)
+    return tokenizer
+
+
+def _encoded(run: RunFolder, name: str, tokenizer: Tokenizer, recipe: Recipe) -> EncodedCorpus:
+    folder = run.corpora / name
+    if folder.exists():
+        return verified(EncodedCorpus.open(folder), Tokenizers(tokenizer, tokenizer))
+    return encode_text(read_text(run.data, name), tokenizer, folder, recipe.batches.sentence_tokens)

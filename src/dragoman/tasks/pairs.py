@@ -1,0 +1,129 @@
+"""From pairs of texts to corpora of ids: what translation trains on, each part made once and found again."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from dragoman.data.corpus import EncodedCorpus, encode_corpus
+from dragoman.files import new_folder
+from dragoman.progress import Progress
+from dragoman.recipe.recipe import Recipe, StartSettings
+from dragoman.run_folder import RunFolder
+from dragoman.store import CONFIG, Languages, load_model, read_config
+from dragoman.tasks.run_data import evenly_spread, verified
+from dragoman.text import inputs
+from dragoman.text.prepare import prepare_data, read_split
+from dragoman.text.reading.columns import UNKNOWN_LANGUAGE
+from dragoman.text.report import DataReport, read_report
+from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.training import train_tokenizers
+
+SAMPLE = 1_000_000
+"""Pairs that a vocabulary is learnt from at most, spread over all of the training text."""
+
+log = logging.getLogger(__name__)
+
+
+class PairData(NamedTuple):
+    """Sentence pairs, prepared and encoded."""
+
+    report: DataReport
+    tokenizers: Tokenizers
+    train: EncodedCorpus
+    dev: EncodedCorpus | None
+    dev_pairs: list[tuple[str, str]]
+    languages: Languages
+
+
+def prepare(run: RunFolder, recipe: Recipe, progress: Progress) -> DataReport:
+    """Pairs read, checked and split into the run's folder, or found there.
+
+    Raises:
+        DataError: the text cannot be used, or is not what the folder was made from.
+    """
+    return prepare_data(recipe.data, run.data, progress)
+
+
+def is_made_from(folder: Path, recipe: Recipe) -> bool:
+    """Whether the pairs in a folder came from the text that a recipe names, by the same rules."""
+    return inputs.is_made_from(read_report(folder), recipe.data)
+
+
+def gather(run: RunFolder, recipe: Recipe, progress: Progress) -> PairData:
+    """Tokenizers trained and text encoded, or found in the run's folder."""
+    report = read_report(run.data)
+    languages = _languages(report, recipe.start)
+    tokenizers = find_tokenizers(run, recipe, languages, progress)
+    train = _encoded(run.corpora / "train", lambda: _training_pairs(run.data, recipe.start), tokenizers, progress)
+    dev_pairs = list(read_split(run.data, "dev")) if report.splits["dev"].pairs else []
+    dev_pairs = [pair for pair in dev_pairs if pair[0].strip() and pair[1].strip()]
+    dev = _encoded(run.corpora / "dev", lambda: iter(dev_pairs), tokenizers, progress) if dev_pairs else None
+    return PairData(report, tokenizers, train, dev, dev_pairs, languages)
+
+
+def find_tokenizers(run: RunFolder, recipe: Recipe, languages: Languages, progress: Progress) -> Tokenizers:
+    """The run's tokenizers: saved earlier, those of the model it starts from, or trained on its training text."""
+    if run.tokenizer.exists():
+        return Tokenizers.load(run.tokenizer)
+    if recipe.start is not None:
+        tokenizers = load_model(recipe.start.model).tokenizers
+    else:
+        pairs = read_report(run.data).splits["train"].pairs
+        tokenizers = train_tokenizers(
+            lambda: evenly_spread(read_split(run.data, "train"), pairs, SAMPLE), recipe.tokenizer, progress, languages
+        )
+    with new_folder(run.tokenizer) as aside:
+        tokenizers.save(aside)
+    return tokenizers
+
+
+def _languages(report: DataReport, start: StartSettings | None) -> Languages:
+    """The data's languages; those that it leaves open, a model that is fine-tuned knows."""
+    found = Languages(report.source_language, report.target_language)
+    if start is None or not (Path(start.model) / CONFIG).is_file():
+        return found
+    known = read_config(Path(start.model))[0] or Languages()
+    both = [
+        (of_data if of_data != UNKNOWN_LANGUAGE else of_model) for of_data, of_model in zip(found, known, strict=True)
+    ]
+    if UNKNOWN_LANGUAGE not in known and tuple(both) != known:
+        log.warning("the model translates %s to %s, but the data is called %s to %s", *known, *both)
+    return Languages(*both)
+
+
+def _training_pairs(data: Path, start: StartSettings | None) -> Iterator[tuple[str, str]]:
+    """The training pairs; when a model is fine-tuned, with old pairs mixed in at the stated rate.
+
+    The rate is one of text, not of pairs: old sentences are often shorter, and would weigh little by their number.
+    """
+    yield from read_split(data, "train")
+    if start is None or start.mix_data is None:
+        return
+    new, old = (_Amount.of(read_split(folder, "train")) for folder in (data, start.mix_data))
+    share = new.characters * start.mix_rate / (1 - start.mix_rate) / max(1, old.characters)
+    wanted = min(old.pairs, round(share * old.pairs))
+    log.info("mixing in %s of %s old pairs", f"{wanted:,}", f"{old.pairs:,}")
+    yield from evenly_spread(read_split(start.mix_data, "train"), old.pairs, wanted)
+
+
+class _Amount(NamedTuple):
+    """How much text some pairs hold, both sides together."""
+
+    pairs: int
+    characters: int
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]]) -> "_Amount":
+        count = characters = 0
+        for source, target in pairs:
+            count, characters = count + 1, characters + len(source) + len(target)
+        return cls(count, characters)
+
+
+def _encoded(
+    folder: Path, pairs: Callable[[], Iterator[tuple[str, str]]], tokenizers: Tokenizers, progress: Progress
+) -> EncodedCorpus:
+    if folder.exists():
+        return verified(EncodedCorpus.open(folder), tokenizers)
+    return encode_corpus(pairs(), tokenizers, folder, progress)

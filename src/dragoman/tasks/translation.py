@@ -1,0 +1,189 @@
+"""Translation as a task: pairs to batches, each next target token, and BLEU and chrF of translations of the dev set."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from torch import Tensor, nn
+
+import dragoman
+from dragoman.config import check
+from dragoman.data.batching import build_batches
+from dragoman.decoding import SearchOptions
+from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
+from dragoman.evaluating.metrics import bleu_and_chrf
+from dragoman.model import StepNoise, build_model
+from dragoman.progress import Progress
+from dragoman.recipe.recipe import Recipe
+from dragoman.run_folder import RunFolder
+from dragoman.store import ModelFiles, StoredModel, place_weights
+from dragoman.tasks.pairs import PairData
+from dragoman.tasks.run_data import identity_of
+from dragoman.training.loss import Loss
+from dragoman.training.next_token import NextToken, OnDevice, mean_loss
+from dragoman.training.task import Validated
+from dragoman.translating import Translation as Translated
+from dragoman.translating import Translator
+
+TRANSLATED = 400
+"""Dev sentences translated at each validation, evenly spread over the dev set."""
+SHOWN = 4
+POOR_BLEU, POOR_CHRF, MANY = 5.0, 20.0, 0.25
+"""A model whose BLEU is below has learnt next to nothing if its chrF is below too, or if this share of its translations
+shows one of the signs (LOG.md).
+"""
+FLAGGED = ("truncated", "repetition")
+"""Flags whose share of the translations is measured."""
+SIGNS = {
+    "truncated": "do not end by themselves",
+    "repetition": "repeat some words over and over",
+    "alike": "are one and the same text",
+}
+
+
+class Translation:
+    """The task of a run that translates. The best model is the one whose chrF on the dev set is highest."""
+
+    def __init__(self, recipe: Recipe, data: PairData, device: str) -> None:
+        self.recipe, self.data, self.device = recipe, data, device
+
+    @cached_property
+    def batches(self) -> OnDevice:
+        """The batches of the training corpus, in the order that the seed gives."""
+        return OnDevice(build_batches(self.data.train, self.recipe.batches, self.recipe.train.seed), self.device)
+
+    @cached_property
+    def _objective(self) -> NextToken:
+        return NextToken.of(self.batches, self.recipe.train)
+
+    def loss(self, model: nn.Module, batch: object, noise: StepNoise) -> Loss:
+        return self._objective.loss(model, batch, noise)  # pyright: ignore[reportArgumentType]
+
+    @property
+    def identity(self) -> dict[str, str]:
+        return identity_of(self.data)
+
+    def validate(self, weights: Mapping[str, Tensor]) -> Validated | None:
+        """Loss on the dev set, and BLEU and chrF of greedy translations of a part of it."""
+        return self._dev_set.measure(weights) if self._dev_set is not None else None
+
+    def files(self, weights: int, steps: int, tokens: int, found: Validated | None) -> ModelFiles:
+        generation = self.recipe.decode.model_dump(mode="json", exclude_none=True)
+        card = self._card(weights, steps, tokens, found)
+        return ModelFiles(self.data.tokenizers, self.data.languages, generation, card)
+
+    @cached_property
+    def _dev_set(self) -> "DevSet | None":
+        return DevSet(self.recipe, self.data, self.device) if self.data.dev is not None else None
+
+    def _card(self, weights: int, steps: int, tokens: int, found: Validated | None) -> str:
+        """What the model is, what it learned from, and how good it was when it was saved."""
+        source, target = self.data.languages
+        report, model = self.data.report, self.recipe.model
+        quality = found.quality if found else "The scores of its run are in `scores.json` there.\n"
+        return (
+            f"# Translation, {source} to {target}\n\n"
+            f"A Transformer ({model.preset}, {model.size}: width {model.d_model}, {model.encoder_layers} + "
+            f"{model.decoder_layers} layers, {weights:,} weights) made with Dragoman {dragoman.__version__}.\n\n"
+            f"Trained on {report.splits['train'].pairs:,} pairs of {report.inputs['train'].name}, "
+            f"{steps:,} steps, {tokens:,} tokens.\n\n{quality}\n"
+            f'    dragoman translate FOLDER "…"\n'
+        )
+
+
+class DevSet:
+    """Measures any weights of one architecture on one dev set."""
+
+    def __init__(self, recipe: Recipe, data: PairData, device: str) -> None:
+        assert data.dev is not None, "a run without a dev set is not validated"
+        self.data, self.device, self.precision = data, device, recipe.train.precision
+        self.model = build_model(recipe.model, seed=None).to(device)
+        batches = build_batches(data.dev, recipe.batches, seed=None)
+        self.batches = [batches.batch(indices).to(device) for indices in batches.epoch(0)]
+        count = min(TRANSLATED, len(data.dev_pairs))
+        self.pairs = [data.dev_pairs[i * len(data.dev_pairs) // count] for i in range(count)]
+        # A young model runs on to the longest output, so that is shorter here than in earnest: a validation is brief.
+        brief = {"beam_size": 1, "length_ratio": 1.5, "length_extra": 10}
+        self.options: SearchOptions = check(brief, "validation", SearchOptions)
+
+    def measure(self, weights: Mapping[str, Tensor]) -> Validated:
+        place_weights(self.model, weights)
+        loss = mean_loss(self.model, self.batches)
+        files = ModelFiles(self.data.tokenizers, self.data.languages)
+        stored = StoredModel(self.model, self.model.config, files, Path("validation"))
+        translator = Translator(stored, self.device, self.precision)
+        found = translator.translate([source for source, _ in self.pairs], self.options)
+        references = [[target] for _, target in self.pairs]
+        scores = bleu_and_chrf([each.text for each in found], references, self.data.languages.target)
+        facts = {"dev_loss": loss, "dev_bleu": scores["bleu"], "dev_chrf": scores["chrf"], **_shares(found)}
+        return Validated(
+            score=scores["chrf"],
+            facts=facts,
+            summary=f"loss {loss:.3f}, BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f} "
+            f"(greedy, {len(self.pairs)} sentences)",
+            brief=f"{loss:.2f} BLEU {scores['bleu']:.1f} chrF {scores['chrf']:.1f}",
+            samples=self._samples(found),
+            quality=_quality(facts),
+        )
+
+    def _samples(self, found: Sequence[Translated]) -> str:
+        pairs = list(zip(self.pairs, found, strict=True))
+        count = min(SHOWN, len(pairs))
+        shown = [pairs[(2 * i + 1) * len(pairs) // (2 * count)] for i in range(count)]
+        return "".join(
+            f"\n  source      {source}\n  reference   {reference}\n  translation {translation.text}"
+            for (source, reference), translation in shown
+        )
+
+
+def score_run(run: RunFolder, _recipe: Recipe, device: str, progress: Progress) -> tuple[Evaluation, ...]:
+    """Scores the best model of a run on the run's test sets and writes `scores.json`."""
+    names = [path.stem for path in sorted(run.data.glob("*.jsonl")) if path.stem not in ("train", "dev")]
+    translator = Translator.load(run.best, device)
+    evaluations = tuple(
+        evaluate(translator, run.split(name), name=str(run.best), progress=progress)
+        for name in names
+        if run.split(name).stat().st_size
+    )
+    write_scores(run.scores, evaluations)
+    return evaluations
+
+
+def signs_of_nothing(facts: Mapping[str, float | None]) -> str | None:
+    """The signs that a translation model has learnt next to nothing, in words; None if it has learnt something.
+
+    The facts are a line of the metrics; lines of older versions lack the shares.
+    """
+    bleu, chrf = facts.get("dev_bleu"), facts.get("dev_chrf")
+    if bleu is None or chrf is None or bleu >= POOR_BLEU:
+        return None
+    signs = [
+        f"{share:.0%} of the translations {how}"
+        for name, how in SIGNS.items()
+        if (share := facts.get(f"dev_{name}")) and share >= MANY
+    ]
+    if chrf >= POOR_CHRF and not signs:
+        return None
+    return ", ".join([f"BLEU {bleu:.1f} and chrF {chrf:.1f} on the dev set", *signs])
+
+
+def _quality(facts: Mapping[str, float]) -> str:
+    """What the model card says of validation."""
+    quality = (
+        f"On the dev set, greedy: BLEU {facts['dev_bleu']:.1f}, chrF {facts['dev_chrf']:.1f} (sacreBLEU), "
+        f"{facts['dev_loss']:.3f} nats a token.\n"
+    )
+    signs = signs_of_nothing(facts)
+    return quality + (f"**It has learnt next to nothing**: {signs}.\n" if signs else "")
+
+
+def _shares(found: Sequence[Translated]) -> dict[str, float]:
+    """The shares of translations that carry a flag, and of those that are the most frequent one."""
+    flagged = {f"dev_{flag}": sum(flag in each.flags for each in found) / len(found) for flag in FLAGGED}
+    ((_, count),) = Counter(each.text for each in found).most_common(1)
+    return {**flagged, "dev_alike": count / len(found) if count > 1 else 0.0}
+
+
+
+
