@@ -111,7 +111,7 @@ def _run(place: Workplace, asked: dict[str, Any] | None, new: dict[str, Any] | N
     facts = open_run(folder, asked, threads)
     more = None if new is None else ready_for_more(folder, facts, new)
     finished = more is None and is_finished(folder, facts)
-    place.world.share({"folder": str(folder), **facts, "finished": finished})
+    place.world.share("run", lambda: {"folder": str(folder), **facts, "finished": finished})
     if finished:
         log.info(
             "%s is finished, its scores are in %s; --more trains it on, --fresh begins another run of the same",

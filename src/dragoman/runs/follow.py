@@ -21,21 +21,21 @@ from dragoman.training.loop import StepReport
 
 def tell(world: World, recipe: Recipe, trial: bool) -> None:
     """Tells those that `follow` what to train, now that all it needs is made."""
-    world.share({"recipe": recipe.model_dump(mode="json", exclude_none=True), "trial": trial})
+    world.share("recipe", lambda: {"recipe": recipe.model_dump(mode="json", exclude_none=True), "trial": trial})
 
 
 def follow(world: World, device: str) -> tuple[Path, int]:
     """Trains beside the first process, and returns the run's folder and how many steps it has."""
-    facts = world.share()
+    facts: dict[str, Any] = world.share("run", dict)
     folder = Path(facts["folder"])
     if facts["finished"]:
         return folder, facts["steps"]
     torch.set_num_threads(facts["threads"])
-    told = world.share()
+    told: dict[str, Any] = world.share("recipe", dict)
     while told["trial"]:
         recipe, run_data = _found(folder, told["recipe"])
         try_out(recipe, run_data, device, silent, world)
-        told = world.share()
+        told = world.share("recipe", dict)
     recipe, run_data = _found(folder, told["recipe"])
     return folder, _train(folder, recipe, run_data, device, world)
 
@@ -47,13 +47,13 @@ def _found(folder: Path, tables: dict[str, Any]) -> tuple[Recipe, RunData]:
 
 
 def _train(folder: Path, recipe: Recipe, run_data: RunData, device: str, world: World) -> int:
-    checkpoint = world.share()
+    checkpoint = world.share("checkpoint", lambda: None)
     model, state = fresh_state(recipe, device, resumed=checkpoint is not None)
     if checkpoint is not None:
         pick_up(Path(checkpoint), state, recipe.train)
 
     def hear(state: TrainState, _report: StepReport) -> None:
-        state.validations_since_best = world.share()
+        state.validations_since_best = world.share("validations since best", int)
 
     batches = OnDevice(training_batches(run_data, recipe), device)
     chores = [Chore(Every(steps=recipe.train.validate_every, at_end=True), hear)]

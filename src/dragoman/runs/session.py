@@ -113,7 +113,7 @@ class Session:
         self.model, self.state = fresh_state(recipe, device, resumed=checkpoint is not None)
         if checkpoint is not None:
             self._resume(checkpoint, anyway)
-        self.world.share(checkpoint and str(checkpoint))
+        self.world.share("checkpoint", lambda: checkpoint and str(checkpoint))
         self.validation = Validation(recipe, run_data, device) if run_data.dev is not None else None
         self.journal = Journal(self.folder, self.state.step)
         self.started, self.tokens = time.monotonic(), 0
@@ -202,7 +202,8 @@ class Session:
     def _validate(self, advance: Advance, state: TrainState, _report: StepReport) -> None:
         if self.validation is not None:
             self._measure(self.validation, advance, state)
-        self.world.share(state.validations_since_best)  # the other processes wait for what patience depends on
+        # Patience depends on this on every rank.
+        self.world.share("validations since best", lambda: state.validations_since_best)
 
     def _measure(self, validation: Validation, advance: Advance, state: TrainState) -> None:
         state.validations_since_best += 1

@@ -66,7 +66,7 @@ class Trial:
         counts: list[tuple[int, float]] = []
         with progress.track("trial", unit="steps") as advance:
             begin = time.monotonic()
-            while self.world.any(time.monotonic() - begin < TRIAL_SECONDS or not counts):
+            while self.world.any("trial goes on", time.monotonic() - begin < TRIAL_SECONDS or not counts):
                 first = len(counts) * accumulate
                 counts.append(self._step([self.order[(first + i) % len(self.order)] for i in range(accumulate)]))
                 advance(1)

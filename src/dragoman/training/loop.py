@@ -93,7 +93,7 @@ def run_steps(
     done = {id(chore): time.monotonic() for chore in chores}
     stream = _order(data, state)
     model.train()
-    while state.step < settings.steps and not world.any(stop()):
+    while state.step < settings.steps and not world.any("stop", stop()):
         started = time.monotonic()
         micro_batches = share_out(data, islice(stream, settings.accumulate), world)
         report = train_step(model, micro_batches, settings, state, world)
@@ -136,7 +136,7 @@ def train_step(
     tokens = sum(batch.tokens for batch in micro_batches)
     noise = StepNoise(settings.seed, state.step)
     losses = backward(model, state.masters, micro_batches, settings.label_smoothing, noise, settings.r_drop)
-    world.sum(state.masters.gradient, losses)
+    world.sum("gradient", state.masters.gradient, losses)
     norms = state.masters.step(rate, settings.clip_norm)
     smoothed, plain, norm = torch.stack([*losses, norms]).tolist()  # the one place where a GPU is waited for
     state.tokens += tokens
