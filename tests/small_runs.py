@@ -90,8 +90,8 @@ def times(folder: Path) -> dict[str, int]:
 # Processes that end at a chosen moment
 
 
-def exit_code(do: Callable[..., Any], *arguments: Any) -> int:
-    """What a process that calls `do` ends with: its exit code, or a signal's number below zero.
+def exit_code(do: Callable[..., Any], *arguments: Any, seconds: float = 600) -> int:
+    """What a process that calls `do` ends with within so many seconds: its exit code, or a signal's number below zero.
 
     The server that forks it has imported everything once, and has started no thread.
     """
@@ -99,7 +99,7 @@ def exit_code(do: Callable[..., Any], *arguments: Any) -> int:
     context.set_forkserver_preload(["dragoman.commands.train", "dragoman.cli.main"])
     process = context.Process(target=do, args=arguments)
     process.start()
-    process.join(600)  # with a read-only home each process compiles its kernels, on a busy machine for minutes
+    process.join(seconds)  # with a read-only home each process compiles its kernels, on a busy machine for minutes
     if hangs := process.is_alive():
         process.kill()
         process.join()
@@ -107,13 +107,14 @@ def exit_code(do: Callable[..., Any], *arguments: Any) -> int:
     return process.exitcode
 
 
-def exit_codes(count: int, do: Callable[..., Any], *arguments: Any) -> list[int]:
+def exit_codes(count: int, do: Callable[..., Any], *arguments: Any, seconds: float = 600) -> list[int]:
     """What processes end with that `do` the same together, as torchrun starts them; this one keeps their store."""
     from torch.distributed import TCPStore  # pyright: ignore[reportPrivateImportUsage]
 
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     with ThreadPoolExecutor(count) as pool:
-        ended = [pool.submit(exit_code, as_rank, rank, count, store.port, do, *arguments) for rank in range(count)]
+        given = (count, store.port, do, *arguments)
+        ended = [pool.submit(exit_code, as_rank, rank, *given, seconds=seconds) for rank in range(count)]
         return [each.result() for each in ended]
 
 

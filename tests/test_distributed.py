@@ -6,7 +6,7 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +80,10 @@ def test_a_process_on_its_own_talks_to_nobody(monkeypatch: pytest.MonkeyPatch) -
     with join() as world:
         assert world is ALONE
         tensor = torch.ones(3)
-        world.sum(tensor)
+        world.sum("ones", tensor)
         assert tensor.tolist() == [1, 1, 1]
-        assert (world.any(True), world.any(False), world.share("said")) == (True, False, "said")
+        assert (world.any("is it", True), world.any("is it", False)) == (True, False)
+        assert (world.share("word", lambda: "said"), world.after_first("work", lambda: "done")) == ("said", "done")
 
 
 def agree(folder: Path) -> None:
@@ -90,11 +91,23 @@ def agree(folder: Path) -> None:
     found = []
     for turn in range(2):
         with join() as world:
-            row = torch.full((3,), world.rank + 1.0)
-            world.sum(row)
-            told = world.share({"turn": turn} if world.is_first else None)
-            found.append([row.tolist(), world.any(world.rank == 1), world.any(False), told])
+            found.append(exchanged(world, turn, folder / str(turn)))
     (folder / f"{machine.rank()}.json").write_text(json.dumps(found))
+
+
+def exchanged(world: World, turn: int, file: Path) -> list[Any]:
+    row = torch.full((3,), world.rank + 1.0)
+    world.sum("row", row)
+    told = world.share("turn", lambda: {"turn": turn, "by": world.rank})
+    made = world.after_first("file", lambda: make_once(file))
+    return [row.tolist(), world.any("is the second", world.rank == 1), world.any("is nobody", False), told, made]
+
+
+def make_once(path: Path) -> str:
+    """Writes a file unless it is there, as the run's folder is filled."""
+    if not path.exists():
+        path.write_text(f"made by {machine.rank()}")
+    return path.read_text()
 
 
 @pytest.mark.slow
@@ -102,7 +115,81 @@ def test_processes_add_up_agree_and_hear_the_first(tmp_path: Path) -> None:
     assert exit_codes(3, agree, tmp_path) == [0, 0, 0]
     for rank in range(3):
         found = json.loads((tmp_path / f"{rank}.json").read_text())
-        assert found == [[[6.0, 6.0, 6.0], True, False, {"turn": turn}] for turn in range(2)]
+        assert found == [[[6.0, 6.0, 6.0], True, False, {"turn": turn, "by": 0}, "made by 0"] for turn in range(2)]
+
+
+EXCHANGES: dict[str, Callable[[World], Any]] = {
+    "share 'best'": lambda world: world.share("best", lambda: 1),
+    "share 'place'": lambda world: world.share("place", lambda: 2),
+    "after_first 'data'": lambda world: world.after_first("data", lambda: None),
+    "any 'stop'": lambda world: world.any("stop", False),
+    "any 'over'": lambda world: world.any("over", False),
+    "sum 'gradient'": lambda world: world.sum("gradient", torch.ones(1_000)),
+}
+
+
+def exchange_swapped(folder: Path, one: str, other: str, odd: int) -> None:
+    """Two exchanges, in the other order on the `odd` rank."""
+    names = (other, one) if machine.rank() == odd else (one, other)
+    exchange_all(folder, names)
+
+
+def exchange_all(folder: Path, names: Sequence[str]) -> None:
+    """Exchanges in this order; writes down the error that ends them."""
+    try:
+        with join() as world:
+            for name in names:
+                EXCHANGES[name](world)
+    except RuntimeError as error:
+        (folder / str(machine.rank())).write_text(str(error))
+        raise SystemExit(1) from None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("odd", [0, 2])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("share 'best'", "share 'place'"),
+        ("share 'best'", "any 'stop'"),
+        ("any 'stop'", "sum 'gradient'"),
+        ("any 'stop'", "any 'over'"),
+        ("after_first 'data'", "sum 'gradient'"),
+    ],
+)
+def test_two_exchanges_swapped_on_one_rank_end_the_run_with_their_names(
+    one: str, other: str, odd: int, tmp_path: Path
+) -> None:
+    assert exit_codes(3, exchange_swapped, tmp_path, one, other, odd, seconds=60) == [1, 1, 1]
+    for rank in range(3):
+        error = (tmp_path / str(rank)).read_text()
+        assert "out of step: exchange 1 is" in error
+        assert one in error and other in error and f"rank {odd}" in error
+
+
+def exchange_once_more(folder: Path, odd: int) -> None:
+    """As many exchanges as the others, and on the `odd` rank one more."""
+    exchange_all(folder, ["any 'stop'"] + ["share 'best'"] * (machine.rank() == odd))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("odd", [0, 1])
+def test_an_exchange_that_only_one_rank_begins_ends_the_run(odd: int, tmp_path: Path) -> None:
+    codes = exit_codes(2, exchange_once_more, tmp_path, odd, seconds=60)
+    assert codes == [1, 1]
+    assert {*re.findall("share 'best'|the end", (tmp_path / "0").read_text())} == {"share 'best'", "the end"}
+
+
+def exchange_inside(folder: Path) -> None:
+    with join() as world:
+        world.after_first("data", lambda: world.any("stop", False))
+
+
+@pytest.mark.slow
+def test_an_exchange_inside_the_work_of_the_first_is_refused(tmp_path: Path) -> None:
+    codes = exit_codes(2, heard, tmp_path / "said", exchange_inside, tmp_path, seconds=60)
+    assert codes == [1, 1]
+    assert "any 'stop' is within after_first 'data'" in (tmp_path / "said").read_text()
 
 
 # Whole runs

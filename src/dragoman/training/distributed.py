@@ -1,18 +1,18 @@
-"""Several processes that train one model: who they are, how they add up gradients, and how they end together.
+"""The processes that train one model together: who they are, what they exchange, and how they end together.
 
-`torchrun` starts and numbers them. The first prepares, writes and speaks; all train. A process on its own is `ALONE`,
-and talks to nobody. What one of them cannot go on from ends all, with the error of the one that met it.
+`torchrun` starts and numbers them. All run the same lines; the first (rank 0) prepares, writes and speaks. A process on
+its own is `ALONE` and exchanges nothing. An error on any rank stops all ranks and is reported once.
 """
 
 import itertools
 import json
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -21,107 +21,223 @@ from torch.distributed import PrefixStore, Store, rendezvous  # pyright: ignore[
 
 from dragoman import errors, machine
 from dragoman.errors import ConfigError, Diverged, Error, Interrupted
+from dragoman.training.exchanges import Exchanges, OutOfStep
+
+T = TypeVar("T")
 
 TIMEOUT = timedelta(minutes=30)
 """Longer than any step, and than any saving between two steps."""
+_PATIENCE_SECONDS = 1.0
+"""How long a rank waits for the others before it compares its exchanges with theirs."""
 _LONGEST_PAUSE, _LAST_WORDS_SECONDS = 0.5, 10.0
-_FAILED, _ENDED = "failed", "ended"
+_FAILED, _ARRIVED, _ENDED, _LEFT = "failed", "arrived", "ended", "left"
 _joined = itertools.count()
 
 
-class World:
-    """The processes of a run, as one of them sees it."""
+class Links(NamedTuple):
+    """What connects a process to the others of its run."""
 
-    def __init__(self, rank: int = 0, size: int = 1, store: Store | None = None) -> None:
+    store: Store
+    flags: dist.ProcessGroup
+    """Connections of their own, because a flag that meets a gradient of another size would abort the process."""
+    exchanges: Exchanges
+
+
+class World:
+    """The processes of a run, as one of them sees it.
+
+    Every rank calls `share`, `after_first`, `any` and `sum` in the same order with the same names. If two ranks differ,
+    the run ends with a `RuntimeError` that names both exchanges. Comparing costs nothing while no rank waits.
+    """
+
+    def __init__(self, rank: int = 0, size: int = 1, links: Links | None = None) -> None:
         self.rank, self.size = rank, size
-        self._store, self._shared, self._is_torn = store, 0, False
+        self._links = links
+        self._is_broken = self._works_alone = False
 
     @property
     def is_first(self) -> bool:
         return self.rank == 0
 
     def owns(self, place: int) -> bool:
-        """Whether the batch at this place of a step is this process's to compute."""
+        """Whether this process computes the batch at this place of a step."""
         return place % self.size == self.rank
 
-    def sum(self, *tensors: Tensor) -> None:
-        """Makes each tensor its sum over all processes, the same bits on all of them."""
-        if self._store is not None:
-            for tensor in tensors:
-                self._reduce(tensor, dist.ReduceOp.SUM)
-
-    def any(self, flag: bool) -> bool:
-        """Whether it is so on any process."""
-        if self._store is None:
-            return flag
-        found = torch.tensor(int(flag))  # on the host, so that no GPU is waited for
-        self._reduce(found, dist.ReduceOp.MAX)
-        return bool(found)
-
-    def share(self, value: Any = None) -> Any:
-        """What the first process gives, on all; plain values for JSON. The others wait as long as it takes."""
-        if self._store is None:
-            return value
-        self._shared += 1
-        key = f"shared {self._shared}"
+    def share(self, name: str, make: Callable[[], T]) -> T:
+        """What the first process makes, a JSON value, on all ranks. The others wait as long as it takes."""
+        if self._links is None:
+            return make()
+        links = self._begin(self._links, f"share {name!r}")
         if not self.is_first:
-            return json.loads(self._wait(self._store, key))
-        self._store.set(key, json.dumps(value))
+            return self._hear(links)
+        value = self._alone(links, make)
+        self._say(links, value)
         return value
 
-    def leave(self, error: BaseException | None) -> None:
-        """Ends together what ends well, or by what all find at the same step; tells the others of anything else.
+    def after_first(self, name: str, do: Callable[[], T]) -> T:
+        """Runs `do` on the first process alone, and then on the others, which find what the first has made."""
+        if self._links is None:
+            return do()
+        links = self._begin(self._links, f"after_first {name!r}")
+        if not self.is_first:
+            self._hear(links)
+            return do()
+        made = self._alone(links, do)
+        self._say(links, None)
+        return made
 
-        The others wait for the first: torchrun ends those that still work when one process fails.
+    def any(self, name: str, flag: bool) -> bool:
+        """Whether the flag is set on any rank."""
+        if self._links is None:
+            return flag
+        links = self._begin(self._links, f"any {name!r}")
+        seen = links.exchanges.fingerprint
+        found = torch.tensor([flag, seen, -seen])  # on the host, so that no GPU is waited for
+        self._reduce(links, found, dist.ReduceOp.MAX, links.flags)
+        flag, highest, lowest = found.tolist()
+        if highest != -lowest:
+            links.exchanges.compare()
+            raise self._last_words(links)
+        links.exchanges.agree()
+        return bool(flag)
+
+    def sum(self, name: str, *tensors: Tensor) -> None:
+        """Replaces each tensor by its sum over all ranks, with the same bits on all of them.
+
+        On a GPU the sum is only queued here; ranks that wait for each other there are ended by torch, after `TIMEOUT`.
         """
-        if self._store is None:
+        if self._links is None:
             return
-        together = error is None or (isinstance(error, Interrupted | Diverged) and not self._is_torn)
-        if not together:
-            self._tell(self._store, error)
-        elif self.is_first:
-            self._store.set(_ENDED, "")
+        links = self._begin(self._links, f"sum {name!r}")
+        for tensor in tensors:
+            self._reduce(links, tensor, dist.ReduceOp.SUM)
+
+    def leave(self, error: BaseException | None) -> None:
+        """Ends this process. After success, and after what all ranks find at the same step, it waits for the others;
+        any other error it tells them.
+
+        The others wait for the first, because torchrun ends those that still work when one process fails.
+        """
+        if self._links is None:
+            return
+        if error is not None and not (isinstance(error, Interrupted | Diverged) and self._is_in_step):
+            self._tell(self._links, error)
+            return
+        try:
+            self._end_together(self._links)
+        except BaseException as fault:
+            self._tell(self._links, fault)
+            raise
+        if isinstance(error, Error):
+            error.told = not self.is_first
+
+    def _end_together(self, links: Links) -> None:
+        self._begin(links, "the end")
+        if self.is_first:
+            self._wait_for_all(links, _ARRIVED)
+            links.store.set(_ENDED, "")
+            self._wait_for_all(links, _LEFT)  # this process may be the one that keeps the store
         else:
-            self._wait(self._store, _ENDED)
-            if isinstance(error, Error):
-                error.told = True
+            links.store.add(_ARRIVED, 1)
+            self._wait(links, _ENDED)
+            links.store.add(_LEFT, 1)
 
-    def _reduce(self, tensor: Tensor, operation: dist.ReduceOp.RedOpType) -> None:
-        try:
-            dist.all_reduce(tensor, operation)
-        except RuntimeError as broken:  # a connection that another process has closed
-            self._is_torn = True
-            raise self._last_words() from broken
+    @property
+    def _is_in_step(self) -> bool:
+        return not (self._is_broken or self._works_alone)
 
-    def _wait(self, store: Store, key: str) -> str:
-        """Asks again and again, rather than block: so a signal still ends the process."""
+    def _begin(self, links: Links, exchange: str) -> Links:
+        assert not self._works_alone, f"{exchange} is within {links.exchanges.name}, which the first process does alone"
+        links.exchanges.begin(exchange)
+        return links
+
+    def _alone(self, links: Links, do: Callable[[], T]) -> T:
+        links.exchanges.compare()  # now, because the work may take hours
+        self._works_alone = True
+        made = do()
+        self._works_alone = False
+        return made
+
+    def _say(self, links: Links, value: Any) -> None:
+        links.store.set(f"made {links.exchanges.number}", json.dumps([links.exchanges.name, value]))
+
+    def _hear(self, links: Links) -> Any:
+        name, value = json.loads(self._wait(links, f"made {links.exchanges.number}"))
+        links.exchanges.expect(name, 0)
+        return value
+
+    def _reduce(
+        self, links: Links, tensor: Tensor, operation: dist.ReduceOp.RedOpType, group: dist.ProcessGroup | None = None
+    ) -> None:
+        with self._connection(links):
+            work = dist.all_reduce(tensor, operation, group, async_op=True)
+        assert work is not None, "every rank belongs to the group"
+        while not self._is_done(links, work, tensor):
+            self._look_around(links)
+
+    def _is_done(self, links: Links, work: dist.Work, tensor: Tensor) -> bool:
+        with self._connection(links):
+            return _is_queued(work) if tensor.is_cuda else _is_done_soon(work)
+
+    def _wait(self, links: Links, key: str) -> str:
+        """The value of a key once another process has set it. Polls instead of blocking, so that a signal still ends
+        the process.
+        """
         pause = 0.01
-        try:
-            while not store.check([key]):
-                if store.check([_FAILED]):
-                    raise _read(store.get(_FAILED))
-                time.sleep(pause)
-                pause = min(_LONGEST_PAUSE, 1.2 * pause)
-            return store.get(key).decode()
-        except dist.DistError as broken:
-            self._is_torn = True
-            raise _gone() from broken
+        while not self._has(links, key):
+            self._look_around(links)
+            time.sleep(pause)
+            pause = min(_LONGEST_PAUSE, 1.2 * pause)
+        with self._connection(links):
+            return links.store.get(key).decode()
 
-    def _last_words(self) -> BaseException:
-        """The error by which another process ended the run."""
-        assert self._store is not None, "a world of several has a store"
+    def _wait_for_all(self, links: Links, key: str) -> None:
+        """Waits, not for long, until all others have counted themselves under this key."""
+        ends = time.monotonic() + _LAST_WORDS_SECONDS
+        while time.monotonic() < ends and not self._have_all(links, key):
+            self._look_around(links)
+            time.sleep(0.01)
+
+    def _have_all(self, links: Links, key: str) -> bool:
+        with self._connection(links):
+            return links.store.add(key, 0) == self.size - 1
+
+    def _has(self, links: Links, key: str) -> bool:
+        with self._connection(links):
+            return links.store.check([key])
+
+    def _look_around(self, links: Links) -> None:
+        """Compares exchanges with the others that wait, and ends this process if another one has failed."""
+        with self._connection(links):
+            links.exchanges.compare()
+        if self._has(links, _FAILED):
+            raise self._last_words(links)
+
+    @contextmanager
+    def _connection(self, links: Links) -> Generator[None]:
+        """Where a connection breaks because another process has ended, raises that process's error."""
         try:
-            self._store.wait([_FAILED], timedelta(seconds=_LAST_WORDS_SECONDS))
-            return _read(self._store.get(_FAILED))
+            yield
+        except OutOfStep:
+            raise
+        except RuntimeError as broken:
+            raise self._last_words(links) from broken
+
+    def _last_words(self, links: Links) -> BaseException:
+        """The error by which another process ended the run."""
+        self._is_broken = True
+        try:
+            links.store.wait([_FAILED], timedelta(seconds=_LAST_WORDS_SECONDS))
+            return _read(links.store.get(_FAILED))
         except dist.DistError:
             return _gone()
 
-    def _tell(self, store: Store, error: BaseException | None) -> None:
-        """Writes the error down for the others; the first to do so is the one whose message is printed."""
+    def _tell(self, links: Links, error: BaseException) -> None:
+        """Writes the error down for the others. The process that does so first prints it."""
         kind = "Interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__
         words = json.dumps({"rank": self.rank, "kind": kind, "message": str(error)})
         try:
-            first = json.loads(store.compare_set(_FAILED, "", words))
+            first = json.loads(links.store.compare_set(_FAILED, "", words))
         except dist.DistError:
             return
         if isinstance(error, Error) and first["rank"] != self.rank:
@@ -146,7 +262,10 @@ def join(device: str = "cpu") -> Generator[World]:
     backend = "cpu:gloo,cuda:nccl" if _takes_gpu(device) else "gloo"
     links = PrefixStore(f"{run} links", base)
     dist.init_process_group(backend, store=links, rank=machine.rank(), world_size=size, timeout=TIMEOUT)
-    world = World(machine.rank(), size, PrefixStore(run, base))
+    store = PrefixStore(run, base)
+    flags = dist.new_group(backend="gloo", timeout=TIMEOUT)
+    assert isinstance(flags, dist.ProcessGroup), "every rank belongs to it"
+    world = World(machine.rank(), size, Links(store, flags, Exchanges(machine.rank(), store)))
     try:
         try:
             yield world
@@ -193,8 +312,25 @@ def _takes_gpu(device: str) -> bool:
     return True
 
 
+def _is_queued(work: dist.Work) -> bool:
+    """Queues what follows on a GPU behind this work, without waiting for it."""
+    return work.wait()
+
+
+def _is_done_soon(work: dist.Work) -> bool:
+    """Whether the work on the host ends within a moment.
+
+    Raises:
+        RuntimeError: another process has closed its connection.
+    """
+    try:
+        return work.wait(timedelta(seconds=_PATIENCE_SECONDS))
+    except RuntimeError:
+        return work.is_completed() and work.wait()  # which raises again, unless the work was only late
+
+
 def _read(words: bytes) -> BaseException:
-    """The error that another process has told of. What is no `Error` there is our mistake, and is none here."""
+    """The error that another process wrote down; an exception that is no `Error` becomes a `RuntimeError`."""
     told = json.loads(words)
     error = getattr(errors, told["kind"], RuntimeError)(told["message"])
     if isinstance(error, Error):

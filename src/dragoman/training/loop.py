@@ -87,7 +87,7 @@ def run_steps(
     done = {id(chore): time.monotonic() for chore in chores}
     stream = _order(objective.batches, state)
     model.train()
-    while state.step < settings.steps and not world.any(stop()):
+    while state.step < settings.steps and not world.any("stop", stop()):
         started = time.monotonic()
         shares = share_out(objective.batches, islice(stream, settings.accumulate), world)
         report = train_step(model, objective, shares, settings, state, world)
@@ -133,7 +133,7 @@ def train_step(
     target_tokens = sum(share.size.target_tokens for share in shares)
     tokens = sum(share.size.tokens for share in shares)
     losses = backward(model, objective, state.masters, shares, StepNoise(settings.seed, state.step))
-    world.sum(state.masters.gradient, losses)
+    world.sum("gradient", state.masters.gradient, losses)
     norms = state.masters.step(rate, settings.clip_norm)
     smoothed, plain, norm = torch.stack([*losses, norms]).tolist()  # the one place where a GPU is waited for
     state.tokens += tokens
