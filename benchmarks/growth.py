@@ -28,15 +28,15 @@ import numpy as np
 import torch
 from command_line import command_line
 
-from dragoman.data.batch import Batch
+from dragoman.data.batch import Batch, BatchList
 from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus, encode_corpus
 from dragoman.machine import choose_precision, describe, machine, prepare_environment
 from dragoman.memory import keep_freed_memory, memory_bytes, peak_memory_bytes
 from dragoman.model import ModelConfig
 from dragoman.recipe.recipe import Recipe
-from dragoman.runs.data import SAMPLE
 from dragoman.runs.session import fresh_state
+from dragoman.tasks.pairs import SAMPLE
 from dragoman.text.intake import Shard
 from dragoman.text.prepare import DataSettings, prepare_data, read_report, read_split
 from dragoman.text.shards import prepare_shard
@@ -44,7 +44,8 @@ from dragoman.tokenizing.specials import END, START
 from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.tokenizing.training import train_tokenizers
 from dragoman.training import TrainSettings
-from dragoman.training.loop import train_step
+from dragoman.training.loop import Share, train_step
+from dragoman.training.next_token import NextToken
 
 FEWEST_STEPS, WARM_UP, SECONDS = 3, 2, 5.0
 SHARDS = 16
@@ -98,9 +99,10 @@ def step(shape: Shape, seconds: float) -> Found:
     model, state = fresh_state(recipe, "cpu")
     model.train()
     batch, rates, begin = random_batch(shape), [], time.perf_counter()
+    objective = NextToken.of(BatchList([batch]), recipe.train)
     while len(rates) < WARM_UP + FEWEST_STEPS or time.perf_counter() - begin < seconds:
         started = time.perf_counter()
-        train_step(model, [batch], recipe.train, state)
+        train_step(model, objective, [Share(batch.size, batch)], recipe.train, state)
         rates.append(batch.tokens / (time.perf_counter() - started))
     parameters = sum(weight.numel() for weight in model.parameters())
     return {"tokens_per_second": statistics.median(rates[WARM_UP:]), "steps": len(rates), "parameters": parameters}

@@ -25,7 +25,7 @@ from command_line import command_line, figures_file
 
 from dragoman.files import sha256
 from dragoman.machine import describe, machine
-from dragoman.runs.metrics import METRICS, read_metrics
+from dragoman.runs.metrics import read_metrics
 
 SAVES = 20
 """Checkpoints in a run, so that there are many to fall into."""
@@ -87,14 +87,14 @@ class Trial(NamedTuple):
     def has_come(self, moment: Moment, process: int, start: float) -> bool:
         if moment.step == 0:
             return True
-        journal = self.folder / METRICS
+        journal = self.folder / "metrics.jsonl"
         if not journal.exists() or journal.stat().st_mtime < start or self.step() < moment.step:
             return False  # until this process opens the journal, steps stand there that it will do again
         return not moment.while_saving or any((self.folder / "checkpoints").glob(f".step-*.{process}.partial"))
 
     def step(self) -> int:
         """The last step in the journal."""
-        path = self.folder / METRICS
+        path = self.folder / "metrics.jsonl"
         lines = path.read_bytes().split(b"\n")[-2:] if path.exists() else []
         return json.loads(lines[0])["step"] if len(lines) == 2 else 0
 

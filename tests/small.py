@@ -83,16 +83,11 @@ class Source:
         return self.batches[indices]
 
     def size_of(self, indices: int) -> BatchSize:
-        return size_of_batch(self.batches[indices])
+        return self.batches[indices].size
 
 
 def objective(batches: BatchSource, settings: TrainSettings) -> NextToken:
     return NextToken.of(batches, settings)
-
-
-def size_of_batch(batch: Batch) -> BatchSize:
-    lengths = [batch.target_lengths, *([] if batch.source_lengths is None else [batch.source_lengths])]
-    return BatchSize(batch.source_tokens, batch.target_tokens, int(torch.cat(lengths).max()), batch.pairs)
 
 
 def few_batches(count: int = 5) -> list[Batch]:

@@ -30,7 +30,7 @@ from dragoman.files import (
     write_json,
     write_manifest,
 )
-from dragoman.runs.place import make_folder
+from dragoman.runs.facts import make_folder
 
 
 def names(folder: Path) -> list[str]:
@@ -131,7 +131,9 @@ def test_a_new_folder_appears_when_the_block_ends(tmp_path: Path) -> None:
     assert (tmp_path / "deep" / "model" / "a.txt").read_text() == "1"
 
 
-@pytest.mark.parametrize("make", [make_folders, make_folder, lambda path: enter(new_folder(path / "model"))])
+@pytest.mark.parametrize(
+    "make", [make_folders, lambda path: make_folder(RunFolder(path)), lambda path: enter(new_folder(path / "model"))]
+)
 def test_every_folder_that_is_made_is_flushed_in_the_one_above_it(
     make: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from small_runs import SETTINGS, some_pairs, write_corpus
 
 from dragoman.cli.main import main
 from dragoman.commands.train import train
+from dragoman.evaluating.evaluate import Evaluation
 from dragoman.evaluating.references import read_references
 
 GIVEN = [("the gatt sees the top", ""), ("", "il gatto vede il topo"), *some_pairs()[:6]]
@@ -30,6 +31,7 @@ def test_a_run_with_empty_lines_in_a_given_set_ends_scored(tmp_path, caplog, cap
     assert f"1 of 8 {given} pairs have an empty source (first at {given}.en:2)" in caplog.text
     assert json.loads((run.folder / "run.json").read_text())["status"] == "finished"
     (evaluation,) = run.evaluations
+    assert isinstance(evaluation, Evaluation)
     assert len(evaluation.hypotheses) == 8
     if given == "test":
         assert evaluation.hypotheses[1] == ""

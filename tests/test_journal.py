@@ -13,12 +13,14 @@ import pytest
 
 from dragoman.errors import DiskFull
 from dragoman.runs import metrics as journal
-from dragoman.runs.curves import dev_scores, draw_curves, told_curves, training_losses
-from dragoman.runs.metrics import METRICS, Journal, read_metrics
+from dragoman.runs.curves import curve_lines, dev_scores, draw_curves, training_losses
+from dragoman.runs.metrics import MetricsLog, read_metrics
+
+METRICS = "metrics.jsonl"
 
 
 def write_steps(folder: Path, steps: Sequence[int], begin: int = 0) -> None:
-    with Journal(folder, begin) as written:
+    with MetricsLog(folder, begin) as written:
         for step in steps:
             written.write(step, loss=1.0 / step)
 
@@ -43,7 +45,7 @@ def test_a_line_that_a_power_failure_cut_is_left_out(cut: int, tmp_path: Path) -
 
 
 def test_a_number_that_is_not_finite_is_null(tmp_path: Path) -> None:
-    with Journal(tmp_path, 0) as written:
+    with MetricsLog(tmp_path, 0) as written:
         written.write(1, loss=math.nan, plain_loss=math.inf, tokens=5)
         written.write(2, loss=1.0, plain_loss=2.0, tokens=5)
     for line in (tmp_path / METRICS).read_text().split("\n")[:-1]:
@@ -53,7 +55,7 @@ def test_a_number_that_is_not_finite_is_null(tmp_path: Path) -> None:
 
 
 def test_curves_take_losses_and_scores_apart(tmp_path: Path) -> None:
-    with Journal(tmp_path, 0) as written:
+    with MetricsLog(tmp_path, 0) as written:
         for step in range(1, 5):
             written.write(step, plain_loss=float(step))
         written.write(4, dev_loss=0.5, dev_bleu=1.0, dev_chrf=2.0)
@@ -79,7 +81,7 @@ class FullFile:
 
 
 def test_lines_without_room_are_kept_until_there_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with Journal(tmp_path, 0) as written:
+    with MetricsLog(tmp_path, 0) as written:
         written._file = full = FullFile(written._file, room=40)  # pyright: ignore[reportAttributeAccessIssue]
         for step in range(1, 6):
             written.write(step, loss=0.25)
@@ -111,8 +113,8 @@ def test_steps_that_the_journal_lacks_are_named_once(
     write_steps(tmp_path, [10], begin=9)
     assert steps_in(tmp_path) == [*lines, 10]
     assert [record.getMessage() for record in caplog.records] == [
-        f"{tmp_path / METRICS} lacks {named}: it was cut, deleted or changed; the run goes on, and its curves leave "
-        "them out"
+        f"{tmp_path / 'metrics.jsonl'} lacks {named}: it was cut, deleted or changed; the run goes on, and its curves "
+        "leave them out"
     ]
 
 
@@ -136,7 +138,7 @@ def test_garbage_in_a_journal_is_no_line_of_it(garbage: str, tmp_path: Path) -> 
     (tmp_path / METRICS).write_text(f'{{"step": 1, "plain_loss": 2.0}}\n{garbage}\n{{"step": 2, "plain_loss": 1.0}}\n')
     assert read_metrics(tmp_path) == [{"step": 1, "plain_loss": 2.0}, {"step": 2, "plain_loss": 1.0}]
     assert training_losses(tmp_path, 10) == [(1, 2.0), (2, 1.0)]
-    assert told_curves(tmp_path) == ["training loss █▁ 2.00 to 1.00 nats a token"]
+    assert curve_lines(tmp_path) == ["training loss █▁ 2.00 to 1.00 nats a token"]
 
 
 def test_curves_cope_with_whatever_a_journal_lacks(tmp_path: Path) -> None:
@@ -145,10 +147,10 @@ def test_curves_cope_with_whatever_a_journal_lacks(tmp_path: Path) -> None:
         '{"step": 8, "dev_loss": null, "dev_bleu": 1.0, "dev_chrf": 1.0}\n'
         '{"step": 9, "dev_loss": 1.0, "dev_bleu": 1.0, "dev_chrf": 2.0}\n'
     )
-    assert told_curves(tmp_path) == ["training loss ▁ 2.00 to 2.00 nats a token", "dev chrF      ▁ 2.0 to 2.0"]
+    assert curve_lines(tmp_path) == ["training loss ▁ 2.00 to 2.00 nats a token", "dev chrF      ▁ 2.0 to 2.0"]
     draw_curves(tmp_path)
     (tmp_path / METRICS).unlink()
-    assert told_curves(tmp_path) == []
+    assert curve_lines(tmp_path) == []
     draw_curves(tmp_path)
 
 
@@ -166,7 +168,7 @@ def test_a_full_disk_under_tensorboard_is_one_line(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(threading, "excepthook", printed.append)
-    with Journal(tmp_path, 0) as written:
+    with MetricsLog(tmp_path, 0) as written:
         monkeypatch.setattr(record_writer, "write", full)
         written.write(1, loss=1.0)
         assert failed.wait(60)
@@ -185,7 +187,7 @@ def test_a_full_disk_under_tensorboard_is_one_line(
 def test_other_threads_are_as_loud_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     printed = []
     monkeypatch.setattr(threading, "excepthook", printed.append)
-    with Journal(tmp_path, 0):
+    with MetricsLog(tmp_path, 0):
         thread = threading.Thread(target=lambda: 1 // 0)
         thread.start()
         thread.join()

@@ -10,8 +10,8 @@ import dragoman
 LINE = (
     "errors | processor | notation | run_folder"
     " < config | files | memory | progress | machine | pages < kernels | text < tokenizing"
-    " < data | model < store < decoding | training | tuning < translating < exporting < evaluating | explaining < report < recipe"
-    " < tasks < runs < commands | serving < cli"
+    " < data | model < store < decoding | training | tuning < translating < exporting"
+    " < evaluating | explaining < report < recipe < tasks < runs < commands | serving < cli"
 )
 FLOOR = {room: floor for floor, rooms in enumerate(LINE.split(" < ")) for room in rooms.split(" | ")}
 PACKAGE = Path(dragoman.__file__).parent

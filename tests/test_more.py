@@ -182,7 +182,7 @@ def test_whatever_the_settings_the_bytes_are_the_same(settings: tuple[str, ...],
         ("dragoman.commands.train.note", 2),
         ("dragoman.training.loop.train_step", 1),
         ("dragoman.training.loop.train_step", 6),
-        ("dragoman.commands.train.score_run", 1),
+        ("dragoman.tasks.translation.evaluate", 1),
         ("dragoman.commands.train.draw_curves", 1),
     ],
 )

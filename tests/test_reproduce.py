@@ -8,7 +8,7 @@ from small_runs import SETTINGS, STEPS, times, write_corpus
 
 from dragoman.cli.main import main
 from dragoman.commands.reproduce import Reproduction, reproduce
-from dragoman.commands.train import SCORES, train
+from dragoman.commands.train import train
 from dragoman.config import override
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.metrics import Score
@@ -43,7 +43,7 @@ def write_recipe(folder: Path, scores: str = "[0.0, 1.0, 2.0]", signature: str =
 def test_a_score_that_is_met_is_told_and_found_again(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path)
     found = reproduce(recipe, runs=tmp_path / "runs", device="cpu")
-    assert found.met and found.found == read_scores(found.folder / SCORES)["test"]["bleu"]
+    assert found.met and found.found == read_scores(found.folder / "scores.json")["test"]["bleu"]
     bar = "at least -2.0 is expected (the mean 1.0 of 3 seeds, less the larger of 1.0 and 3 deviations of 1.0)"
     assert f", {bar}: met (nrefs:1" in str(found)
     text = (found.folder / "recipe.toml").read_text()

@@ -138,9 +138,9 @@ def test_a_run_goes_on_by_its_folder_too(stopped: Path, whole: Path) -> None:
 
 def test_a_signal_outside_the_loop_stops_too(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    for stage in ("settle", "score_run"):
+    for stage in ("commands.train.settle", "tasks.translation.evaluate"):
         with monkeypatch.context() as patch:
-            patch.setattr(f"dragoman.commands.train.{stage}", lambda *_: terminate())
+            patch.setattr(f"dragoman.{stage}", lambda *_, **__: terminate())
             with pytest.raises(Interrupted, match="stopped; go on with: dragoman train"):
                 train_small(tmp_path)
         assert signal.getsignal(signal.SIGTERM) is before
@@ -193,7 +193,7 @@ def signalled(folder: Path, signals: list[signal.Signals]) -> None:
         ("dragoman.runs.settle.gather", 1),
         ("dragoman.training.loop.train_step", 3),
         ("dragoman.training.loop.train_step", 10),
-        ("dragoman.commands.train.score_run", 1),
+        ("dragoman.tasks.translation.evaluate", 1),
         ("dragoman.commands.train.draw_curves", 1),
     ],
 )
@@ -501,9 +501,9 @@ def test_a_stop_that_cannot_be_saved_is_no_stop_that_was(
 
 def poison(monkeypatch: pytest.MonkeyPatch, steps: range) -> None:
     """Makes the loss of these steps not a number."""
-    from dragoman.training import loop
+    from dragoman.training import next_token
 
-    loss, calls = loop.label_smoothed_loss, 0
+    loss, calls = next_token.label_smoothed_loss, 0
 
     def poisoned(*given: Any, **named: Any) -> Any:
         nonlocal calls
@@ -513,7 +513,7 @@ def poison(monkeypatch: pytest.MonkeyPatch, steps: range) -> None:
         calls += 1
         return found._replace(smoothed=found.smoothed * float("nan")) if calls in steps else found
 
-    monkeypatch.setattr(loop, "label_smoothed_loss", poisoned)
+    monkeypatch.setattr(next_token, "label_smoothed_loss", poisoned)
 
 
 def test_a_gradient_that_is_not_finite_is_skipped_and_counted(

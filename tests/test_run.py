@@ -22,11 +22,12 @@ from dragoman.errors import ConfigError, DataError, Error, Interrupted, OutOfMem
 from dragoman.model import count_weights
 from dragoman.progress import silent
 from dragoman.recipe.recipe import Recipe
-from dragoman.runs import data as run_data
+from dragoman.run_folder import RunFolder
 from dragoman.runs import session, settle, trial
 from dragoman.runs.metrics import read_metrics
-from dragoman.runs.place import RunOptions
+from dragoman.runs.options import RunOptions
 from dragoman.store import Languages, load_model
+from dragoman.tasks import pairs as pairs_module
 from dragoman.text.prepare import DataSettings, prepare_data
 from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.translating import Translator
@@ -184,9 +185,9 @@ def test_a_vocabulary_is_learnt_from_pairs_spread_over_all(tmp_path: Path, monke
     pairs = [(f"s{number}", f"t{number}") for number in range(100)]
     settings = DataSettings(path=str(write_corpus(tmp_path / "corpus.tsv", pairs)), dev_size=0, test_size=0)
     prepare_data(settings, tmp_path / "data")
-    monkeypatch.setattr(run_data, "SAMPLE", 20)
+    monkeypatch.setattr(pairs_module, "SAMPLE", 20)
     recipe = Recipe(tokenizer=TokenizerSettings(kind="word", minimum_frequency=1))
-    found = run_data.find_tokenizers(tmp_path / "tokenizer", tmp_path / "data", recipe, Languages("en", "it"), silent)
+    found = pairs_module.find_tokenizers(RunFolder(tmp_path), recipe, Languages("en", "it"), silent)
     assert sorted(found.source.vocabulary.pieces) == sorted(f"s{number}" for number in range(4, 100, 5))
 
 

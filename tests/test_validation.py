@@ -8,9 +8,9 @@ import pytest
 from small_runs import SETTINGS, some_pairs, train_small, write_corpus
 
 from dragoman.commands import train as run
-from dragoman.runs import validation
 from dragoman.runs.metrics import read_metrics
-from dragoman.runs.validation import SIGNS, signs_of_nothing
+from dragoman.tasks import translation as validation
+from dragoman.tasks.translation import SIGNS, signs_of_nothing
 
 YOUNG = "has learnt next to nothing"
 

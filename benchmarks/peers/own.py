@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from dragoman.data.batch import Batch
+from dragoman.data.batch import Batch, BatchList
 from dragoman.model import build_model
 from dragoman.training import TrainSettings, TrainState
-from dragoman.training.loop import train_step
+from dragoman.training.loop import Share, train_step
+from dragoman.training.next_token import NextToken
 from dragoman.training.optimiser import MasterWeights
 from peers.contest import BETAS, CLIP, DECAY, EPSILON, RATE, SMOOTHING, Contender, Shape, Way
 
@@ -18,4 +19,6 @@ def build(batches: Sequence[Batch], shape: Shape, way: Way, preset: str) -> Cont
         clip_norm=CLIP, precision=precision,
     )  # fmt: skip
     state = TrainState(MasterWeights(model, precision, "adamw", BETAS, EPSILON, DECAY))
-    return Contender(model, lambda number: train_step(model, [batches[number]], settings, state).loss)
+    objective = NextToken.of(BatchList(batches), settings)
+    shares = [Share(batch.size, batch) for batch in batches]
+    return Contender(model, lambda number: train_step(model, objective, [shares[number]], settings, state).loss)

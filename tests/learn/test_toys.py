@@ -2,10 +2,11 @@
 
 import random
 from collections.abc import Callable
+from functools import lru_cache
 
 import pytest
 import torch
-from small import END, START, Source, batch_of, fresh_state, objective, size_of_batch, train_settings
+from small import END, START, Source, batch_of, fresh_state, objective, train_settings
 
 from dragoman.data.batch import Batch, BatchSize
 from dragoman.decoding import ModelStepper, Search, SearchOptions
@@ -27,12 +28,13 @@ class Toys:
     def epoch(self, number: int) -> range:
         return range(number * 1000, (number + 1) * 1000)
 
+    @lru_cache(1)  # noqa: B019 (a few toys, and each batch is asked for twice)
     def batch(self, indices: int, rows: int = 64) -> Batch:
         sources = toy_sources(seed=indices, rows=rows)
         return batch_of([torch.tensor(row) for row in sources], [torch.tensor(self.task(row)) for row in sources])
 
     def size_of(self, indices: int) -> BatchSize:
-        return size_of_batch(self.batch(indices))
+        return self.batch(indices).size
 
 
 def toy_sources(seed: int, rows: int) -> list[list[int]]:

@@ -25,7 +25,7 @@ Minutes = Annotated[float | None, typer.Option(help="Minutes of training.", show
 
 def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = None, quiet: Quiet = False) -> None:
     """Train a small English-Italian translator in minutes, then translate what you type."""
-    from dragoman.runs.curves import told_curves
+    from dragoman.runs.curves import curve_lines
 
     screen = console.Screen(quiet)
     result = dragoman.train(
@@ -35,7 +35,7 @@ def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = 
         threads=threads,
         progress=screen.progress,
     )
-    for line in told_curves(result.folder):
+    for line in curve_lines(result.folder):
         screen.note(line)
     show_result(screen, result)
     translator = dragoman.Translator.load(result.folder, threads=threads)

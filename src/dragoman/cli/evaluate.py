@@ -15,6 +15,7 @@ from dragoman.errors import ConfigError
 if TYPE_CHECKING:
     from dragoman.evaluating.evaluate import Evaluation
     from dragoman.evaluating.significance import Comparison
+    from dragoman.tasks.language_model import TextEvaluation
     from dragoman.text.reading.columns import Naming
 
 Test = Annotated[
@@ -149,7 +150,7 @@ def find_naming(systems: Sequence[System], given: "Naming", language: str) -> "N
     return given._replace(target_language=given.target_language or (None if language == "und" else language))
 
 
-def show(screen: console.Screen, evaluations: "Sequence[Evaluation]") -> None:
+def show(screen: console.Screen, evaluations: "Sequence[Evaluation | TextEvaluation]") -> None:
     """Scores as a table, and below it how they came about."""
     from dragoman.evaluating.evaluate import HEADINGS
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dragoman.decoding.options import SearchOptions
     from dragoman.evaluating.metrics import Measures
     from dragoman.progress import Progress
-    from dragoman.runs.place import RunOptions
+    from dragoman.runs.options import RunOptions
     from dragoman.text.inputs import ReadingSettings
     from dragoman.translating.translator import Translator
 

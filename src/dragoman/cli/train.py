@@ -49,7 +49,7 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train a model, or resume a run, and score it on its test sets."""
-    from dragoman.runs.curves import told_curves
+    from dragoman.runs.curves import curve_lines
 
     screen = console.Screen(quiet)
     if dry_run and seeds is not None:
@@ -62,7 +62,7 @@ def train(
         show_seeds(screen, dragoman.train_seeds(what or "phrasebook", seeds, **options))
         return
     result = dragoman.train(what or "phrasebook", **options)
-    for line in told_curves(result.folder):
+    for line in curve_lines(result.folder):
         screen.note(line)
     show_result(screen, result)
     screen.note(f'translate with it: dragoman translate {result.folder} "..."')
@@ -82,10 +82,11 @@ def show_kept(screen: console.Screen, run: Path) -> None:
     """Shows the scores in a run's `scores.json`, if any; damaged ones are a warning, because the run is whole."""
     from dragoman.evaluating.evaluate import HEADINGS, score_rows
     from dragoman.evaluating.scores import read_evaluations
-    from dragoman.runs.listing import SCORES
+    from dragoman.run_folder import RunFolder
 
     try:
-        kept = read_evaluations(run / SCORES) if (run / SCORES).exists() else ()
+        scores = RunFolder(run).scores
+        kept = read_evaluations(scores) if scores.exists() else ()
     except CheckpointError as error:
         log.warning("%s; score the run again with: dragoman evaluate %s SOURCE REFERENCE", error, run)
         return

@@ -15,9 +15,7 @@ from dragoman.runs.options import RunOptions
 from dragoman.training.distributed import refuse_several
 
 
-def train_seeds(
-    what: What = "phrasebook", seeds: int = 3, **options: Unpack[RunOptions]
-) -> tuple[RunResult, ...]:
+def train_seeds(what: What = "phrasebook", seeds: int = 3, **options: Unpack[RunOptions]) -> tuple[RunResult, ...]:
     """Trains the runs NAME-seed1, NAME-seed2 … one after another, `train.seed` being 1, 2 …
 
     The same call goes on with what was cut off. The split of the data is the same for all.

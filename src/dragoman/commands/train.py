@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dragoman import kernels, machine
+from dragoman import machine
 from dragoman.errors import Diverged, Error, Interrupted
 from dragoman.evaluating.evaluate import Evaluation
 from dragoman.files import lock, remove_partial
@@ -127,8 +127,6 @@ def _run(
         )
         return RunResult(run.path, begun["steps"], ())
     with machine.torch_threads(begun["threads"]):
-        if context.device == "cpu":
-            kernels.prepare(context.progress)
         try:
             more = begun["more"] and More(**begun["more"])
             recipe, data = settle(context, begun["asked"], more)

@@ -1,10 +1,27 @@
 """The parts of one training step: sentences as ids, laid end to end without any padding."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
+
+
+@dataclass(frozen=True)
+class BatchSize:
+    """What is known of a batch without its ids: enough for the processes that leave it to another."""
+
+    source_tokens: int
+    target_tokens: int
+    longest: int
+    """Tokens of the longest sentence, on either side."""
+    pairs: Int[Tensor, "B"]
+
+    @property
+    def tokens(self) -> int:
+        """Source and target tokens together."""
+        return self.source_tokens + self.target_tokens
 
 
 @dataclass(frozen=True)
@@ -39,6 +56,13 @@ class Batch:
         return self.source_tokens + self.target_tokens
 
     @property
+    def size(self) -> BatchSize:
+        """What other processes know of this batch."""
+        lengths = [self.target_lengths, *([] if self.source_lengths is None else [self.source_lengths])]
+        longest = int(torch.cat(lengths).max())
+        return BatchSize(self.source_tokens, self.target_tokens, longest, self.pairs)
+
+    @property
     def inputs(self) -> tuple[Tensor, ...]:
         """What a model's `forward` takes, in its order."""
         target = (self.target, self.target_lengths)
@@ -57,16 +81,16 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class BatchSize:
-    """What is known of a batch without its ids: enough for the processes that leave it to another."""
+class BatchList:
+    """Batches that are made already, the same ones in every epoch."""
 
-    source_tokens: int
-    target_tokens: int
-    longest: int
-    """Tokens of the longest sentence, on either side."""
-    pairs: Int[Tensor, "B"]
+    batches: Sequence[Batch]
 
-    @property
-    def tokens(self) -> int:
-        """Source and target tokens together."""
-        return self.source_tokens + self.target_tokens
+    def epoch(self, _number: int) -> range:
+        return range(len(self.batches))
+
+    def batch(self, index: int) -> Batch:
+        return self.batches[index]
+
+    def size_of(self, index: int) -> BatchSize:
+        return self.batches[index].size

@@ -37,7 +37,7 @@ def naming_for(model: Path | str, given: Naming = Naming()) -> Naming:  # noqa: 
     """What the user says of the columns, and what a model folder, or the run that it belongs to, knows of them."""
     folder = find_model(model)
     languages, _ = read_config(folder)
-    known = given._replace(expected=tuple(languages))
+    known = given._replace(expected=languages and tuple(languages))
     for run in (Path(model), folder.parent):
         if (run / "data" / REPORT).is_file() and (run == Path(model) or (run / "recipe.toml").is_file()):
             with suppress(DataError):  # of another version: the guess has to do

@@ -195,7 +195,7 @@ def score_rows(scores: Iterable[Score]) -> list[tuple[str, str, str, str]]:
     return [
         (
             found.name,
-            f"{found.value:.1f}",
+            found.printed,
             "" if found.low is None else f"{found.low:.1f} to {found.high:.1f}",
             found.signature,
         )

@@ -54,7 +54,7 @@ _MECAB = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_di
 
 @dataclass(frozen=True)
 class Score:
-    """One metric of one system on one test set, in points of 100; never to be printed without its signature."""
+    """One metric of one system on one test set, in points of 100 or in nats; never printed without its signature."""
 
     name: str
     value: float
@@ -64,9 +64,14 @@ class Score:
     signature: str
     detail: str
 
+    @property
+    def printed(self) -> str:
+        """The value, as precise as it is compared: points of 100 with one decimal, nats with three."""
+        return f"{self.value:.3f}" if self.name.startswith("nats") else f"{self.value:.1f}"
+
     def __str__(self) -> str:
         interval = "" if self.low is None else f" [{self.low:.1f}, {self.high:.1f}]"
-        return f"{self.name} {self.value:.1f}{interval} {self.signature}"
+        return f"{self.name} {self.printed}{interval} {self.signature}"
 
 
 @dataclass(frozen=True)

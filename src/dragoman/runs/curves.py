@@ -13,7 +13,7 @@ from dragoman.runs.metrics import read_metrics
 log = logging.getLogger(__name__)
 
 
-def training_losses(run: RunFolder, points: int) -> list[tuple[int, float]]:
+def training_losses(run: RunFolder | Path, points: int) -> list[tuple[int, float]]:
     """Training loss (nats a target token, without smoothing), averaged over `points` equal stretches of steps."""
     lines = [line for line in read_metrics(run) if line.get("plain_loss") is not None]  # none at a skipped step
     size = max(1, len(lines) // max(1, points))
@@ -21,7 +21,7 @@ def training_losses(run: RunFolder, points: int) -> list[tuple[int, float]]:
     return [(part[-1]["step"], sum(line["plain_loss"] for line in part) / len(part)) for part in parts]
 
 
-def dev_scores(run: RunFolder) -> list[tuple[int, float, float, float]]:
+def dev_scores(run: RunFolder | Path) -> list[tuple[int, float, float, float]]:
     """Step, loss, BLEU and chrF of each validation."""
     return [
         (line["step"], line["dev_loss"], line["dev_bleu"], line["dev_chrf"])
@@ -30,7 +30,7 @@ def dev_scores(run: RunFolder) -> list[tuple[int, float, float, float]]:
     ]
 
 
-def curve_lines(run: RunFolder, width: int = 60) -> list[str]:
+def curve_lines(run: RunFolder | Path, width: int = 60) -> list[str]:
     """The same for a terminal: one line for the training loss, one for the dev scores."""
     losses = [loss for _, loss in training_losses(run, width)]
     chrf = [score for *_, score in dev_scores(run)]
@@ -42,7 +42,7 @@ def curve_lines(run: RunFolder, width: int = 60) -> list[str]:
     return told
 
 
-def draw_curves(run: RunFolder) -> Path | None:
+def draw_curves(run: RunFolder | Path) -> Path | None:
     """Draws losses and scores over steps; None where matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure  # pyright: ignore
@@ -61,7 +61,7 @@ def draw_curves(run: RunFolder) -> Path | None:
     for axes in (left, right):
         axes.legend()
         axes.grid(alpha=0.3)
-    path = run.curves
+    path = RunFolder(Path(run)).curves
     figure.savefig(path, dpi=120)
     return path
 

@@ -131,9 +131,7 @@ def refuse_changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any], 
         )
     if harmful:
         told = "; ".join(f"{key} was {_shown(was)}, is {_shown(value)}" for key, (was, value) in harmful.items())
-        raise ConfigError(
-            f"{run} was begun with other settings ({told}); use --fresh or another --name for a new run"
-        )
+        raise ConfigError(f"{run} was begun with other settings ({told}); use --fresh or another --name for a new run")
 
 
 def _made_from(run: RunFolder, key: str) -> Path:
@@ -145,7 +143,7 @@ def _made_from(run: RunFolder, key: str) -> Path:
 
 
 def _changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Settings that differ, with both values. A setting that was not given before has the value that was chosen then."""
+    """Settings that differ, with both values; one that was not given before has the value that was chosen then."""
     asked, wanted = (_given(tables, str(run)) for tables in (before, now))
     chosen = read_recipe(run.recipe) if run.recipe.is_file() else Recipe()
     known = flatten(chosen.model_dump(mode="json")) | asked

@@ -66,7 +66,7 @@ def list_runs(folder: Path | str = "runs") -> tuple[RunFacts, ...]:
     if not folder.is_dir():
         raise DataError(f"{folder} is no folder; dragoman runs takes the folder that runs lie in")
     run = RunFolder(folder)
-    runs = [run] if run.is_run else [each for path in folder.iterdir() if (each := RunFolder(path)).is_run]
+    runs = [run] if run.is_run else [each for path in folder.iterdir() if (each := RunFolder(path)).facts.exists()]
     return tuple(sorted(map(_look_at, runs), key=lambda run: -run.changed))
 
 

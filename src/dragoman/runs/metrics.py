@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any, Protocol, Self, TypeGuard, cast
 
 from dragoman.errors import DiskFull
@@ -37,10 +38,11 @@ class MetricsLog:
     null, because JSON has no word for it.
     """
 
-    def __init__(self, run: RunFolder, step: int) -> None:
+    def __init__(self, run: RunFolder | Path, step: int) -> None:
         """Opens the metrics of a run that stands at `step`: lines of later steps, which will be run again, are
         dropped. Steps that they should hold and do not are named in a warning.
         """
+        run = RunFolder(Path(run))
         self.path = run.metrics
         kept = [line for line in read_metrics(run) if line["step"] <= step]
         if gaps := _gaps(kept, step):
@@ -115,10 +117,10 @@ class MetricsLog:
                 self._trackers.remove(tracker)
 
 
-def read_metrics(run: RunFolder) -> list[dict[str, Any]]:
+def read_metrics(run: RunFolder | Path) -> list[dict[str, Any]]:
     """The lines of a run's metrics, in order, without a line that a power failure cut or that is not one of ours."""
     try:
-        lines = run.metrics.read_text(encoding="utf-8", errors="replace").split("\n")
+        lines = RunFolder(Path(run)).metrics.read_text(encoding="utf-8", errors="replace").split("\n")
     except FileNotFoundError:
         return []
     metrics: list[dict[str, Any]] = []

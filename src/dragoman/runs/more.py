@@ -6,7 +6,6 @@ run was finished, its `train.steps` the new end. Whatever is killed after that g
 
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from dragoman.config import check, flatten, override
@@ -70,7 +69,7 @@ def ready_for_more(run: RunFolder, facts: dict[str, Any], train: dict[str, Any])
         ConfigError: the run is not finished, or what is under way was asked for otherwise.
         CheckpointError: the run's last state is lost.
     """
-    if is_finished(folder, facts):
+    if is_finished(run, facts):
         _check_last_state(run, facts["steps"])
         return More(facts["steps"], train)
     recipe = read_recipe(run.recipe).train if run.recipe.is_file() else None

@@ -4,7 +4,6 @@ import logging
 from typing import Any
 
 from dragoman.config import check, override, reasons_in, render
-from dragoman.data.batching import Batches
 from dragoman.errors import ConfigError, OutOfMemory
 from dragoman.files import write_file
 from dragoman.recipe.plan import (
@@ -22,19 +21,21 @@ from dragoman.recipe.plan import (
     choose_steps,
     limits_given,
 )
-from dragoman.recipe.recipe import RECIPE, Recipe, read_recipe
-from dragoman.runs.data import DATA, RunData, gather, prepare, training_batches
-from dragoman.runs.more import More
+from dragoman.recipe.recipe import Recipe, read_recipe
+from dragoman.runs.data import gather, prepare, training_batches
 from dragoman.runs.facts import PATHS
+from dragoman.runs.more import More
 from dragoman.runs.options import RunContext
 from dragoman.runs.session import refuse_too_large
 from dragoman.runs.trial import fits, try_out
 from dragoman.store import StoredModel, load_model
+from dragoman.tasks.run_data import RunData
 from dragoman.text.prepare import read_split
 from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.training.distributed import World
 from dragoman.training.schedule import ENDLESS
 from dragoman.training.settings import HARMLESS
+from dragoman.training.task import BatchSource
 
 SHARE_OF_STEPS, SHARE_OF_VALIDATION = 0.97, 0.2
 """Of the minutes asked for: training and validation together, and validation at most; the rest is for saving."""
@@ -53,21 +54,21 @@ def settle(context: RunContext, asked: dict[str, Any], more: More | None = None)
 
     Where `more` is asked of a finished run, its recipe gets new steps.
     """
-    path = place.folder / RECIPE
+    path = context.run.recipe
     if path.is_file():
         recipe = _with_harmless(read_recipe(path), asked)
         if recipe.train.steps is None:
             raise ConfigError(f"{path} is damaged: train.steps is missing; put it back, or use --fresh for a new run")
-        check_share(recipe, place.world.size)
-        report = prepare(place.folder, recipe, place.anyway, place.progress)
-        run_data = gather(place.folder, recipe, report, place.progress)
-        return (recipe if more is None else _add_steps(recipe, more, asked, run_data, place)), run_data
+        check_share(recipe, context.world.size)
+        prepare(context, recipe)
+        run_data = gather(context, recipe)
+        return (recipe if more is None else _add_steps(recipe, more, asked, run_data, context)), run_data
     plan = Plan(override(asked, ()), {})
     if plan.tables.get("train", {}).get("continued_from") is not None:
         raise ConfigError(
             "train.continued_from belongs to a finished run that --more trained on; leave it out of a new run's recipe"
         )
-    run_data = _decide(plan, place)
+    run_data = _decide(plan, context)
     recipe = plan.recipe()
     write_file(path, render(recipe, plan.reasons))
     _tell_choices(plan)
@@ -82,7 +83,7 @@ def _tell_choices(plan: Plan) -> None:
 
 def _add_steps(kept: Recipe, more: More, asked: dict[str, Any], run_data: RunData, context: RunContext) -> Recipe:
     """The recipe of a finished run with new steps at its end, in which the rate rises and falls once more."""
-    path = place.folder / RECIPE
+    path = context.run.recipe
     plan = Plan(kept.model_dump(mode="json", exclude_none=True), {})
     chosen_anew = {"steps", "continued_from"} | ({"validate_every"} - asked.get("train", {}).keys())
     if kept.train.schedule not in ENDLESS:
@@ -92,7 +93,7 @@ def _add_steps(kept: Recipe, more: More, asked: dict[str, Any], run_data: RunDat
     plan.tables["train"] |= more.train
     if "learning_rate" in more.train:
         plan.reasons["train.learning_rate"] = "as asked for"
-    steps, reason = _steps(plan, run_data, place)
+    steps, reason = _steps(plan, run_data, context)
     choose_steps(plan, steps, f"{steps:,} new ones: {reason}")
     if "train.warmup_steps" in plan.reasons:
         plan.reasons["train.warmup_steps"] = f"a tenth of the new steps, at most {LONGEST_WARMUP:,}"
@@ -106,22 +107,22 @@ def _add_steps(kept: Recipe, more: More, asked: dict[str, Any], run_data: RunDat
 
 def _decide(plan: Plan, context: RunContext) -> RunData:
     """Fills in the plan, in the order in which one choice needs another, and makes what the choices need."""
-    refuse_too_large(plan.recipe().model, place.device)  # the text may take hours
+    refuse_too_large(plan.recipe().model, context.device)  # the text may take hours
     choose_languages(plan)
-    fitted = _wants_fitting(plan, place.world)
-    choose_share(plan, place.world.size)
-    report = prepare(place.folder, plan.recipe(), place.anyway, place.progress)
+    fitted = _wants_fitting(plan, context.world)
+    choose_share(plan, context.world.size)
+    report = prepare(context, plan.recipe())
     choose_sizes(plan, report.splits["train"].pairs)
     if plan.tables.get("start"):
         _take_over(plan)
-    choose_search(plan, (source for source, _ in read_split(place.folder / DATA, "train")))
-    choose_precision(plan, place.device)
-    run_data = gather(place.folder, plan.recipe(), report, place.progress)
+    choose_search(plan, (source for source, _ in read_split(context.run.data, "train")))
+    choose_precision(plan, context.device)
+    run_data = gather(context, plan.recipe())
     choose_architecture(plan, run_data.tokenizers)
     choose_optimiser(plan)
     if fitted:
-        fit_batches(plan, run_data, place.device)
-    steps, reason = _steps(plan, run_data, place)
+        fit_batches(plan, run_data, context.device)
+    steps, reason = _steps(plan, run_data, context)
     choose_steps(plan, steps, reason)
     return run_data
 
@@ -183,7 +184,7 @@ def _trial_recipe(plan: Plan) -> Recipe:
     return trial.recipe()
 
 
-def _batches_in(batches: Batches, epochs: float) -> int:
+def _batches_in(batches: BatchSource, epochs: float) -> int:
     """Batches in so many epochs. Every epoch cuts its own: the first are counted, later ones go by their mean."""
     whole, part = divmod(epochs, 1)
     counted = min(int(whole), COUNTED_EPOCHS)
@@ -204,8 +205,7 @@ def _steps(plan: Plan, run_data: RunData, context: RunContext) -> tuple[int, str
         return int(amount), asked
     if limit == "epochs":
         return max(1, _batches_in(batches, amount) // recipe.train.accumulate), f"{amount:,.10g} epochs, {asked}"
-    tell(place.world, recipe, trial=True)
-    step, validation = try_out(recipe, run_data, place.device, place.progress, place.world)
+    step, validation = try_out(recipe, run_data, context.device, context.progress, context.world)
     seconds, every = 60 * amount * SHARE_OF_STEPS, plan.tables["train"].get("validate_every")
     reason = f"{amount:,.10g} minutes, {asked}, at {step:.3f} s a step in a trial"
     if every:

@@ -65,7 +65,7 @@ class Trial:
 
         seen = [(indices, self.batches.size_of(indices)) for indices in islice(self.order, SEEN_BATCHES)]
         for weight in (lambda size: size.tokens, padded):
-            indices, _ = max(seen, key=lambda each: weight(each[1]))  # noqa: B023 (called at once)
+            indices, _ = max(seen, key=lambda each: weight(each[1]))
             self._step([indices] * self.recipe.train.accumulate)
 
     def seconds_a_step(self, progress: Progress) -> float:

@@ -34,7 +34,14 @@ class TaskKind(NamedTuple):
 
 
 KINDS = {
-    "translation": TaskKind(pairs.prepare, pairs.is_made_from, read_report, pairs.gather, translation.Translation, translation.score_run),
+    "translation": TaskKind(
+        pairs.prepare,
+        pairs.is_made_from,
+        read_report,
+        pairs.gather,
+        translation.Translation,
+        translation.score_run,
+    ),
     "language_model": TaskKind(
         language_model.prepare,
         language_model.is_made_from,

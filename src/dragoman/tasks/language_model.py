@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import dragoman
+from dragoman.data.batch import Batch
 from dragoman.data.batching import build_batches
 from dragoman.data.corpus import EncodedCorpus, encode_text
 from dragoman.evaluating.evaluate import score_rows
@@ -64,9 +65,9 @@ def gather(run: RunFolder, recipe: Recipe, progress: Progress) -> TextData:
     """A tokenizer trained and text encoded, or found in the run's folder."""
     report = read_text_report(run.data)
     tokenizer = _find_tokenizer(run, recipe, report.language, progress)
-    parts = {name: _encoded(run, name, tokenizer, recipe) for name in ("train", "dev") if report.splits[name].characters}
-    dev_characters = report.splits["dev"].characters
-    return TextData(report, Tokenizers(tokenizer, tokenizer), parts["train"], parts.get("dev"), dev_characters)
+    train, dev_characters = _encoded(run, "train", tokenizer, recipe), report.splits["dev"].characters
+    dev = _encoded(run, "dev", tokenizer, recipe) if dev_characters else None
+    return TextData(report, Tokenizers(tokenizer, tokenizer), train, dev, dev_characters)
 
 
 class LanguageModelling:
@@ -74,18 +75,11 @@ class LanguageModelling:
 
     def __init__(self, recipe: Recipe, data: TextData, device: str) -> None:
         self.recipe, self.data, self.device = recipe, data, device
+        self.batches = OnDevice(build_batches(data.train, recipe.batches, recipe.train.seed), device)
+        self.objective = NextToken.of(self.batches, recipe.train)
 
-    @cached_property
-    def batches(self) -> OnDevice:
-        """The windows of the training text, in the order that the seed gives."""
-        return OnDevice(build_batches(self.data.train, self.recipe.batches, self.recipe.train.seed), self.device)
-
-    @cached_property
-    def _objective(self) -> NextToken:
-        return NextToken.of(self.batches, self.recipe.train)
-
-    def loss(self, model: nn.Module, batch: Any, noise: StepNoise) -> Loss:
-        return self._objective.loss(model, batch, noise)
+    def loss(self, model: nn.Module, batch: Batch, noise: StepNoise) -> Loss:
+        return self.objective.loss(model, batch, noise)
 
     @property
     def identity(self) -> dict[str, str]:
@@ -167,7 +161,8 @@ class TextEvaluation:
     """How well a language model predicts a text."""
 
     system: str
-    test: Path
+    test: str
+    sha256: str
     scores: dict[str, Score]
     counts: dict[str, int]
     search: str = "every token given those before it in its window"
@@ -181,7 +176,7 @@ class TextEvaluation:
         return {
             "system": self.system,
             "search": self.search,
-            "test": {"name": self.test.name, "sha256": sha256(self.test)},
+            "test": {"name": self.test, "sha256": self.sha256},
             "scores": {name: asdict(score) for name, score in self.scores.items()},
             "counts": self.counts,
         }
@@ -212,7 +207,9 @@ def _score(run: RunFolder, test: Path, recipe: Recipe, device: str) -> TextEvalu
         unit: Score(f"nats a {unit}", value, None, None, f"nll|unit:{unit}|{facts}", "")
         for unit, value in (("character", a_character), ("token", a_token))
     }
-    return TextEvaluation(str(run.best), test, scores, {"characters": len(text), "tokens": held_out.tokens})
+    return TextEvaluation(
+        str(run.best), test.name, sha256(test), scores, {"characters": len(text), "tokens": held_out.tokens}
+    )
 
 
 def _find_tokenizer(run: RunFolder, recipe: Recipe, language: str, progress: Progress) -> Tokenizer:

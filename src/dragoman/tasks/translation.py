@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 import dragoman
 from dragoman.config import check
+from dragoman.data.batch import Batch
 from dragoman.data.batching import build_batches
 from dragoman.decoding import SearchOptions
 from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
@@ -47,18 +48,11 @@ class Translation:
 
     def __init__(self, recipe: Recipe, data: PairData, device: str) -> None:
         self.recipe, self.data, self.device = recipe, data, device
+        self.batches = OnDevice(build_batches(data.train, recipe.batches, recipe.train.seed), device)
+        self.objective = NextToken.of(self.batches, recipe.train)
 
-    @cached_property
-    def batches(self) -> OnDevice:
-        """The batches of the training corpus, in the order that the seed gives."""
-        return OnDevice(build_batches(self.data.train, self.recipe.batches, self.recipe.train.seed), self.device)
-
-    @cached_property
-    def _objective(self) -> NextToken:
-        return NextToken.of(self.batches, self.recipe.train)
-
-    def loss(self, model: nn.Module, batch: object, noise: StepNoise) -> Loss:
-        return self._objective.loss(model, batch, noise)  # pyright: ignore[reportArgumentType]
+    def loss(self, model: nn.Module, batch: Batch, noise: StepNoise) -> Loss:
+        return self.objective.loss(model, batch, noise)
 
     @property
     def identity(self) -> dict[str, str]:
@@ -183,7 +177,3 @@ def _shares(found: Sequence[Translated]) -> dict[str, float]:
     flagged = {f"dev_{flag}": sum(flag in each.flags for each in found) / len(found) for flag in FLAGGED}
     ((_, count),) = Counter(each.text for each in found).most_common(1)
     return {**flagged, "dev_alike": count / len(found) if count > 1 else 0.0}
-
-
-
-

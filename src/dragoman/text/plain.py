@@ -85,7 +85,11 @@ def prepare_text(settings: DataSettings, folder: Path | str, progress: Progress 
         for name, text in texts.items():
             write_file(aside / f"{name}.txt", text)
         splits = {
-            name: {"characters": len(text), "sha256": sha256(aside / f"{name}.txt"), "origin": origins.get(name, "given")}
+            name: {
+                "characters": len(text),
+                "sha256": sha256(aside / f"{name}.txt"),
+                "origin": origins.get(name, "given"),
+            }
             for name, text in texts.items()
         }
         report = {

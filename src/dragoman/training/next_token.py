@@ -11,14 +11,14 @@ from dragoman.data.batch import Batch, BatchSize
 from dragoman.model import StepNoise
 from dragoman.training.loss import Loss, label_smoothed_loss, r_drop_loss
 from dragoman.training.settings import TrainSettings
-from dragoman.training.task import BatchSource
+from dragoman.training.task import BatchSource, CountedBatches
 
 
 @dataclass(frozen=True)
 class OnDevice:
     """Batches, each brought to a device when it is fetched."""
 
-    source: BatchSource
+    source: CountedBatches
     device: str
 
     @property

@@ -17,11 +17,6 @@ from dragoman.training.loss import Loss
 class BatchSource(Protocol):
     """The batches of every epoch. What a batch is, the objective alone knows."""
 
-    @property
-    def tokens(self) -> int:
-        """Source and target tokens of an epoch."""
-        ...
-
     def epoch(self, number: int, /) -> Sequence[Any]:
         """The batches of an epoch, in order: a pure function of its number."""
         ...
@@ -30,6 +25,15 @@ class BatchSource(Protocol):
 
     def size_of(self, indices: Any, /) -> BatchSize:
         """How many tokens a batch has, without making it."""
+        ...
+
+
+class CountedBatches(BatchSource, Protocol):
+    """Batches of a corpus whose size is known."""
+
+    @property
+    def tokens(self) -> int:
+        """Source and target tokens of an epoch."""
         ...
 
 
@@ -62,7 +66,10 @@ class Validated(NamedTuple):
 
 
 class Task(Objective, Protocol):
-    """What a training session asks besides: who the data is, what to validate, which files a model folder holds."""
+    """What a run asks besides: what to validate, and which files a model folder holds."""
+
+    @property
+    def batches(self) -> CountedBatches: ...
 
     @property
     def identity(self) -> Mapping[str, str]:
