@@ -4,7 +4,7 @@
 
 Measures forward and backward from rows to rows: four heads of 64, with and without a causal mask, the same number of
 tokens at every length. The three ways take turns: our compiled one, the equation on padded sentences, and torch's fused
-attention on padded sentences. A ratio above 1 means that ours is faster. `model/packed_attention.py` chooses by this
+attention on padded sentences. A ratio above 1 means that ours is faster. `model/attention/ways.py` chooses by this
 table.
 """
 
