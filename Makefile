@@ -1,45 +1,45 @@
-# What a developer does, one word each; CI does the same.
+# One word for each thing a developer does; continuous integration uses the same words.
 
-# The first of these that runs and is new enough. Another one: make PYTHON=/path/to/python3.12
+# The first Python that runs and is new enough. Choose another with: make PYTHON=/path/to/python3.12
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 BIN := .venv/bin
 PEERS := .venv-peers
 NEEDS_PYTHON = $(if $(PYTHON),,$(error Dragoman needs Python 3.11 or newer, and none was found: install one, or name it with make PYTHON=/path/to/python))
-# A Python for `make machines` that is newer than that of .venv; without it, one on the PATH: make machines NEWER=/path/to/python3.13
+# A newer Python than that of .venv, for `make machines`; by default one on the PATH: make machines NEWER=/path/to/python3.13
 NEWER ?=
 READY := .venv/ready
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -q
 
 .PHONY: help setup demo quick test machines check bench-training bench-tatoeba clean
 
-help:  ## list these words
+help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
-setup: $(READY)  ## make .venv and install everything into it
+setup: $(READY)  ## create .venv and install everything into it
 
 demo: $(READY)  ## train a small English-Italian translator, then translate what you type
 	@$(BIN)/dragoman demo
 
-quick: $(READY)  ## the tests that take seconds: under two minutes on two cores
+quick: $(READY)  ## run the tests that take seconds: under two minutes on two cores
 	@$(PYTEST) -m "not slow"
 
-test: $(READY)  ## every test that needs no network, browser or GPU; ends with what was skipped and why
+test: $(READY)  ## run every test that needs no network, browser or GPU; ends with what was skipped and why
 	@$(PYTEST) -rs
 
-machines: $(READY)  ## the tests as on other processors, without a compiler, as another user: under an hour on two cores
+machines: $(READY)  ## run the tests as on other processors, without a compiler, as another user: under an hour on two cores
 	@$(BIN)/python scripts/machines.py $(if $(NEWER),--python $(NEWER))
 
-check: $(READY)  ## format, lint and types
+check: $(READY)  ## check the format, lint and types
 	@$(BIN)/ruff format --check
 	@$(BIN)/ruff check
 	@$(BIN)/basedpyright --pythonpath $(BIN)/python --level error
 
-bench-training: $(PEERS)/ready  ## how fast a training step is beside other toolkits, which go into .venv-peers: an hour or two
+bench-training: $(PEERS)/ready  ## time training steps beside other toolkits, installed in .venv-peers: an hour or two
 	@$(PEERS)/bin/python benchmarks/training.py --size small --batches 4 --rounds 8 --out benchmarks/results/training.json
 	@$(PEERS)/bin/python benchmarks/training.py --size base --batches 2 --rounds 4 --out benchmarks/results/training-base.json
 
-bench-tatoeba: $(PEERS)/ready  ## what half an hour gives beside other recipes: two hours and more
+bench-tatoeba: $(PEERS)/ready  ## compare half an hour of training with other recipes: two hours and more
 	@$(PEERS)/bin/python benchmarks/tatoeba.py --out benchmarks/results/tatoeba.json
 
 clean:  ## remove .venv and every cache; your runs stay

@@ -1,10 +1,11 @@
-"""What is attention on rows of tokens worth, and from which length is torch's fused attention faster?
+"""Is attention on packed rows faster than on padded sentences, and from which length is torch's fused attention faster?
 
     python benchmarks/attention.py [--tokens 4096] [--rounds 7] [--out results.json]
 
-From rows to rows, forward and backward, four heads of 64, causal and not, the same number of tokens at every length.
-All ways take turns: ours compiled, the equation on padded sentences, torch's fused attention on padded sentences. Above
-1 ours is faster: `model/packed_attention.py` chooses by this table.
+Measures forward and backward from rows to rows: four heads of 64, with and without a causal mask, the same number of
+tokens at every length. The three ways take turns: our compiled one, the equation on padded sentences, and torch's fused
+attention on padded sentences. A ratio above 1 means that ours is faster. `model/attention/ways.py` chooses by this
+table.
 """
 
 import argparse
@@ -30,7 +31,7 @@ DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 
 
 def ratios(length: int, tokens: int, dtype: torch.dtype, causal: bool, rounds: int) -> dict[str, list[float]]:
-    """Seconds of the padded ways over seconds of the compiled one, round by round; the first round only warms up."""
+    """Seconds of each padded way over seconds of the compiled one, round by round. The first round warms up."""
     sentences = max(1, tokens // length)
     packing = Packing.of([length - number % (length // 4) for number in range(sentences)])
     rows = torch.randn(packing.rows, 3 * HEADS, WIDTH).to(dtype).requires_grad_()

@@ -1,4 +1,4 @@
-"""What the command lines here have in common: where figures go, and the command itself as it can be shown to others."""
+"""What the benchmarks share: the command line as it can be shown to others, and a check of `--out`."""
 
 import argparse
 import os
@@ -10,8 +10,7 @@ from pathlib import Path
 
 
 def command_line(words: Sequence[str] | None = None) -> str:
-    """The command line (this one's, if none is given). Of absolute paths only names are kept: where they lie is nobody
-    else's.
+    """The command line, by default this process's. Absolute paths are cut to their names, which keeps machines private.
 
     >>> command_line(["training.py", "--data", "/home/me/train.en", "../train.de"])
     'training.py --data train.en ../train.de'
@@ -20,7 +19,7 @@ def command_line(words: Sequence[str] | None = None) -> str:
 
 
 def figures_file(word: str) -> Path:
-    """A path for figures, as a type for `argparse`: what cannot be written is refused before anything is measured."""
+    """A path for figures, as a type for `argparse`. Refuses what can't be written before anything is measured."""
     path = Path(word)
     if path.is_dir():
         raise argparse.ArgumentTypeError(f"{word} is a folder; name a file")

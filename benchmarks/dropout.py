@@ -1,8 +1,8 @@
-"""Is keyed dropout cheaper than drawing random numbers? Forward and backward beside torch's own `F.dropout`.
+"""Is keyed dropout cheaper than torch's own `F.dropout`, forward and backward?
 
     python benchmarks/dropout.py [--rounds 20] [--threads 2]
 
-Both ways take turns; the ratio is of the medians.
+Both take turns. The ratio is of the medians.
 """
 
 import argparse

@@ -1,16 +1,17 @@
-"""What grows faster than what is asked for? A training step and a corpus, against everything that can be made larger.
+"""Does anything slow down as it grows: a training step, or a corpus?
 
     python benchmarks/growth.py [AXIS ...] [--quick] [--size small] [--precision bf16] [--out FOLDER]
 
-A step: tokens a second and the most memory held, against the length of sentences, the tokens of a batch, the
-vocabulary and the layers, one of them at a time (`--out` says at which value the others stay). Ids are random, all
-sentences are equally long, and a step is all of it: forward, loss, backward, clipping, optimiser. Tokens are those of
-both sides. A corpus: pairs a second and memory of preparing, learning a vocabulary and encoding made-up pairs of 5 to
-25 words, and the first batch of an epoch and the order of all of it. `prepare in shards` is one of sixteen jobs.
+A training step: tokens a second and peak memory, against the length of sentences, the tokens of a batch, the vocabulary
+or the layers. One of them grows at a time; `--out` records the values of the others. Ids are random, and all sentences
+are equally long. A step is forward, loss, backward, clipping and optimiser. Tokens are those of both sides.
 
-Each point is a process of its own; memory is the most that it held, imports (`memory_before_bytes`) and the pages of
-mapped files included, which the system takes back when it needs them. Every axis becomes `growth-AXIS.json` and, where
-matplotlib is installed, `growth-AXIS.png`.
+A corpus: pairs a second and memory of each stage, from preparing made-up pairs of 5 to 25 words to the first batch and
+the order of an epoch. `prepare in shards` is one of sixteen jobs.
+
+Each point runs in a process of its own. Peak memory includes imports (`memory_before_bytes`) and pages of mapped files,
+which the system takes back when it needs them. Every axis becomes `growth-AXIS.json` and, if matplotlib is installed,
+`growth-AXIS.png`.
 """
 
 import argparse
@@ -73,14 +74,14 @@ AXES: dict[str, tuple[list[int], list[int]]] = {
     "layers": ([1, 2, 3, 6, 12], [1, 2]),
     "pairs": ([10_000, 100_000, 1_000_000, 10_000_000], [500, 1_000]),
 }
-"""What is made larger, to which values, and to which with `--quick`."""
+"""What grows, to which values, and to which values with `--quick`."""
 
 
 # A training step
 
 
 def step(shape: Shape, seconds: float) -> Found:
-    """Median tokens a second over steps for some seconds, after a few that are not counted."""
+    """Median tokens a second over some seconds of steps. The first few steps are not counted."""
     recipe = Recipe(
         model=ModelConfig.model_validate(
             {
@@ -148,7 +149,7 @@ def prepare(folder: Path) -> Found:
 
 
 def prepare_in_shards(folder: Path) -> Found:
-    """One of the jobs; pairs are those of all of them, as they would run side by side."""
+    """One of the jobs. Pairs are those of all jobs, because they would run side by side."""
     facts = prepare_shard(DataSettings(path=str(folder / "pairs.tsv")), folder / "in-shards", Shard(1, SHARDS))
     return {"pairs": facts.rows}
 
@@ -182,7 +183,7 @@ STAGES = (prepare, prepare_in_shards, learn_vocabulary, encode, first_batch, ord
 
 
 def corpus(pairs: int) -> dict[str, Found]:
-    """What each stage takes, from a TSV file to the order of batches."""
+    """What each stage costs, from a TSV file to the order of batches."""
     with tempfile.TemporaryDirectory() as name:
         write_pairs(Path(name) / "pairs.tsv", pairs)
         found = {stage.__name__.replace("_", " "): apart(stage, Path(name)) for stage in STAGES}
@@ -195,7 +196,7 @@ def corpus(pairs: int) -> dict[str, Found]:
 
 
 def apart(function: Callable[..., Found], *arguments: Any) -> Found:
-    """Runs something in a fresh process; its time, memory before and most memory come with its result."""
+    """Runs a function in a fresh process, and adds its time, its memory before and its peak memory to the result."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(observed, (function, torch.get_num_threads(), arguments))
 
@@ -215,7 +216,7 @@ def observed(function: Callable[..., Found], threads: int, arguments: tuple[Any,
 
 
 def measure(axis: str, values: list[int], base: Shape, seconds: float) -> dict[int, dict[str, Found]]:
-    """For each value, what each stage took; a training step is one stage."""
+    """What each stage cost, for each value. A training step is one stage."""
     found = {}
     for value in values:
         shape = base._replace(**{axis: value}) if axis != "pairs" else base
@@ -228,7 +229,7 @@ def measure(axis: str, values: list[int], base: Shape, seconds: float) -> dict[i
 
 
 def draw(path: Path, axis: str, found: dict[int, dict[str, Found]]) -> bool:
-    """Rate and memory against one axis, all but rates of stages from zero up; False where there is no matplotlib."""
+    """Draws rate and memory against one axis; False without matplotlib. Axes start at zero, except rates of stages."""
     try:
         from matplotlib.figure import Figure  # pyright: ignore
     except ImportError:

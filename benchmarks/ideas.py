@@ -1,18 +1,18 @@
-"""What is each idea of the engine worth? A whole training step with it, and with what it took the place of.
+"""What is each idea in a training step worth? A whole step with it, beside a step without it.
 
     python benchmarks/ideas.py [--data train.en train.de] [--rounds 12] [--batches 2] [--out results.json]
 
-Each way is timed beside a step with all ideas, in one process on the same batches, now before it and now after; a
-round takes all of them, and the first two only warm up, until memory is reused and comes from the system no more. The
-interval is a bootstrap of the median ratio, 95 %. An idea whose interval does not stay above 1 is not worth its lines.
+Each way is timed beside a step with all ideas, in one process, on the same batches, in alternating order. A round times
+every way once. The first two rounds warm up, until memory is reused and no longer comes from the system. The interval
+is a 95 % bootstrap of the median ratio. An idea whose interval does not stay above 1 is not worth its lines.
 
-    drop, rms_norm, ...       the compiled kernel of this name; its plain twin does the work
-    all kernels               all of them
-    joined projections        queries, keys and values as one product, and the cross-attention keys of all layers
+    drop, rms_norm, ...       without the compiled kernel of this name: its plain twin does the work
+    all kernels               without any compiled kernel
+    joined projections        without joining q, k, v, and the cross-attention keys of all layers, in one product
     loss in chunks            `F.cross_entropy` on the logits of the whole batch instead
-    few shapes of rows        batches filled up to a multiple of 64 rows (for memory: here they come again)
-    rows without padding      sentences of a batch that are all as long as its longest
-    bf16 weights              float32
+    few shapes of rows        without filling batches up to a multiple of 64 rows (which saves memory, not time)
+    rows without padding      every sentence of a batch is padded to its longest
+    bf16 weights              float32 instead
 """
 
 import argparse
@@ -52,14 +52,14 @@ WARM_UP = 2
 
 
 class Without(NamedTuple):
-    """A step without an idea: the contender that takes it, and what holds meanwhile."""
+    """A step without an idea: the contender that takes the step, and the context it runs in."""
 
     contender: Contender
     within: Callable[[], AbstractContextManager[Any]]
 
 
 def ways(batches: Sequence[Batch], shape: Shape, preset: str) -> dict[str, Without]:
-    """Every idea left out of a step in bf16, by its name; nothing of a step with all of them, which is named ''."""
+    """Steps in bf16 that each leave out one idea, by its name. The one named '' leaves out nothing."""
     ours = build(batches, shape, "bf16 weights", preset)
     padded = build([pad(batch) for batch in batches], shape, "bf16 weights", preset)
     exact = build(batches, shape, "float32", preset)
@@ -89,13 +89,13 @@ def one_by_one(x: Tensor, layers: Sequence[nn.Linear]) -> Tensor:
 
 
 def loss_at_once(hidden: Tensor, output: Tensor, labels: Tensor, smoothing: float) -> Loss:
-    """As users of PyTorch write it; the plain loss, which is only shown, is left out."""
+    """The loss as users of PyTorch write it. The unsmoothed loss, which is only shown, is left out."""
     smoothed = F.cross_entropy(hidden @ output.T, labels, label_smoothing=smoothing, reduction="sum")
     return Loss(smoothed.float(), smoothed.detach().float())
 
 
 def pad(batch: Batch) -> Batch:
-    """The same sentences as rectangles, whose padding is computed like tokens."""
+    """The same sentences, padded to the longest; padding is computed like tokens."""
     assert batch.source is not None and batch.source_lengths is not None
 
     def fill(ids: Tensor, lengths: Tensor) -> Tensor:
@@ -112,7 +112,7 @@ def pad(batch: Batch) -> Batch:
 
 
 def measure(ideas: dict[str, Without], batches: int, rounds: int) -> dict[str, list[float]]:
-    """Seconds without each idea over seconds with all, round by round."""
+    """Seconds without each idea over seconds with all ideas, round by round."""
     ratios: dict[str, list[float]] = {name: [] for name in ideas if name}
     for number in range(WARM_UP + rounds):
         for name, found in ratios.items():
@@ -125,7 +125,7 @@ def measure(ideas: dict[str, Without], batches: int, rounds: int) -> dict[str, l
 
 
 def interval(ratios: list[float]) -> tuple[float, float]:
-    """Where the median lies in 95 of 100 resamplings of the rounds."""
+    """A 95 % bootstrap interval of the median."""
     chance = np.random.default_rng(1)
     medians = np.median(chance.choice(ratios, (2_000, len(ratios))), axis=1)
     low, high = np.percentile(medians, [2.5, 97.5])

@@ -1,12 +1,12 @@
-"""Does a run that is killed again and again end in the same weights as one that is left alone?
+"""Does a run that is killed again and again end in the same weights as an unbroken one?
 
     python benchmarks/kills.py [--data phrasebook] [--kills 10] [--steps 400] [--set KEY=VALUE] [--out results.json]
 
-The same `dragoman train` command is run to its end, then begun anew under another name, killed (SIGKILL) at moments
-drawn from `--seed`, and each time started again. The first kill falls before the first step, where data and tokenizer
-are made; every second one waits for a checkpoint that is being written. Both runs must then hold the same `final/` and
-`best/` weights, byte for byte, and the same journal, each step once. Exits with 1 if they do not, or if fewer than two
-kills fell while a checkpoint was being written (in a very short run: give it more steps, or a larger model).
+One `dragoman train` command runs to its end. The same command starts again under another name, is killed (SIGKILL) at
+moments drawn from `--seed`, and is restarted each time. The first kill comes before the first step, while data and
+tokenizer are made. Every second kill waits until a checkpoint is being written. Both runs must end with the same
+`final/` and `best/` weights, byte for byte, and with the same journal, each step once. The exit code is 1 if they do
+not, or if fewer than two kills came while a checkpoint was being written (then use more steps or a larger model).
 """
 
 import argparse
@@ -28,7 +28,7 @@ from dragoman.machine import describe, machine
 from dragoman.runs.metrics import read_metrics
 
 SAVES = 20
-"""Checkpoints in a run, so that there are many to fall into."""
+"""Checkpoints in a run: many, so that kills can come while one is being written."""
 LEAST_WHILE_SAVING = 2
 POLL_SECONDS = 0.002
 MODELS = ("final/model.safetensors", "best/model.safetensors")
@@ -40,7 +40,7 @@ class Kill(NamedTuple):
     seconds: float
     """Since the process began."""
     half_written: list[str]
-    """What was being written, and lies there unfinished."""
+    """Unfinished files and folders that the kill left behind."""
 
     @property
     def while_saving(self) -> bool:
@@ -48,7 +48,7 @@ class Kill(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """When a kill is due: some time after a step is done or, `while_saving`, after the next checkpoint is begun."""
+    """When to kill: some time after a step or, with `while_saving`, after the next checkpoint has begun."""
 
     step: int
     while_saving: bool
@@ -62,13 +62,13 @@ class Trial(NamedTuple):
     folder: Path
 
     def finish(self) -> float:
-        """Runs to the end; the seconds it took."""
+        """Runs to the end and returns the seconds."""
         start = time.perf_counter()
         self.wait(self.start())
         return time.perf_counter() - start
 
     def kill_at(self, moment: Moment) -> Kill | None:
-        """Starts, and kills as soon as it is time; None if the run came to its end before."""
+        """Starts the run and kills it at the moment given; None if the run ended before."""
         start = time.time()
         process, come = self.start(), None
         while process.poll() is None:
@@ -89,7 +89,7 @@ class Trial(NamedTuple):
             return True
         journal = self.folder / "metrics.jsonl"
         if not journal.exists() or journal.stat().st_mtime < start or self.step() < moment.step:
-            return False  # until this process opens the journal, steps stand there that it will do again
+            return False  # until this process opens the journal, it holds steps that will be repeated
         return not moment.while_saving or any((self.folder / "checkpoints").glob(f".step-*.{process}.partial"))
 
     def step(self) -> int:
@@ -102,7 +102,7 @@ class Trial(NamedTuple):
         return subprocess.Popen(self.command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def wait(self, process: "subprocess.Popen[str]") -> int:
-        """Waits for the end; a run that ends by a fault of its own ends this benchmark too."""
+        """Waits for the process. If the run failed by itself, this benchmark ends too."""
         _, errors = process.communicate()
         if process.returncode > 0:
             sys.exit(f"{shlex.join(self.command)} ended with {process.returncode}:\n{errors}")
@@ -110,7 +110,7 @@ class Trial(NamedTuple):
 
 
 def moments(kills: int, steps: int, chance: random.Random) -> Iterator[Moment]:
-    """One before the first step, the others spread over the run, every second while a checkpoint is written."""
+    """One kill before the first step, the others spread over the run, every second one during a checkpoint."""
     yield Moment(0, False, chance.uniform(0.5, 5.0))
     for number in range(1, kills):
         step, while_saving = max(1, round(steps * (number - chance.random()) / kills)), number % 2 == 1
@@ -118,7 +118,7 @@ def moments(kills: int, steps: int, chance: random.Random) -> Iterator[Moment]:
 
 
 def journal(folder: Path) -> list[dict[str, Any]]:
-    """The lines of the journal without what a clock says."""
+    """The lines of the journal without their times."""
     return [{key: value for key, value in line.items() if key != "seconds"} for line in read_metrics(folder)]
 
 

@@ -1,12 +1,11 @@
-"""How much does a random split leak, and what does keeping connected pairs together change?
+"""How many test sentences of a random split occur in training, and how many of Dragoman's split?
 
     python benchmarks/split_leakage.py CORPUS [--out results.json]
 
-CORPUS is anything that `dragoman train` reads; the sets that a folder holds beside the training text are put back into
-it first. For several seeds both ways hold out the same number of pairs, and the table says how many of those have a
-sentence, on either side, that training holds too. The check knows nothing of the splitter: it compares sets of strings,
-which hold the letters and digits of each sentence alone, without case, accents apart from their letters, punctuation
-and spacing.
+CORPUS is anything that `dragoman train` reads. If a folder holds dev and test sets, they are first added to the
+training text. For several seeds, both splits hold out the same number of pairs. The table shows how many of these share
+a sentence, on either side, with training. The check is independent of the splitter: it compares only the letters and
+digits of each sentence, without case, punctuation or spaces, with accents in decomposed form.
 """
 
 import argparse
@@ -29,7 +28,7 @@ SEEDS = (1, 2, 3, 4, 5)
 
 
 class Corpus(NamedTuple):
-    """The sentences of both sides, as the splitter knows them and as this check does."""
+    """The sentences of both sides: as keys for the splitter, as strings for this check."""
 
     source_keys: np.ndarray
     target_keys: np.ndarray
@@ -58,13 +57,13 @@ def read_corpus(settings: DataSettings) -> Corpus:
 
 
 def plain(sentence: str) -> str:
-    """Letters, digits and their accents, in small letters and full decomposition; all of it, where there are none."""
+    """Letters, digits and accents, lower case, fully decomposed; the whole sentence if it has none of these."""
     apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", sentence).lower())
     return "".join(each for each in apart if unicodedata.category(each)[0] in "LNM") or sentence
 
 
 def leakage(corpus: Corpus, train: np.ndarray, held_out: np.ndarray) -> Leakage:
-    """How many pairs held out have a sentence that training has too."""
+    """How many held-out pairs share a sentence with training."""
     found = []
     for sentences in (corpus.sources, corpus.targets):
         known = {sentences[row] for row in train}
@@ -92,7 +91,7 @@ def measure(split, corpus: Corpus, size: int, seed: int) -> tuple[Leakage, float
 
 
 def summarise(runs: list[tuple[Leakage, float]]) -> dict[str, float]:
-    """Medians over the seeds, in percent of the held-out pairs, and the spread of the total."""
+    """Medians over the seeds in percent of the held-out pairs, and the spread of the total."""
     percent = {
         name: [100 * getattr(found, name) / found.pairs for found, _ in runs]
         for name in ("sources", "targets", "either")

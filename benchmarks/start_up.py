@@ -1,10 +1,10 @@
-"""How long until something happens? At most 0.4 s to import or for help, 30 s to the first step of a training that has
-kernels to compile, and 10 s where they lie in the cache.
+"""How long until something happens, and is it within the limits?
 
     python benchmarks/start_up.py [--runs 10] [--json FILE]
 
-The baseline is a Python that does nothing. Every run is a new process, after one to warm the disk's cache. Training is
-on the built-in phrasebook, prepared beforehand; its vocabulary is learned, and it is encoded, within the time.
+Limits: 0.4 s to import and to show help; to the first training step, 30 s with kernels to compile and 10 s with kernels
+in the cache. The baseline is a Python that does nothing. Every run is a new process, after one that warms the disk's
+cache. Training uses the built-in phrasebook, prepared beforehand; learning its vocabulary and encoding it are timed.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def once(arguments: list[str]) -> float:
 
 
 def first_steps() -> tuple[float, float]:
-    """Seconds to the first step of two runs; only the second finds the kernels compiled."""
+    """Seconds to the first step of two runs. Only the second finds compiled kernels."""
     with tempfile.TemporaryDirectory() as folder:
         prepare = ["-m", "dragoman", "prepare-data", "phrasebook", "--folder", f"{folder}/data", "--quiet"]
         subprocess.run([sys.executable, *prepare], stdout=subprocess.DEVNULL, check=True)

@@ -1,17 +1,17 @@
-"""What do these recipes reach in the same minutes? English to Italian, Tatoeba, each in a process of its own.
+"""What do four recipes reach in the same minutes? English to Italian, Tatoeba, each in a process of its own.
 
-    make bench-tatoeba         installs the others into .venv-peers and runs all of this, or by hand:
+    make bench-tatoeba         installs the others into .venv-peers and runs everything, or by hand:
     python benchmarks/tatoeba.py [--minutes 30] [--only dragoman marian tutorial tutorial-large] [--out results.json]
 
     dragoman         `dragoman train tatoeba-en-it` on this data (or `--recipe "NAME --set …"`), beam 5
-    marian           Hugging Face Marian, `small` with AdamW at a rate tuned by hand, translated by CTranslate2, beam 5
-    tutorial         the well-known tutorial as it is written: words, 1 layer, 1 head, eight sentences padded to 350
+    marian           Hugging Face Marian, `small` with AdamW at a hand-tuned rate, translated by CTranslate2, beam 5
+    tutorial         the well-known tutorial as published: words, 1 layer, 1 head, eight sentences padded to 350
     tutorial-large   the same with 6 layers, 8 heads, 2048
 
-Minutes are of training, from its first step on; Dragoman's hold its validations and checkpoints too. It takes as many
-steps as it foresaw in them, and where those take longer the others, who stop by the clock, get as long. What came
-before and after is in `wall_seconds`. All have the allocator keep freed memory, as Dragoman does. Scores are of the
-whole test set, against its single references and against all there are, by sacreBLEU.
+Minutes are minutes of training from the first step on; Dragoman's include its validations and checkpoints. Dragoman
+takes as many steps as it forecast. If they take longer, the others, who stop by the clock, get the same time.
+`wall_seconds` includes everything before and after. In all processes the allocator keeps freed memory, as in Dragoman.
+sacreBLEU scores the whole test set, against its single references and against all references.
 """
 
 import argparse
@@ -44,7 +44,7 @@ SAMPLES = 3
 
 
 def run(name: str, race: Race) -> Outcome:
-    """Trains one system and has it translate; imports its toolkit, so it is called in a fresh process."""
+    """Trains one system and translates with it. Call it in a fresh process, because it imports a toolkit."""
     torch.set_num_threads(race.threads)
     keep_freed_memory()
     module, function = SYSTEMS[name]
@@ -88,7 +88,7 @@ def measure(name: str, race: Race, tests: dict[str, ReferenceSet]) -> dict[str, 
 
 
 def read(path: Path) -> dict[str, dict[str, Any]]:
-    """The figures of each system, as `write` left them; none where there is no file."""
+    """The figures of each system, as `write` wrote them; empty without a file."""
     found = json.loads(path.read_text(encoding="utf-8"))["results"] if path.exists() else []
     return {result["system"]: result for result in found}
 

@@ -3,21 +3,21 @@
     make bench-training        installs the toolkits into .venv-peers and runs this for both sizes, or by hand:
     python benchmarks/training.py [--size small base] [--precision bf16] [--rounds 5] [--out results.json]
 
-A token is a real source or target token, its sentence's special symbols included, padding never. A step is all of it:
-forward, label-smoothed loss, backward, clipping, optimiser. All models have the same sizes, drop out at the same places
+A token is a real source or target token, including the special symbols of a sentence, never padding. A step is forward,
+label-smoothed loss, backward, clipping and optimiser. All models have the same sizes, apply dropout at the same places
 (`--dropout paper`: sublayer outputs and embeddings; `everywhere`: attention weights and the inner feed-forward layer
-too) and learn through the same optimiser and masters. Peers are padded to their batch, beforehand.
+too), and share the optimiser and its master weights. Batches are padded for the other toolkits beforehand.
 
-First come heats: every peer in all its ways (bf16 weights with float32 masters, autocast; its own attention and torch's
-fused one; none with `torch.compile`), in three turns of each, and with both settings of glibc's allocator. The setting
-that the fastest peer was best with holds for all, and the best one or two ways of each peer go on. Then everyone takes
-turns, each in a process of its own, the roof is measured in the same rounds, and our ratio is to the fastest peer of
-them all. What is not installed is left out aloud.
+Heats come first. Every other toolkit runs in all its ways: bf16 weights with float32 masters, or autocast; its own
+attention, or torch's fused one; never `torch.compile`. Each way takes three turns, with both settings of glibc's
+allocator. The setting under which the fastest toolkit was fastest then applies to all, and the best one or two ways of
+each toolkit go on. In the rounds all of them take turns, each in a process of its own, and the roof is measured in the
+same rounds. Our ratio is to the fastest other toolkit. What is not installed is named as left out.
 
 The roof is the rate of square matrix products. The work of a token is 6 FLOP for each weight of a matrix product that
-it passes through (2 forward, 4 backward); attention's own products and padding are not counted.
+the token passes through (2 forward, 4 backward), without attention's own products and padding.
 
-The tutorial stands beside all that: its model on our batches, and its way as written, eight sentences padded to 350.
+The tutorial stands apart: its model on our batches, and its way as published, eight sentences padded to 350.
 """
 
 import argparse
@@ -49,7 +49,7 @@ from dragoman.training.optimiser import Precision
 MULTI30K = "../shared/data/multi30k"
 HEAT_BATCHES, HEAT_ROUNDS = 1, 3
 FINALISTS = {"tiny": 2, "mini": 2, "small": 2, "base": 1, "big": 1}
-"""Ways of a toolkit that go on from the heats: of large models the best alone, for all stay in memory."""
+"""Ways of a toolkit that go on from the heats. Only the best for large models, because all stay in memory."""
 
 
 def measure(
@@ -60,7 +60,7 @@ def measure(
     rounds: int,
     left_out: dict[str, str],
 ) -> Contest:
-    """Heats, then rounds in which all take turns, and the roof over the same rounds."""
+    """Runs the heats, then the rounds in which all take turns, and measures the roof in the same rounds."""
     field = [entrant for toolkit in toolkits for entrant in entrants(toolkit, precision)]
     heats = list(run_heats([entrant for entrant in field if entrant.is_peer], run, allocators, left_out))
     allocator = max(heats, key=lambda heat: heat.tokens_per_second).allocator if heats else allocators[-1]
@@ -83,7 +83,7 @@ def measure(
 def run_heats(
     field: Sequence[Entrant], run: Run, allocators: Sequence[str], left_out: dict[str, str]
 ) -> Iterator[Heat]:
-    """The ways of each toolkit among themselves, so that a busy minute weighs on all of them."""
+    """Runs the ways of each toolkit in turns, so that a busy minute slows all of them."""
     for toolkit, allocator in product(dict.fromkeys(entrant.toolkit for entrant in field), allocators):
         ways = [entrant for entrant in field if entrant.toolkit == toolkit]
         for entry in take_turns(ways, run, allocator, HEAT_BATCHES, HEAT_ROUNDS, left_out):
@@ -101,7 +101,7 @@ def take_turns(
     left_out: dict[str, str],
     before_each_round: Callable[[int], None] = lambda number: None,
 ) -> list[Entry]:
-    """Everyone once a round, in changing order; the round before the first, number 0, only warms up."""
+    """Everyone runs once a round, in alternating order. Round 0 warms up."""
     workers: dict[Entrant, Worker] = {}
     lost: set[Entrant] = set()
     turns: dict[Entrant, list[Turn]] = {entrant: [] for entrant in starting}
@@ -140,8 +140,8 @@ def finalists(heats: Sequence[Heat], allocator: str, count: int) -> list[Entrant
 
 
 def flops(model: nn.Module, batches: Sequence[Batch]) -> float:
-    """Of a token. 6 a weight: the encoder and the keys and values of its output see source tokens, the rest target
-    tokens.
+    """FLOP of an average token: 6 a weight. The encoder and the keys and values of its output see source tokens,
+    all other weights target tokens.
     """
     of_source = of_target = 0
     for name, weight in model.named_parameters():

@@ -1,12 +1,12 @@
-"""Is this checkout as fast as another one? Training and translating, the two in turns, in one run.
+"""Is this checkout as fast as another one? Both train and translate, in turns, in one run.
 
     git worktree add ../before COMMIT
     python benchmarks/versions.py ../before --model runs/my [--rounds 20] [--out results.json]
 
 Each checkout trains the same model on the same text through `dragoman.train`, and translates the same sentences with
-`--model`, in a process of its own that waits until it is its turn; a turn is some steps, or all sentences. Only what
-the public functions do is used, so that any two versions compare. A ratio above one means that this checkout is faster;
-the interval is of the median over the rounds.
+`--model`, in a process of its own that waits for its turn. A turn is some steps, or all sentences. It uses only
+public functions, so any two versions compare. A ratio above 1 means that this checkout is faster. The interval is of
+the median over the rounds.
 """
 
 import argparse
@@ -35,7 +35,7 @@ SEARCHES = {"greedy": 1, "beam 4": 4}
 
 
 class Version:
-    """The near end of a process that runs one checkout."""
+    """A process that runs one checkout, seen from this one."""
 
     def __init__(self, checkout: Path, work: str, options: argparse.Namespace) -> None:
         from peers.worker import patient_threads
@@ -50,7 +50,7 @@ class Version:
                 text=True,
                 env={**os.environ, "PYTHONPATH": str(checkout / "src")},
             )
-        self._hear()  # that it is ready
+        self._hear()  # "ready"
 
     def turn(self) -> float:
         """Seconds of one turn."""
@@ -71,7 +71,7 @@ class Version:
 
 
 def serve(work: str, facts: dict[str, Any]) -> None:
-    """The far end: says that it is ready, then the seconds of each turn, until it is ended."""
+    """What that process does: prints "ready", then the seconds of each turn, until it is killed."""
     import torch
 
     torch.set_num_threads(int(facts["threads"]))
@@ -92,7 +92,7 @@ def serve_training(facts: dict[str, Any]) -> None:
 
 
 class Turns:
-    """Progress of training that waits after every turn's last step."""
+    """A progress that makes training wait after the last step of every turn."""
 
     @contextmanager
     def track(self, label: str, total: int | None = None, unit: str = "") -> Iterator[Any]:

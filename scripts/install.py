@@ -2,13 +2,13 @@
 
     python scripts/install.py ENVIRONMENT [REQUIREMENTS]
 
-The packages of a file of REQUIREMENTS come after and alone, without what they ask for: other toolkits, to be measured
-beside Dragoman, ask for other versions of PyTorch and yet run with this one. One that cannot be had is left out, aloud.
+The packages of a REQUIREMENTS file come last, without their dependencies: the toolkits measured beside Dragoman ask for
+other versions of PyTorch, but run with this one. A package that can't be installed is named and left out.
 
-PyTorch comes first, for its usual wheel on Linux brings gigabytes of CUDA libraries. Where there is no NVIDIA GPU,
-PyTorch's own index of CPU wheels is asked, and given up within seconds where it can't be reached; then, and with a GPU,
-pip decides. `TORCH_INDEX=URL` names another index, `TORCH_INDEX=` (empty) leaves it to pip at once.
-Needs the standard library alone, for it runs before anything is installed.
+PyTorch comes first, because its default wheel on Linux brings gigabytes of CUDA libraries. Without an NVIDIA GPU the
+script asks PyTorch's own index of CPU wheels, and gives up within seconds if it can't be reached; then, and with a GPU,
+pip decides. `TORCH_INDEX=URL` names another index, `TORCH_INDEX=` (empty) leaves the choice to pip at once.
+Needs only the standard library, because it runs before anything is installed.
 """
 
 import os
@@ -42,24 +42,24 @@ def main() -> None:
 
 
 def create(environment: Path) -> Path:
-    """The Python of a virtual environment, which is made, or made again where pip is missing from it."""
+    """The Python of the virtual environment, which is made if it is missing or has no pip."""
     python = environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not python.exists() or subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode:
         say(f"making {environment} with Python {sys.version.split()[0]}")
         try:
             venv.create(environment, clear=True, with_pip=True, symlinks=os.name != "nt")
         except (subprocess.CalledProcessError, ImportError):
-            # Debian and Ubuntu ship Python without it.
+            # Debian and Ubuntu ship Python without venv.
             sys.exit(f"{sys.executable} can't make virtual environments: install its venv package (python3-venv)")
     return python
 
 
 def install_torch(python: Path) -> None:
-    """PyTorch from the index that was named or fits the machine, else from wherever pip finds it."""
+    """Installs PyTorch from the index named or the one for this machine, otherwise from wherever pip finds it."""
     index = torch_index()
     if index:
         say(f"installing PyTorch from {index}")
-        # Alone: an index of PyTorch holds few versions of what PyTorch needs. The rest comes with Dragoman.
+        # Without dependencies: an index of PyTorch holds few versions of them. They come with Dragoman.
         if pip(python, *CONSTRAINTS, *IMPATIENT, "--no-deps", "--index-url", index, "torch"):
             return
         if index != CPU_WHEELS:
@@ -71,17 +71,17 @@ def install_torch(python: Path) -> None:
 
 
 def install_alone(python: Path, requirements: Path) -> None:
-    """Exactly these packages; one by one where they do not all go, so that one does not take the others with it."""
+    """Installs exactly these packages. If they don't all install together, tries them one by one."""
     say(f"installing the packages of {requirements}")
     if pip(python, "--no-deps", "-r", str(requirements)):
         return
     lines = [line for line in requirements.read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
     failed = [line for line in lines if not pip(python, "--no-deps", line)]
-    say(f"LEFT OUT, for pip could not install them: {', '.join(failed)}")
+    say(f"LEFT OUT, because pip could not install them: {', '.join(failed)}")
 
 
 def torch_index() -> str | None:
-    """The index to ask for PyTorch; None leaves it to pip."""
+    """The index to ask for PyTorch; None leaves the choice to pip."""
     if (chosen := os.environ.get("TORCH_INDEX")) is not None:
         return chosen or None
     if has_nvidia_gpu():
@@ -104,7 +104,7 @@ def has_nvidia_gpu() -> bool:
 
 
 def answers(url: str) -> bool:
-    """Whether a server answers within `PATIENCE_SECONDS`, however long its name takes to look up."""
+    """Whether a server answers within `PATIENCE_SECONDS`, including the lookup of its name."""
     return in_time(lambda: reached(url), PATIENCE_SECONDS)
 
 
@@ -117,7 +117,7 @@ def reached(url: str) -> bool:
 
 
 def in_time(question: Callable[[], bool], seconds: float) -> bool:
-    """The answer, or False when it takes longer; the question is left to itself then."""
+    """The answer, or False if it takes longer; the question then keeps running in its thread."""
     results: list[bool] = []
     thread = threading.Thread(target=lambda: results.append(question()), daemon=True)
     thread.start()
@@ -131,7 +131,7 @@ def pip(python: Path, *arguments: str) -> bool:
 
 
 def next_steps(environment: str) -> str:
-    """What to type next, with the command as it lies in the environment."""
+    """What to type next, with the path of the installed command."""
     command = Path(environment) / ("Scripts/dragoman.exe" if os.name == "nt" else "bin/dragoman")
     return f"Next: {command} demo, or with your own text: {command} train FILE"
 

@@ -1,16 +1,16 @@
-"""Do the tests pass on other machines? Runs them as far as this machine can pretend to be another: `make machines`.
+"""Do the tests pass on other machines? Runs them as far as this machine can imitate others: `make machines`.
 
     .venv/bin/python scripts/machines.py                      everything, in less than an hour on two cores
     .venv/bin/python scripts/machines.py --only onednn user   two of the parts:
 
-    torch     the numerical tests with PyTorch's own loops for older processors
+    torch     the numerical tests with PyTorch's loops for older processors
     onednn    ... with oneDNN's matrix products for older processors
     kernels   ... with our kernels compiled for older processors, and without a compiler
     threads   ... on one thread and on two
     user      every test as a user who is not root, with a read-only home, in a folder with a space and an ü in its
-              path, and with a newer Python, where one is found (`--python PATH` names one)
+              path, and with a newer Python if one is found (`--python PATH` names one)
 
-A table ends it, and after that what was skipped and what could not be done, with the reasons. Fails if a test failed.
+Ends with a table, then with what was skipped or impossible, and why. Fails if a test failed.
 """
 
 import argparse
@@ -49,11 +49,11 @@ class Way(NamedTuple):
     name: str
     environment: Mapping[str, str]
     flag: str | None = None
-    """Of the processor: without it the setting would change nothing."""
+    """The processor flag without which the setting would change nothing."""
 
 
 def ways(empty: Path) -> list[Way]:
-    """`empty` is a folder without programs, and so without a compiler."""
+    """All settings. `empty` is a folder without programs, so without a compiler."""
     return [
         Way("torch", "PyTorch's loops without AVX", {"ATEN_CPU_CAPABILITY": "default"}, "avx2"),
         Way("torch", "PyTorch's loops with AVX2", {"ATEN_CPU_CAPABILITY": "avx2"}, "avx512f"),
@@ -70,7 +70,7 @@ def ways(empty: Path) -> list[Way]:
 
 @dataclass
 class Row:
-    """What came of one way to run tests; `failed` counts errors too."""
+    """The result of one way to run tests. `failed` includes errors."""
 
     name: str
     passed: int = 0
@@ -78,7 +78,7 @@ class Row:
     skipped: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     impossible: str = ""
-    """Why it could not be done."""
+    """Why it was impossible; empty if it ran."""
 
 
 def main() -> None:
@@ -120,7 +120,7 @@ def numerical(way: Way, place: Path) -> Row:
 
 
 def everything_as_another_user(newer: Path | None, place: Path) -> Row:
-    """Root hands its rights in and is `nobody`; any other user stays who it is."""
+    """Root becomes `nobody`; any other user stays."""
     row = Row("every test: another user, home read-only, ' ' and 'ü' in the path")
     user = NOBODY if os.geteuid() == 0 else os.geteuid()
     home, odd = place / "home", place / "a folder with ü"
@@ -143,7 +143,7 @@ def everything_as_another_user(newer: Path | None, place: Path) -> Row:
 
 
 def copy_tree(target: Path) -> None:
-    """The files that git knows or would add, and the real data beside the repository where it is there."""
+    """Copies the files that git knows or would add, and the real data beside the repository if it is there."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     for name in subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0"):
         if name and (ROOT / name).is_file():
@@ -157,7 +157,7 @@ def copy_tree(target: Path) -> None:
 
 
 def newest(named: Path | None) -> Path | None:
-    """A Python that is newer than this one: the one that was named, or the newest on the PATH."""
+    """A Python newer than this one: the one named, or the newest on the PATH."""
     if named is not None:
         return named
     for minor in range(sys.version_info.minor + 5, sys.version_info.minor, -1):
@@ -169,7 +169,7 @@ def newest(named: Path | None) -> Path | None:
 
 
 def installed(newer: Path | None) -> tuple[Path, Path]:
-    """Where a Python lies, and where everything is installed for it: this one's, or a newer one's in `build`."""
+    """The base of a Python and the folder of its packages: this Python's, or a newer one's, installed in `build`."""
     if newer is not None:
         environment = ROOT / "build" / f"environment-{told(newer, 'import platform; print(platform.python_version())')}"
         python = environment / "bin" / "python"
@@ -185,7 +185,7 @@ def installed(newer: Path | None) -> tuple[Path, Path]:
 def python_for(user: int, base: Path, packages: Path, place: Path) -> tuple[Path, dict[str, str]]:
     """A Python with these packages that this user can run, and the variables it needs.
 
-    What other users can't reach, as in root's home, is copied to where they can.
+    What other users can't reach, for example in root's home, is copied to where they can.
     """
     libraries: dict[str, str] = {}
     if not succeeds(user, [base / "bin" / "python3", "-c", ""]):
@@ -218,7 +218,7 @@ def as_user(user: int) -> dict[str, Any]:
 
 
 def copy_or_link(source: Path, target: Path, ignore: Callable[..., set[str]] | None = None) -> Path:
-    """A copy that takes no room where the file system allows it: files are hard links to those of `source`."""
+    """Copies a folder with hard links where the file system allows them, so that it takes no room."""
 
     def link(one: str, other: str) -> None:
         try:
@@ -245,7 +245,7 @@ def tested(
     scratch: Path,
     user: int,
 ) -> Row:
-    """Runs these tests, or all of them, and fills the row."""
+    """Runs these tests, or all if none are given, and fills in the row."""
     say(row.name)
     results = scratch / "results.xml"
     results.unlink(missing_ok=True)
@@ -280,7 +280,7 @@ def tested(
 
 
 def plain_environment() -> dict[str, str]:
-    """This process's, without what the ways set, and with this repository's code first."""
+    """This process's environment without the variables of any way, and with this repository's code first."""
     settings = {name for way in ways(ROOT) for name in way.environment} - {"PATH"}
     kept = {name: value for name, value in os.environ.items() if name not in settings}
     return {**kept, "PYTHONPATH": str(ROOT / "src")}

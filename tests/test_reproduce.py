@@ -110,10 +110,10 @@ def test_an_expectation_that_cannot_be_is_refused(scores: str, message: str, tmp
 
 
 QUARTER, IDEAS, PAPER, TEN_TIMES = (
-    "Is it still so after a quarter of an hour?",
-    "Which idea makes it better still?",
-    "One matrix for all embeddings, and `modern` or `paper`?",
-    "And on ten times the text?",
+    "T7. Does the recipe stay ahead after a quarter of an hour?",
+    "T6. Which training ideas help?",
+    "T8. One matrix for all embeddings? `modern` or `paper`?",
+    "T11. Do the same ideas help on ten times the text?",
 )
 OTHERS: list[tuple[str, str, str, int, dict[float, bool]]] = [
     # recipe, what is another, the entry of LOG.md, steps, score of each seed -> whether it meets the bar
@@ -129,7 +129,7 @@ OTHERS: list[tuple[str, str, str, int, dict[float, bool]]] = [
     (
         "tatoeba-en-it",
         "small, AdamW, linear (benchmarks/README.md)",
-        "The same from the files alone",
+        "How much text gives what?",
         4_000,
         {53.1: True},
     ),

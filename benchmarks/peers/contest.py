@@ -1,4 +1,4 @@
-"""What all contenders share: the sizes, the batches as rectangles, and one training step around any model's logits."""
+"""What all contenders share: sizes, batches as rectangles, and one training step around any model's logits."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ DROPOUT, SMOOTHING, CLIP, RATE = 0.1, 0.1, 1.0, 1e-4
 BETAS, EPSILON, DECAY = (0.9, 0.98), 1e-9, 0.01
 
 Way = Literal["float32", "bf16 weights", "autocast"]
-"""What a model computes with: float32, bf16 weights that follow float32 masters, or float32 weights under autocast."""
+"""What a model computes in: float32, bf16 weights with float32 masters, or float32 weights under autocast."""
 
 
 class Shape(NamedTuple):
@@ -28,11 +28,11 @@ class Shape(NamedTuple):
     size: str
     vocabulary: int
     everywhere: bool
-    """Whether attention weights and the inner feed-forward layer are dropped out too."""
+    """Whether dropout also applies to attention weights and the inner feed-forward layer."""
 
     @property
     def inner_dropout(self) -> float:
-        """The rate on attention weights and inside the feed-forward layer."""
+        """The dropout rate on attention weights and inside the feed-forward layer."""
         return DROPOUT if self.everywhere else 0.0
 
     def config(self, preset: str = "paper") -> ModelConfig:
@@ -72,23 +72,23 @@ class Padded(NamedTuple):
 class Contender(NamedTuple):
     model: nn.Module
     step: Callable[[int], float]
-    """A whole training step on one of the batches; returns the loss it had there, in nats a target token."""
+    """Takes a whole training step on one of the batches, and returns its loss in nats a target token."""
 
 
 Logits = Callable[[Padded], Tensor]
-"""What a model says of each place of the padded target: (B, T, V)."""
+"""The logits of a model for each position of the padded target, (B, T, V)."""
 
 
 def contender(model: nn.Module, logits: Logits, batches: Sequence[Batch], way: Way) -> Contender:
-    """A model with the step that all peers take: the same loss, masters, clipping and optimiser as ours."""
+    """A model with the step of all other toolkits: the same loss, masters, clipping and optimiser as ours."""
     model.train()
     masters = MasterWeights(model, "bf16" if way == "bf16 weights" else "float32", "adamw", BETAS, EPSILON, DECAY)
-    padded = [Padded.of(batch) for batch in batches]  # made beforehand: no peer is charged for it
+    padded = [Padded.of(batch) for batch in batches]  # padded beforehand, outside the timing
 
     def step(number: int) -> float:
         given = padded[number]
         with torch.autocast("cpu", torch.bfloat16) if way == "autocast" else nullcontext():
-            said = logits(given).flatten(0, 1)  # left in bf16 where they are: its cross-entropy is the faster one
+            said = logits(given).flatten(0, 1)  # logits stay in bf16, whose cross-entropy is faster
             loss = F.cross_entropy(said, given.labels.flatten(), ignore_index=PADDING, label_smoothing=SMOOTHING)
         loss.backward()
         masters.collect_gradients()
@@ -99,14 +99,14 @@ def contender(model: nn.Module, logits: Logits, batches: Sequence[Batch], way: W
 
 
 def timed(contender: Contender, numbers: Sequence[int]) -> tuple[float, float]:
-    """Seconds for a step on each of these batches, and the mean loss there."""
+    """Seconds for one step on each of these batches, and their mean loss."""
     start = time.perf_counter()
     losses = [contender.step(number) for number in numbers]
     return time.perf_counter() - start, sum(losses) / len(losses)
 
 
 def initialise(model: nn.Module) -> None:
-    """Glorot's initialisation, for toolkits that leave their weights to their own trainer."""
+    """Glorot's initialisation, for toolkits whose own trainer would initialise the weights."""
     for parameter in model.parameters():
         if parameter.dim() > 1:
             nn.init.xavier_uniform_(parameter)

@@ -1,4 +1,4 @@
-"""Dragoman in a race, by its commands alone."""
+"""Dragoman in a race, through its commands alone."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from peers.race import Outcome, Race
 
 
 def run(race: Race) -> Outcome:
-    """Trains and translates as anybody would, with what the commands choose."""
+    """Trains and translates as any user would, with the defaults of the commands."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "run"
         common = ["--threads", str(race.threads), "--quiet"]
@@ -40,7 +40,7 @@ def _dragoman(*arguments: str) -> None:
 
 
 def _training_seconds(folder: Path) -> float:
-    """From the settled recipe, which is written when training begins, to the last checkpoint, validations included."""
+    """From the resolved recipe, which is written when training begins, to the last checkpoint, with validations."""
     last = max(path.stat().st_mtime for path in folder.glob("checkpoints/step-*/training.json"))
     return last - (folder / "recipe.toml").stat().st_mtime
 

@@ -1,4 +1,4 @@
-"""Who takes part, in which ways, and how each is built. A toolkit is imported only in the process that runs it."""
+"""Which toolkits take part, in which ways, and how each is built. Only the process that runs a toolkit imports it."""
 
 import importlib
 from collections.abc import Sequence
@@ -10,14 +10,14 @@ from peers.contest import Contender, Shape, Way
 
 OURS = "Dragoman"
 AS_WRITTEN = "the tutorial's way"
-"""Fed by eight sentences, all padded to 350; float32 whatever the others do, for so it is written."""
+"""Batches of eight sentences, all padded to 350; always float32, because the tutorial is."""
 
 
 class Toolkit(NamedTuple):
     module: str
-    """Of this folder: its `build(batches, shape, way, variant)`."""
+    """The file in this folder that holds `build(batches, shape, way, variant)`."""
     requires: str | None = None
-    """What it imports, where that is not part of Dragoman's own environment."""
+    """The package it needs, unless Dragoman's own environment has it."""
     variants: tuple[str, ...] = ("",)
     function: str = "build"
 
@@ -35,7 +35,7 @@ TOOLKITS = {
 
 
 class Entrant(NamedTuple):
-    """A toolkit in one of its ways."""
+    """A toolkit in one of its ways to compute."""
 
     toolkit: str
     way: Way
@@ -47,12 +47,12 @@ class Entrant(NamedTuple):
 
     @property
     def is_peer(self) -> bool:
-        """Whether it is one of those that we are to be faster than: not ourselves, and no tutorial."""
+        """Whether it is a toolkit that we compare with: not Dragoman, and not the tutorial."""
         return self.toolkit != OURS and "tutorial" not in self.toolkit
 
 
 def entrants(toolkit: str, precision: Precision) -> list[Entrant]:
-    """All ways of a toolkit in this precision; peers in bf16 have two, of which nobody knows the better beforehand."""
+    """All ways of a toolkit in this precision. Others have two in bf16, because the faster one is not known."""
     ways: tuple[Way, ...] = ("bf16 weights", "autocast")
     if precision == "float32" or toolkit == AS_WRITTEN:
         ways = ("float32",)

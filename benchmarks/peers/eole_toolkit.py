@@ -1,6 +1,6 @@
-"""Eole, which carries OpenNMT-py on: pre-norm, ReLU, explicit attention (it takes the fused one on GPUs only).
+"""Eole, the successor of OpenNMT-py: pre-norm, ReLU, explicit attention (fused only on GPUs).
 
-Drops out at the same places as ours.
+Dropout is at the same places as in ours.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from peers.contest import DROPOUT, Contender, Padded, Shape, Way, contender, ini
 
 
 class Names(dict[str, int]):
-    """What it asks of a vocabulary: how large, and which id pads."""
+    """The vocabulary that Eole expects: its size, and which id pads."""
 
     def __init__(self, size: int) -> None:
         super().__init__({"<blank>": PADDING})
@@ -33,14 +33,14 @@ def build(batches: Sequence[Batch], shape: Shape, way: Way, _: str) -> Contender
     model = eole(shape)
 
     def logits(padded: Padded) -> Tensor:
-        target = F.pad(padded.target, (0, 1), value=PADDING)  # it takes the last place off by itself
+        target = F.pad(padded.target, (0, 1), value=PADDING)  # Eole drops the last position itself
         return model.generator(model(padded.source, target, padded.source_lengths).dec_out)
 
     return contender(model, logits, batches, way)
 
 
 def eole(shape: Shape) -> Any:
-    """The model as its own builder makes it; one matrix for both embeddings and the output."""
+    """The model from Eole's own builder, with one matrix for both embeddings and the output."""
     ours = shape.config()
     config = TransformerModelConfig.model_validate(
         {

@@ -1,4 +1,4 @@
-"""What was measured, as a table, as JSON and as a picture."""
+"""What was measured, as a table, JSON and a picture."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -35,11 +35,11 @@ class Entry(NamedTuple):
 
     @property
     def learns(self) -> bool:
-        """Whether the loss on the same few batches fell: what is timed is training."""
+        """Whether the loss on the same few batches fell, so that what is timed is training."""
         return self.turns[-1].loss < self.warm_up.loss
 
     def against(self, other: "Entry") -> Spread:
-        """How many times as fast, round by round, so that a busy minute weighs on both."""
+        """How many times as fast, round by round, so that a busy minute slows both."""
         pairs = zip(self.turns, other.turns, strict=True)
         return Spread.of([ours.tokens_per_second / theirs.tokens_per_second for ours, theirs in pairs])
 
@@ -75,7 +75,7 @@ class Contest(NamedTuple):
         return self.work["modern" if entry.entrant.variant == "modern" else "paper"]
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """What JSON keeps of each contender."""
+        """The facts of each contender for the JSON file."""
         fastest, leanest = self.fastest_peer, self.leanest_peer
         for entry in self.entries:
             yield {
@@ -118,7 +118,7 @@ def show(contest: Contest) -> None:
 
 
 def draw(contests: Sequence[Contest], path: Path) -> None:
-    """Tokens a second of everyone, on a logarithmic axis, with how many times faster we are."""
+    """Draws everyone's tokens a second on a logarithmic axis, with how many times faster Dragoman is."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

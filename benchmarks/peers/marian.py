@@ -1,6 +1,6 @@
-"""Marian's architecture in Hugging Face transformers: post-norm, sinusoids in halves, swish replaced by ReLU as here.
+"""Marian's architecture in Hugging Face transformers: post-norm, sinusoids in halves, with ReLU instead of swish.
 
-Drops out at the same places as ours. Attention: its own (`eager`) or torch's fused one (`sdpa`).
+Dropout is at the same places as in ours. Attention is its own (`eager`) or torch's fused one (`sdpa`).
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from peers.contest import DROPOUT, Contender, Shape, Way, contender
 
 
 def marian(shape: Shape, attention: str = "eager") -> MarianMTModel:
-    """The model, one matrix for both embeddings and the output."""
+    """The model, with one matrix for both embeddings and the output."""
     ours = shape.config()
     config = MarianConfig(
         vocab_size=shape.vocabulary,
@@ -40,7 +40,7 @@ def marian(shape: Shape, attention: str = "eager") -> MarianMTModel:
     )
     config._attn_implementation = attention
     model = MarianMTModel(config)
-    for module in model.modules():  # its one deviation for all matrices suits embeddings, not projections
+    for module in model.modules():  # its one standard deviation for all matrices suits embeddings, not projections
         if isinstance(module, nn.Linear) and module is not model.get_output_embeddings():
             nn.init.xavier_uniform_(module.weight)
     return model

@@ -1,9 +1,9 @@
 """Hugging Face Marian in a race: size `small`, AdamW, its rate tuned by hand.
 
-One BPE of 8,000, batches of like length by their tokens, bf16 weights that follow float32 masters (float32 where the
-processor has no bf16), AdamW at a tuned 1.5e-3 with 300 steps of warm-up and linearly down to nothing at the end of the
-minutes, label smoothing, clipping at 1; translated by CTranslate2 with a beam of 5. Text goes through Dragoman's own
-tokenizer and batches, so that what differs is the training.
+One BPE vocabulary of 8,000; batches by tokens, of similar lengths; bf16 weights with float32 masters (float32 where the
+processor has no bf16); AdamW at a tuned 1.5e-3, 300 steps of warm-up, then linearly to zero at the end of the minutes;
+label smoothing; clipping at 1; translated by CTranslate2 with beam 5. Tokenizer and batches are Dragoman's, so only the
+training differs.
 """
 
 import tempfile
@@ -52,7 +52,7 @@ def encode(race: Race, folder: Path) -> tuple[Tokenizer, EncodedCorpus]:
 
 
 def train(model: MarianMTModel, batches: Batches, minutes: float) -> tuple[int, int, float]:
-    """Until the minutes are over; returns steps, tokens and seconds."""
+    """Trains until the minutes are over, and returns steps, tokens and seconds."""
     precision: Precision = "bf16" if choose_precision()[0] == "bf16" else "float32"
     masters = MasterWeights(model.train(), precision, "adamw", BETAS, EPSILON, DECAY)
     clock, steps, tokens, epoch = Clock(minutes), 0, 0, 0
@@ -84,8 +84,8 @@ def train(model: MarianMTModel, batches: Batches, minutes: float) -> tuple[int, 
 
 
 def export(model: MarianMTModel, folder: Path) -> None:
-    """Into CTranslate2's format. Ids are their own names there, for the tokenizer stays ours."""
-    loader = BartLoader()  # Marian's own expects that decoding starts from a zero embedding, as its old models do
+    """Converts to CTranslate2's format. Its tokens are our ids as text, because the tokenizer stays ours."""
+    loader = BartLoader()  # Marian's own loader expects that decoding starts from a zero embedding
     model.config.normalize_before = model.config.normalize_embedding = False
     spec = loader.get_model_spec(model.eval())
     loader.set_vocabulary(spec, [str(number) for number in range(model.config.vocab_size)])

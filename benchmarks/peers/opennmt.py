@@ -1,6 +1,6 @@
-"""OpenNMT-py 3.5: pre-norm, ReLU, explicit attention (it takes the fused one on GPUs only).
+"""OpenNMT-py 3.5: pre-norm, ReLU, explicit attention (fused only on GPUs).
 
-Drops out at the same places as ours. It pins a torch of 2023, yet runs with this one.
+Dropout is at the same places as in ours. It pins a torch of 2023, but runs with this one.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def build(batches: Sequence[Batch], shape: Shape, way: Way, _: str) -> Contender
     model = opennmt(shape)
 
     def logits(padded: Padded) -> Tensor:
-        # It takes the last place of the target off by itself, and wants an axis for features of a token.
+        # It drops the last position of the target itself, and expects an axis for features of a token.
         target = nn.functional.pad(padded.target, (0, 1), value=PADDING)
         hidden, _ = model(padded.source[..., None], target[..., None], padded.source_lengths)
         return model.generator(hidden)
@@ -31,7 +31,7 @@ def build(batches: Sequence[Batch], shape: Shape, way: Way, _: str) -> Contender
 
 
 def opennmt(shape: Shape) -> Any:
-    """The model, built from its parts as its own builder does; one matrix for both embeddings and the output."""
+    """The model, built as its own builder does, with one matrix for both embeddings and the output."""
     ours = shape.config()
     sizes: dict[str, Any] = {
         "d_model": ours.d_model,

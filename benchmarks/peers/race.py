@@ -1,4 +1,4 @@
-"""What every system of a race against the clock is given, and what it hands back."""
+"""What every system of a race against the clock receives, and what it returns."""
 
 import time
 from pathlib import Path
@@ -12,15 +12,15 @@ class Race(NamedTuple):
     """The same data, the same minutes, the same sentences to translate."""
 
     data: Path
-    """A folder with train, dev and test, as `dragoman train` takes it."""
+    """A folder with train, dev and test, as `dragoman train` reads it."""
     source: str
     target: str
     minutes: float
-    """Of training, counted from the first step; tokenizers, encoding and translating are not counted for anybody."""
+    """Minutes of training from the first step on, without tokenizers, encoding and translating."""
     threads: int
     sentences: tuple[str, ...]
     recipe: str
-    """What `dragoman train` is given; its `data.folder` is that of the data."""
+    """The recipe for `dragoman train`; its `data.folder` is `data`."""
 
     def lines(self, split: str) -> tuple[list[str], list[str]]:
         """Both sides of a split."""
@@ -38,11 +38,11 @@ class Outcome(NamedTuple):
     tokens: int
     """Real source and target tokens trained on."""
     seconds: float
-    """Of training."""
+    """Seconds of training."""
 
 
 class Clock:
-    """How much of the minutes is gone, from the first question on."""
+    """How much of the minutes has passed. Starts when it is first asked."""
 
     def __init__(self, minutes: float) -> None:
         self._minutes, self._start = minutes, None
@@ -55,10 +55,10 @@ class Clock:
 
     @property
     def share(self) -> float:
-        """From 0 to 1, which is the end."""
+        """The share that has passed, 0 to 1."""
         return min(1.0, self.seconds / (60 * self._minutes))
 
 
 def shuffled(count: int, epoch: int) -> Tensor:
-    """An order of `count` things, another one each epoch."""
+    """A random order of `count` items, different in each epoch."""
     return torch.randperm(count, generator=torch.Generator().manual_seed(epoch))

@@ -1,4 +1,4 @@
-"""torch.nn.Transformer, with what it lacks: embeddings, positions, output. Post-norm, fused attention of its own."""
+"""torch.nn.Transformer with the embeddings, positions and output that it lacks. Post-norm, its own fused attention."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from peers.contest import DROPOUT, Contender, Padded, Shape, Way, contender
 
 
 class TorchTransformer(nn.Module):
-    """nn.Transformer of the same sizes, one matrix for both embeddings and the output."""
+    """nn.Transformer of the same sizes, with one matrix for both embeddings and the output."""
 
     def __init__(self, config: ModelConfig, everywhere: bool) -> None:
         super().__init__()

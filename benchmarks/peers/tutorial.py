@@ -1,12 +1,11 @@
-"""The well-known tutorial's model, "the Transformer from scratch", and its way of feeding it: eight sentences, each
-padded to 350.
+"""The well-known tutorial "the Transformer from scratch": its model, and its batches of eight sentences padded to 350.
 
-Its modules as it describes them: pre-norm with a hand-written norm (sample deviation, epsilon outside the root),
+The modules are as published: pre-norm with a hand-written norm (sample deviation, epsilon outside the root),
 projections without bias, explicit attention in float32 with masks of 350 × 350, dropout on attention weights and inside
 the feed-forward layer too, three separate matrices for embeddings and output, Glorot's initialisation, Adam at 1e-4
-without clipping. Two faults of it are repaired here, for otherwise it could not be scored at all: when translating it
-builds the causal mask inverted, so that each place sees only what follows it; and when resuming it loads the optimiser
-but never the weights. (Here nothing is resumed, and one function makes the mask for training and translating.)
+without clipping. Two bugs are fixed here, because otherwise it could not be scored: when it translates, its causal mask
+is inverted, so each position sees only what follows; and when it resumes, it loads the optimiser but not the weights.
+(Here nothing resumes, and one function makes the mask for training and translating.)
 """
 
 import math
@@ -21,13 +20,13 @@ from dragoman.tokenizing.specials import PADDING
 from peers.contest import SMOOTHING, Contender, Padded, Shape, Way, contender
 
 LENGTH = 350
-"""Every sentence is padded to it."""
+"""Every sentence is padded to this length."""
 SENTENCES = 8
 DROPOUT, RATE = 0.1, 1e-4
 
 
 class Norm(nn.Module):
-    """Layer normalisation by the sample deviation, epsilon outside the root: not the paper's."""
+    """Layer normalisation with the sample deviation and epsilon outside the root, unlike the paper's."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -75,7 +74,7 @@ class Residual(nn.Module):
 
 
 class Layer(nn.Module):
-    """An encoder's layer, or with `crosses` a decoder's."""
+    """An encoder layer, or a decoder layer with `crosses`."""
 
     def __init__(self, width: int, heads: int, inner: int, crosses: bool) -> None:
         super().__init__()
@@ -104,7 +103,7 @@ class Positions(nn.Module):
 
 
 class Tutorial(nn.Module):
-    """Source ids and target ids, both padded, to logits."""
+    """Padded source and target ids to logits."""
 
     def __init__(
         self, source_vocabulary: int, target_vocabulary: int, width: int, layers: int, heads: int, inner: int
@@ -132,7 +131,7 @@ class Tutorial(nn.Module):
         return self.encoder_norm(x)
 
     def decode(self, memory: Tensor, memory_visible: Tensor, target: Tensor, padding: int = PADDING) -> Tensor:
-        # Lower triangle: each place sees itself and what is before it. The tutorial inverts this when it translates.
+        # Lower triangle: each position sees itself and what precedes it. The tutorial inverts this when it translates.
         past = torch.ones(target.size(1), target.size(1), dtype=torch.bool).tril()
         visible = (target != padding)[:, None, None] & past
         x = self.target_positions(self.target(target) * math.sqrt(self.width))
@@ -142,7 +141,7 @@ class Tutorial(nn.Module):
 
 
 def to_length(ids: Tensor, length: int = LENGTH, padding: int = PADDING) -> Tensor:
-    """A rectangle padded on to the fixed length."""
+    """Pads a rectangle further, to the fixed length."""
     return F.pad(ids, (0, length - ids.size(1)), value=padding)
 
 
@@ -152,13 +151,13 @@ def of_shape(shape: Shape) -> Tutorial:
 
 
 def build(batches: Sequence[Batch], shape: Shape, way: Way, _: str) -> Contender:
-    """Its model alone, on the batches that all others have, padded no further than their longest sentence."""
+    """The tutorial's model on the batches of all others, padded only to their longest sentence."""
     model = of_shape(shape)
     return contender(model, lambda padded: model(padded.source, padded.target), batches, way)
 
 
 def build_as_written(batches: Sequence[Batch], shape: Shape, way: Way, _: str) -> Contender:
-    """Its model and its way: all padded to 350, its optimiser, no clipping."""
+    """The tutorial's model trained its way: everything padded to 350, its optimiser, no clipping."""
     assert way == "float32"
     model = of_shape(shape).train()
     optimiser = torch.optim.Adam(model.parameters(), lr=RATE, eps=1e-9)

@@ -1,10 +1,10 @@
-"""The well-known tutorial in a race, as it is written: whole words seen at least twice, one vocabulary a side, eight
-sentences each padded to 350, Adam at 1e-4, float32, greedy. See `tutorial.py` for its model and the two faults that are
-repaired.
+"""The well-known tutorial in a race, as published: whole words that occur twice or more, one vocabulary for each side,
+batches of eight sentences padded to 350, Adam at 1e-4, float32, greedy. `tutorial.py` has its model and the two bug
+fixes.
 
-It translates sentence by sentence, padded to 350 and begun anew for each word, up to 350 words. Here sentences of like
-length go together, without more padding than they need and for at most twice as many words as the source has and ten
-more: the same words, sooner.
+The tutorial translates one sentence at a time, padded to 350, recomputes the prefix for each word, and stops at 350
+words. Here sentences of similar length go together, padded only to the longest, and stop at twice the source's length
+plus ten. The words are the same, only sooner.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ WIDTH = 512
 
 
 def run_as_written(race: Race) -> Outcome:
-    """One layer, one head: the sizes that its builder has when it is not told otherwise, and its trainer does not."""
+    """One layer and one head: its builder's defaults, which its trainer does not change."""
     return run(race, layers=1, heads=1, inner=512)
 
 
@@ -59,7 +59,7 @@ def learn_words(lines: Sequence[str]) -> Tokenizer:
 def train(
     model: Tutorial, source: Sequence[list[int]], target: Sequence[list[int]], minutes: float
 ) -> tuple[int, int, float]:
-    """Until the minutes are over; returns steps, tokens and seconds."""
+    """Trains until the minutes are over, and returns steps, tokens and seconds."""
     optimiser = torch.optim.Adam(model.train().parameters(), lr=RATE, eps=1e-9)
     clock, steps, tokens = Clock(minutes), 0, 0
     for pairs in endless(len(source)):
@@ -77,7 +77,7 @@ def train(
 
 
 def endless(count: int) -> Iterator[list[int]]:
-    """Eight pairs at a time, shuffled anew each epoch."""
+    """Yields eight pairs at a time, reshuffled each epoch."""
     epoch = 0
     while True:
         yield from (pairs.tolist() for pairs in shuffled(count, epoch).split(SENTENCES))
@@ -97,12 +97,12 @@ def translate(model: Tutorial, source: Tokenizer, target: Tokenizer, sentences: 
     for places in torch.tensor([len(row) for row in rows]).argsort().split(64):
         found = greedy(model, [rows[place] for place in places.tolist()])
         for place, ids in zip(places.tolist(), found, strict=True):
-            translations[place] = target.decode(ids)  # words with spaces between them, as it prints them
+            translations[place] = target.decode(ids)  # words separated by spaces, as the tutorial prints them
     return translations
 
 
 def greedy(model: Tutorial, rows: Sequence[list[int]]) -> list[list[int]]:
-    """The likeliest word, again and again, from the whole prefix each time."""
+    """Takes the most likely word again and again, recomputing the whole prefix each time."""
     longest = max(map(len, rows))
     given = rectangle(rows, longest)
     visible = (given != PADDING)[:, None, None]

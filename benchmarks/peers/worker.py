@@ -1,7 +1,7 @@
-"""Each contender in a process of its own, which waits until it is its turn.
+"""Each contender in a process of its own, which waits for its turn.
 
-So a toolkit's settings, crashes and memory stay with it, its peak is that of a fresh process, and the allocator is set
-for it alone. After a turn it hands free memory back: many contenders share one machine.
+This way a toolkit's settings, crashes and memory stay its own, its peak is that of a fresh process, and the allocator
+is set for it alone. After each turn it returns free memory to the system, because many contenders share one machine.
 """
 
 import ctypes
@@ -28,11 +28,11 @@ from peers.entrants import AS_WRITTEN, Entrant, build
 from peers.tutorial import SENTENCES
 
 ALLOCATORS = ("default", "keep")
-"""glibc's as it comes, or as `keep_freed_memory` sets it, which is how Dragoman trains."""
+"""glibc's default, or the setting of `keep_freed_memory`, with which Dragoman trains."""
 
 
 class Run(NamedTuple):
-    """All a process needs to build the same batches and models as another."""
+    """What every process needs to build the same batches and models."""
 
     corpus: Path
     batch_tokens: int
@@ -41,8 +41,8 @@ class Run(NamedTuple):
     threads: int
 
     def load(self) -> list[Batch]:
-        """The first batches of an epoch that are more than half full. What is left over makes a small one, wherever it
-        comes: one in a hundred in training, and would be one in five here.
+        """The first batches of an epoch that are more than half full. The small one with the leftovers is one in a
+        hundred in training, but would be one in five here.
         """
         torch.set_num_threads(self.threads)
         batches = Batches(EncodedCorpus.open(self.corpus), self.batch_tokens, seed=1)
@@ -53,7 +53,7 @@ class Run(NamedTuple):
         return found
 
     def load_as_written(self) -> list[Batch]:
-        """The tutorial's batches: a few sentences as chance has it, of whatever length."""
+        """The tutorial's batches: a few random sentences of any length."""
         torch.set_num_threads(self.threads)
         batches = Batches(corpus := EncodedCorpus.open(self.corpus), self.batch_tokens)
         order = torch.randperm(len(corpus), generator=torch.Generator().manual_seed(1)).numpy()
@@ -69,17 +69,17 @@ class Facts(NamedTuple):
 class Turn(NamedTuple):
     tokens_per_second: float
     loss: float
-    """Mean over the turn's steps, in nats a target token."""
+    """Mean over the steps of the turn, in nats a target token."""
     peak_memory_bytes: int | None
-    """Until now."""
+    """Peak so far."""
 
 
 class Lost(Exception):
-    """A contender's process failed, and why."""
+    """A contender's process failed; the message says why."""
 
 
 class Worker:
-    """The near end of a contender's process."""
+    """A contender's process, seen from this one."""
 
     def __init__(self, entrant: Entrant, run: Run, allocator: str) -> None:
         context = multiprocessing.get_context("spawn")
@@ -91,7 +91,7 @@ class Worker:
         self.facts: Facts = self._hear()
 
     def turn(self, batches: int) -> Turn:
-        """Steps on the first `batches`, some uncounted and then timed."""
+        """Takes steps on the first `batches`, first untimed, then timed."""
         with suppress(BrokenPipeError):  # `_hear` says why
             self._pipe.send(batches)
         return self._hear()
@@ -112,8 +112,8 @@ class Worker:
 
 
 def take_turn(contender: Contender, tokens: Sequence[int]) -> Turn:
-    """All batches, timed, with caches and memory as in the middle of training: the first time each takes its memory
-    anew, and only in the second is that of one reused by the others.
+    """Times all batches with caches and memory as in the middle of training. Two untimed passes come first: each batch
+    takes new memory in the first one, and only in the second do the batches reuse each other's.
     """
     for _ in range(2):
         timed(contender, range(len(tokens)))
@@ -122,10 +122,10 @@ def take_turn(contender: Contender, tokens: Sequence[int]) -> Turn:
 
 
 def _serve(pipe: Connection, entrant: Entrant, run: Run, allocator: str) -> None:
-    """The far end: builds its contender, then steps as often as it is told to, until the near end leaves."""
+    """What that process does: builds its contender, then takes the turns it is asked for, until the pipe closes."""
     if allocator == "keep":
         keep_freed_memory()
-    warnings.simplefilter("ignore")  # toolkits miss GPUs, and say so
+    warnings.simplefilter("ignore")  # toolkits warn about missing GPUs
     try:
         torch.manual_seed(1)
         batches = run.load_as_written() if entrant.toolkit == AS_WRITTEN else run.load()
@@ -143,14 +143,14 @@ def _serve(pipe: Connection, entrant: Entrant, run: Run, allocator: str) -> None
 
 
 def _give_back() -> None:
-    """Hands memory that is free to the system, where the allocator can."""
+    """Returns free memory to the system, if the allocator can."""
     if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
         trim(0)
 
 
 @contextmanager
 def patient_threads() -> Iterator[None]:
-    """OpenMP's threads wait, in processes that start meanwhile, as the command line has them."""
+    """Processes that start inside this context let OpenMP's threads sleep while they wait, as the command line does."""
     before = dict(os.environ)
     os.environ.update({**WAITING, **before})
     try:

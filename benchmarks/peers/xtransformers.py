@@ -1,6 +1,6 @@
-"""x-transformers: pre-norm, GELU, its scaled sinusoids. Attention: its own (`explicit`) or torch's fused (`fused`).
+"""x-transformers: pre-norm, GELU, its scaled sinusoids. Its own attention (`explicit`) or torch's (`fused`).
 
-Drops out at the same places as ours. Source and decoder embeddings and the output are one matrix, as everywhere.
+Dropout is at the same places as in ours. Source and decoder embeddings and the output share one matrix, as everywhere.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def build(batches: Sequence[Batch], shape: Shape, way: Way, attention: str) -> C
         nn.ModuleList([encoder, decoder]),
         lambda padded: decoder(
             padded.target,
-            # Given as `mask`, it turns bf16 activations into float32.
+            # As `mask`, it would turn bf16 activations into float32.
             context=encoder(padded.source, attn_mask=padded.source_mask[:, None, None], return_embeddings=True),
             context_mask=padded.source_mask,
         ),
