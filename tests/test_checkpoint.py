@@ -15,7 +15,8 @@ from small_runs import exit_code, kill_at
 from torch import Tensor
 
 from dragoman.errors import CheckpointError, DiskFull
-from dragoman.files import remove_partial, write_manifest
+from dragoman.files import remove_partial
+from dragoman.manifest import write_manifest
 from dragoman.model import EncoderDecoder
 from dragoman.store import Languages, load_model, verify_model
 from dragoman.tokenizing.tokenizer import Tokenizers

@@ -8,9 +8,9 @@ from pathlib import Path
 import dragoman
 
 LINE = (
-    "errors | processor | notation < config | files | memory | progress | machine | pages < kernels | text < tokenizing"
-    " < data | model < store < decoding | training | tuning < translating < exporting < evaluating | explaining < tasks"
-    " < report < recipe < runs < commands | serving < cli"
+    "errors | processor | notation < config | files | memory | progress | machine | pages < documents"
+    " < manifest | kernels | text < tokenizing < data | model < store < decoding | training | tuning"
+    " < translating < exporting < evaluating | explaining < tasks < report < recipe < runs < commands | serving < cli"
 )
 FLOOR = {room: floor for floor, rooms in enumerate(LINE.split(" < ")) for room in rooms.split(" | ")}
 PACKAGE = Path(dragoman.__file__).parent

@@ -36,8 +36,9 @@ def benchmark(
     from itertools import islice
 
     from dragoman.decoding.options import SearchOptions
+    from dragoman.documents import write_json
     from dragoman.evaluating.speed import SEARCHES
-    from dragoman.files import check_output, write_json
+    from dragoman.files import check_output
     from dragoman.machine import choose_device, choose_precision
     from dragoman.text.reading.lines import read_lines
 

@@ -16,10 +16,10 @@ import numpy as np
 import pydantic
 from numpy.typing import NDArray
 
-from dragoman.config import Settings, check
-from dragoman.errors import ConfigError, DataError
-from dragoman.files import new_folder, sha256, write_json
-from dragoman.notation import parse_json
+from dragoman.config import Settings
+from dragoman.documents import read_document, write_json
+from dragoman.errors import DataError
+from dragoman.files import new_folder, sha256
 from dragoman.progress import Progress, silent
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
 
@@ -115,17 +115,7 @@ class EncodedCorpus:
             DataError: no encoded corpus, a cut or a newer one.
         """
         path = Path(folder) / "corpus.json"
-        try:
-            content = parse_json(path.read_bytes())
-        except (OSError, ValueError) as error:
-            raise DataError(f"{folder} is no encoded corpus: {path.name} cannot be read ({error})") from None
-        found = content.get("format") if isinstance(content, dict) else None
-        if found != FORMAT:
-            raise DataError(f"{path} has format {found!r}, and this version reads {FORMAT}; encode the corpus again")
-        try:
-            return cls(Path(folder), check(content, str(path), Facts))
-        except ConfigError as error:
-            raise DataError(f"{error}; encode the corpus again") from None
+        return cls(Path(folder), read_document(path, Facts, FORMAT, error=DataError, advice="encode the corpus again"))
 
     def verify(self) -> None:
         """Reads all of it once.

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Unpack
 
 from dragoman.decoding import SearchOptions
+from dragoman.documents import write_json
 from dragoman.errors import DataError
 from dragoman.evaluating.direction import Scores, naming_for, warn_of_exchanged_sides, warn_of_other_languages
 from dragoman.evaluating.groups import compare_groups
@@ -22,7 +23,6 @@ from dragoman.evaluating.metrics import SAMPLES, Measures, Score, build_metrics,
 from dragoman.evaluating.references import ReferenceSet, read_references
 from dragoman.evaluating.scores import FORMAT
 from dragoman.evaluating.significance import Comparison, compare_outputs
-from dragoman.files import write_json
 from dragoman.progress import Progress, silent
 from dragoman.text.reading.columns import UNKNOWN_LANGUAGE, Naming
 from dragoman.text.reading.lines import read_lines

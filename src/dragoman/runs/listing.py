@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 import pydantic
 
 from dragoman.config import Settings, check, read
+from dragoman.documents import read_object
 from dragoman.errors import ConfigError, DataError, Error
 from dragoman.evaluating.scores import read_evaluations
-from dragoman.files import is_locked, read_object
+from dragoman.files import is_locked
 from dragoman.recipe.recipe import RECIPE
 from dragoman.runs.metrics import METRICS, read_metrics
 

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, TypedDict
 import dragoman
 from dragoman import machine
 from dragoman.config import check, flatten
+from dragoman.documents import write_json
 from dragoman.errors import ConfigError
-from dragoman.files import free_name, make_folders, remove, write_json
+from dragoman.files import free_name, make_folders, remove
 from dragoman.progress import Progress
 from dragoman.recipe.recipe import LIMITS, RECIPE, Recipe, apply, find_recipe, read_recipe
 from dragoman.runs.data import DATA, TOKENIZER

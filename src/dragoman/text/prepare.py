@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dragoman.documents import write_json
 from dragoman.errors import DataError
-from dragoman.files import check_new_folder, new_folder, remove, sha256, write_json
+from dragoman.files import check_new_folder, new_folder, remove, sha256
 from dragoman.progress import Progress, silent
 from dragoman.text.checks import DUPLICATE
 from dragoman.text.inputs import DataSettings, changes, data_identity, identities, lasting, open_inputs
