@@ -589,11 +589,9 @@ def test_a_damaged_split_is_refused(tmp_path):
 @pytest.mark.parametrize("content", ["", "{}", "[1", '{"format_number": "x"}', '{"format_number": 1}', "[" * 100_000])
 def test_a_report_that_is_none_is_refused(tmp_path, content):
     (tmp_path / "data.json").write_text(content)
-    with pytest.raises(
-        DataError, match=r"data\.json (is not Dragoman's|is damaged|cannot be read).*dragoman prepare-data makes one"
-    ):
+    with pytest.raises(DataError, match=r"data\.json (is not Dragoman's|is damaged|cannot be read)"):
         read_report(tmp_path)
-    with pytest.raises(DataError, match=r"data\.json is missing; a folder of prepared data needs it"):
+    with pytest.raises(DataError, match=r"data\.json is missing"):
         read_report(tmp_path / "elsewhere")
 
 

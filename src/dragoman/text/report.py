@@ -114,7 +114,6 @@ def read_report(folder: Path | str) -> DataReport:
         upgrades={1: from_1_to_2},
         number_key="format_number",
         error=DataError,
-        advice="a folder of prepared data needs it; dragoman prepare-data makes one",
     )
 
 
