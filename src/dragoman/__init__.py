@@ -4,7 +4,8 @@ The public functions are the commands: `dragoman.train("phrasebook")` gives the 
 Importing this package loads none of its rooms; a name is looked up where it lives when it is first used.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -31,46 +32,22 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "Error": "errors",
-    "Recipe": "recipe.recipe",
-    "SearchOptions": "decoding.options",
-    "Translator": "translating.translator",
-    "benchmark": "evaluating.speed",
-    "doctor": "commands.doctor",
-    "evaluate": "evaluating.evaluate",
-    "fine_tune": "commands.fine_tune",
-    "forecast": "commands.forecast",
-    "list_runs": "runs.listing",
-    "list_settings": "recipe.settings",
-    "load_model": "store",
-    "prepare_data": "text.prepare",
-    "prepare_shard": "text.shards",
-    "reproduce": "commands.reproduce",
-    "train": "commands.train",
-    "train_seeds": "commands.seeds",
-    "train_tokenizer": "tokenizing.training",
-    "translate": "translating.translator",
-}
 
-__all__ = ["__version__", *_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]
+def names_from(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """The `__getattr__`, `__dir__` and `__all__` of a package whose names are imported when they are first used.
 
-
-def names_from(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package that looks names up in its modules when they are first used: so that settings can
-    be read without torch.
+    The names are those that the package's `file` imports for type checkers, as `from module import name as name`.
     """
+    with open(file, encoding="utf-8") as source:
+        homes = {name: home for home, name in re.findall(r"from (\S+) import (\w+) as \2\n", source.read())}
 
     def look_up(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{homes[name]}"), name)
+        return getattr(import_module(homes[name]), name)
 
-    return look_up
-
-
-__getattr__ = names_from(__name__, _HOMES)
+    return look_up, lambda: sorted(homes), list(homes)
 
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if not TYPE_CHECKING:  # type checkers find wrong names where they see no __getattr__
+    __getattr__, __dir__, __all__ = names_from(__name__, __file__)
