@@ -42,7 +42,7 @@ from dragoman.text.prepare import DataSettings, prepare_data, read_report, read_
 from dragoman.text.shards import prepare_shard
 from dragoman.tokenizing.specials import END, START
 from dragoman.tokenizing.tokenizer import Tokenizers
-from dragoman.tokenizing.training import train_tokenizers
+from dragoman.tokenizing.training import learn_tokenizers
 from dragoman.training import TrainSettings
 from dragoman.training.loop import train_step
 
@@ -152,7 +152,7 @@ def prepare_in_shards(folder: Path) -> Found:
 
 
 def learn_vocabulary(folder: Path) -> Found:
-    train_tokenizers(lambda: islice(read_split(folder / "data", "train"), SAMPLE)).save(folder)
+    learn_tokenizers(lambda: islice(read_split(folder / "data", "train"), SAMPLE)).save(folder)
     return {"pairs": min(SAMPLE, read_report(folder / "data").splits["train"].pairs)}
 
 

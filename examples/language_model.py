@@ -17,7 +17,7 @@ from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus, encode_text
 from dragoman.model import LanguageModel, ModelConfig, Packing, build_model
 from dragoman.tokenizing.tokenizer import Tokenizer
-from dragoman.tokenizing.training import TokenizerSettings, train_tokenizer
+from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 from dragoman.training import Chore, Every, TrainSettings, TrainState, run_steps
 from dragoman.training.loop import StepReport, mean_loss
 from dragoman.training.optimiser import MasterWeights
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"{options.text} does not exist; name a text file")
     torch.set_num_threads(options.threads)
     text = options.text.read_text(encoding="utf-8")
-    tokenizer = train_tokenizer([text], TokenizerSettings(kind="byte_bpe", vocabulary_size=260))
+    tokenizer = learn_tokenizer([text], TokenizerSettings(kind="byte_bpe", vocabulary_size=260))
     with tempfile.TemporaryDirectory() as folder:
         model = train(text, tokenizer, options.steps, options.size, options.every, Path(folder))
     print()

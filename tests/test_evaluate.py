@@ -9,7 +9,7 @@ import pytest
 from dragoman.decoding import SearchOptions
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.direction import exchange_gain, warn_of_exchanged_sides
-from dragoman.evaluating.evaluate import Evaluation, compare, describe, evaluate, write_scores
+from dragoman.evaluating.evaluation import Evaluation, compare, describe, evaluate, write_scores
 from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.evaluating.references import ReferenceSet, read_references
 from dragoman.progress import Progress

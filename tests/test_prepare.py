@@ -580,7 +580,7 @@ def test_a_damaged_split_is_refused(tmp_path):
         file.write("[")
     with pytest.raises(DataError, match="test.jsonl is missing or was changed"):
         prepare_data(settings, tmp_path / "data")
-    with pytest.raises(DataError, match="test.jsonl:6 is damaged"):
+    with pytest.raises(DataError, match="test.jsonl:6 is not a JSON list"):
         list(read_split(tmp_path / "data", "test"))
     with pytest.raises(DataError, match="has no valid set; it has train, dev, test"):
         read_split(tmp_path / "data", "valid")

@@ -17,7 +17,7 @@ from dragoman.model import ModelConfig, build_model
 from dragoman.progress import Progress
 from dragoman.store import Languages, save_model
 from dragoman.tokenizing.tokenizer import Tokenizers
-from dragoman.tokenizing.training import TokenizerSettings, train_tokenizer
+from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 from dragoman.translating import Translation
 
 GREEDY, BEAM = SearchOptions(beam_size=1), SearchOptions(beam_size=4)
@@ -142,7 +142,7 @@ def test_benchmarks_of_nothing_are_refused():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An untrained model of two languages, on disk."""
-    tokenizer = train_tokenizer(TEXTS * 3, TokenizerSettings.model_validate({"kind": "word"}))
+    tokenizer = learn_tokenizer(TEXTS * 3, TokenizerSettings.model_validate({"kind": "word"}))
     config = ModelConfig.model_validate(
         {"size": "tiny", "source_vocabulary": tokenizer.size, "target_vocabulary": tokenizer.size}
     )

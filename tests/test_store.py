@@ -29,7 +29,7 @@ from dragoman.store import (
     write_weights,
 )
 from dragoman.tokenizing.tokenizer import Tokenizers
-from dragoman.tokenizing.training import TokenizerSettings, train_tokenizers
+from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 
 PAIRS = [("a b c d", "e f g h i"), ("b d", "h i e")]
 ENGLISH_ITALIAN = Languages("en", "it")
@@ -38,7 +38,7 @@ ENGLISH_ITALIAN = Languages("en", "it")
 @pytest.fixture(scope="module")
 def tokenizers() -> Tokenizers:
     settings = TokenizerSettings.model_validate({"kind": "word", "minimum_frequency": 1})
-    return train_tokenizers(lambda: iter(PAIRS), settings)
+    return learn_tokenizers(lambda: iter(PAIRS), settings)
 
 
 def a_model(tokenizers: Tokenizers, **settings: object) -> Any:

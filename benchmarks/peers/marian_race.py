@@ -22,7 +22,7 @@ from dragoman.machine import choose_precision
 from dragoman.text.prepare import DataSettings, prepare_data, read_split
 from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
-from dragoman.tokenizing.training import TokenizerSettings, train_tokenizers
+from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 from dragoman.training.optimiser import MasterWeights, Precision
 from peers.contest import BETAS, CLIP, DECAY, EPSILON, SMOOTHING, Padded, Shape
 from peers.marian import marian
@@ -46,7 +46,7 @@ def run(race: Race) -> Outcome:
 def encode(race: Race, folder: Path) -> tuple[Tokenizer, EncodedCorpus]:
     prepare_data(DataSettings(path=str(race.data)), folder / "data")
     settings = TokenizerSettings(vocabulary_size=8_000)
-    tokenizers = train_tokenizers(lambda: read_split(folder / "data", "train"), settings)
+    tokenizers = learn_tokenizers(lambda: read_split(folder / "data", "train"), settings)
     encode_corpus(folder / "data" / "train.jsonl", tokenizers, folder / "corpus")
     return tokenizers.target, EncodedCorpus.open(folder / "corpus")
 

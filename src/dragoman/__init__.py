@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dragoman.commands.train import train as train
     from dragoman.decoding.options import SearchOptions as SearchOptions
     from dragoman.errors import Error as Error
-    from dragoman.evaluating.evaluate import evaluate as evaluate
+    from dragoman.evaluating.evaluation import evaluate as evaluate
     from dragoman.evaluating.speed import benchmark as benchmark
     from dragoman.recipe.recipe import Recipe as Recipe
     from dragoman.recipe.settings import list_settings as list_settings

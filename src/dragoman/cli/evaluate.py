@@ -13,7 +13,7 @@ from dragoman.cli.options import Format, Place, Quiet, Scoring, Search, grouped,
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dragoman.evaluating.evaluate import Evaluation
+    from dragoman.evaluating.evaluation import Evaluation
     from dragoman.evaluating.significance import Comparison
     from dragoman.text.reading.columns import Naming
 
@@ -50,7 +50,7 @@ class Results(NamedTuple):
 
     @classmethod
     def of(cls, systems: list[System], evaluations: "list[list[Evaluation]]") -> "Results":
-        from dragoman.evaluating.evaluate import compare, compare_seeds
+        from dragoman.evaluating.evaluation import compare, compare_seeds
 
         if len(systems) < 2:
             return cls(systems, evaluations, [])
@@ -67,7 +67,7 @@ class Results(NamedTuple):
 
     def write(self, output: Path | None, scores: Path | None) -> None:
         """The translations of the first, and everything about the scores, to the files asked for."""
-        from dragoman.evaluating.evaluate import write_scores
+        from dragoman.evaluating.evaluation import write_scores
         from dragoman.files import write_file
 
         if output:
@@ -151,7 +151,7 @@ def find_naming(systems: Sequence[System], given: "Naming", language: str) -> "N
 
 def show(screen: console.Screen, evaluations: "Sequence[Evaluation]") -> None:
     """Scores as a table, and below it how they came about."""
-    from dragoman.evaluating.evaluate import HEADINGS
+    from dragoman.evaluating.evaluation import HEADINGS
 
     rows = [(each.system, *row) for each in evaluations for row in each.rows()]
     screen.show(console.table(["system", *HEADINGS], rows))

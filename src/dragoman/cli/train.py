@@ -80,7 +80,7 @@ def show_result(screen: console.Screen, result: "RunResult") -> None:
 
 def show_kept(screen: console.Screen, run: Path) -> None:
     """Shows the scores in a run's `scores.json`, if any; damaged ones are a warning, because the run is whole."""
-    from dragoman.evaluating.evaluate import HEADINGS, score_rows
+    from dragoman.evaluating.evaluation import HEADINGS, score_rows
     from dragoman.evaluating.scores import read_evaluations
     from dragoman.runs.listing import SCORES
 

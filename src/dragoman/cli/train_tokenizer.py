@@ -31,14 +31,14 @@ def train_tokenizer(
 ) -> None:
     """Learn a vocabulary from parallel text, or from the training side of prepared data, and save it."""
     from dragoman.files import new_folder
-    from dragoman.tokenizing.training import TokenizerSettings, train_tokenizers
+    from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 
     screen = console.Screen(quiet)
     reading, others = parted(overrides)
     settings = chosen(TokenizerSettings, "tokenizer", others, kind=kind, vocabulary_size=vocabulary_size)
     with new_folder(folder) as aside:
         text = TrainingText(one_or_two(data), reading)
-        tokenizers = train_tokenizers(text.pairs, settings, screen.progress, text.languages)
+        tokenizers = learn_tokenizers(text.pairs, settings, screen.progress, text.languages)
         tokenizers.save(aside)
     source, target = next(text.pairs())
     sides = {"source": (tokenizers.source, source), "target": (tokenizers.target, target)}

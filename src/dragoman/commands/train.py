@@ -24,7 +24,7 @@ import torch
 
 from dragoman import machine
 from dragoman.errors import Diverged, Error, Interrupted
-from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
+from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
 from dragoman.files import lock, remove_partial
 from dragoman.memory import keep_freed_memory, memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import Progress, silent

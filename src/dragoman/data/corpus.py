@@ -21,6 +21,7 @@ from dragoman.documents import read_document, write_json
 from dragoman.errors import DataError
 from dragoman.files import new_folder, sha256
 from dragoman.progress import Progress, silent
+from dragoman.text.prepared import read_pairs
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
 
 FORMAT = 1
@@ -155,7 +156,7 @@ def encode_corpus(
     """
     total = None
     if isinstance(pairs, Path | str):
-        pairs, total = _read_pairs(Path(pairs)), _count_lines(Path(pairs))
+        pairs, total = read_pairs(Path(pairs)), _count_lines(Path(pairs))
     with new_folder(folder) as aside:
         source = _Writer(aside, "source", tokenizers.source)
         target = _Writer(aside, "target", tokenizers.target)
@@ -257,23 +258,6 @@ def _map(path: Path, dtype: np.dtype, count: int) -> NDArray:
         return np.memmap(path, dtype, "r")
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}); encode the corpus again") from None
-
-
-def _read_pairs(path: Path) -> Iterator[tuple[str, str]]:
-    with open(path, "rb") as lines:
-        for number, line in enumerate(lines, 1):
-            match _parsed(line):
-                case [str(source), str(target)]:
-                    yield source, target
-                case _:
-                    raise DataError(f"{path}:{number} is not a JSON list of source and target; prepare the data again")
-
-
-def _parsed(line: bytes) -> object:
-    try:
-        return json.loads(line.decode())
-    except (ValueError, RecursionError):
-        return None
 
 
 def _count_lines(path: Path) -> int:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from dragoman.errors import DataError
 from dragoman.evaluating.direction import prepared_languages, refuse_other_languages
+from dragoman.text.prepared import read_pairs
 from dragoman.text.reading.columns import UNKNOWN_LANGUAGE, Naming, differing
 from dragoman.text.reading.languages import language_of, languages_in
 from dragoman.text.reading.lines import EncodingErrors, read_lines, without_gz
@@ -79,7 +80,7 @@ def read_references(
     if path.name == PREPARED:
         named = prepared_languages(path.parent)
         refuse_other_languages(path, named, naming)
-        return _with_languages(_gather(path, _json_rows(path), keep_empty=True), named, naming)
+        return _with_languages(_gather(path, read_pairs(path), keep_empty=True), named, naming)
     if without_gz(path).name.endswith(MULTIREF):
         named = languages_in(path.name) or (None, None)
         refuse_other_languages(path, named, naming)
@@ -175,14 +176,3 @@ def _gather(path: Path, rows: Iterable[Sequence[str]], keep_empty: bool = False)
         sources.append(source)
         references.append(found)
     return ReferenceSet(path.name, tuple(sources), tuple(references))
-
-
-def _json_rows(path: Path) -> Iterable[list[str]]:
-    for number, line in enumerate(read_lines(path), start=1):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{path}:{number} is not JSON: {error}") from None
-        if not (isinstance(row, list) and len(row) > 1 and all(isinstance(cell, str) for cell in row)):
-            raise DataError(f"{path}:{number} is not a list of a source and its reference")
-        yield row

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 from dragoman.decoding import SearchOptions
 from dragoman.errors import ConfigError, DataError
-from dragoman.evaluating.evaluate import describe
+from dragoman.evaluating.evaluation import describe
 from dragoman.evaluating.startup import Start, measure_start
 from dragoman.machine import describe as describe_machine
 from dragoman.machine import gemm_rate, machine

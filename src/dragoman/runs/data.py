@@ -16,7 +16,7 @@ from dragoman.text.prepare import prepare_data, read_split
 from dragoman.text.reading.columns import UNKNOWN_LANGUAGE
 from dragoman.text.report import DataReport, read_report
 from dragoman.tokenizing.tokenizer import Tokenizers
-from dragoman.tokenizing.training import train_tokenizers
+from dragoman.tokenizing.training import learn_tokenizers
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ def find_tokenizers(folder: Path, data: Path, recipe: Recipe, languages: Languag
         tokenizers = load_model(recipe.start.model).tokenizers
     else:
         pairs = read_report(data).splits["train"].pairs
-        tokenizers = train_tokenizers(
+        tokenizers = learn_tokenizers(
             lambda: _spread(read_split(data, "train"), pairs, SAMPLE), recipe.tokenizer, progress, languages
         )
     with new_folder(folder) as aside:

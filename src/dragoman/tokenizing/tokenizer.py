@@ -25,9 +25,9 @@ from tokenizers import normalizers
 from dragoman.documents import read_document
 from dragoman.errors import TokenizerError
 from dragoman.files import write_file
+from dragoman.tokenizing.pretokenizing import join_words, spacy_split
 from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN, Specials
 from dragoman.tokenizing.vocabulary import FORMAT, Vocabulary, build_library, spelling
-from dragoman.tokenizing.words import join_words, spacy_split
 
 _FIRST_BYTE = len(Specials().names)
 _FIRST_PIECE = _FIRST_BYTE + 256
@@ -35,7 +35,7 @@ _PUNCTUATION = string.punctuation + "«»“”‘’…¿¡–—"
 
 
 class Tokenizer:
-    """One vocabulary and its rules. Made by `train_tokenizer` or `load`; never changes.
+    """One vocabulary and its rules. Made by `learn_tokenizer` or `load`; never changes.
 
     Attributes:
         size: number of ids V, special symbols included.
