@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 
 from dragoman.decoding import SearchOptions
 from dragoman.errors import ConfigError, DataError
-from dragoman.evaluating.speed import ALL, ALONE, HEADINGS, ONE, Benchmark, Latency, Spread, _spread, benchmark, measure
+from dragoman.evaluating.speed import (
+    ALL,
+    ALONE,
+    HEADINGS,
+    ONE,
+    Benchmark,
+    Latency,
+    Spread,
+    _spread,
+    benchmark_models,
+    measure,
+)
 from dragoman.evaluating.startup import Start
 from dragoman.model import ModelConfig, build_model
 from dragoman.progress import Progress
@@ -130,13 +141,13 @@ def test_a_benchmark_is_a_table_and_plain_json():
 
 def test_benchmarks_of_nothing_are_refused():
     with pytest.raises(DataError, match="nothing to translate"):
-        benchmark(["model"], ["", " "])
+        benchmark_models(["model"], ["", " "])
     with pytest.raises(ConfigError, match="given none"):
-        benchmark([], ["text"])
+        benchmark_models([], ["text"])
     with pytest.raises(ConfigError, match="several different ones, but was given a, a"):
-        benchmark(["a", "a"], ["text"])
+        benchmark_models(["a", "a"], ["text"])
     with pytest.raises(ConfigError, match="rounds must be at least 1, but is 0"):
-        benchmark(["a"], ["text"], rounds=0)
+        benchmark_models(["a"], ["text"], rounds=0)
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +163,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_model_folder_is_measured_with_its_machine_its_start_and_its_memory(folder):
-    found = benchmark(
+    found = benchmark_models(
         [folder], [*TEXTS, "", " "], searches=[GREEDY], rounds=1, device="cpu", precision="float32", threads=1
     )
     assert [(speed.model, speed.batch) for speed in found.speeds] == [(str(folder), ONE), (str(folder), ALL)]

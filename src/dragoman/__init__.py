@@ -10,23 +10,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dragoman.commands.benchmark import benchmark as benchmark
+    from dragoman.commands.compare import compare as compare
     from dragoman.commands.doctor import doctor as doctor
     from dragoman.commands.fine_tune import fine_tune as fine_tune
     from dragoman.commands.forecast import forecast as forecast
     from dragoman.commands.reproduce import reproduce as reproduce
     from dragoman.commands.seeds import train_seeds as train_seeds
     from dragoman.commands.train import train as train
+    from dragoman.commands.train_tokenizer import train_tokenizer as train_tokenizer
     from dragoman.decoding.options import SearchOptions as SearchOptions
     from dragoman.errors import Error as Error
     from dragoman.evaluating.evaluation import evaluate as evaluate
-    from dragoman.evaluating.speed import benchmark as benchmark
     from dragoman.recipe.recipe import Recipe as Recipe
     from dragoman.recipe.settings import list_settings as list_settings
     from dragoman.runs.listing import list_runs as list_runs
     from dragoman.store import load_model as load_model
     from dragoman.text.prepare import prepare_data as prepare_data
     from dragoman.text.shards import prepare_shard as prepare_shard
-    from dragoman.tokenizing.training import train_tokenizer as train_tokenizer
     from dragoman.translating.translator import Translator as Translator
     from dragoman.translating.translator import translate as translate
 

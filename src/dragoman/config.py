@@ -108,6 +108,18 @@ def check(tables: Mapping[str, Any], origin: str, schema: type[S]) -> S:
         raise ConfigError("; ".join(_complaint(problem, origin, schema) for problem in error.errors()[:3])) from None
 
 
+def choose(schema: type[S], group: str, overrides: Sequence[str], base: S | None = None, **given: Any) -> S:
+    """Settings of one group: those of `base`, then what is `given` and not None, then every `dotted.key=value`, which
+    wins. A key begins with the name of the group, as in a recipe, or does without, because there is only this group.
+    """
+    tables = base.model_dump(mode="json", exclude_none=True) if base else {}
+    tables |= {name: value for name, value in given.items() if value is not None}
+    create: Any = pydantic.create_model
+    whole: type[Settings] = create("Chosen", __base__=Settings, **{group: (schema, ...)})
+    keys = [text if _names_a_group(text, schema) else f"{group}.{text}" for text in overrides]
+    return getattr(check(override({group: tables}, keys), "the command line", whole), group)
+
+
 def render(settings: Settings, reasons: Mapping[str, str] | None = None) -> str:
     """TOML text that parses back to the same settings. `reasons` (dotted key -> words) become comments.
 
@@ -185,6 +197,12 @@ def nearest_setting(key: str, schema: type[Settings]) -> str:
         if near := difflib.get_close_matches(name, known.values(), n=1, cutoff=likeness):
             return f"did you mean {' or '.join(key for key, last in known.items() if last == near[0])}?"
     return f"known here: {', '.join(beside.values())}"
+
+
+def _names_a_group(text: str, schema: type[Settings]) -> bool:
+    """Whether the key of KEY=VALUE begins with the name of a group, and not with that of a setting."""
+    first, dot, _ = text.partition("=")[0].strip().partition(".")
+    return bool(dot) and first not in schema.model_fields
 
 
 def _value(text: str) -> Any:

@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from dragoman.errors import DataError
+from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.direction import prepared_languages, refuse_other_languages
+from dragoman.store import find_model
 from dragoman.text.prepared import read_pairs
 from dragoman.text.reading.columns import UNKNOWN_LANGUAGE, Naming, differing
 from dragoman.text.reading.languages import language_of, languages_in
@@ -99,6 +100,25 @@ def read_references(
     for fault, count in faults.items():
         log.warning("%s: %s (%d of %d rows): scored as empty lines", path, fault, count, len(found))
     return _with_languages(found, reading.named, naming._replace(expected=reading.languages))
+
+
+def own_test_set(run: Path | str) -> Path:
+    """The test set of a run, which lies in its data.
+
+    Raises:
+        CheckpointError: there is no model.
+        ConfigError: it is a model without a run.
+    """
+    find_model(run)
+    path = Path(run) / "data" / PREPARED
+    if not path.is_file():
+        raise ConfigError(f"{run} has no test set of its own, because it is not a run folder; name a file")
+    return path
+
+
+def own_test_pairs(run: Path | str) -> list[tuple[str, str]]:
+    """The pairs of a run's test set, as `own_test_set` finds it."""
+    return list(read_pairs(own_test_set(run)))
 
 
 def _counted(pairs: Iterable[Pair], faults: Counter[str]) -> Iterable[Pair]:

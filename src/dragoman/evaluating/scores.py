@@ -27,6 +27,9 @@ class KeptTest(Settings, extra="ignore"):
 
     name: str
 
+    def __str__(self) -> str:
+        return self.name
+
     @property
     def stem(self) -> str:
         """`test` of `test.jsonl`."""

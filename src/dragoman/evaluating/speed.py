@@ -1,4 +1,4 @@
-"""`benchmark`: how fast models translate, how long one sentence waits, how much memory it takes, how soon it starts.
+"""How fast models translate, how long one sentence waits, how much memory it takes, how soon it starts.
 
 Models take turns, round by round, on the same texts, so that a busy machine slows all of them alike; each figure is a
 median with its spread. Tokens are those of the translations with their end symbols, never
@@ -155,7 +155,7 @@ class Benchmark:
         return plain
 
 
-def benchmark(
+def benchmark_models(
     models: Sequence[Path | str],
     texts: Sequence[str],
     *,
