@@ -37,8 +37,11 @@ from dragoman.model import ModelConfig
 from dragoman.recipe.recipe import Recipe
 from dragoman.runs.data import SAMPLE
 from dragoman.runs.session import fresh_state
+from dragoman.text.inputs import DataSettings
 from dragoman.text.intake import Shard
-from dragoman.text.prepare import DataSettings, prepare_data, read_report, read_split
+from dragoman.text.prepare import prepare_data
+from dragoman.text.prepared import read_split
+from dragoman.text.report import read_report
 from dragoman.text.shards import prepare_shard
 from dragoman.tokenizing.specials import END, START
 from dragoman.tokenizing.tokenizer import Tokenizers

@@ -26,7 +26,7 @@ FLOORS = {
     "runs": "data | metrics | signals < curves | listing | validation < card | place < session < more | trial < follow"
     " < settle",
     "text": "reading < alignment | checks | mending | report | sides | split | phrasebook < inputs | intake"
-    " < prepared | shards < prepare",
+    " < prepared | shards < findings < prepare",
     "training": "distributed | loss | muon | schedule < optimiser | settings < state < checkpoint | loop",
 }
 MOST_FILES, FILES_WITHOUT_FLOORS = 14, 8

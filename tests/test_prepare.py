@@ -18,7 +18,8 @@ from dragoman.text.checks import CONTROL, COPY, DUPLICATE, EMPTY, RATIO
 from dragoman.text.inputs import DataSettings, changes, data_identity, identities, lasting, open_inputs
 from dragoman.text.intake import ENTITIES
 from dragoman.text.mending import DECODED, TRIMMED
-from dragoman.text.prepare import prepare_data, read_split
+from dragoman.text.prepare import prepare_data
+from dragoman.text.prepared import read_split
 from dragoman.text.reading.lines import CARRIAGE_RETURNS
 from dragoman.text.reading.readers import RAGGED
 from dragoman.text.report import DataReport, Tally, read_report, report_rows

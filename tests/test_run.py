@@ -27,7 +27,8 @@ from dragoman.runs import session, settle, trial
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.place import RunOptions
 from dragoman.store import Languages, load_model
-from dragoman.text.prepare import DataSettings, prepare_data
+from dragoman.text.inputs import DataSettings
+from dragoman.text.prepare import prepare_data
 from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.translating import Translator
 

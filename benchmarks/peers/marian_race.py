@@ -19,7 +19,9 @@ from transformers import MarianMTModel
 from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus, encode_corpus
 from dragoman.machine import choose_precision
-from dragoman.text.prepare import DataSettings, prepare_data, read_split
+from dragoman.text.inputs import DataSettings
+from dragoman.text.prepare import prepare_data
+from dragoman.text.prepared import read_split
 from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers

@@ -54,6 +54,6 @@ def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = 
 def known_words(run: Path) -> frozenset[str]:
     """The source words that a run was trained on, in lower case."""
     from dragoman.text.phrasebook import words
-    from dragoman.text.prepare import read_split
+    from dragoman.text.prepared import read_split
 
     return frozenset(word for source, _ in read_split(run / "data", "train") for word in words(source))
