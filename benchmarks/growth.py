@@ -38,12 +38,15 @@ from dragoman.model import ModelConfig
 from dragoman.recipe.recipe import Recipe
 from dragoman.runs.session import fresh_state
 from dragoman.tasks.pairs import SAMPLE
+from dragoman.text.inputs import DataSettings
 from dragoman.text.intake import Shard
-from dragoman.text.prepare import DataSettings, prepare_data, read_report, read_split
+from dragoman.text.prepare import prepare_data
+from dragoman.text.prepared import read_split
+from dragoman.text.report import read_report
 from dragoman.text.shards import prepare_shard
 from dragoman.tokenizing.specials import END, START
 from dragoman.tokenizing.tokenizer import Tokenizers
-from dragoman.tokenizing.training import train_tokenizers
+from dragoman.tokenizing.training import learn_tokenizers
 from dragoman.training import TrainSettings
 from dragoman.training.loop import Share, train_step
 from dragoman.training.next_token import NextToken
@@ -155,7 +158,7 @@ def prepare_in_shards(folder: Path) -> Found:
 
 
 def learn_vocabulary(folder: Path) -> Found:
-    train_tokenizers(lambda: islice(read_split(folder / "data", "train"), SAMPLE)).save(folder)
+    learn_tokenizers(lambda: islice(read_split(folder / "data", "train"), SAMPLE)).save(folder)
     return {"pairs": min(SAMPLE, read_report(folder / "data").splits["train"].pairs)}
 
 

@@ -42,8 +42,10 @@ from dragoman.data.corpus import encode_corpus
 from dragoman.evaluating.speed import Spread
 from dragoman.machine import describe, gemm_rate, machine
 from dragoman.model import build_model
-from dragoman.text.prepare import DataSettings, prepare_data, read_split
-from dragoman.tokenizing.training import TokenizerSettings, train_tokenizers
+from dragoman.text.inputs import DataSettings
+from dragoman.text.prepare import prepare_data
+from dragoman.text.prepared import read_split
+from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 from dragoman.training.optimiser import Precision
 
 MULTI30K = "../shared/data/multi30k"
@@ -163,7 +165,7 @@ def encode(data: list[str], vocabulary_size: int, folder: Path) -> int:
     path = data[0] if len(data) == 1 else (data[0], data[1])
     prepare_data(DataSettings(path=path), folder / "data")
     settings = TokenizerSettings(vocabulary_size=vocabulary_size)
-    tokenizers = train_tokenizers(lambda: read_split(folder / "data", "train"), settings)
+    tokenizers = learn_tokenizers(lambda: read_split(folder / "data", "train"), settings)
     encode_corpus(folder / "data" / "train.jsonl", tokenizers, folder / "corpus")
     return tokenizers.target.size
 

@@ -57,8 +57,9 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run as training leaves it, in small: data, and a model whose weights know nothing."""
     from dragoman.model import ModelConfig, build_model
     from dragoman.store import Languages, ModelFiles, save_model
-    from dragoman.text.prepare import DataSettings, prepare_data
-    from dragoman.tokenizing.training import TokenizerSettings, train_tokenizers
+    from dragoman.text.inputs import DataSettings
+    from dragoman.text.prepare import prepare_data
+    from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 
     folder = tmp_path_factory.mktemp("runs") / "small"
     pairs = [(f"the {one} sees the {other}", f"il {one}o vede il {other}o") for one in ANIMALS for other in ANIMALS]
@@ -66,7 +67,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text.write_text("en\tit\n" + "".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
     prepare_data(DataSettings(path=str(text), dev_size=6, test_size=6), folder / "data")
     settings = TokenizerSettings.model_validate({"kind": "word", "minimum_frequency": 1})
-    tokenizers = train_tokenizers(lambda: iter(pairs), settings)
+    tokenizers = learn_tokenizers(lambda: iter(pairs), settings)
     sizes = {"size": "tiny", "d_model": 16, "heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
     vocabularies = {"source_vocabulary": tokenizers.source.size, "target_vocabulary": tokenizers.target.size}
     config = ModelConfig.model_validate({**sizes, **vocabularies})

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from dragoman.text.alignment import AlignmentDetector, ParameterGroup
+from dragoman.text.alignment import AlignmentDetector, Misalignment
 from dragoman.text.sides import words_of
 
 
@@ -23,7 +23,7 @@ def short_text(rows: int, seed: int = 0) -> tuple[list[str], list[str]]:
     return [f"a sentence {name:6}" for name in names], [f"una frase {name:7}" for name in names]
 
 
-def detect(source: Sequence[str], target: Sequence[str]) -> list[ParameterGroup]:
+def detect(source: Sequence[str], target: Sequence[str]) -> list[Misalignment]:
     detector = AlignmentDetector()
     for number, (one, other) in enumerate(zip(source, target, strict=False), 1):
         detector.see(one, other, (words_of(one), words_of(other)), f"corpus.en:{number}")

@@ -16,7 +16,7 @@ from dragoman.data.batching import Batches, BatchSettings, build_batches, gather
 from dragoman.data.corpus import EncodedCorpus, Rows, encode_corpus, encode_text
 from dragoman.errors import DataError
 from dragoman.tokenizing.specials import END, START
-from dragoman.tokenizing.training import TokenizerSettings, train_tokenizer, train_tokenizers
+from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer, learn_tokenizers
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def corpus(tmp_path_factory) -> EncodedCorpus:
     """Three hundred pairs of 1 to 41 words on either side; both sides tell the number of the pair."""
     lengths = [(n * 7 % 41, n * 11 % 37) for n in range(300)]
     pairs = [(" ".join(["a"] * s + [str(n)]), " ".join(["b"] * t + [str(n)])) for n, (s, t) in enumerate(lengths)]
-    tokenizers = train_tokenizers(lambda: pairs, TokenizerSettings(kind="word", minimum_frequency=1))
+    tokenizers = learn_tokenizers(lambda: pairs, TokenizerSettings(kind="word", minimum_frequency=1))
     return encode_corpus(pairs, tokenizers, tmp_path_factory.mktemp("batching") / "corpus")
 
 
@@ -240,7 +240,7 @@ def test_settings_build_the_same_batches(corpus):
 
 
 def test_windows_of_running_text_have_no_source_and_no_special_symbols(tmp_path: Path):
-    tokenizer = train_tokenizer(["x"], TokenizerSettings(kind="byte_bpe", vocabulary_size=260))
+    tokenizer = learn_tokenizer(["x"], TokenizerSettings(kind="byte_bpe", vocabulary_size=260))
     batches = Batches(encode_text("hello world", tokenizer, tmp_path / "text", 5), batch_tokens=10, sentence_tokens=5)
     [pairs] = batches.epoch(0)
     batch = batches.batch(pairs)
@@ -261,7 +261,7 @@ def outlines_match(batches: Batches, pairs: np.ndarray) -> None:
 def test_an_outline_has_the_tokens_of_its_batch(corpus, tmp_path: Path):
     for pairs in ([0], [299], [5, 3, 299, 0], range(300)):
         outlines_match(Batches(corpus), np.array(pairs))
-    tokenizer = train_tokenizer(["x"], TokenizerSettings(kind="byte_bpe", vocabulary_size=260))
+    tokenizer = learn_tokenizer(["x"], TokenizerSettings(kind="byte_bpe", vocabulary_size=260))
     windows = Batches(encode_text("hello world", tokenizer, tmp_path / "text", 5), batch_tokens=10, sentence_tokens=5)
     outlines_match(windows, windows.epoch(0)[0])
 

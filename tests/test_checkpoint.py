@@ -15,11 +15,12 @@ from small_runs import exit_code, kill_at
 from torch import Tensor
 
 from dragoman.errors import CheckpointError, DiskFull
-from dragoman.files import remove_partial, write_manifest
+from dragoman.files import remove_partial
+from dragoman.manifest import write_manifest
 from dragoman.model import EncoderDecoder
 from dragoman.store import Languages, ModelFiles, load_model, verify_model
 from dragoman.tokenizing.tokenizer import Tokenizers
-from dragoman.tokenizing.training import TokenizerSettings, train_tokenizers
+from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 from dragoman.training import TrainSettings, TrainState, run_steps
 from dragoman.training.checkpoint import list_checkpoints, newest_checkpoint, read_facts, restore, save_checkpoint
 
@@ -31,7 +32,7 @@ TRAINED = {"precision": "float32", "ema": 0.5, "steps": 8}
 def tokenizers() -> Tokenizers:
     words = " ".join(f"w{number}" for number in range(19))
     settings = TokenizerSettings.model_validate({"kind": "word", "minimum_frequency": 1})
-    return train_tokenizers(lambda: iter([(words, words)]), settings)
+    return learn_tokenizers(lambda: iter([(words, words)]), settings)
 
 
 def begin(settings: TrainSettings, **options: Any) -> tuple[EncoderDecoder, TrainState]:

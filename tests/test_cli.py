@@ -14,18 +14,16 @@ from rich.console import Console
 
 import dragoman
 from dragoman import errors
-from dragoman.cli import bars, console
 from dragoman.cli import translate as translate_command
-from dragoman.cli.bars import Bars, Count, Lines
-from dragoman.cli.evaluate import System, find_naming
 from dragoman.cli.main import app, main
+from dragoman.cli.terminal import bars, console
+from dragoman.cli.terminal.bars import Bars, Count, Lines
+from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.cli.translate import Work
 from dragoman.commands.train import RunResult
 from dragoman.decoding import SearchOptions
-from dragoman.evaluating.references import read_references
 from dragoman.progress import silent
 from dragoman.text.reading import lines as data_lines
-from dragoman.text.reading.columns import Naming
 from dragoman.translating import Translation
 
 
@@ -45,7 +43,7 @@ def test_commands_are_the_public_functions() -> None:
         *("reproduce", "doctor", "demo", "runs", "settings"),
     }
     plural = {f"list_{name}" if name in ("runs", "settings") else name for name in functions - {"demo"}}
-    assert plural <= set(dragoman.__all__)
+    assert plural <= set(dir(dragoman))
 
 
 def test_every_option_of_every_command_is_explained() -> None:
@@ -115,9 +113,9 @@ def test_an_interrupt_ends_in_one_word(monkeypatch: pytest.MonkeyPatch, capsys: 
 
 
 def test_without_a_terminal_nothing_is_coloured_or_folded(capsys: pytest.CaptureFixture[str]) -> None:
-    screen = console.Screen()
+    screen = open_screen()
     screen.note("a note of " + 40 * "many words " + "[bold]and brackets[/bold]")
-    screen.show(console.table(["name", "count"], [["[red]x", "1"], ["y" * 200, "10"]], title="Two rows"))
+    console.write_table(["name", "count"], [["[red]x", "1"], ["y" * 200, "10"]])
     out, err = capsys.readouterr()
     assert err.endswith("[bold]and brackets[/bold]\n") and err.count("\n") == 1
     assert "\x1b" not in out + err
@@ -130,14 +128,14 @@ def test_no_text_from_outside_steers_the_terminal(
 ) -> None:
     text, shown = f"a{character}[31mb", f"a{repr(character)[1:-1]}[31mb"
     progress = Lines(Console(stderr=True, width=1000))
-    screen = console.Screen()
+    screen = open_screen()
     screen.note(text)
     (handler,) = logging.getLogger("dragoman").handlers  # pytest's own would send half a character to its workers
     handler.handle(logging.makeLogRecord({"levelno": logging.WARNING, "levelname": "WARNING", "msg": text}))
     console.complain(text)
     with progress.track(text) as advance:
         advance(1, fact=text)
-    screen.show(console.table([""], [[text]]))
+    console.write_table([""], [[text]])
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     console.write(text)
     out, err = capsys.readouterr()
@@ -153,7 +151,7 @@ def test_a_result_reaches_a_file_as_it_is(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_quiet_screen_leaves_results_and_warnings(capsys: pytest.CaptureFixture[str]) -> None:
-    screen = console.Screen(quiet=True)
+    screen = open_screen(quiet=True)
     log = logging.getLogger("dragoman.somewhere")
     screen.note("a note")
     log.info("information")
@@ -165,17 +163,17 @@ def test_a_quiet_screen_leaves_results_and_warnings(capsys: pytest.CaptureFixtur
 
 def test_what_a_file_holds_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     hostile, shown = "a\x1b[31m\x07\x9b b\tc", r"a\x1b[31m\x07\x9b b"
-    screen = console.Screen()
+    open_screen()
     console.complain(hostile)
     logging.getLogger("dragoman").warning(hostile)
-    screen.show(console.table(["name"], [[hostile]]))
+    console.write_table(["name"], [[hostile]])
     out, err = capsys.readouterr()
     assert err.count(shown) == 2 and out.count(shown) == 1
     assert not {"\x1b", "\x07", "\x9b"} & {*out, *err}
 
 
 def test_numbers_stand_right_and_words_left(capsys: pytest.CaptureFixture[str]) -> None:
-    console.Screen().show(console.table(["what", "how many"], [["a", "5"], ["b", "1,000"]]))
+    console.write_table(["what", "how many"], [["a", "5"], ["b", "1,000"]])
     lines = capsys.readouterr().out.split("\n")
     assert lines[2].endswith("    5") and lines[3].endswith("1,000")
 
@@ -395,7 +393,7 @@ def test_output_is_written_as_it_is_made_and_appears_when_it_is_complete(
             ahead.append(number - aside.read_text("utf-8").count(long) // (n_best * (2 if as_json else 1)))
             yield long
 
-    work = Work(console.Screen(True), Echo(), SearchOptions(n_best=n_best), as_json)  # pyright: ignore[reportArgumentType]
+    work = Work(Screen(True), Echo(), SearchOptions(n_best=n_best), as_json)  # pyright: ignore[reportArgumentType]
     work.translate_all(texts(), output)
     assert max(ahead) <= 120, "what was translated is held in memory"
     assert list(tmp_path.iterdir()) == [output]
@@ -523,10 +521,8 @@ def test_every_command_that_reads_pairs_takes_the_same_settings(
     assert "--set data.source_column=NAME" in capsys.readouterr().err
 
 
-def test_evaluate_takes_the_columns_that_the_run_learnt_from(
-    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run, output = tmp_path / "run", tmp_path / "output"
+def test_evaluate_takes_the_columns_that_the_run_learnt_from(run_folder: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
     shutil.copytree(run_folder, run)
     report = json.loads((run / "data" / "data.json").read_text("utf-8"))
     report["inputs"]["train"]["columns"] = ["beta", "alfa"]
@@ -535,9 +531,8 @@ def test_evaluate_takes_the_columns_that_the_run_learnt_from(
     table.write_text("alfa,beta\n" + "".join(f"topo {n},top {n}\n" for n in range(9)), encoding="utf-8")
     for model in (run, run / "best"):
         (run / "recipe.toml").write_text("")  # as every run has
-        naming = find_naming([System(str(model), [model])], Naming(), "und")
-        assert read_references(table, naming=naming).sources[0] == "top 0"
-    assert main(["evaluate", str(run), str(table), "--samples", "0", "--quiet", "--output", str(output)]) == 0
+        (found,) = dragoman.compare(model, table, overrides=["decode.beam_size=1"], samples=0).evaluations
+        assert found.test.sources[0] == "top 0"
 
 
 def test_a_misspelt_run_is_suggested(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,77 +1,72 @@
-"""The documents: what they name exists, and the pages that promise to be short are."""
+"""The one reader of what Dragoman writes for itself: it checks, brings up to date, and refuses in one sentence."""
 
-import re
-import shlex
-from collections.abc import Iterator
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-import typer.main
 
-from dragoman.cli.main import app
+from dragoman.config import Settings
+from dragoman.documents import read_document
+from dragoman.errors import DataError
 
-ROOT = Path(__file__).parent.parent
-PAGES = sorted(
-    path
-    for folder in (ROOT, ROOT / "docs", ROOT / "benchmarks", ROOT / "benchmarks/results")
-    for path in folder.glob("*.md")
+
+class Recipe(Settings):
+    format: int
+    cook: str
+    grams: int
+
+
+def from_1_to_2(content: dict[str, Any]) -> dict[str, Any]:
+    return {**content, "format": 2, "cook": content["chef"]}
+
+
+def from_2_to_3(content: dict[str, Any]) -> dict[str, Any]:
+    grams = round(1000 * content["kilograms"])
+    return {"format": 3, "cook": content["cook"], "grams": grams}
+
+
+def read(path: Path) -> Recipe:
+    upgrades = {1: from_1_to_2, 2: from_2_to_3}
+    return read_document(path, Recipe, 3, upgrades=upgrades, error=DataError, advice="cook again")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"format": 1, "chef": "Ada", "kilograms": 0.5},
+        {"format": 2, "cook": "Ada", "kilograms": 0.5},
+        {"format": 3, "cook": "Ada", "grams": 500},
+    ],
 )
-HOMES = (ROOT, ROOT / "src/dragoman", ROOT / "benchmarks", ROOT / "benchmarks/results")
-"""Folders that a path may start from."""
-MADE = re.compile(r"^(runs/|parts/|data/|my\.toml|recipe\.toml)")
-"""What stands in a run or in examples, not in the repository."""
+def test_every_older_format_reads_as_the_newest(content: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(content))
+    assert read(tmp_path / "a.json") == Recipe(format=3, cook="Ada", grams=500)
 
 
-def code(page: Path) -> Iterator[str]:
-    """The lines of code blocks, and what stands between backticks."""
-    prose, *blocks = re.split(r"^```\w*\n(.*?)^```$", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-    for index, part in enumerate([prose, *blocks]):
-        yield from part.replace("\\\n", " ").splitlines() if index % 2 else re.findall(r"`([^`]+)`", part)
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "a.json is missing; cook again"),
+        ("{", "a.json cannot be read: .*; cook again"),
+        ("[]", "a.json should hold a JSON object; cook again"),
+        ("{}", "a.json is not Dragoman's: it has no format number; cook again"),
+        ('{"format": true}', "has no format number"),
+        ('{"format": 0}', "formats count from 1, but its format is 0"),
+        ('{"format": 4}', r"has format 4, newer than this version reads \(3\); upgrade dragoman$"),
+        ('{"format": 1}', "a.json is damaged: 'chef'; cook again"),
+        ('{"format": 2, "kilograms": {}}', "a.json is damaged: .*; cook again"),
+        ('{"format": 3, "cook": "Ada", "grams": "500"}', "a.json is damaged: grams should be .*; cook again"),
+    ],
+)
+def test_whatever_else_it_holds_is_refused_in_one_sentence(content: str | None, message: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "a.json").write_text(content)
+    with pytest.raises(DataError, match=message):
+        read(tmp_path / "a.json")
 
 
-def anchors(page: Path) -> set[str]:
-    """The headings of a page as a code host links them."""
-    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_leads_somewhere(page: Path) -> None:
-    for link in re.findall(r"\]\(([^)]+)\)", page.read_text("utf-8")):
-        if not link.startswith("http"):
-            name, _, anchor = link.partition("#")
-            target = page.parent / name if name else page
-            assert target.exists(), link
-            assert not anchor or anchor in anchors(target), link
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_file_that_a_page_names_exists(page: Path) -> None:
-    named = {word for word in code(page) if re.fullmatch(r"[\w./-]+/[\w.-]+\.(py|cpp|toml|md|json|png)", word)}
-    missing = [name for name in named if not MADE.match(name) and not any((home / name).exists() for home in HOMES)]
-    assert not missing
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_command_line_is_understood(page: Path) -> None:
-    commands = typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]
-    for line in code(page):
-        command = re.search(r"(?:^|\| |-m )dragoman ([a-z][a-z-]*) ?(.*)", line.partition("  #")[0])
-        if command is None:
-            continue
-        name, rest = command.groups()
-        assert name in commands, line
-        known = {"--help"} | {option for parameter in commands[name].params for option in parameter.opts}
-        options = [word for word in shlex.split(rest) if re.fullmatch("--[a-z-]+", word)]
-        assert set(options) <= known, line
-
-
-def test_short_pages_are_short() -> None:
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
-    assert len((ROOT / "ARCHITECTURE.md").read_text("utf-8").split()) <= 1_500
-
-
-def test_each_question_of_the_log_has_an_entry() -> None:
-    log = (ROOT / "LOG.md").read_text("utf-8")
-    questions = re.findall(r"^\| ([A-Z]\d+) \| ([^|]+?) \|", log, re.MULTILINE)
-    assert questions == re.findall(r"^\*\*([A-Z]\d+)\. (.+?)\*\*", log, re.MULTILINE)
+def test_a_document_without_a_number_is_checked_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"format": 9, "cook": "Ada"}')
+    with pytest.raises(DataError, match="a.json is damaged: grams must be given"):
+        read_document(tmp_path / "a.json", Recipe, error=DataError)

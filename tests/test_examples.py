@@ -33,10 +33,10 @@ def test_a_language_model_learns_a_rhyme_and_goes_on_with_it(
 
 
 def test_nats_are_counted_by_the_character_not_by_the_byte(tmp_path: Path) -> None:
-    from dragoman.tokenizing.training import TokenizerSettings, train_tokenizer
+    from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 
     text = "però " * 100
-    tokenizer = train_tokenizer([text], TokenizerSettings(kind="byte_bpe", vocabulary_size=260))
+    tokenizer = learn_tokenizer([text], TokenizerSettings(kind="byte_bpe", vocabulary_size=260))
     *_, ids_per_character = example("language_model").encode(text, tokenizer, tmp_path)
     assert ids_per_character == pytest.approx(6 / 5)
 

@@ -12,24 +12,22 @@ from typing import NoReturn
 import pytest
 
 from dragoman import files
+from dragoman.documents import read_json, write_json
 from dragoman.errors import CheckpointError, DataError, DiskFull, FolderInUse
 from dragoman.files import (
-    MANIFEST,
     check_output,
     free_name,
     lock,
     make_folders,
     new_file,
     new_folder,
-    read_json,
     remove_partial,
     set_aside,
     sha256,
-    verify_manifest,
     write_file,
-    write_json,
-    write_manifest,
 )
+from dragoman.manifest import MANIFEST, verify_manifest, write_manifest
+from dragoman.run_folder import RunFolder
 from dragoman.runs.facts import make_folder
 
 

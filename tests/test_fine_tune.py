@@ -15,7 +15,7 @@ from dragoman.commands.train import train
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import CheckpointError, ConfigError, DataError, Interrupted
 from dragoman.store import load_model
-from dragoman.text.prepare import read_split
+from dragoman.text.prepared import read_split
 from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.translating import Translation, Translator
 

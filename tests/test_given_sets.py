@@ -8,7 +8,7 @@ from small_runs import SETTINGS, some_pairs, write_corpus
 
 from dragoman.cli.main import main
 from dragoman.commands.train import train
-from dragoman.evaluating.evaluate import Evaluation
+from dragoman.evaluating.evaluation import Evaluation
 from dragoman.evaluating.references import read_references
 
 GIVEN = [("the gatt sees the top", ""), ("", "il gatto vede il topo"), *some_pairs()[:6]]

@@ -1,47 +1,101 @@
-"""The house: which room may import which. Imports point left, lazy ones too."""
+"""The house: which room may import which, and inside a large room which file. Imports point left, lazy ones too."""
 
 import ast
 import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import dragoman
 
 LINE = (
-    "errors | processor | notation | run_folder"
-    " < config | files | memory | progress | machine | pages < kernels | text < tokenizing"
-    " < data | model < store < decoding | training | tuning < translating < exporting"
-    " < evaluating | explaining < report < recipe < tasks < runs < commands | serving < cli"
+    "errors | processor | notation | run_folder < config | files | memory | progress | machine | pages < documents"
+    " < manifest | kernels | text < tokenizing < data | model < store < decoding | training | tuning"
+    " < translating < exporting < evaluating | explaining < report < recipe < tasks < runs < commands | serving < cli"
 )
-FLOOR = {room: floor for floor, rooms in enumerate(LINE.split(" < ")) for room in rooms.split(" | ")}
+# The floors inside each room of more than eight files; a folder inside a room counts as one file.
+FLOORS = {
+    "cli": "terminal < benchmark | doctor | evaluate | prepare_data | reproduce | runs | settings | train_tokenizer"
+    " | translate < train < demo | fine_tune < main",
+    "commands": "benchmark | doctor | forecast | train | train_tokenizer < fine_tune | reproduce | seeds < compare",
+    "evaluating": "direction | metrics | startup < references | scores | significance | spread < groups < evaluation"
+    " < comparison | speed",
+    "model": "config | dropout | packing | positions | watch < keys | layers < cache | embedding | packed_attention"
+    " < attention < blocks < decoder | encoder < families < build",
+    "runs": "data | metrics | signals < curves | listing | validation < card | place < session < more | trial < follow"
+    " < settle",
+    "text": "reading < alignment | checks | mending | report | sides | split | phrasebook < inputs | intake"
+    " < prepared | shards < findings < prepare",
+    "training": "distributed | loss | muon | schedule < optimiser | settings < state < checkpoint | loop",
+}
+MOST_FILES, FILES_WITHOUT_FLOORS = 14, 8
+OVERFULL = {"model"}
+"""Rooms that still hold more files than a shelf should."""
+
 PACKAGE = Path(dragoman.__file__).parent
+ROOMS = sorted({path.parent for path in PACKAGE.rglob("*.py")} - {PACKAGE})
 
 
-def imported_rooms(source: str) -> Iterator[str]:
+def numbered(floors: str) -> dict[str, int]:
+    return {room: number for number, rooms in enumerate(floors.split(" < ")) for room in rooms.split(" | ")}
+
+
+def imported(source: str, package: str) -> Iterator[str]:
+    """What stands right below `package` in the names that a source imports, at its top or when it is run."""
     for node in ast.walk(ast.parse(source)):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-        yield from (name.split(".")[1] for name in names if name.startswith("dragoman."))
+        yield from (name.removeprefix(f"{package}.").split(".")[0] for name in names if name.startswith(f"{package}."))
 
 
-def violations(room: str, source: str) -> list[str]:
-    return [f"{room} imports {other}" for other in imported_rooms(source) if other != room and not allowed(room, other)]
+def violations(name: str, source: str, floors: str = LINE, package: str = "dragoman") -> list[str]:
+    """What `name`, which lies right below `package`, imports from its own floor or above."""
+    floor = numbered(floors)
+    others = set(imported(source, package)) - {name, "__version__", "names_from"}
+    return [f"{name} imports {other}" for other in sorted(others) if floor.get(other, len(floor)) >= floor[name]]
 
 
-def allowed(room: str, other: str) -> bool:
-    return other in {"__version__", "names_from"} or (other in FLOOR and FLOOR[other] < FLOOR[room])
+def violations_inside(room: Path, floors: str, package: str) -> list[str]:
+    found = []
+    for path in sorted(room.rglob("*.py")):
+        name = path.relative_to(room).parts[0].removesuffix(".py")
+        if name not in {"__init__", "__main__"}:  # they name every file and import none until asked
+            found += [
+                f"{path.relative_to(room)}: {each}"
+                for each in violations(name, path.read_text("utf-8"), floors, package)
+            ]
+    return found
+
+
+def files_of(room: Path) -> set[str]:
+    """The modules and folders of a room; a file of names alone does not count."""
+    files = {path.stem for path in room.glob("*.py")} - {"__init__"}
+    return files | {path.name for path in room.iterdir() if any(path.rglob("*.py"))}
 
 
 def test_every_import_points_left() -> None:
-    found = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        if room not in {"__init__", "__main__"}:  # they name every room and import none until asked
-            found += [f"{path.relative_to(PACKAGE)}: {each}" for each in violations(room, path.read_text("utf-8"))]
-    assert not found, "\n".join(found)
+    assert not (found := violations_inside(PACKAGE, LINE, "dragoman")), "\n".join(found)
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.relative_to(PACKAGE).as_posix())
+def test_inside_a_large_room_every_import_points_left(room: Path) -> None:
+    name = room.relative_to(PACKAGE).as_posix()
+    if name not in FLOORS:
+        assert len(files_of(room)) <= FILES_WITHOUT_FLOORS, f"draw the floors of {name} in FLOORS"
+        return
+    assert set(numbered(FLOORS[name])) == files_of(room)
+    package = ".".join(["dragoman", *name.split("/")])
+    assert not (found := violations_inside(room, FLOORS[name], package)), "\n".join(found)
+
+
+def test_no_folder_is_a_shelf_too_long() -> None:
+    long = {room.relative_to(PACKAGE).as_posix() for room in ROOMS if len(list(room.glob("*.py"))) > MOST_FILES}
+    assert long == OVERFULL
+    assert len(list(PACKAGE.glob("*.py"))) <= MOST_FILES
 
 
 def test_a_planted_violation_is_caught() -> None:
@@ -50,11 +104,12 @@ def test_a_planted_violation_is_caught() -> None:
     assert violations("model", "def build():\n    from dragoman import training") == ["model imports training"]
     assert violations("store", "from dragoman.kitchen import knife") == ["store imports kitchen"]
     assert violations("recipe", "from dragoman.training.loop import run\nfrom dragoman.recipe import run") == []
+    inside = ("from dragoman.text.prepare import prepare_data", FLOORS["text"], "dragoman.text")
+    assert violations("checks", *inside) == ["checks imports prepare"]
 
 
 def test_no_name_of_a_room_is_also_a_file_in_it() -> None:
     """Names are looked up when first used: whoever imported the file before would get the file."""
-    for room in [PACKAGE, *(path.parent for path in PACKAGE.glob("*/__init__.py"))]:
-        name = ".".join(["dragoman", *room.relative_to(PACKAGE).parts])
-        files = {path.stem for path in room.glob("*.py")} | {path.name for path in room.iterdir() if path.is_dir()}
-        assert not files & set(getattr(importlib.import_module(name), "__all__", ())), name
+    for room in [PACKAGE, *ROOMS]:
+        package = importlib.import_module(".".join(["dragoman", *room.relative_to(PACKAGE).parts]))
+        assert not files_of(room) & set(getattr(package, "__all__", ())), package.__name__

@@ -28,7 +28,8 @@ from dragoman.commands.forecast import forecast
 from dragoman.commands.train import RunResult, train
 from dragoman.config import parse
 from dragoman.errors import CheckpointError, ConfigError, DataError, Interrupted
-from dragoman.files import remove, write_manifest
+from dragoman.files import remove
+from dragoman.manifest import write_manifest
 from dragoman.recipe.recipe import Recipe
 from dragoman.runs import trial
 from dragoman.runs.metrics import read_metrics

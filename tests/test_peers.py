@@ -20,7 +20,7 @@ from dragoman.data.batch import Batch
 from dragoman.data.corpus import encode_corpus
 from dragoman.model import build_model
 from dragoman.tokenizing.specials import END, PADDING, START
-from dragoman.tokenizing.training import TokenizerSettings, train_tokenizers
+from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 
 SHAPE = Shape("tiny", 50, everywhere=False)
 SOURCES, TARGETS = [[7, 8, 9], [10, 11], [12]], [[20, 21], [22, 23, 24, 25], [26]]
@@ -73,7 +73,7 @@ def test_a_turn_begins_with_all_its_batches_uncounted() -> None:
 
 def test_a_run_leaves_out_the_small_batch_that_an_epoch_has_left_over(tmp_path: Path) -> None:
     pairs = [(f"a {number}", f"b {number}") for number in range(13)]  # three batches of four, and one
-    tokenizers = train_tokenizers(lambda: pairs, TokenizerSettings(kind="word", minimum_frequency=1))
+    tokenizers = learn_tokenizers(lambda: pairs, TokenizerSettings(kind="word", minimum_frequency=1))
     encode_corpus(pairs, tokenizers, tmp_path / "corpus")
     run = Run(tmp_path / "corpus", 16, 3, SHAPE, torch.get_num_threads())
     assert [batch.tokens for batch in run.load()] == [28, 28, 28]

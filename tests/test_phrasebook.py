@@ -13,12 +13,12 @@ import pytest
 from dragoman.errors import DataError
 from dragoman.text.phrasebook import Phrasebook, english, italian, words, write_phrasebook
 from dragoman.text.phrasebook.generate import Part, Sentences, deal, expand, sentences, walk
+from dragoman.text.phrasebook.lexemes import Lexeme
 from dragoman.text.phrasebook.lexicon import lexicon, read, tagged
 from dragoman.text.phrasebook.patterns import Pattern, patterns
 from dragoman.text.phrasebook.patterns import pattern as parse_pattern
 from dragoman.text.phrasebook.rendering import PERSONS, render_english, render_italian
 from dragoman.text.phrasebook.source import Entry
-from dragoman.text.phrasebook.words import Lexeme
 
 VOWEL = "aeiouàèéìòù"
 IMPURE = f"(?:z|x|y|gn|ps|pn|s[^{VOWEL}])"
@@ -100,8 +100,8 @@ def test_every_class_of_words_has_a_slot_and_every_lexeme_is_learned(sets: Sente
 
 def test_another_process_with_another_hash_seed_makes_the_same_corpus(book: Phrasebook):
     program = (
-        "import hashlib; from dragoman.text.phrasebook import phrasebook;"
-        "print(hashlib.sha256(repr([list(map(tuple, part)) for part in phrasebook()]).encode()).hexdigest())"
+        "import hashlib; from dragoman.text.phrasebook import make_phrasebook;"
+        "print(hashlib.sha256(repr([list(map(tuple, part)) for part in make_phrasebook()]).encode()).hexdigest())"
     )
     found = subprocess.run(
         [sys.executable, "-c", program],
@@ -231,7 +231,7 @@ def test_vocabulary_names_the_words_that_training_holds(book: Phrasebook):
 
 
 def test_written_files_are_aligned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, book: Phrasebook):
-    monkeypatch.setattr("dragoman.text.phrasebook.generate.phrasebook", lambda seed: book)
+    monkeypatch.setattr("dragoman.text.phrasebook.generate.make_phrasebook", lambda seed: book)
     assert write_phrasebook(tmp_path) is book
     for name, pairs in book._asdict().items():
         sides = [(tmp_path / f"{name}.{side}").read_bytes().decode().split("\n") for side in ("en", "it")]

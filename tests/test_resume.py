@@ -276,7 +276,7 @@ def test_a_run_whose_checkpoints_are_all_damaged_begins_anew_only_if_asked(stopp
         ("recipe.toml", b"", r"recipe\.toml is damaged: train\.steps is missing"),
         ("recipe.toml", b"\xff\xfe", r"recipe\.toml cannot be read"),
         ("data/data.json", None, r"data\.json is missing; --fresh begins a new run"),
-        ("data/data.json", b"", r"data\.json is no report .*; --fresh begins a new run"),
+        ("data/data.json", b"", r"data\.json cannot be read: .*; --fresh begins a new run"),
         ("corpus/train/source.ids", b"\xff", r"source\.ids is damaged; delete .*corpus.train and encode"),
         ("corpus/train/target.offsets", b"\xff", r"target\.offsets is damaged"),
     ],

@@ -28,7 +28,8 @@ from dragoman.runs.metrics import read_metrics
 from dragoman.runs.options import RunOptions
 from dragoman.store import Languages, load_model
 from dragoman.tasks import pairs as pairs_module
-from dragoman.text.prepare import DataSettings, prepare_data
+from dragoman.text.inputs import DataSettings
+from dragoman.text.prepare import prepare_data
 from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.translating import Translator
 

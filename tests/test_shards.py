@@ -9,7 +9,8 @@ from dragoman.config import check
 from dragoman.errors import ConfigError, DataError
 from dragoman.text.inputs import DataSettings
 from dragoman.text.intake import STRETCH, Shard
-from dragoman.text.prepare import prepare_data, read_report
+from dragoman.text.prepare import prepare_data
+from dragoman.text.report import read_report
 from dragoman.text.shards import prepare_shard, shards_folder
 
 

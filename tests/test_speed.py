@@ -11,13 +11,24 @@ from hypothesis import strategies as st
 
 from dragoman.decoding import SearchOptions
 from dragoman.errors import ConfigError, DataError
-from dragoman.evaluating.speed import ALL, ALONE, HEADINGS, ONE, Benchmark, Latency, Spread, _spread, benchmark, measure
+from dragoman.evaluating.speed import (
+    ALL,
+    ALONE,
+    HEADINGS,
+    ONE,
+    Benchmark,
+    Latency,
+    Spread,
+    _spread,
+    benchmark_models,
+    measure,
+)
 from dragoman.evaluating.startup import Start
 from dragoman.model import ModelConfig, build_model
 from dragoman.progress import Progress
 from dragoman.store import Languages, ModelFiles, save_model
 from dragoman.tokenizing.tokenizer import Tokenizers
-from dragoman.tokenizing.training import TokenizerSettings, train_tokenizer
+from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 from dragoman.translating import Translation
 
 GREEDY, BEAM = SearchOptions(beam_size=1), SearchOptions(beam_size=4)
@@ -130,19 +141,19 @@ def test_a_benchmark_is_a_table_and_plain_json():
 
 def test_benchmarks_of_nothing_are_refused():
     with pytest.raises(DataError, match="nothing to translate"):
-        benchmark(["model"], ["", " "])
+        benchmark_models(["model"], ["", " "])
     with pytest.raises(ConfigError, match="given none"):
-        benchmark([], ["text"])
+        benchmark_models([], ["text"])
     with pytest.raises(ConfigError, match="several different ones, but was given a, a"):
-        benchmark(["a", "a"], ["text"])
+        benchmark_models(["a", "a"], ["text"])
     with pytest.raises(ConfigError, match="rounds must be at least 1, but is 0"):
-        benchmark(["a"], ["text"], rounds=0)
+        benchmark_models(["a"], ["text"], rounds=0)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An untrained model of two languages, on disk."""
-    tokenizer = train_tokenizer(TEXTS * 3, TokenizerSettings.model_validate({"kind": "word"}))
+    tokenizer = learn_tokenizer(TEXTS * 3, TokenizerSettings.model_validate({"kind": "word"}))
     config = ModelConfig.model_validate(
         {"size": "tiny", "source_vocabulary": tokenizer.size, "target_vocabulary": tokenizer.size}
     )
@@ -152,7 +163,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_model_folder_is_measured_with_its_machine_its_start_and_its_memory(folder):
-    found = benchmark(
+    found = benchmark_models(
         [folder], [*TEXTS, "", " "], searches=[GREEDY], rounds=1, device="cpu", precision="float32", threads=1
     )
     assert [(speed.model, speed.batch) for speed in found.speeds] == [(str(folder), ONE), (str(folder), ALL)]

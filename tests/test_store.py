@@ -16,7 +16,7 @@ from torch import Tensor
 
 from dragoman import store
 from dragoman.errors import CheckpointError, DataError, DiskFull, Error
-from dragoman.files import write_manifest
+from dragoman.manifest import write_manifest
 from dragoman.model import build, build_model, weight_shapes
 from dragoman.store import (
     WEIGHTS,
@@ -30,7 +30,7 @@ from dragoman.store import (
     write_weights,
 )
 from dragoman.tokenizing.tokenizer import Tokenizers
-from dragoman.tokenizing.training import TokenizerSettings, train_tokenizers
+from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 
 PAIRS = [("a b c d", "e f g h i"), ("b d", "h i e")]
 ENGLISH_ITALIAN = Languages("en", "it")
@@ -39,7 +39,7 @@ ENGLISH_ITALIAN = Languages("en", "it")
 @pytest.fixture(scope="module")
 def tokenizers() -> Tokenizers:
     settings = TokenizerSettings.model_validate({"kind": "word", "minimum_frequency": 1})
-    return train_tokenizers(lambda: iter(PAIRS), settings)
+    return learn_tokenizers(lambda: iter(PAIRS), settings)
 
 
 def a_model(tokenizers: Tokenizers, **settings: object) -> Any:
@@ -192,13 +192,13 @@ def rewritten(folder: Path, name: str, content: object) -> Path:
         (lambda facts: facts.update(format=True), "it has no format number"),
         (lambda facts: facts.update(format=0), "formats count from 1, but its format is 0"),
         (lambda facts: facts.update(format=-5), "formats count from 1, but its format is -5"),
-        (lambda facts: facts.update(formt=1), "config.json: unknown setting formt; did you mean format?"),
-        (lambda facts: facts.pop("model"), "config.json: model must be given"),
-        (lambda facts: facts.update(languages={"source": "en"}), "config.json: languages.target must be given"),
+        (lambda facts: facts.update(formt=1), "config.json is damaged: unknown setting formt; did you mean format?"),
+        (lambda facts: facts.pop("model"), "config.json is damaged: model must be given"),
+        (lambda facts: facts.update(languages={"source": "en"}), "damaged: languages.target must be given"),
         (lambda facts: facts.update(languages={"source": "en", "target": 3}), "languages.target should be a .* string"),
         (lambda facts: facts["languages"].update(source="en\x1b[31m"), r"tag .* but this is 'en\\x1b\[31m'"),
-        (lambda facts: facts["languages"].update(source=""), "config.json: languages.source: a language is given by"),
-        (lambda facts: facts["model"].update(heads=3), "config.json: model.heads must divide model.d_model, but 3"),
+        (lambda facts: facts["languages"].update(source=""), "damaged: languages.source: a language is given by"),
+        (lambda facts: facts["model"].update(heads=3), "damaged: model.heads must divide model.d_model, but 3"),
         (lambda facts: facts["model"].update(head=3), "unknown setting model.head; did you mean model.heads?"),
         (lambda facts: facts["model"].pop("source_vocabulary"), "config.json: the vocabulary sizes are not set"),
         (lambda facts: facts["model"].update(target_vocabulary=99), "target tokenizer has .* tokens, but the model 99"),
@@ -272,7 +272,7 @@ def test_a_hostile_tokenizer_is_refused_in_one_line(name: str, folder: Path) -> 
     write_manifest(folder)
     with pytest.raises(
         CheckpointError,
-        match=f"{name} is no tokenizer of Dragoman: it cannot be read: it is nested more than 64 levels deep",
+        match=f"{name} cannot be read: it is nested more than 64 levels deep",
     ):
         load_model(folder)
 

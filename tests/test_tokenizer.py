@@ -16,10 +16,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dragoman.errors import ConfigError, MissingExtra, TokenizerError
+from dragoman.tokenizing.pretokenizing import join_words
 from dragoman.tokenizing.specials import END, PADDING, START
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
-from dragoman.tokenizing.training import TokenizerSettings, train_tokenizer, train_tokenizers
-from dragoman.tokenizing.words import join_words
+from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer, learn_tokenizers
 
 ENGLISH = [
     "The cat sleeps on the old sofa.",
@@ -61,7 +61,7 @@ def tokenizers() -> dict[str, Tokenizer]:
 
 
 def train(kind: str, texts: list[str] = TEXTS, **settings: Any) -> Tokenizer:
-    return train_tokenizer(texts, TokenizerSettings.model_validate({"kind": kind, **settings}))
+    return learn_tokenizer(texts, TokenizerSettings.model_validate({"kind": kind, **settings}))
 
 
 def hard(test: Callable[[Any, str], None]) -> Callable[[Any, str], None]:
@@ -321,9 +321,9 @@ def test_texts_are_read_once_from_any_iterator_and_their_errors_pass_through():
         yield "one"
         raise TokenizerError("line 2 is bad")
 
-    assert train_tokenizer(iter(TEXTS)).identity == train_tokenizer(TEXTS).identity
+    assert learn_tokenizer(iter(TEXTS)).identity == learn_tokenizer(TEXTS).identity
     with pytest.raises(TokenizerError, match="line 2 is bad"):
-        train_tokenizer(broken())
+        learn_tokenizer(broken())
 
 
 def test_settings_derive_size_and_sides_from_the_kind():
@@ -350,8 +350,8 @@ def test_both_sides_share_one_tokenizer_or_have_their_own(tmp_path):
     def pairs() -> Iterator[tuple[str, str]]:
         return zip(ENGLISH * 2, ITALIAN * 2, strict=True)
 
-    joint = train_tokenizers(pairs)
-    apart = train_tokenizers(pairs, TokenizerSettings(kind="word"))
+    joint = learn_tokenizers(pairs)
+    apart = learn_tokenizers(pairs, TokenizerSettings(kind="word"))
     assert joint.joint
     assert not apart.joint
     assert apart.source.unknown_words("The gatto") == ["gatto"]
@@ -396,8 +396,8 @@ def edit(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (edit("format", 2), "no tokenizer of format 1 but of 2; install a newer"),
-        (edit("format", ...), "of None; it was not made by Dragoman"),
+        (edit("format", 2), r"has format 2, newer than this version reads \(1\); upgrade dragoman"),
+        (edit("format", ...), "not Dragoman's: it has no format number"),
         (edit("kind", "sentencepiece"), "kind should be .*byte_bpe"),
         (edit("kind", "unigram"), "kind 'unigram' has no merges"),
         (edit("kind", "byte_bpe"), "256 characters"),
@@ -414,9 +414,9 @@ def edit(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (edit("pieces.5", "\u2000"), "reserved"),
         (edit("pieces.5", "a"), "there twice"),
         (edit("pieces.5", ""), "empty"),
-        (edit("pieces.5", "\ud800"), "no tokenizer"),
+        (edit("pieces.5", "\ud800"), "surrogate"),
         (edit("merges", [["q", "zz"]]), "pieces that are not there"),
-        (edit("merges", [["a"]]), "no tokenizer"),
+        (edit("merges", [["a"]]), "is damaged: merges.0"),
         (edit("scores", [0.0]), "kind 'unigram' has one score"),
         (edit("added_tokens", []), "unknown setting added_tokens"),
     ],
@@ -446,7 +446,7 @@ def test_a_wrong_score_is_refused(tokenizers, tmp_path, score):
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"null", b"[" * 100_000, b'{"version": "1.0"}'])
 def test_a_file_that_is_no_tokenizer_is_refused(tmp_path, content):
     (tmp_path / "tokenizer.json").write_bytes(content)
-    with pytest.raises(TokenizerError, match=r"tokenizer\.json is no tokenizer"):
+    with pytest.raises(TokenizerError, match=r"tokenizer\.json .*; dragoman train-tokenizer makes tokenizers"):
         Tokenizer.load(tmp_path / "tokenizer.json")
 
 
@@ -457,7 +457,7 @@ def test_a_cut_tokenizer_file_is_refused(tokenizers, kind, tmp_path):
     whole = path.read_bytes()
     for size in range(0, len(whole) - 2, len(whole) // 7):
         path.write_bytes(whole[:size])
-        with pytest.raises(TokenizerError, match="is no tokenizer"):
+        with pytest.raises(TokenizerError, match="dragoman train-tokenizer makes tokenizers"):
             Tokenizer.load(path)
 
 
@@ -470,7 +470,7 @@ def test_normal_form_is_that_of_unicode(tokenizers):
 def test_spacy_cuts_words_by_the_rules_of_the_language(tmp_path):
     pytest.importorskip("spacy", reason="needs the extra spacy")
     settings = TokenizerSettings(kind="spacy", minimum_frequency=1)
-    tokenizer = train_tokenizer(["L'uomo  dell'acqua, un po' tardi."], settings, language="it")
+    tokenizer = learn_tokenizer(["L'uomo  dell'acqua, un po' tardi."], settings, language="it")
     text = "L'uomo dell'acqua, un pane."
     assert tokenizer.tokens(tokenizer.encode(text)) == ["L'", "uomo", "dell'", "acqua", ",", "un", "[UNK]", "."]
     assert [text[first:last] for first, last in tokenizer.offsets(text)][:4] == ["L'", "uomo", "dell'", "acqua"]
@@ -480,7 +480,7 @@ def test_spacy_cuts_words_by_the_rules_of_the_language(tmp_path):
     assert Tokenizer.load(tmp_path / "tokenizer.json").encode(text) == tokenizer.encode(text)
     assert tokenizer.encode_batch(["", " ", "uomo"])[:2] == [[], []]
     with pytest.raises(ConfigError, match="no rules for the language 'qq'"):
-        train_tokenizer(["a"], settings, language="qq")
+        learn_tokenizer(["a"], settings, language="qq")
     with pytest.raises(TokenizerError, match="surrogate"):
         tokenizer.encode("\ud800")
 
@@ -488,10 +488,10 @@ def test_spacy_cuts_words_by_the_rules_of_the_language(tmp_path):
 def test_spacy_needs_a_language_and_its_extra(monkeypatch):
     settings = TokenizerSettings(kind="spacy")
     with pytest.raises(ConfigError, match="needs to know the language"):
-        train_tokenizer(["a"], settings)
+        learn_tokenizer(["a"], settings)
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(MissingExtra, match=r"dragoman\[spacy\]"):
-        train_tokenizer(["a"], settings, language="xx-not-cached")
+        learn_tokenizer(["a"], settings, language="xx-not-cached")
 
 
 def test_quotes_are_paired():

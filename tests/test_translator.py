@@ -15,7 +15,7 @@ from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.progress import Silent
 from dragoman.store import Languages, ModelFiles, StoredModel, save_model
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
-from dragoman.tokenizing.training import TokenizerSettings, train_tokenizer
+from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 from dragoman.translating import Translation, Translator, translate
 from dragoman.translating.segments import read_lines
 from dragoman.translating.translation import DOUBTFUL_LOG_PROB, MEANINGS, Flag, most_loops, repeats
@@ -38,7 +38,7 @@ TARGETS = [
 
 def stored(kind: str = "word", **settings: object) -> StoredModel:
     words = TokenizerSettings.model_validate({"kind": kind, "minimum_frequency": 1, "joint": False})
-    tokenizers = Tokenizers(train_tokenizer(SOURCES * 2, words), train_tokenizer(TARGETS * 2, words))
+    tokenizers = Tokenizers(learn_tokenizer(SOURCES * 2, words), learn_tokenizer(TARGETS * 2, words))
     sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "heads": 2, "d_ff": 24, "tied": "none"}
     vocabularies = {"source_vocabulary": tokenizers.source.size, "target_vocabulary": tokenizers.target.size}
     config = ModelConfig(**{"preset": "paper", "size": "tiny", **sizes, **vocabularies, **settings})

@@ -19,10 +19,12 @@ from transformers import MarianMTModel
 from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus, encode_corpus
 from dragoman.machine import choose_precision
-from dragoman.text.prepare import DataSettings, prepare_data, read_split
+from dragoman.text.inputs import DataSettings
+from dragoman.text.prepare import prepare_data
+from dragoman.text.prepared import read_split
 from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
-from dragoman.tokenizing.training import TokenizerSettings, train_tokenizers
+from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 from dragoman.training.optimiser import MasterWeights, Precision
 from peers.contest import BETAS, CLIP, DECAY, EPSILON, SMOOTHING, Padded, Shape
 from peers.marian import marian
@@ -46,7 +48,7 @@ def run(race: Race) -> Outcome:
 def encode(race: Race, folder: Path) -> tuple[Tokenizer, EncodedCorpus]:
     prepare_data(DataSettings(path=str(race.data)), folder / "data")
     settings = TokenizerSettings(vocabulary_size=8_000)
-    tokenizers = train_tokenizers(lambda: read_split(folder / "data", "train"), settings)
+    tokenizers = learn_tokenizers(lambda: read_split(folder / "data", "train"), settings)
     encode_corpus(folder / "data" / "train.jsonl", tokenizers, folder / "corpus")
     return tokenizers.target, EncodedCorpus.open(folder / "corpus")
 

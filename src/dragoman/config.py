@@ -108,6 +108,18 @@ def check(tables: Mapping[str, Any], origin: str, schema: type[S]) -> S:
         raise ConfigError("; ".join(_complaint(problem, origin, schema) for problem in error.errors()[:3])) from None
 
 
+def choose(schema: type[S], group: str, overrides: Sequence[str], base: S | None = None, **given: Any) -> S:
+    """Settings of one group: those of `base`, then what is `given` and not None, then every `dotted.key=value`, which
+    wins. A key begins with the name of the group, as in a recipe, or does without, because there is only this group.
+    """
+    tables = base.model_dump(mode="json", exclude_none=True) if base else {}
+    tables |= {name: value for name, value in given.items() if value is not None}
+    create: Any = pydantic.create_model
+    whole: type[Settings] = create("Chosen", __base__=Settings, **{group: (schema, ...)})
+    keys = [text if _names_a_group(text, schema) else f"{group}.{text}" for text in overrides]
+    return getattr(check(override({group: tables}, keys), "the command line", whole), group)
+
+
 def render(settings: Settings, reasons: Mapping[str, str] | None = None) -> str:
     """TOML text that parses back to the same settings. `reasons` (dotted key -> words) become comments.
 
@@ -172,6 +184,27 @@ def describe(schema: type[Settings], prefix: str = "") -> Iterator[SettingFacts]
         yield SettingFacts(prefix + name, _type_in_words(annotation), _range_in_words(annotation), default, meaning)
 
 
+def nearest_setting(key: str, schema: type[Settings]) -> str:
+    """The setting that an unknown `key` was probably meant for, as a question: the same name in another group, else a
+    similar name, here or elsewhere; where none is near, the names beside it.
+    """
+    *group, name = key.split(".")
+    settings = [facts.key for facts in describe(schema)]
+    groups = [key.rpartition(".")[0] for key in settings]
+    elsewhere = {key: key.rpartition(".")[2] for key in [*groups, *settings] if key}
+    beside = {".".join([*group, key]): key for key in _keys_beside(schema, group)}
+    for known, likeness in ((elsewhere, 1.0), (beside, 0.8), (elsewhere, 0.8), (beside, 0.6)):
+        if near := difflib.get_close_matches(name, known.values(), n=1, cutoff=likeness):
+            return f"did you mean {' or '.join(key for key, last in known.items() if last == near[0])}?"
+    return f"known here: {', '.join(beside.values())}"
+
+
+def _names_a_group(text: str, schema: type[Settings]) -> bool:
+    """Whether the key of KEY=VALUE begins with the name of a group, and not with that of a setting."""
+    first, dot, _ = text.partition("=")[0].strip().partition(".")
+    return bool(dot) and first not in schema.model_fields
+
+
 def _value(text: str) -> Any:
     """A TOML value; a bare word counts as a string, because shells eat quotes."""
     try:
@@ -206,7 +239,7 @@ def _complaint(problem: Any, origin: str, schema: type[Settings]) -> str:
     path = [str(part) for part in problem["loc"]]
     key = _short(".".join(path))
     if problem["type"] == "extra_forbidden":
-        return f"{origin}: unknown setting {key}; {_hint(schema, path)}"
+        return f"{origin}: unknown setting {key}; {nearest_setting('.'.join(path), schema)}"
     if problem["type"] == "json_invalid":  # it was JSON of ours
         return f"{origin} holds text that is not UTF-8, or is nested too deep"
     if problem["type"] == "missing":
@@ -217,19 +250,6 @@ def _complaint(problem: Any, origin: str, schema: type[Settings]) -> str:
         return f"{place}: {message}"
     message = message.removeprefix("Input should be ")
     return f"{place} should be {message}, but is {_short(json.dumps(problem['input'], default=str))}"
-
-
-def _hint(schema: type[Settings], path: Sequence[str]) -> str:
-    """The setting that was probably meant: of this name elsewhere, else of a name like it, here or elsewhere."""
-    *group, name = path
-    settings = [facts.key for facts in describe(schema)]
-    groups = [key.rpartition(".")[0] for key in settings]
-    elsewhere = {key: key.rpartition(".")[2] for key in [*groups, *settings] if key}
-    beside = {".".join([*group, key]): key for key in _keys_beside(schema, group)}
-    for known, likeness in ((elsewhere, 1.0), (beside, 0.8), (elsewhere, 0.8), (beside, 0.6)):
-        if near := difflib.get_close_matches(name, known.values(), n=1, cutoff=likeness):
-            return f"did you mean {' or '.join(key for key, last in known.items() if last == near[0])}?"
-    return f"known here: {', '.join(beside.values())}"
 
 
 def _keys_beside(schema: type[Settings], path: Sequence[str]) -> list[str]:

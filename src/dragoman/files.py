@@ -7,21 +7,16 @@ at any moment leaves the old one or the new one, never a half. A full disk is `D
 import difflib
 import errno
 import hashlib
-import json
 import os
 import shutil
 import time
-from collections.abc import Collection, Generator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, TypeGuard, cast
+from typing import IO
 
-from dragoman.errors import CheckpointError, DataError, DiskFull, FolderInUse
-from dragoman.notation import parse_json
+from dragoman.errors import DataError, DiskFull, FolderInUse
 
-MANIFEST = "manifest.json"
-LARGEST_JSON_BYTES = 1 << 28
-"""A vocabulary of a million pieces takes a tenth of it."""
 _BEFORE = ".before.partial"  # ends the name of a folder that makes way for another
 
 
@@ -211,115 +206,10 @@ def _take_soon(handle: int) -> None:
         _take(handle)
 
 
-def read_json(path: Path | str) -> object:
-    """Reads a JSON file.
-
-    Raises:
-        CheckpointError: missing, unreadable or not JSON.
-    """
-    path = Path(path)
-    try:
-        if path.stat().st_size > LARGEST_JSON_BYTES:
-            raise CheckpointError(f"{path} is larger than {LARGEST_JSON_BYTES >> 20} MiB; it is not Dragoman's")
-        return parse_json(path.read_bytes())
-    except FileNotFoundError:
-        raise CheckpointError(f"{path} is missing") from None
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from None
-
-
-def read_object(path: Path | str) -> dict[str, Any]:
-    """Reads a JSON file that holds an object.
-
-    Raises:
-        CheckpointError: missing, unreadable, or something else.
-    """
-    content = read_json(path)
-    if not isinstance(content, dict):
-        raise CheckpointError(f"{path} should hold a JSON object")
-    return cast("dict[str, Any]", content)
-
-
-def read_versioned(path: Path | str, newest: int) -> dict[str, Any]:
-    """Reads a JSON object that says in which format it is written.
-
-    Raises:
-        CheckpointError: missing, unreadable, not ours, or of a format above `newest`.
-    """
-    content = read_object(path)
-    number = content.get("format")
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise CheckpointError(f"{path} is not Dragoman's: it has no format number")
-    if number > newest:
-        raise CheckpointError(f"{path} has format {number}, newer than this version reads ({newest}); upgrade dragoman")
-    if number < 1:
-        raise CheckpointError(f"{path} is not Dragoman's: formats count from 1, but its format is {number}")
-    return content
-
-
-def write_json(path: Path | str, content: object) -> None:
-    write_file(path, json.dumps(content, indent=2, ensure_ascii=False, sort_keys=False) + "\n")
-
-
 def sha256(path: Path | str) -> str:
     """The SHA-256 of a file's bytes, in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def write_manifest(folder: Path | str) -> None:
-    """Writes `manifest.json`: size and SHA-256 of every other file of the folder. Call it last."""
-    folder = Path(folder)
-    write_json(
-        folder / MANIFEST,
-        {
-            "files": {
-                name: {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
-                for name in _contents(folder)
-            }
-        },
-    )
-
-
-def verify_manifest(folder: Path | str, free: Collection[str] = ()) -> None:
-    """Checks every file of a folder against its manifest, but those that anyone is `free` to change or remove.
-
-    Raises:
-        CheckpointError: naming the first file that is missing, cut, changed, not listed, or a link to another place.
-    """
-    folder = Path(folder)
-    listed = read_json(folder / MANIFEST)
-    if not _is_manifest(listed):
-        raise CheckpointError(f"{folder / MANIFEST} is not a manifest")
-    present = set(_contents(folder)) - set(free)
-    for name in sorted({MANIFEST, *present}):
-        if (folder / name).is_symlink():
-            raise CheckpointError(
-                f"{folder / name} is a symbolic link, but the files of such a folder must lie in it; copy the file "
-                "there, or link to the whole folder"
-            )
-    for name, facts in listed["files"].items():
-        if name in free:
-            continue
-        if name not in present:
-            raise CheckpointError(f"{folder / name[:255]} is missing, but {MANIFEST} lists it")
-        size = (folder / name).stat().st_size
-        if size != (listed_size := facts["bytes"]):
-            how = "cut" if size < listed_size else "changed"
-            raise CheckpointError(f"{folder / name} has {size} bytes, but {MANIFEST} says {listed_size}: it was {how}")
-        if sha256(folder / name) != facts["sha256"]:
-            raise CheckpointError(f"{folder / name} is damaged: its SHA-256 is not the one in {MANIFEST}")
-    if extra := sorted(present - listed["files"].keys()):
-        raise CheckpointError(f"{folder / extra[0]} is not listed in {MANIFEST}: it does not belong here")
-
-
-def _is_manifest(listed: object) -> TypeGuard[dict[str, dict[str, dict[str, Any]]]]:
-    files = cast("dict[str, object]", listed).get("files") if isinstance(listed, dict) else None
-    return isinstance(files, dict) and all(map(_is_listed, cast("dict[str, object]", files).values()))
-
-
-def _is_listed(facts: object) -> bool:
-    return isinstance(facts, dict) and isinstance(facts.get("bytes"), int) and isinstance(facts.get("sha256"), str)  # pyright: ignore[reportUnknownMemberType]
 
 
 def free_name(folder: Path | str) -> Path:
@@ -353,14 +243,6 @@ def _nearest(path: Path, prefixes: bool) -> Path | None:
     cutoff = 0.5 if len(path.name) <= 4 else 0.6  # "mu" and "my" have half of their letters in common
     near = difflib.get_close_matches(path.name, names, n=1, cutoff=cutoff)
     return parent / near[0] if parent and near else None
-
-
-def _contents(folder: Path) -> list[str]:
-    return sorted(
-        file.relative_to(folder).as_posix()
-        for file in folder.rglob("*")
-        if file.is_file() and file.name not in (MANIFEST, ".lock")
-    )
 
 
 @contextmanager

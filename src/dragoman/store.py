@@ -20,19 +20,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from dragoman.config import Settings, check
+from dragoman.config import Settings
+from dragoman.documents import read_document, read_object, write_json
 from dragoman.errors import CheckpointError, ConfigError, TokenizerError
-from dragoman.files import (
-    MANIFEST,
-    nearest,
-    new_folder,
-    read_object,
-    read_versioned,
-    verify_manifest,
-    write_file,
-    write_json,
-    write_manifest,
-)
+from dragoman.files import nearest, new_folder, write_file
+from dragoman.manifest import MANIFEST, verify_manifest, write_manifest
 from dragoman.model import ModelConfig, build_model, weight_shapes
 from dragoman.notation import parse_json
 from dragoman.run_folder import RunFolder
@@ -197,10 +189,7 @@ def read_config(folder: Path) -> tuple[Languages | None, ModelConfig]:
         CheckpointError: naming what is wrong with it.
     """
     path = folder / CONFIG
-    try:
-        found = check(read_versioned(path, FORMAT), str(path), _Config)
-    except ConfigError as error:
-        raise CheckpointError(str(error)) from None
+    found = read_document(path, _Config, FORMAT)
     if found.languages is None and found.model.family == "encoder_decoder":
         raise CheckpointError(f"{path}: languages must be given")
     return found.languages and Languages(found.languages.source, found.languages.target), found.model

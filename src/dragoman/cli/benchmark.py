@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import dragoman
-from dragoman.cli import console
-from dragoman.cli.options import Format, Place, Quiet, Set, chosen, grouped, test_pairs
+from dragoman.cli.terminal import console
+from dragoman.cli.terminal.options import Format, Place, Quiet, Set, grouped
+from dragoman.cli.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     from dragoman.evaluating.speed import Benchmark, Spread
@@ -33,37 +34,35 @@ def benchmark(
     quiet: Quiet = False,
 ) -> None:
     """Measure tokens a second, latency, memory and start-up: greedy and with a beam of 4, or as --set says."""
-    from itertools import islice
-
-    from dragoman.decoding.options import SearchOptions
-    from dragoman.evaluating.speed import SEARCHES
-    from dragoman.files import check_output, write_json
-    from dragoman.machine import choose_device, choose_precision
-    from dragoman.text.reading.lines import read_lines
-
-    screen = console.Screen(quiet)
-    if output is not None:
-        check_output(output)
-    device, _ = choose_device(place.device)
     measured = dragoman.benchmark(
         models,
-        list(islice(read_lines(texts) if texts else (source for source, _ in test_pairs(models[0])), sentences)),
-        searches=list(dict.fromkeys(chosen(SearchOptions, "decode", overrides, each) for each in SEARCHES)),
+        texts,
+        sentences=sentences,
         rounds=rounds,
-        device=device,
-        precision=choose_precision(place.precision, device)[0],
-        threads=place.threads,
-        progress=screen.progress,
+        overrides=overrides or (),
+        output=output,
+        progress=open_screen(quiet).progress,
+        **place.options(),
     )
-    if output is not None:
-        write_json(output, measured.facts())
     if output_format == "json":
         console.write_json(measured.facts())
     else:
-        show(screen, measured)
+        show(measured)
 
 
-def show(screen: console.Screen, measured: "Benchmark") -> None:
+def show(measured: "Benchmark") -> None:
+    show_speeds(measured)
+    for ratio in measured.ratios:
+        console.write(str(ratio))
+    console.write()
+    show_starts(measured)
+    console.write(
+        f"{measured.where}; {measured.device}, {measured.precision}; {measured.gemm_gflops:,.0f} GFLOP/s in matrix "
+        f"products; {measured.texts:,} texts, medians and ranges of {measured.rounds} rounds"
+    )
+
+
+def show_speeds(measured: "Benchmark") -> None:
     columns = ["model", "search", "batch", "tokens/s", "sentences/s", "p50 ms", "p95 ms", "p99 ms"]
     rows = [
         (
@@ -77,10 +76,12 @@ def show(screen: console.Screen, measured: "Benchmark") -> None:
         )
         for speed in measured.speeds
     ]
-    screen.show(console.table(columns, rows))
-    for ratio in measured.ratios:
-        console.write(str(ratio))
-    starts = [
+    console.write_table(columns, rows)
+
+
+def show_starts(measured: "Benchmark") -> None:
+    columns = ["model", "start-up s", "import s", "load s", "first text s", "MiB then", "MiB after all"]
+    rows = [
         (
             name,
             f"{start.total_seconds:.2f}",
@@ -92,13 +93,7 @@ def show(screen: console.Screen, measured: "Benchmark") -> None:
         )
         for name, start in measured.starts.items()
     ]
-    columns = ["model", "start-up s", "import s", "load s", "first text s", "MiB then", "MiB after all"]
-    console.write()
-    screen.show(console.table(columns, starts))
-    console.write(
-        f"{measured.where}; {measured.device}, {measured.precision}; {measured.gemm_gflops:,.0f} GFLOP/s in matrix "
-        f"products; {measured.texts:,} texts, medians and ranges of {measured.rounds} rounds"
-    )
+    console.write_table(columns, rows)
 
 
 def spread(figure: "Spread") -> str:

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 import dragoman
-from dragoman.cli import console
-from dragoman.cli.options import Quiet, Runs, Threads, test_pairs, with_minutes
+from dragoman.cli.terminal import console
+from dragoman.cli.terminal.options import Quiet, Runs, Threads, with_minutes
+from dragoman.cli.terminal.screen import open_screen
 from dragoman.cli.train import show_result
 from dragoman.cli.translate import Work
 
@@ -25,9 +26,9 @@ Minutes = Annotated[float | None, typer.Option(help="Minutes of training.", show
 
 def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = None, quiet: Quiet = False) -> None:
     """Train a small English-Italian translator in minutes, then translate what you type."""
-    from dragoman.runs.curves import curve_lines
+    from dragoman.evaluating.references import own_test_pairs
 
-    screen = console.Screen(quiet)
+    screen = open_screen(quiet)
     result = dragoman.train(
         "phrasebook",
         overrides=with_minutes(None, minutes),
@@ -35,12 +36,10 @@ def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = 
         threads=threads,
         progress=screen.progress,
     )
-    for line in curve_lines(result.folder):
-        screen.note(line)
     show_result(screen, result)
     translator = dragoman.Translator.load(result.folder, threads=threads)
     work = Work(screen, translator, translator.options, known_words=known_words(result.folder))
-    pairs = test_pairs(result.folder)
+    pairs = own_test_pairs(result.folder)
     for source, target in pairs[:: max(1, len(pairs) // SAMPLES)][:SAMPLES]:
         console.write()
         work.compare(source, target)
@@ -55,6 +54,6 @@ def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = 
 def known_words(run: Path) -> frozenset[str]:
     """The source words that a run was trained on, in lower case."""
     from dragoman.text.phrasebook import words
-    from dragoman.text.prepare import read_split
+    from dragoman.text.prepared import read_split
 
     return frozenset(word for source, _ in read_split(run / "data", "train") for word in words(source))

@@ -7,10 +7,10 @@ import typer
 
 import dragoman
 from dragoman import machine
-from dragoman.cli import console
-from dragoman.cli.evaluate import show
-from dragoman.cli.options import Data, Model, Quiet, TimedRun, grouped, one_or_two
-from dragoman.cli.train import show_kept
+from dragoman.cli.evaluate import show_scores
+from dragoman.cli.terminal.options import Data, Model, Quiet, TimedRun, grouped, one_or_two
+from dragoman.cli.terminal.screen import open_screen
+from dragoman.cli.train import show_kept_scores
 
 
 @grouped
@@ -27,12 +27,12 @@ def fine_tune(
     quiet: Quiet = False,
 ) -> None:
     """Train a finished model on new text; score it on the old and the new test set, before and after."""
-    screen = console.Screen(quiet)
+    screen = open_screen(quiet)
     result = dragoman.fine_tune(
         model, one_or_two(data), mix_rate=mix_rate, mix_data=mix_data, **run.options(screen.progress)
     )
     if result.before or result.after:
-        show(screen, [*result.before, *result.after])
+        show_scores([*result.before, *result.after])
     elif machine.rank() == 0:
-        show_kept(screen, result.folder)
+        show_kept_scores(result.folder)
     screen.note(f'translate with it: dragoman translate {result.folder} "..."')

@@ -10,7 +10,6 @@ import typer
 
 import dragoman
 from dragoman import machine
-from dragoman.cli import console
 from dragoman.cli.benchmark import benchmark
 from dragoman.cli.demo import demo
 from dragoman.cli.doctor import doctor
@@ -20,7 +19,8 @@ from dragoman.cli.prepare_data import prepare_data
 from dragoman.cli.reproduce import reproduce
 from dragoman.cli.runs import runs
 from dragoman.cli.settings import settings
-from dragoman.cli.streams import prepare_streams
+from dragoman.cli.terminal import console
+from dragoman.cli.terminal.streams import prepare_streams
 from dragoman.cli.train import train
 from dragoman.cli.train_tokenizer import train_tokenizer
 from dragoman.cli.translate import translate
@@ -117,7 +117,7 @@ def stopped(end: Interrupted, seconds: float) -> str:
     >>> stopped(Interrupted("stopped at step 9 of 12; go on with: dragoman train runs/mine"), 75)
     'stopped at step 9 of 12 after 0:01:15; go on with: dragoman train runs/mine'
     """
-    from dragoman.cli.bars import duration
+    from dragoman.cli.terminal.bars import duration
 
     what, semicolon, advice = str(end).partition(";")
     return f"{what} after {duration(seconds)}{semicolon}{advice}"

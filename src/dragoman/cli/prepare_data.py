@@ -1,13 +1,17 @@
 """`dragoman prepare-data`: parallel text, checked and split, into a folder."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 import dragoman
-from dragoman.cli import console
-from dragoman.cli.options import Data, Format, Quiet, Set, chosen, one_or_two
+from dragoman.cli.terminal import console
+from dragoman.cli.terminal.options import Data, Format, Quiet, Set, one_or_two
+from dragoman.cli.terminal.screen import Screen, open_screen
+
+if TYPE_CHECKING:
+    from dragoman.text.inputs import DataSettings
 
 
 def prepare_data(
@@ -22,8 +26,8 @@ def prepare_data(
         str | None,
         typer.Option(
             metavar="NUMBER/OF",
-            help="Take in one part of the text alone, as in 3/16; when all parts are there, the same command without "
-            "this joins them.",
+            help="Prepare one part of the text alone, as in 3/16; when all parts are done, the same command without "
+            "--shard joins them.",
             show_default=False,
         ),
     ] = None,
@@ -32,30 +36,33 @@ def prepare_data(
     quiet: Quiet = False,
 ) -> None:
     """Check parallel text, split it without leaks, and report what was dropped and why."""
-    from dragoman.text.intake import Shard
-    from dragoman.text.prepare import DataSettings
+    from dragoman.config import choose
+    from dragoman.text.inputs import DataSettings
+
+    screen = open_screen(quiet)
+    path, languages = one_or_two(data), {"source_language": source_language, "target_language": target_language}
+    given = {"path": path, **languages, "encoding_errors": encoding_errors}
+    settings = choose(DataSettings, "data", overrides or (), **given)
+    if shard is None:
+        prepare(screen, settings, folder, output_format == "json")
+    else:
+        prepare_part(screen, settings, folder, shard)
+
+
+def prepare(screen: Screen, settings: "DataSettings", folder: Path, as_json: bool) -> None:
     from dragoman.text.report import report_rows
 
-    screen = console.Screen(quiet)
-    settings = chosen(
-        DataSettings,
-        "data",
-        overrides,
-        path=one_or_two(data),
-        source_language=source_language,
-        target_language=target_language,
-        encoding_errors=encoding_errors,
-    )
-    if shard is not None:
-        facts = dragoman.prepare_shard(settings, folder, Shard.parse(shard), screen.progress)
-        kept = sum(pairs for pairs, _ in facts.stretches)
-        screen.note(
-            f"shard {shard} of {facts.rows:,} rows is there, with {kept:,} pairs; without --shard all are joined"
-        )
-        return
     report = dragoman.prepare_data(settings, folder, screen.progress)
-    if output_format == "json":
+    if as_json:
         console.write_json(report.model_dump(mode="json"))
     else:
-        screen.show(console.table(["", "", "why or where"], report_rows(report)))
+        console.write_table(["", "", "why or where"], report_rows(report))
     screen.note(f"the data is in {folder}; train on it with: dragoman train {folder}")
+
+
+def prepare_part(screen: Screen, settings: "DataSettings", folder: Path, shard: str) -> None:
+    from dragoman.text.intake import Shard
+
+    facts = dragoman.prepare_shard(settings, folder, Shard.parse(shard), screen.progress)
+    kept = sum(pairs for pairs, _ in facts.stretches)
+    screen.note(f"shard {shard} of {facts.rows:,} rows is done, with {kept:,} pairs; without --shard all are joined")

@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 import dragoman
-from dragoman.cli import console
-from dragoman.cli.options import Quiet, Run, grouped
+from dragoman.cli.terminal import console
+from dragoman.cli.terminal.options import Quiet, Run, grouped
+from dragoman.cli.terminal.screen import open_screen
 from dragoman.errors import GateFailed
 
 
@@ -19,7 +20,7 @@ def reproduce(
     quiet: Quiet = False,
 ) -> None:
     """Train by a recipe for the steps that its expected score took, and say whether this machine reaches it."""
-    screen = console.Screen(quiet)
+    screen = open_screen(quiet)
     found = dragoman.reproduce(recipe, **run.options(screen.progress))
     if not found.met:
         raise GateFailed(f"{recipe}: {found}")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import dragoman
-from dragoman.cli import console
-from dragoman.cli.options import Format
+from dragoman.cli.terminal import console
+from dragoman.cli.terminal.options import Format
+from dragoman.cli.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     from dragoman.runs.listing import RunFacts
@@ -21,13 +22,13 @@ def runs(
     output_format: Format = "text",
 ) -> None:
     """List runs: state, score, steps, age and size."""
-    screen = console.Screen()
+    screen = open_screen()
     found = dragoman.list_runs(folder) if folder.is_dir() or folder != Path("runs") else ()
     if output_format == "json":
         console.write_json([_plain(run) for run in found])
     elif found:
         columns = ["run", "state", "score", "steps", "last change", "size"]
-        screen.show(console.table(columns, map(_row, found)))
+        console.write_table(columns, map(_row, found))
     else:
         screen.note(
             f"no runs in {folder}; begin with: dragoman train FILE (or, without text of your own, dragoman demo)"

@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 import dragoman
-from dragoman.cli import console
-from dragoman.cli.options import Format
+from dragoman.cli.terminal import console
+from dragoman.cli.terminal.options import Format
+from dragoman.cli.terminal.screen import open_screen
 
 
 def settings(
@@ -22,8 +23,8 @@ def settings(
         console.write_json([facts._asdict() for facts in found])
         return
     rows = [(facts.key, _takes(facts.type, facts.allowed), facts.default, facts.meaning) for facts in found]
-    screen = console.Screen()
-    screen.show(console.table(["setting", "takes", "default", "meaning"], rows))
+    screen = open_screen()
+    console.write_table(["setting", "takes", "default", "meaning"], rows)
     screen.note(f"change one with --set KEY=VALUE, as in --set {found[-1].key}=VALUE, or in a recipe under its group")
 
 

@@ -9,9 +9,10 @@ import typer
 
 import dragoman
 from dragoman import machine
-from dragoman.cli import console
-from dragoman.cli.evaluate import show
-from dragoman.cli.options import Quiet, TimedRun, grouped
+from dragoman.cli.evaluate import show_scores
+from dragoman.cli.terminal import console
+from dragoman.cli.terminal.options import Quiet, TimedRun, grouped
+from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
@@ -49,38 +50,40 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train a model, or resume a run, and score it on its test sets."""
-    from dragoman.runs.curves import curve_lines
-
-    screen = console.Screen(quiet)
+    screen, what = open_screen(quiet), what or ["phrasebook"]
+    options = run.options(screen.progress) | {"more": more}
     if dry_run and seeds is not None:
         raise ConfigError("--dry-run estimates one run, whatever its seed; leave --seeds out")
-    options = run.options(screen.progress) | {"more": more}
     if dry_run:
-        show_forecast(screen, dragoman.forecast(what or "phrasebook", **options))
-        return
-    if seeds is not None:
-        show_seeds(screen, dragoman.train_seeds(what or "phrasebook", seeds, **options))
-        return
-    result = dragoman.train(what or "phrasebook", **options)
-    for line in curve_lines(result.folder):
-        screen.note(line)
+        show_forecast(dragoman.forecast(what, **options))
+    elif seeds is not None:
+        show_seeds(screen, dragoman.train_seeds(what, seeds, **options))
+    else:
+        show_run(screen, dragoman.train(what, **options))
+
+
+def show_run(screen: Screen, result: "RunResult") -> None:
+    """The curves and scores of a run, and what may be done with it."""
     show_result(screen, result)
     screen.note(f'translate with it: dragoman translate {result.folder} "..."')
     screen.note(f"score it on other text: dragoman evaluate {result.folder} SOURCE REFERENCE")
     screen.note(f"train it on: dragoman train {result.folder} --more --minutes 30")
 
 
-def show_result(screen: console.Screen, result: "RunResult") -> None:
-    """The scores of a run: the new ones, or those in its folder if it was finished before."""
+def show_result(screen: Screen, result: "RunResult") -> None:
+    """The curves of a run, and its scores: the new ones, or those in its folder if it was finished before."""
+    from dragoman.runs.curves import curve_lines
+
+    for line in curve_lines(result.folder):
+        screen.note(line)
     if result.evaluations:
-        show(screen, result.evaluations)
+        show_scores(result.evaluations)
     elif machine.rank() == 0:
-        show_kept(screen, result.folder)
+        show_kept_scores(result.folder)
 
 
-def show_kept(screen: console.Screen, run: Path) -> None:
+def show_kept_scores(run: Path) -> None:
     """Shows the scores in a run's `scores.json`, if any; damaged ones are a warning, because the run is whole."""
-    from dragoman.evaluating.evaluate import HEADINGS, score_rows
     from dragoman.evaluating.scores import read_evaluations
     from dragoman.run_folder import RunFolder
 
@@ -90,16 +93,11 @@ def show_kept(screen: console.Screen, run: Path) -> None:
     except CheckpointError as error:
         log.warning("%s; score the run again with: dragoman evaluate %s SOURCE REFERENCE", error, run)
         return
-    if not kept:
-        return
-    rows = [(each.system, *row) for each in kept for row in score_rows(each.scores.values())]
-    screen.show(console.table(["system", *HEADINGS], rows))
-    for each in kept:
-        counts = ", ".join(f"{count:,} {name}" for name, count in each.counts.items())
-        console.write(f"{each.system}: {each.test.name}; {each.search}; {counts}")
+    if kept:
+        show_scores(kept)
 
 
-def show_seeds(screen: console.Screen, results: "Sequence[RunResult]") -> None:
+def show_seeds(screen: Screen, results: "Sequence[RunResult]") -> None:
     from dragoman.commands.seeds import spreads
 
     for found in spreads([result.folder for result in results]):
@@ -108,8 +106,8 @@ def show_seeds(screen: console.Screen, results: "Sequence[RunResult]") -> None:
     screen.note(f"compare it with another: dragoman evaluate {group} --against OTHER")
 
 
-def show_forecast(screen: console.Screen, found: "Forecast") -> None:
-    from dragoman.cli.bars import duration
+def show_forecast(found: "Forecast") -> None:
+    from dragoman.cli.terminal.bars import duration
 
     batches, train = found.recipe.batches, found.recipe.train
     rows = [
@@ -120,5 +118,5 @@ def show_forecast(screen: console.Screen, found: "Forecast") -> None:
         ("time", duration(found.seconds), "for training and validation; scoring the test sets comes on top"),
         ("memory", "unknown" if found.peak_bytes is None else f"{found.peak_bytes / 2**20:,.0f} MiB", "at the peak"),
     ]
-    screen.show(console.table(["", "expected", ""], rows))
+    console.write_table(["", "expected", ""], rows)
     console.write(f"measured on {found.where}")

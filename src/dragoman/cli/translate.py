@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dragoman.cli import console
-from dragoman.cli.options import Format, Model, Place, Quiet, Search, grouped, test_pairs
+import dragoman
+from dragoman.cli.terminal import console
+from dragoman.cli.terminal.options import Format, Model, Place, Quiet, Search, grouped
+from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import check_output
 
@@ -50,13 +52,15 @@ def translate(
     quiet: Quiet = False,
 ) -> None:
     """Translate text: one line in, one line out."""
-    screen = console.Screen(quiet)
+    from dragoman.config import choose
+
+    screen = open_screen(quiet)
     check_sources(text, input_file, item)
     if output is not None:
         check_output(output)
-    pair = None if item is None else nth(test_pairs(model), item)
-    translator = place.load(model)
-    options = search.options(translator.options, n_best=n_best)
+    pair = None if item is None else test_pair(model, item)
+    translator = dragoman.Translator.load(model, **place.options())
+    options = choose(dragoman.SearchOptions, "decode", search.overrides, translator.options, n_best=n_best)
     screen.note(f"{' → '.join(translator.languages)}, {translator.device}, {translator.precision}")
     work = Work(screen, translator, options, output_format == "json")
     if pair is not None:
@@ -97,7 +101,7 @@ class Work:
 
     def __init__(
         self,
-        screen: console.Screen,
+        screen: Screen,
         translator: "Translator",
         options: "SearchOptions",
         as_json: bool = False,
@@ -182,7 +186,11 @@ class Work:
         return [word for word in words(found.source) if word not in self._known_words]
 
 
-def nth(pairs: Sequence[tuple[str, str]], item: int) -> tuple[str, str]:
+def test_pair(run: Path, item: int) -> tuple[str, str]:
+    """One sentence of a run's test set, counted from 1."""
+    from dragoman.evaluating.references import own_test_pairs
+
+    pairs = own_test_pairs(run)
     if item > len(pairs):
         raise ConfigError(f"--item must be from 1 to {len(pairs):,}, the size of the test set, but is {item:,}")
     return pairs[item - 1]

@@ -19,7 +19,7 @@ from dragoman.evaluating.direction import (
     refuse_other_languages,
     warn_of_exchanged_sides,
 )
-from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
+from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
 from dragoman.evaluating.scores import read_evaluations
 from dragoman.files import nearest
 from dragoman.progress import Progress, silent

@@ -14,7 +14,7 @@ from typing import Any
 
 from dragoman import machine
 from dragoman.errors import Diverged, Error, Interrupted
-from dragoman.evaluating.evaluate import Evaluation
+from dragoman.evaluating.evaluation import Evaluation
 from dragoman.files import lock, remove_partial
 from dragoman.memory import memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import Progress, silent

@@ -16,11 +16,12 @@ import numpy as np
 import pydantic
 from numpy.typing import NDArray
 
-from dragoman.config import Settings, check
-from dragoman.errors import ConfigError, DataError
-from dragoman.files import new_folder, sha256, write_json
-from dragoman.notation import parse_json
+from dragoman.config import Settings
+from dragoman.documents import read_document, write_json
+from dragoman.errors import DataError
+from dragoman.files import new_folder, sha256
 from dragoman.progress import Progress, silent
+from dragoman.text.prepared import read_pairs
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
 
 FORMAT = 1
@@ -115,17 +116,7 @@ class EncodedCorpus:
             DataError: no encoded corpus, a cut or a newer one.
         """
         path = Path(folder) / "corpus.json"
-        try:
-            content = parse_json(path.read_bytes())
-        except (OSError, ValueError) as error:
-            raise DataError(f"{folder} is no encoded corpus: {path.name} cannot be read ({error})") from None
-        found = content.get("format") if isinstance(content, dict) else None
-        if found != FORMAT:
-            raise DataError(f"{path} has format {found!r}, and this version reads {FORMAT}; encode the corpus again")
-        try:
-            return cls(Path(folder), check(content, str(path), Facts))
-        except ConfigError as error:
-            raise DataError(f"{error}; encode the corpus again") from None
+        return cls(Path(folder), read_document(path, Facts, FORMAT, error=DataError, advice="encode the corpus again"))
 
     def verify(self) -> None:
         """Reads all of it once.
@@ -165,7 +156,7 @@ def encode_corpus(
     """
     total = None
     if isinstance(pairs, Path | str):
-        pairs, total = _read_pairs(Path(pairs)), _count_lines(Path(pairs))
+        pairs, total = read_pairs(Path(pairs)), _count_lines(Path(pairs))
     with new_folder(folder) as aside:
         source = _Writer(aside, "source", tokenizers.source)
         target = _Writer(aside, "target", tokenizers.target)
@@ -267,23 +258,6 @@ def _map(path: Path, dtype: np.dtype, count: int) -> NDArray:
         return np.memmap(path, dtype, "r")
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}); encode the corpus again") from None
-
-
-def _read_pairs(path: Path) -> Iterator[tuple[str, str]]:
-    with open(path, "rb") as lines:
-        for number, line in enumerate(lines, 1):
-            match _parsed(line):
-                case [str(source), str(target)]:
-                    yield source, target
-                case _:
-                    raise DataError(f"{path}:{number} is not a JSON list of source and target; prepare the data again")
-
-
-def _parsed(line: bytes) -> object:
-    try:
-        return json.loads(line.decode())
-    except (ValueError, RecursionError):
-        return None
 
 
 def _count_lines(path: Path) -> int:

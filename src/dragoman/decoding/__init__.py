@@ -16,18 +16,5 @@ if TYPE_CHECKING:
     from dragoman.decoding.stepper import ModelStepper as ModelStepper
     from dragoman.decoding.stepper import Step as Step
     from dragoman.decoding.stepper import Stepper as Stepper
-
-_HOMES = {
-    "Hypothesis": "beam",
-    "ModelStepper": "stepper",
-    "Search": "search",
-    "SearchOptions": "options",
-    "Step": "stepper",
-    "Stepper": "stepper",
-    "score": "scoring",
-}
-
-if not TYPE_CHECKING:  # a wrong name is found by the checker
-    __getattr__ = names_from(__name__, _HOMES)
-
-__all__ = [*_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]
+else:
+    __getattr__, __dir__, __all__ = names_from(__name__, __file__)

@@ -15,8 +15,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from dragoman.errors import DataError
+from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.direction import prepared_languages, refuse_other_languages
+from dragoman.store import find_model
+from dragoman.text.prepared import read_pairs
 from dragoman.text.reading.columns import UNKNOWN_LANGUAGE, Naming, differing
 from dragoman.text.reading.languages import language_of, languages_in
 from dragoman.text.reading.lines import EncodingErrors, read_lines, without_gz
@@ -79,7 +81,7 @@ def read_references(
     if path.name == PREPARED:
         named = prepared_languages(path.parent)
         refuse_other_languages(path, named, naming)
-        return _with_languages(_gather(path, _json_rows(path), keep_empty=True), named, naming)
+        return _with_languages(_gather(path, read_pairs(path), keep_empty=True), named, naming)
     if without_gz(path).name.endswith(MULTIREF):
         named = languages_in(path.name) or (None, None)
         refuse_other_languages(path, named, naming)
@@ -98,6 +100,25 @@ def read_references(
     for fault, count in faults.items():
         log.warning("%s: %s (%d of %d rows): scored as empty lines", path, fault, count, len(found))
     return _with_languages(found, reading.named, naming._replace(expected=reading.languages))
+
+
+def own_test_set(run: Path | str) -> Path:
+    """The test set of a run, which lies in its data.
+
+    Raises:
+        CheckpointError: there is no model.
+        ConfigError: it is a model without a run.
+    """
+    find_model(run)
+    path = Path(run) / "data" / PREPARED
+    if not path.is_file():
+        raise ConfigError(f"{run} has no test set of its own, because it is not a run folder; name a file")
+    return path
+
+
+def own_test_pairs(run: Path | str) -> list[tuple[str, str]]:
+    """The pairs of a run's test set, as `own_test_set` finds it."""
+    return list(read_pairs(own_test_set(run)))
 
 
 def _counted(pairs: Iterable[Pair], faults: Counter[str]) -> Iterable[Pair]:
@@ -175,14 +196,3 @@ def _gather(path: Path, rows: Iterable[Sequence[str]], keep_empty: bool = False)
         sources.append(source)
         references.append(found)
     return ReferenceSet(path.name, tuple(sources), tuple(references))
-
-
-def _json_rows(path: Path) -> Iterable[list[str]]:
-    for number, line in enumerate(read_lines(path), start=1):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{path}:{number} is not JSON: {error}") from None
-        if not (isinstance(row, list) and len(row) > 1 and all(isinstance(cell, str) for cell in row)):
-            raise DataError(f"{path}:{number} is not a list of a source and its reference")
-        yield row

@@ -5,10 +5,9 @@ from typing import Annotated
 
 import pydantic
 
-from dragoman.config import Settings, check
-from dragoman.errors import CheckpointError, ConfigError
+from dragoman.config import Settings
+from dragoman.documents import read_document
 from dragoman.evaluating.metrics import Score
-from dragoman.files import read_versioned
 
 FORMAT = 1
 HIGHEST = 1e6
@@ -27,6 +26,9 @@ class KeptTest(Settings, extra="ignore"):
     """The test set of an evaluation."""
 
     name: str
+
+    def __str__(self) -> str:
+        return self.name
 
     @property
     def stem(self) -> str:
@@ -58,10 +60,7 @@ def read_evaluations(path: Path) -> tuple[KeptEvaluation, ...]:
     Raises:
         CheckpointError: no such file, another one, or a damaged one.
     """
-    try:
-        return check(read_versioned(path, FORMAT), f"{path} is damaged", _ScoresFile).evaluations
-    except ConfigError as error:
-        raise CheckpointError(str(error)) from None
+    return read_document(path, _ScoresFile, FORMAT).evaluations
 
 
 def read_scores(path: Path) -> dict[str, dict[str, Score]]:

@@ -1,4 +1,4 @@
-"""`benchmark`: how fast models translate, how long one sentence waits, how much memory it takes, how soon it starts.
+"""How fast models translate, how long one sentence waits, how much memory it takes, how soon it starts.
 
 Models take turns, round by round, on the same texts, so that a busy machine slows all of them alike; each figure is a
 median with its spread. Tokens are those of the translations with their end symbols, never
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 from dragoman.decoding import SearchOptions
 from dragoman.errors import ConfigError, DataError
-from dragoman.evaluating.evaluate import describe
+from dragoman.evaluating.evaluation import describe
 from dragoman.evaluating.startup import Start, measure_start
 from dragoman.machine import describe as describe_machine
 from dragoman.machine import gemm_rate, machine
@@ -155,7 +155,7 @@ class Benchmark:
         return plain
 
 
-def benchmark(
+def benchmark_models(
     models: Sequence[Path | str],
     texts: Sequence[str],
     *,

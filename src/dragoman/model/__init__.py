@@ -23,24 +23,5 @@ if TYPE_CHECKING:
     from dragoman.model.families import LanguageModel as LanguageModel
     from dragoman.model.packing import Packing as Packing
     from dragoman.model.watch import attention_weights as attention_weights
-
-_HOMES = {
-    "Cache": "cache",
-    "EncoderDecoder": "families",
-    "LanguageModel": "families",
-    "Memory": "cache",
-    "ModelConfig": "config",
-    "Packing": "packing",
-    "StepNoise": "dropout",
-    "attend": "attention",
-    "attention_weights": "watch",
-    "build_model": "build",
-    "count_weights": "build",
-    "is_table": "build",
-    "weight_shapes": "build",
-}
-
-if not TYPE_CHECKING:  # a wrong name is found by the checker
-    __getattr__ = names_from(__name__, _HOMES)
-
-__all__ = [*_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]
+else:
+    __getattr__, __dir__, __all__ = names_from(__name__, __file__)

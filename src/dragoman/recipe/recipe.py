@@ -16,7 +16,7 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.files import nearest
 from dragoman.model import ModelConfig
 from dragoman.recipe.expected import Expected
-from dragoman.text.prepare import DataSettings
+from dragoman.text.inputs import DataSettings
 from dragoman.text.reading.addresses import HUB, Address, is_pattern
 from dragoman.text.reading.readers import is_prefix
 from dragoman.tokenizing.training import TokenizerSettings

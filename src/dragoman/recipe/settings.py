@@ -1,9 +1,8 @@
 """Every setting that a recipe or `--set` may hold, found by its name or a part of it."""
 
-import difflib
 from collections.abc import Callable
 
-from dragoman.config import SettingFacts, describe
+from dragoman.config import SettingFacts, describe, nearest_setting
 from dragoman.errors import ConfigError
 from dragoman.recipe.recipe import Recipe
 
@@ -36,14 +35,4 @@ def list_settings(key: str | None = None) -> tuple[SettingFacts, ...]:
     for names_it in ways:
         if found := tuple(fact for fact in every if names_it(fact.key)):
             return found
-    raise ConfigError(f"no setting is called {key}; {_nearest(key, [fact.key for fact in every])}")
-
-
-def _nearest(key: str, keys: list[str]) -> str:
-    """The setting that was probably meant, by its whole key or by its last name alone."""
-    names = {name.rpartition(".")[2]: name for name in reversed(keys)}
-    if near := difflib.get_close_matches(key, keys, n=1):
-        return f"did you mean {near[0]}?"
-    if near := difflib.get_close_matches(key.rpartition(".")[2], names, n=1):
-        return f"did you mean {names[near[0]]}?"
-    return "dragoman settings lists them all"
+    raise ConfigError(f"no setting is called {key}; {nearest_setting(key, Recipe)}")

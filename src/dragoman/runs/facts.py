@@ -9,8 +9,9 @@ import pydantic
 import dragoman
 from dragoman import machine
 from dragoman.config import Settings, check, flatten
+from dragoman.documents import read_document, write_json
 from dragoman.errors import ConfigError
-from dragoman.files import make_folders, read_object, remove, write_json
+from dragoman.files import make_folders, remove
 from dragoman.recipe.recipe import LIMITS, Recipe, read_recipe
 from dragoman.run_folder import RunFolder
 from dragoman.tasks.kinds import kind_of
@@ -21,33 +22,31 @@ PATHS = ("folder", "path", "dev_path", "test_path")
 """Settings of `[data]` that say where text lies; the same text may lie elsewhere."""
 
 
-class _RunFile(Settings, extra="ignore"):
+class _RunFile(Settings, extra="allow"):
     """What `run.json` must say; the version that wrote it may have added more."""
 
+    format: int
     asked: dict[str, Any]
     threads: Annotated[int, pydantic.Field(ge=1, lt=2**31)]
     """torch takes an int of 32 bits."""
     status: Literal["preparing", "training", "stopped", "diverged", "finished"]
-    steps: Annotated[int, pydantic.Field(ge=0)] = 0
+    steps: Annotated[int, pydantic.Field(ge=0)] | None = None
     """Of a finished run."""
+
+    @pydantic.model_validator(mode="after")
+    def _finished_after_some_steps(self) -> "_RunFile":
+        if self.status == "finished" and self.steps is None:
+            raise ValueError("steps must be given for a finished run")
+        return self
 
 
 def read_facts(run: RunFolder) -> dict[str, Any]:
     """What the `run.json` of a run says.
 
     Raises:
-        CheckpointError: it is missing, or no JSON object.
-        ConfigError: it is of another version, or damaged.
+        ConfigError: it is missing, damaged or of another version.
     """
-    facts = read_object(run.facts)
-    if facts.get("format") != FORMAT or facts.get("format") is True:
-        raise ConfigError(f"{run.facts} is not of this version of Dragoman")
-    needed = ["asked", "threads", "status", *(["steps"] if facts.get("status") == "finished" else [])]
-    for name in needed:
-        if name not in facts:
-            raise ConfigError(f"{run.facts} is damaged: {name!r} is missing")
-    check(facts, f"{run.facts} is damaged", _RunFile)
-    return facts
+    return read_document(run.facts, _RunFile, FORMAT, error=ConfigError).model_dump(mode="json", exclude_unset=True)
 
 
 def read_facts_to_go_on(run: RunFolder) -> dict[str, Any]:

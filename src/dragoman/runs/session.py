@@ -13,8 +13,8 @@ from typing import Any
 
 from dragoman import kernels, machine
 from dragoman.config import flatten
+from dragoman.documents import write_json
 from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted, OutOfMemory
-from dragoman.files import write_json
 from dragoman.memory import memory_bytes, usable_memory_bytes
 from dragoman.model import EncoderDecoder, LanguageModel, ModelConfig, build_model, count_weights
 from dragoman.progress import Advance

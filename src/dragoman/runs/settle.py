@@ -30,7 +30,7 @@ from dragoman.runs.session import refuse_too_large
 from dragoman.runs.trial import fits, try_out
 from dragoman.store import StoredModel, load_model
 from dragoman.tasks.run_data import RunData
-from dragoman.text.prepare import read_split
+from dragoman.text.prepared import read_split
 from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.training.distributed import World
 from dragoman.training.schedule import ENDLESS

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dragoman.evaluating.evaluate import Evaluation
+from dragoman.evaluating.evaluation import Evaluation
 from dragoman.progress import Progress
 from dragoman.recipe.recipe import Recipe
 from dragoman.run_folder import RunFolder

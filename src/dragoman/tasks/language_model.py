@@ -15,10 +15,10 @@ import dragoman
 from dragoman.data.batch import Batch
 from dragoman.data.batching import build_batches
 from dragoman.data.corpus import EncodedCorpus, encode_text
-from dragoman.evaluating.evaluate import score_rows
+from dragoman.documents import write_json
 from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.scores import FORMAT
-from dragoman.files import new_folder, sha256, write_json
+from dragoman.files import new_folder, sha256
 from dragoman.model import LanguageModel, Packing, StepNoise, build_model
 from dragoman.progress import Progress
 from dragoman.recipe.recipe import Recipe
@@ -27,7 +27,7 @@ from dragoman.store import ModelFiles, load_model, place_weights
 from dragoman.tasks.run_data import identity_of, verified
 from dragoman.text.plain import TextReport, prepare_text, read_text, read_text_report, text_identity
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
-from dragoman.tokenizing.training import train_tokenizer
+from dragoman.tokenizing.training import learn_tokenizer
 from dragoman.training.loss import Loss
 from dragoman.training.next_token import NextToken, OnDevice, mean_loss
 from dragoman.training.task import Validated
@@ -167,10 +167,6 @@ class TextEvaluation:
     counts: dict[str, int]
     search: str = "every token given those before it in its window"
 
-    def rows(self) -> list[tuple[str, str, str, str]]:
-        """The scores as a table."""
-        return score_rows(self.scores.values())
-
     def facts(self) -> dict[str, Any]:
         """Everything but the text, as plain values for JSON."""
         return {
@@ -220,7 +216,7 @@ def _find_tokenizer(run: RunFolder, recipe: Recipe, language: str, progress: Pro
         tokenizer = load_model(recipe.start.model).tokenizers.target
     else:
         lines = read_text(run.data, "train").splitlines(keepends=True)
-        tokenizer = train_tokenizer(lines, recipe.tokenizer, progress, language)
+        tokenizer = learn_tokenizer(lines, recipe.tokenizer, progress, language)
     with new_folder(run.tokenizer) as aside:
         Tokenizers(tokenizer, tokenizer).save(aside)
     return tokenizer

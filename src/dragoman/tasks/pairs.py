@@ -13,11 +13,12 @@ from dragoman.run_folder import RunFolder
 from dragoman.store import CONFIG, Languages, load_model, read_config
 from dragoman.tasks.run_data import evenly_spread, verified
 from dragoman.text import inputs
-from dragoman.text.prepare import prepare_data, read_split
+from dragoman.text.prepare import prepare_data
+from dragoman.text.prepared import read_split
 from dragoman.text.reading.columns import UNKNOWN_LANGUAGE
 from dragoman.text.report import DataReport, read_report
 from dragoman.tokenizing.tokenizer import Tokenizers
-from dragoman.tokenizing.training import train_tokenizers
+from dragoman.tokenizing.training import learn_tokenizers
 
 SAMPLE = 1_000_000
 """Pairs that a vocabulary is learnt from at most, spread over all of the training text."""
@@ -70,7 +71,7 @@ def find_tokenizers(run: RunFolder, recipe: Recipe, languages: Languages, progre
         tokenizers = load_model(recipe.start.model).tokenizers
     else:
         pairs = read_report(run.data).splits["train"].pairs
-        tokenizers = train_tokenizers(
+        tokenizers = learn_tokenizers(
             lambda: evenly_spread(read_split(run.data, "train"), pairs, SAMPLE), recipe.tokenizer, progress, languages
         )
     with new_folder(run.tokenizer) as aside:

@@ -12,7 +12,7 @@ from dragoman.config import check
 from dragoman.data.batch import Batch
 from dragoman.data.batching import build_batches
 from dragoman.decoding import SearchOptions
-from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
+from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
 from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.model import StepNoise, build_model
 from dragoman.progress import Progress

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 
-class ParameterGroup(NamedTuple):
+class Misalignment(NamedTuple):
     """Rows whose targets fit the source of the row before (-1) or after (+1) better than their own, or none (0)."""
 
     origin: str
@@ -71,7 +71,7 @@ class AlignmentDetector:
             self._before += done
             self._judged = self.WINDOW
 
-    def finish(self) -> list[ParameterGroup]:
+    def finish(self) -> list[Misalignment]:
         """All stretches found, in order."""
         if len(self._rows) >= self.SMALLEST:
             self._judge(len(self._rows))
@@ -142,7 +142,7 @@ class _Suspicion:
 
     def __init__(self, offset: int) -> None:
         self._offset = offset
-        self._found: list[ParameterGroup] = []
+        self._found: list[Misalignment] = []
         self._forget()
 
     def weigh(self, evidence: Sequence[float], first: int, origins: Sequence[str]) -> None:
@@ -158,17 +158,17 @@ class _Suspicion:
             elif self._sum <= 0 or self._peak - self._sum > self.CLEAR:  # the rows fit again
                 self._close()
 
-    def finish(self) -> list[ParameterGroup]:
+    def finish(self) -> list[Misalignment]:
         self._close()
         return self._found
 
     def _close(self) -> None:
         rows = self._last - self._first + 1
         if self._peak > self.CLEAR and rows >= self.SHORTEST:
-            self._add(ParameterGroup(self._origin, self._first, rows, self._offset))
+            self._add(Misalignment(self._origin, self._first, rows, self._offset))
         self._forget()
 
-    def _add(self, stretch: ParameterGroup) -> None:
+    def _add(self, stretch: Misalignment) -> None:
         """Adds a stretch, or lengthens the last one if few rows between them seemed to fit."""
         if self._found:
             last = self._found[-1]
@@ -190,7 +190,7 @@ def _marks(text: str, words: Sequence[str]) -> set[str]:
     return marks
 
 
-def _covered(stretch: ParameterGroup, others: Sequence[ParameterGroup]) -> bool:
+def _covered(stretch: Misalignment, others: Sequence[Misalignment]) -> bool:
     """Whether others say of most of a stretch's rows what is wrong with them."""
     end = stretch.first + stretch.rows
     known = sum(max(0, min(end, each.first + each.rows) - max(stretch.first, each.first)) for each in others)

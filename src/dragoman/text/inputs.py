@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,12 @@ class ReadingSettings(Settings):
     @property
     def naming(self) -> Naming:
         return Naming(self.source_column, self.target_column, self.source_language, self.target_language, self.header)
+
+
+def reading_overrides(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Those of some `dotted.key=value` that say how text is read, which begin with `data.`; and the others."""
+    reading = [text for text in overrides if text.strip().startswith("data.")]
+    return reading, [text for text in overrides if text not in reading]
 
 
 class DataSettings(ReadingSettings):

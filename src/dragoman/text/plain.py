@@ -13,9 +13,10 @@ from typing import Any
 
 import pydantic
 
-from dragoman.config import Settings, check, flatten
+from dragoman.config import Settings, flatten
+from dragoman.documents import read_document, write_json
 from dragoman.errors import ConfigError, DataError
-from dragoman.files import new_folder, read_versioned, sha256, write_file, write_json
+from dragoman.files import new_folder, sha256, write_file
 from dragoman.progress import Progress, silent
 from dragoman.text.inputs import PHRASEBOOK, DataSettings
 from dragoman.text.reading.addresses import HUB, Address, matching
@@ -115,11 +116,7 @@ def read_text_report(folder: Path | str) -> TextReport:
     Raises:
         DataError: there is none, or it is damaged or of another kind.
     """
-    path = Path(folder) / REPORT
-    try:
-        return check(read_versioned(path, FORMAT), str(path), TextReport)
-    except (ConfigError, DataError) as error:
-        raise DataError(f"{path} is no report on running text: {error}") from None
+    return read_document(Path(folder) / REPORT, TextReport, FORMAT, error=DataError)
 
 
 def read_text(folder: Path | str, name: str) -> str:

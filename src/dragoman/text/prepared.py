@@ -24,17 +24,33 @@ def read_split(folder: Path | str, name: str) -> Iterator[tuple[str, str]]:
     path = Path(folder) / f"{name}.jsonl"
     if not path.is_file():
         raise DataError(f"{folder} has no {name} set; it has {', '.join(read_report(folder).splits)}")
-    return _read_lines(path)
+    return read_pairs(path)
 
 
-def _read_lines(path: Path) -> Iterator[tuple[str, str]]:
-    with path.open("rb") as file:
+def read_pairs(path: Path) -> Iterator[tuple[str, str]]:
+    """The pairs of a file of JSON lines, each a list of source and target, as prepared data holds them.
+
+    Raises:
+        DataError: the file cannot be read, or a line is no such list.
+    """
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    with file:
         for number, line in enumerate(file, 1):
-            try:
-                source, target = json.loads(line)
-            except (ValueError, TypeError, RecursionError):
-                raise DataError(f"{path}:{number} is damaged; remove its folder and prepare the data again") from None
-            yield source, target
+            match _parsed(line):
+                case [str(source), str(target)]:
+                    yield source, target
+                case _:
+                    raise DataError(f"{path}:{number} is not a JSON list of source and target; prepare the data again")
+
+
+def _parsed(line: bytes) -> object:
+    try:
+        return json.loads(line.decode())
+    except (ValueError, RecursionError):
+        return None
 
 
 def reuse(folder: Path, settings: DataSettings, names: Sequence[str]) -> DataReport:

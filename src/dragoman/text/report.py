@@ -9,9 +9,9 @@ from typing import Any
 
 import pydantic
 
-from dragoman.config import Settings, check
-from dragoman.errors import ConfigError, DataError
-from dragoman.notation import parse_json
+from dragoman.config import Settings
+from dragoman.documents import read_document
+from dragoman.errors import DataError
 
 REPORT = "data.json"
 FORMAT_NUMBER = 2
@@ -107,23 +107,17 @@ def read_report(folder: Path | str) -> DataReport:
     Raises:
         DataError: there is none, or it is cut, foreign or of a newer format.
     """
-    path = Path(folder) / REPORT
-    try:
-        content = parse_json(path.read_bytes())
-        if isinstance(content, dict) and content.get("format_number") == 1:
-            content = _from_1_to_2(content)
-        return check(content, str(path), DataReport)
-    except FileNotFoundError:
-        raise DataError(f"{folder} holds no prepared data: {REPORT} is missing") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
-    except (ConfigError, ValueError) as error:
-        raise DataError(f"{path} is no report of this version: {str(error).removeprefix(f'{path}: ')}") from None
-    except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path} is no report of this version: it is damaged ({error})") from None
+    return read_document(
+        Path(folder) / REPORT,
+        DataReport,
+        FORMAT_NUMBER,
+        upgrades={1: from_1_to_2},
+        number_key="format_number",
+        error=DataError,
+    )
 
 
-def _from_1_to_2(content: dict[str, Any]) -> dict[str, Any]:
+def from_1_to_2(content: dict[str, Any]) -> dict[str, Any]:
     """Format 2 compares sentences in one Unicode form and dev with test, notes what it leaves as it is, and may decode
     HTML entities; its identity is another one, so that of format 1 stays.
     """

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from dragoman.config import Settings, check
-from dragoman.errors import ConfigError, DataError
-from dragoman.files import new_folder, write_json
-from dragoman.notation import parse_json
+from dragoman.config import Settings
+from dragoman.documents import read_document, write_json
+from dragoman.errors import DataError
+from dragoman.files import new_folder
 from dragoman.progress import Progress, silent
 from dragoman.text.inputs import DataSettings, identity, open_inputs
 from dragoman.text.intake import KEYS, Facts, Intake, Shard, keys_of, learn_from, merge, take_in
@@ -107,10 +107,8 @@ def _numbers(path: Path) -> re.Match[str] | None:
 
 
 def _read(shard: Path, name: str) -> Facts:
-    try:
-        found = check(parse_json((shard / _FACTS).read_bytes()), str(shard), _ShardFacts)
-    except (OSError, ValueError, ConfigError):
-        raise DataError(f"{shard} is no shard of this version; delete {shard} and prepare it again") from None
+    advice = f"delete {shard} and prepare it again"
+    found = read_document(shard / _FACTS, _ShardFacts, error=DataError, advice=advice)
     if found.identity != name:
         raise DataError(
             f"{shard} was prepared from other data or settings; delete {shard.parent} or name another folder"
@@ -119,7 +117,7 @@ def _read(shard: Path, name: str) -> Facts:
     sizes = sum(size for _, size in facts.stretches), KEYS.itemsize * sum(pairs for pairs, _ in facts.stretches)
     for path, size in zip((shard / _PAIRS, keys_of(shard / _PAIRS)), sizes, strict=True):
         if not path.is_file() or path.stat().st_size != size:
-            raise DataError(f"{path} was cut or is missing; delete {shard} and prepare it again")
+            raise DataError(f"{path} was cut or is missing; {advice}")
     return facts
 
 

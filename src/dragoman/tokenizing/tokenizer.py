@@ -18,16 +18,16 @@ from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, Self, cast
+from typing import NamedTuple, Self
 
 from tokenizers import normalizers
 
-from dragoman.config import check
-from dragoman.errors import CheckpointError, ConfigError, TokenizerError
-from dragoman.files import read_json, write_file
+from dragoman.documents import read_document
+from dragoman.errors import TokenizerError
+from dragoman.files import write_file
+from dragoman.tokenizing.pretokenizing import join_words, spacy_split
 from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN, Specials
 from dragoman.tokenizing.vocabulary import FORMAT, Vocabulary, build_library, spelling
-from dragoman.tokenizing.words import join_words, spacy_split
 
 _FIRST_BYTE = len(Specials().names)
 _FIRST_PIECE = _FIRST_BYTE + 256
@@ -35,7 +35,7 @@ _PUNCTUATION = string.punctuation + "«»“”‘’…¿¡–—"
 
 
 class Tokenizer:
-    """One vocabulary and its rules. Made by `train_tokenizer` or `load`; never changes.
+    """One vocabulary and its rules. Made by `learn_tokenizer` or `load`; never changes.
 
     Attributes:
         size: number of ids V, special symbols included.
@@ -139,22 +139,8 @@ class Tokenizer:
         Raises:
             TokenizerError: naming the file and what is wrong with it.
         """
-        if not Path(path).exists():
-            raise TokenizerError(f"{path} is missing; `dragoman train` makes one")
-        try:
-            content = cast("dict[str, Any]", read_json(path))
-        except CheckpointError as error:
-            told = str(error).removeprefix(f"{path} ")
-            raise TokenizerError(f"{path} is no tokenizer of Dragoman: it {told}") from None
-        found = content.get("format") if isinstance(content, dict) else None
-        if found != FORMAT or isinstance(found, bool):
-            newer = isinstance(found, int) and found > FORMAT
-            hint = "install a newer Dragoman" if newer else "it was not made by Dragoman"
-            raise TokenizerError(f"{path} is no tokenizer of format {FORMAT} but of {found!r}; {hint}")
-        try:
-            return cls(check(content, str(path), Vocabulary))
-        except ConfigError as error:
-            raise TokenizerError(f"{str(error)[:400]}; this file is no tokenizer of Dragoman") from None
+        advice = "dragoman train-tokenizer makes tokenizers"
+        return cls(read_document(path, Vocabulary, FORMAT, error=TokenizerError, advice=advice))
 
     def _pieces(self, text: str) -> list[tuple[int, int, int]]:
         """Each id of `text` with its first character and the one after its last."""

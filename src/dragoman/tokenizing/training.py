@@ -1,4 +1,4 @@
-"""Learns a vocabulary from text: `train_tokenizer` for one, `train_tokenizers` for both sides of a translation.
+"""Learns a vocabulary from text: `learn_tokenizer` for one, `learn_tokenizers` for both sides of a translation.
 
 Texts are read once, from any iterator; memory grows with the number of different words only. The same texts give the
 same words, BPE and byte-level BPE; unigram training sums in an order of its own and may differ in a few pieces, so a
@@ -18,10 +18,10 @@ from tokenizers import normalizers, trainers
 from dragoman.config import Settings
 from dragoman.errors import ConfigError, TokenizerError
 from dragoman.progress import Advance, Progress, silent
+from dragoman.tokenizing.pretokenizing import spacy_split
 from dragoman.tokenizing.specials import Specials
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers, only_unicode
 from dragoman.tokenizing.vocabulary import BYTE_LEVEL, NOTHING, PATTERNS, Kind, Vocabulary, build_library
-from dragoman.tokenizing.words import spacy_split
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class TokenizerSettings(Settings):
         return self
 
 
-def train_tokenizer(
+def learn_tokenizer(
     texts: Iterable[str],
     settings: TokenizerSettings | None = None,
     progress: Progress = silent,
@@ -97,7 +97,7 @@ def train_tokenizer(
     return tokenizer
 
 
-def train_tokenizers(
+def learn_tokenizers(
     pairs: Callable[[], Iterable[tuple[str, str]]],
     settings: TokenizerSettings | None = None,
     progress: Progress = silent,
@@ -106,14 +106,14 @@ def train_tokenizers(
     """Learns the vocabulary of both sides. `pairs` gives the sentence pairs from the start each time it is called.
 
     Raises:
-        TokenizerError, ConfigError: as `train_tokenizer` does.
+        TokenizerError, ConfigError: as `learn_tokenizer` does.
     """
     settings = settings or TokenizerSettings()
     if settings.joint:
-        both = train_tokenizer(chain.from_iterable(pairs()), settings, progress)
+        both = learn_tokenizer(chain.from_iterable(pairs()), settings, progress)
         return Tokenizers(both, both)
-    source = train_tokenizer((source for source, _ in pairs()), settings, progress, languages[0])
-    target = train_tokenizer((target for _, target in pairs()), settings, progress, languages[1])
+    source = learn_tokenizer((source for source, _ in pairs()), settings, progress, languages[0])
+    target = learn_tokenizer((target for _, target in pairs()), settings, progress, languages[1])
     return Tokenizers(source, target)
 
 

@@ -12,8 +12,8 @@ from tokenizers import Regex, models, normalizers, pre_tokenizers
 
 from dragoman.config import Settings
 from dragoman.text.reading.language_tags import LanguageTag
+from dragoman.tokenizing.pretokenizing import SUBWORD_PATTERN, WORD_PATTERN
 from dragoman.tokenizing.specials import Specials
-from dragoman.tokenizing.words import SUBWORD_PATTERN, WORD_PATTERN
 
 Kind = Literal["word", "spacy", "bpe", "unigram", "byte_bpe"]
 FORMAT = 1

@@ -16,18 +16,5 @@ if TYPE_CHECKING:
     from dragoman.training.schedule import learning_rate as learning_rate
     from dragoman.training.settings import TrainSettings as TrainSettings
     from dragoman.training.state import TrainState as TrainState
-
-_HOMES = {
-    "Chore": "loop",
-    "Every": "loop",
-    "TrainSettings": "settings",
-    "TrainState": "state",
-    "label_smoothed_loss": "loss",
-    "learning_rate": "schedule",
-    "run_steps": "loop",
-}
-
-if not TYPE_CHECKING:  # a wrong name is found by the checker
-    __getattr__ = names_from(__name__, _HOMES)
-
-__all__ = [*_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]
+else:
+    __getattr__, __dir__, __all__ = names_from(__name__, __file__)

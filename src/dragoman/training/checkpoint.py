@@ -17,8 +17,11 @@ from typing import Any
 
 from torch import nn
 
+from dragoman.config import Settings
+from dragoman.documents import read_document, write_json
 from dragoman.errors import CheckpointError
-from dragoman.files import new_folder, read_versioned, remove, set_aside, write_json, write_manifest
+from dragoman.files import new_folder, remove, set_aside
+from dragoman.manifest import write_manifest
 from dragoman.store import WEIGHTS, ModelFiles, read_weights, verify_model, write_model, write_weights
 from dragoman.training.state import TrainState
 
@@ -90,9 +93,13 @@ def newest_checkpoint(folder: Path) -> Path | None:
     return None
 
 
+class _Facts(Settings, extra="allow"):
+    format: int
+
+
 def read_facts(path: Path) -> dict[str, Any]:
     """`training.json` of a checkpoint."""
-    facts = read_versioned(path / FACTS, FORMAT)
+    facts = read_document(path / FACTS, _Facts, FORMAT).model_dump()
     if missing := [name for name in (*TrainState.COUNTS, "identity", "envelope") if name not in facts]:
         raise CheckpointError(f"{path / FACTS} lacks {missing[0]}")
     if wrong := [name for name, value in facts.items() if not _is_sound(name, value)]:

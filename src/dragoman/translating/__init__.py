@@ -9,10 +9,5 @@ if TYPE_CHECKING:
     from dragoman.translating.translation import Translation as Translation
     from dragoman.translating.translator import Translator as Translator
     from dragoman.translating.translator import translate as translate
-
-_HOMES = {"Flag": "translation", "Translation": "translation", "Translator": "translator", "translate": "translator"}
-
-if not TYPE_CHECKING:  # a wrong name is found by the checker
-    __getattr__ = names_from(__name__, _HOMES)
-
-__all__ = [*_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]
+else:
+    __getattr__, __dir__, __all__ = names_from(__name__, __file__)

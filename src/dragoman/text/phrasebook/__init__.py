@@ -10,6 +10,6 @@ is a friend, a colleague or a guest; a title (*teacher*) takes the gender of the
 masculine. *He* and *she* are said in Italian; the other pronouns go without saying.
 """
 
-from dragoman.text.phrasebook.generate import Phrasebook, phrasebook, words, write_phrasebook
+from dragoman.text.phrasebook.generate import Phrasebook, make_phrasebook, words, write_phrasebook
 
-__all__ = ["Phrasebook", "phrasebook", "words", "write_phrasebook"]
+__all__ = ["Phrasebook", "make_phrasebook", "words", "write_phrasebook"]

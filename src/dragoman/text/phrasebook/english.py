@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from dragoman.text.phrasebook.lexemes import Agreement
 from dragoman.text.phrasebook.source import entries
-from dragoman.text.phrasebook.words import Agreement
 
 VOWELS = "aeiou"
 # Spelling and sound part ways at the beginning of these.

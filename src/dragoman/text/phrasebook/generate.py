@@ -18,10 +18,10 @@ from typing import Literal, NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.files import write_file
+from dragoman.text.phrasebook.lexemes import Lexeme, Noun
 from dragoman.text.phrasebook.lexicon import tagged
 from dragoman.text.phrasebook.patterns import Pattern, Word, patterns
 from dragoman.text.phrasebook.rendering import render_english, render_italian
-from dragoman.text.phrasebook.words import Lexeme, Noun
 from dragoman.text.reading.readers import Pair
 
 Part = Literal["train", "dev", "test", "any"]
@@ -70,14 +70,14 @@ def words(text: str) -> list[str]:
     return WORDS.findall(text.lower())
 
 
-def phrasebook(seed: int = 0) -> Phrasebook:
+def make_phrasebook(seed: int = 0) -> Phrasebook:
     """The corpus, the same for the same seed on every machine."""
     return Phrasebook(*([sentence.pair for sentence in part] for part in sentences(seed)))
 
 
 def write_phrasebook(folder: str | Path, seed: int = 0) -> Phrasebook:
     """Write ``train``, ``dev``, ``test`` and ``new_patterns``, each as two aligned files, ``.en`` and ``.it``."""
-    made = phrasebook(seed)
+    made = make_phrasebook(seed)
     for name, pairs in made._asdict().items():
         write_file(Path(folder) / f"{name}.en", "".join(pair.source + "\n" for pair in pairs))
         write_file(Path(folder) / f"{name}.it", "".join(pair.target + "\n" for pair in pairs))

@@ -15,8 +15,7 @@ from typing import cast
 from dragoman.errors import DataError
 from dragoman.text.phrasebook import english
 from dragoman.text.phrasebook.italian import adjective_forms, noun_plural
-from dragoman.text.phrasebook.source import Entry, entries, text_files
-from dragoman.text.phrasebook.words import (
+from dragoman.text.phrasebook.lexemes import (
     Adjective,
     Agreement,
     Form,
@@ -28,6 +27,7 @@ from dragoman.text.phrasebook.words import (
     Subject,
     Verb,
 )
+from dragoman.text.phrasebook.source import Entry, entries, text_files
 
 # In "biglietto del treno" the first word alone takes the plural; "carta geografica" must spell its plural out.
 INVARIABLE_TAIL = re.compile(r"\S+ (d'|di |da |del |dell'|della |dei |delle |a |al |alla |all'|in |per |con |vicino )")

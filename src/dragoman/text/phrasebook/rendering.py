@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 
 from dragoman.text.phrasebook import english, italian
+from dragoman.text.phrasebook.lexemes import Adjective, Agreement, Lexeme, Noun, Number, Phrase, Subject, Verb
 from dragoman.text.phrasebook.patterns import Part, Word
-from dragoman.text.phrasebook.words import Adjective, Agreement, Lexeme, Noun, Number, Phrase, Subject, Verb
 
 Fillers = Mapping[str, Lexeme]
 

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
 from rich.progress import Progress as Drawing
 from rich.text import Text
 
-from dragoman.cli.console import say, visible
+from dragoman.cli.terminal.console import say, visible
 from dragoman.progress import Advance
 
 SECONDS_BETWEEN_LINES = 30.0

@@ -9,23 +9,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 import typer
 
-import dragoman
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dragoman.config import Settings
-    from dragoman.decoding.options import SearchOptions
     from dragoman.evaluating.metrics import Measures
     from dragoman.progress import Progress
     from dragoman.runs.options import RunOptions
-    from dragoman.text.inputs import ReadingSettings
-    from dragoman.translating.translator import Translator
 
-S = TypeVar("S", bound="Settings")
 
 Model = Annotated[
     Path,
@@ -105,6 +99,12 @@ class TimedRun(Run):
         return {**super().options(progress), "overrides": with_minutes(self.overrides, self.minutes)}
 
 
+class PlaceOptions(TypedDict):
+    device: str
+    precision: str
+    threads: int | None
+
+
 @dataclass(frozen=True)
 class Place:
     """What a model runs on."""
@@ -113,8 +113,9 @@ class Place:
     precision: Precision = "auto"
     threads: Threads = None
 
-    def load(self, model: Path) -> "Translator":
-        return dragoman.Translator.load(model, self.device, self.precision, self.threads)
+    def options(self) -> PlaceOptions:
+        """As the functions that load models take them."""
+        return {"device": self.device, "precision": self.precision, "threads": self.threads}
 
 
 @dataclass(frozen=True)
@@ -123,12 +124,14 @@ class Search:
 
     beam_size: BeamSize = None
     length_penalty: LengthPenalty = None
-    overrides: Set = None
+    settings: Set = None
 
-    def options(self, base: "SearchOptions | None", **more: Any) -> "SearchOptions":
-        """The model's own, with what was asked for."""
-        asked = {"beam_size": self.beam_size, "length_penalty": self.length_penalty, **more}
-        return chosen(dragoman.SearchOptions, "decode", self.overrides, base, **asked)
+    @property
+    def overrides(self) -> list[str]:
+        """All that was asked for, as `dotted.key=value`; a `--set` wins, because it comes last."""
+        asked = {"beam_size": self.beam_size, "length_penalty": self.length_penalty}
+        given = [f"decode.{name}={value}" for name, value in asked.items() if value is not None]
+        return [*given, *(self.settings or ())]
 
 
 @dataclass(frozen=True)
@@ -178,56 +181,9 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return spelt_out
 
 
-def chosen(schema: type[S], group: str, overrides: Sequence[str] | None, base: S | None = None, **options: Any) -> S:
-    """Settings from `base`, from the options that were given (not None), and from every `--set`, which wins.
-
-    A key has the name of its group in a recipe, as `train` takes it; where there is only this group, it may do without.
-    """
-    import pydantic
-
-    from dragoman.config import Settings, check, override
-
-    tables = base.model_dump(mode="json", exclude_none=True) if base else {}
-    tables |= {name: value for name, value in options.items() if value is not None}
-    whole: type[Settings] = pydantic.create_model("Chosen", __base__=Settings, **{group: (schema, ...)})  # pyright: ignore[reportCallIssue, reportArgumentType]
-    keys = [text if _names_a_group(text, schema) else f"{group}.{text}" for text in overrides or ()]
-    return getattr(check(override({group: tables}, keys), "the command line", whole), group)
-
-
-def _names_a_group(text: str, schema: "type[Settings]") -> bool:
-    """Whether the key of KEY=VALUE begins with a group's name, rather than with that of a setting in the only group."""
-    first, dot, _ = text.partition("=")[0].strip().partition(".")
-    return bool(dot) and first not in schema.model_fields
-
-
-def parted(overrides: Sequence[str] | None) -> tuple["ReadingSettings", list[str]]:
-    """How parallel text is read, as those of the `--set` say that begin with `data.`; and the others."""
-    from dragoman.text.inputs import ReadingSettings
-
-    reading = [text for text in overrides or () if text.strip().startswith("data.")]
-    return chosen(ReadingSettings, "data", reading), [text for text in overrides or () if text not in reading]
-
-
 def with_minutes(overrides: Sequence[str] | None, minutes: float | None) -> list[str]:
     """The overrides, and the limit of the training time as one of them."""
     return [*(overrides or ()), *([] if minutes is None else [f"train.minutes={minutes}"])]
-
-
-def test_set(run: Path) -> Path:
-    """The test set of a run."""
-    from dragoman.store import find_model
-
-    find_model(run)
-    path = run / "data" / "test.jsonl"
-    if not path.is_file():
-        raise ConfigError(f"{run} has no test set of its own, because it is not a run folder; name a file")
-    return path
-
-
-def test_pairs(run: Path) -> list[tuple[str, str]]:
-    from dragoman.text.prepare import read_split
-
-    return list(read_split(test_set(run).parent, "test"))
 
 
 def one_or_two(data: list[str]) -> str | tuple[str, str]:

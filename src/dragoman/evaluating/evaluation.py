@@ -1,4 +1,4 @@
-"""`evaluate`: a model, or a file of its translations, on a test set; `compare`: two of those on the same one.
+"""`evaluate`: a model, or a file of its translations, on a test set.
 
 An `Evaluation` holds all that belongs to a score: signatures, intervals, the search, the test set, and the translations
 themselves, from which everything else can be computed again.
@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Unpack
 
 from dragoman.decoding import SearchOptions
+from dragoman.documents import write_json
 from dragoman.errors import DataError
 from dragoman.evaluating.direction import Scores, naming_for, warn_of_exchanged_sides, warn_of_other_languages
-from dragoman.evaluating.groups import compare_groups
 from dragoman.evaluating.metrics import SAMPLES, Measures, Score, build_metrics, score
 from dragoman.evaluating.references import ReferenceSet, read_references
 from dragoman.evaluating.scores import FORMAT
-from dragoman.evaluating.significance import Comparison, compare_outputs
-from dragoman.files import write_json
+from dragoman.evaluating.significance import Comparison
 from dragoman.progress import Progress, silent
 from dragoman.text.reading.columns import UNKNOWN_LANGUAGE, Naming
 from dragoman.text.reading.lines import read_lines
@@ -80,10 +79,6 @@ class Evaluation:
             ),
             **self.flags,
         }
-
-    def rows(self) -> list[tuple[str, str, str, str]]:
-        """The scores as a table, under `HEADINGS`."""
-        return score_rows(self.scores.values())
 
     def facts(self) -> dict[str, Any]:
         """Everything but the translations, of which it has the SHA-256, as plain values for JSON."""
@@ -146,50 +141,6 @@ def evaluate(
     )
 
 
-def compare(
-    first: Evaluation,
-    second: Evaluation,
-    *,
-    test: str = "randomisation",
-    samples: int | None = None,
-) -> dict[str, Comparison]:
-    """Tests, metric by metric, whether one of two systems is better on the test set that both translated.
-
-    Raises:
-        DataError: they did not translate the same test set.
-        ConfigError: an unknown test.
-    """
-    _check_same_test([first, second])
-    return compare_outputs(
-        first.hypotheses,
-        second.hypotheses,
-        first.test.references,
-        names=(first.system, second.system),
-        test=test,
-        samples=samples,
-        **_common_measures(first, second),
-    )
-
-
-def compare_seeds(
-    first: Sequence[Evaluation], second: Sequence[Evaluation], names: tuple[str, str]
-) -> dict[str, Comparison]:
-    """Tests, metric by metric, whether one of two systems is better, of which each was trained from several seeds.
-
-    Raises:
-        DataError: they did not all translate the same test set.
-        ConfigError: a system has a single seed.
-    """
-    _check_same_test([*first, *second])
-    return compare_groups(
-        [each.hypotheses for each in first],
-        [each.hypotheses for each in second],
-        first[0].test.references,
-        names=names,
-        **_common_measures(first[0], second[0]),
-    )
-
-
 def score_rows(scores: Iterable[Score]) -> list[tuple[str, str, str, str]]:
     """Scores as a table, under `HEADINGS`."""
     return [
@@ -201,11 +152,6 @@ def score_rows(scores: Iterable[Score]) -> list[tuple[str, str, str, str]]:
         )
         for found in scores
     ]
-
-
-def _common_measures(first: Evaluation, second: Evaluation) -> Measures:
-    """The first one's, of those metrics that both have."""
-    return {**first.measures, "metrics": [metric for metric in first.scores if metric in second.scores]}
 
 
 def write_scores(path: Path | str, evaluations: Sequence[Evaluation], comparisons: Sequence[Comparison] = ()) -> None:
@@ -246,16 +192,6 @@ def describe(options: SearchOptions) -> str:
     if options.beam_size == 1:
         return "greedy"
     return f"beam {options.beam_size}, length penalty {options.length_penalty:g}"
-
-
-def _check_same_test(evaluations: Sequence[Evaluation]) -> None:
-    first = evaluations[0]
-    for other in evaluations[1:]:
-        if first.test.identity != other.test.identity:
-            raise DataError(
-                f"{first.system} was evaluated on {first.test.name} and {other.system} on {other.test.name}; "
-                "only systems on the same test set can be compared"
-            )
 
 
 class _Output(NamedTuple):

@@ -1,0 +1,63 @@
+"""How fast models translate on this machine, measured side by side."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from dragoman.config import choose
+from dragoman.decoding import SearchOptions
+from dragoman.documents import write_json
+from dragoman.evaluating.references import own_test_pairs
+from dragoman.evaluating.speed import SEARCHES, Benchmark, benchmark_models
+from dragoman.files import check_output
+from dragoman.progress import Progress, silent
+from dragoman.text.reading.lines import read_lines
+
+
+def benchmark(
+    models: Sequence[Path | str],
+    texts: Path | str | Sequence[str] | None = None,
+    *,
+    sentences: int = 500,
+    rounds: int = 3,
+    overrides: Sequence[str] = (),
+    output: Path | str | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> Benchmark:
+    """Measures tokens a second, latency, memory and start-up of each model: greedy and with a beam of 4, or as the
+    `decode.` settings among `overrides` say.
+
+    `texts` are sentences, or a file with one on each line; without them it is the test set of the first run. The first
+    `sentences` of them are translated. `output` receives everything that was measured, as JSON.
+
+    Raises:
+        DataError: there is no text, or `output` cannot be written.
+        ConfigError: fewer than one round, a model named twice, or an unknown setting.
+        CheckpointError: a folder holds no model that can be loaded.
+    """
+    if output is not None:
+        check_output(output)
+    searches = dict.fromkeys(choose(SearchOptions, "decode", overrides, each) for each in SEARCHES)
+    found = benchmark_models(
+        models,
+        list(islice(_lines(models, texts), sentences)),
+        searches=list(searches),
+        rounds=rounds,
+        limit=sentences,
+        device=device,
+        precision=precision,
+        threads=threads,
+        progress=progress,
+    )
+    if output is not None:
+        write_json(output, found.facts())
+    return found
+
+
+def _lines(models: Sequence[Path | str], texts: Path | str | Sequence[str] | None) -> Iterator[str]:
+    if texts is None:
+        return (source for source, _ in own_test_pairs(models[0]))
+    return read_lines(Path(texts)) if isinstance(texts, Path | str) else iter(texts)

@@ -1,0 +1,166 @@
+"""One system on a test set, or two that are compared on it: the command `dragoman evaluate`.
+
+A system is a model, a file of translations, or the runs that `train_seeds` made under one name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Unpack
+
+from dragoman.commands.seeds import seed_runs
+from dragoman.config import choose
+from dragoman.decoding import SearchOptions
+from dragoman.errors import ConfigError
+from dragoman.evaluating.comparison import compare_seeds, compare_systems
+from dragoman.evaluating.direction import naming_for
+from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
+from dragoman.evaluating.groups import check_seeds
+from dragoman.evaluating.metrics import SAMPLES, Measures
+from dragoman.evaluating.references import own_test_set, read_references
+from dragoman.evaluating.significance import Comparison
+from dragoman.evaluating.spread import Spread
+from dragoman.files import check_output, write_file
+from dragoman.progress import Progress, silent
+from dragoman.store import find_model
+from dragoman.text.inputs import ReadingSettings, reading_overrides
+from dragoman.text.reading.columns import UNKNOWN_LANGUAGE, Naming
+from dragoman.translating import Translator
+
+
+@dataclass(frozen=True)
+class SystemResult:
+    """How good one system is."""
+
+    name: str
+    evaluations: tuple[Evaluation, ...]
+    """One, or one for each seed."""
+
+    @property
+    def spreads(self) -> list[Spread]:
+        """How much the seeds differ, metric by metric; nothing where there is a single one."""
+        first, *others = self.evaluations
+        return [
+            Spread(first.test.name, [each.scores[metric] for each in self.evaluations])
+            for metric in (first.scores if others else ())
+        ]
+
+
+@dataclass(frozen=True)
+class CompareResult:
+    """How good one or two systems are, and which is better."""
+
+    systems: tuple[SystemResult, ...]
+    comparisons: tuple[Comparison, ...]
+    """One for each metric; nothing where there is a single system."""
+
+    @property
+    def evaluations(self) -> tuple[Evaluation, ...]:
+        """Those of all systems, one after another."""
+        return tuple(evaluation for system in self.systems for evaluation in system.evaluations)
+
+
+def compare(
+    systems: Path | str | Sequence[Path | str],
+    test: Path | str | None = None,
+    references: Sequence[Path | str] = (),
+    *,
+    overrides: Sequence[str] = (),
+    output: Path | str | None = None,
+    scores: Path | str | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    threads: int | None = None,
+    samples: int = SAMPLES,
+    progress: Progress = silent,
+    **measures: Unpack[Measures],
+) -> CompareResult:
+    """Scores one or two systems on a test set, and tests whether the difference between two is more than chance.
+
+    `test` and `references` are what `read_references` takes; without them it is the test set of the first run.
+    `overrides` are `dotted.key=value`: `data.` settings say how the test set is read, `decode.` settings change how
+    models search. `output` receives the translations of the first system, `scores` everything about the scores, as
+    JSON. `samples` and `measures` are those of `evaluate`.
+
+    Raises:
+        ConfigError: not one or two systems, seeds on one side only, an unknown setting, metric or tokenizer.
+        CheckpointError: a system is neither a file nor a model that can be loaded.
+        DataError: the test set cannot be read, or a file of translations has another number of lines.
+    """
+    found = [_System.find(each) for each in ([systems] if isinstance(systems, str | Path) else systems)]
+    _check(found, output, scores)
+    reading, search = reading_overrides(overrides)
+    settings = choose(ReadingSettings, "data", reading)
+    naming = _naming(found, settings.naming, measures.get("language", UNKNOWN_LANGUAGE))
+    test_set = read_references(
+        test or own_test_set(found[0].members[0]), references, naming, settings.format, settings.encoding_errors
+    )
+
+    def evaluated(path: Path) -> Evaluation:
+        translator = Translator.load(path, device, precision, threads) if path.is_dir() else None
+        options = choose(SearchOptions, "decode", search, translator and translator.options)
+        system = translator or path
+        return evaluate(
+            system, test_set, options=options, name=str(path), samples=samples, progress=progress, **measures
+        )
+
+    results = [SystemResult(each.name, tuple(map(evaluated, each.members))) for each in found]
+    result = CompareResult(tuple(results), tuple(_comparisons(results)))
+    _write(result, output, scores)
+    return result
+
+
+class _System(NamedTuple):
+    """What is evaluated under one name."""
+
+    name: str
+    members: tuple[Path, ...]
+    """A model or a file of translations, or the runs of several seeds."""
+
+    @classmethod
+    def find(cls, path: Path | str) -> _System:
+        path = Path(path)
+        return cls(str(path), (path,) if path.exists() else tuple(seed_runs(path)) or (path,))
+
+
+def _check(systems: Sequence[_System], output: Path | str | None, scores: Path | str | None) -> None:
+    """Refuses, before any work is done, what cannot be evaluated, compared or written."""
+    if not 1 <= len(systems) <= 2:
+        raise ConfigError(f"one system is scored, or two are compared, but {len(systems)} were given")
+    seeds = [len(each.members) for each in systems]
+    if len(systems) == 2 and max(seeds) > 1:
+        check_seeds((seeds[0], seeds[1]), (systems[0].name, systems[1].name))
+    if output is not None and seeds[0] > 1:
+        raise ConfigError(f"--output takes the translations of one run, not of {seeds[0]}; name one of them")
+    for path in filter(None, (output, scores)):
+        check_output(path)
+    for path in (path for system in systems for path in system.members if not path.is_file()):
+        find_model(path)
+
+
+def _naming(systems: Sequence[_System], given: Naming, language: str) -> Naming:
+    """What is known of a test set's columns: from the settings, and from the first system that is a model."""
+    models = [path for system in systems for path in system.members if path.is_dir()]
+    if models:
+        return naming_for(models[0], given)
+    return given._replace(target_language=given.target_language or (None if language == UNKNOWN_LANGUAGE else language))
+
+
+def _comparisons(results: Sequence[SystemResult]) -> Sequence[Comparison]:
+    if len(results) < 2:
+        return ()
+    first, second = results
+    if len(first.evaluations) == len(second.evaluations) == 1:
+        found = compare_systems(first.evaluations[0], second.evaluations[0])
+    else:
+        found = compare_seeds(first.evaluations, second.evaluations, (first.name, second.name))
+    return list(found.values())
+
+
+def _write(result: CompareResult, output: Path | str | None, scores: Path | str | None) -> None:
+    if output is not None:
+        write_file(output, "".join(f"{line}\n" for line in result.evaluations[0].hypotheses))
+    if scores is not None:
+        write_scores(scores, result.evaluations, result.comparisons)

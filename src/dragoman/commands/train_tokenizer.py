@@ -1,0 +1,73 @@
+"""A vocabulary of its own: learnt from parallel text, or from the training side of prepared data, and saved."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from dragoman.files import new_folder
+from dragoman.progress import Progress, silent
+from dragoman.text.inputs import ReadingSettings
+from dragoman.text.prepared import read_split
+from dragoman.text.reading.readers import Address, Broken, Reading, open_pairs
+from dragoman.text.report import REPORT, read_report
+from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
+
+log = logging.getLogger(__name__)
+
+
+class TokenizerResult(NamedTuple):
+    """Where the tokenizers of both sides lie, and the first pair that they learnt from."""
+
+    folder: Path
+    tokenizers: Tokenizers
+    example: tuple[str, str]
+
+
+def train_tokenizer(
+    data: Address,
+    folder: Path | str,
+    settings: TokenizerSettings | None = None,
+    reading: ReadingSettings | None = None,
+    progress: Progress = silent,
+) -> TokenizerResult:
+    """Learns the vocabulary of both sides of `data`, and saves it in a new `folder`.
+
+    `data` is an address of parallel text, which `reading` says how to read, or a folder of prepared data.
+
+    Raises:
+        DataError: the text cannot be read, or something stands at `folder` already.
+        TokenizerError: there is no text, or it is no Unicode.
+        ConfigError: spaCy's rules without a known language.
+    """
+    with new_folder(folder) as aside:
+        text = _TrainingText.of(data, reading or ReadingSettings())
+        tokenizers = learn_tokenizers(text.pairs, settings, progress, text.languages)
+        tokenizers.save(aside)
+    return TokenizerResult(Path(folder), tokenizers, next(text.pairs()))
+
+
+class _TrainingText(NamedTuple):
+    """Parallel text, or the training split of prepared data."""
+
+    source: Reading | Path
+    languages: tuple[str, str]
+
+    @classmethod
+    def of(cls, data: Address, settings: ReadingSettings) -> "_TrainingText":
+        if isinstance(data, str) and (Path(data) / REPORT).is_file():
+            report = read_report(data)
+            return cls(Path(data), (report.source_language, report.target_language))
+        reading = open_pairs(data, settings.naming, settings.format, settings.encoding_errors)
+        for choice, reason in reading.reasons.items():
+            log.info("%s: %s", choice, reason)
+        for doubt in reading.doubts:
+            log.warning("%s", doubt)
+        return cls(reading, reading.languages)
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """The pairs, from the first, each time."""
+        if isinstance(self.source, Path):
+            return read_split(self.source, "train")
+        return ((pair.source, pair.target) for pair in self.source if not isinstance(pair, Broken))
