@@ -83,6 +83,7 @@ def contender(model: nn.Module, logits: Logits, batches: Sequence[Batch], way: W
     """A model with the step of all other toolkits: the same loss, masters, clipping and optimiser as ours."""
     model.train()
     masters = MasterWeights(model, "bf16" if way == "bf16 weights" else "float32", "adamw", BETAS, EPSILON, DECAY)
+    masters.attach(model)
     padded = [Padded.of(batch) for batch in batches]  # padded beforehand, outside the timing
 
     def step(number: int) -> float:

@@ -7,7 +7,7 @@ from typing import Unpack
 
 import torch
 
-from dragoman import machine
+from dragoman import kernels, machine
 from dragoman.memory import memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import silent
 from dragoman.recipe.recipe import Recipe
@@ -49,6 +49,8 @@ def forecast(what: What = "phrasebook", **options: Unpack[RunOptions]) -> Foreca
     device, _ = machine.choose_device(options.get("device", "auto"))
     run, asked = find_for_forecast(what, options)
     progress = options.get("progress", silent)
+    if device == "cpu":
+        kernels.prepare(progress)
     limit = usable_memory_bytes() if device == "cpu" else None
     with (
         memory_limit(limit),

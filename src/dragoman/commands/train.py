@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dragoman import machine
+from dragoman import kernels, machine
 from dragoman.errors import Diverged, Error, Interrupted
 from dragoman.evaluating.evaluation import Evaluation
 from dragoman.files import lock, remove_partial
@@ -84,6 +84,8 @@ def train(
     """
     with join(device) as world:
         device, why = machine.choose_device(device)
+        if device == "cpu":
+            kernels.prepare(progress if world.is_first else silent)
         with memory_limit(usable_memory_bytes() if device == "cpu" else None):
 
             def look_up() -> dict[str, Any]:

@@ -7,7 +7,6 @@ Any number of texts may be given at once; they are translated side by side, and 
 others.
 """
 
-import copy
 import dataclasses
 import logging
 import re
@@ -21,6 +20,7 @@ from typing import NamedTuple
 
 import torch
 
+from dragoman import kernels
 from dragoman.config import check
 from dragoman.decoding.beam import Hypothesis, penalty
 from dragoman.decoding.options import SearchOptions
@@ -31,7 +31,7 @@ from dragoman.decoding.stepper import ModelStepper
 from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemory
 from dragoman.machine import choose_device, choose_precision, choose_threads
 from dragoman.memory import is_out_of_memory
-from dragoman.model import EncoderDecoder
+from dragoman.model import EncoderDecoder, prepare_for_decoding
 from dragoman.progress import Progress, silent
 from dragoman.store import GENERATION, StoredModel, load_model
 from dragoman.translating.segments import Line, Piece, read_lines
@@ -60,7 +60,7 @@ def translate(
         CheckpointError: the model folder is missing, damaged or newer.
         DecodeError: a request that no search can answer.
     """
-    return Translator.load(model, device, precision, threads).translate(texts, options, progress)
+    return Translator.load(model, device, precision, threads, progress).translate(texts, options, progress)
 
 
 class Translator:
@@ -72,7 +72,12 @@ class Translator:
     """
 
     def __init__(
-        self, stored: StoredModel, device: str = "auto", precision: str = "auto", threads: int | None = None
+        self,
+        stored: StoredModel,
+        device: str = "auto",
+        precision: str = "auto",
+        threads: int | None = None,
+        progress: Progress = silent,
     ) -> None:
         if not isinstance(stored.model, EncoderDecoder):
             raise DecodeError(f"{stored.folder} holds no translation model but a {stored.config.family}")
@@ -80,10 +85,10 @@ class Translator:
         self.precision, _ = choose_precision(precision, self.device)
         if threads is not None:
             torch.set_num_threads(choose_threads(threads))
-        model, dtype = stored.model, _DTYPES[self.precision]
-        if model.output.dtype != dtype or model.output.device.type != self.device:
-            model = copy.deepcopy(model).to(self.device, dtype)
-        self.model, self.tokenizers, self.languages = model, stored.tokenizers, stored.languages
+        if self.device == "cpu":
+            kernels.prepare(progress)
+        self.model = prepare_for_decoding(stored.model, self.device, _DTYPES[self.precision])
+        self.tokenizers, self.languages = stored.tokenizers, stored.languages
         try:
             self.options = check(stored.files.generation, str(stored.folder / GENERATION), SearchOptions)
         except ConfigError as error:
@@ -92,10 +97,15 @@ class Translator:
 
     @classmethod
     def load(
-        cls, path: Path | str, device: str = "auto", precision: str = "auto", threads: int | None = None
+        cls,
+        path: Path | str,
+        device: str = "auto",
+        precision: str = "auto",
+        threads: int | None = None,
+        progress: Progress = silent,
     ) -> "Translator":
         """The translator of a model folder, or of the best model of a run folder."""
-        return cls(load_model(path), device, precision, threads)
+        return cls(load_model(path), device, precision, threads, progress)
 
     def translate(
         self, texts: Iterable[str], options: SearchOptions | None = None, progress: Progress = silent
