@@ -21,12 +21,11 @@ from dragoman.cli.evaluate import System, find_naming
 from dragoman.cli.main import app, main
 from dragoman.cli.translate import Work
 from dragoman.commands.train import RunResult
-from dragoman.decoding import SearchOptions
 from dragoman.evaluating.references import read_references
 from dragoman.progress import silent
 from dragoman.text.reading import lines as data_lines
 from dragoman.text.reading.columns import Naming
-from dragoman.translating import Translation
+from dragoman.translating import SearchOptions, Translation
 
 
 @pytest.fixture
@@ -426,7 +425,7 @@ def test_flags_are_counted_and_explained_once(
 def test_scores_count_the_flags_of_the_translations(
     run_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("dragoman.translating.translator.DOUBTFUL_LOG_PROB", 0.0)  # whatever a model is not sure of
+    monkeypatch.setattr("dragoman.translating.writing.DOUBTFUL_LOG_PROB", 0.0)  # whatever a model is not sure of
     assert main(["evaluate", str(run_folder), "--samples", "0", "--beam-size", "1", "--quiet"]) == 0
     assert "6 doubtful" in capsys.readouterr().out
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.decoding import SearchOptions
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.speed import ALL, ALONE, HEADINGS, ONE, Benchmark, Latency, Spread, _spread, benchmark, measure
 from dragoman.evaluating.startup import Start
@@ -18,7 +17,7 @@ from dragoman.progress import Progress
 from dragoman.store import Languages, save_model
 from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, train_tokenizer
-from dragoman.translating import Translation
+from dragoman.translating import SearchOptions, Translation
 
 GREEDY, BEAM = SearchOptions(beam_size=1), SearchOptions(beam_size=4)
 

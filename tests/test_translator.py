@@ -3,21 +3,20 @@
 import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
 
-from dragoman.config import Settings
-from dragoman.decoding import SearchOptions
+from dragoman.config import Settings, check
 from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemory, TokenizerError
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.progress import Silent
 from dragoman.store import Languages, StoredModel, save_model
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, train_tokenizer
-from dragoman.translating import Translation, Translator, translate
-from dragoman.translating.segments import read_lines
+from dragoman.translating import SearchOptions, Translation, Translator, translate
+from dragoman.translating.segments import read_segments
 from dragoman.translating.translation import DOUBTFUL_LOG_PROB, MEANINGS, Flag, most_loops, repeats
 
 SOURCES = [
@@ -204,9 +203,9 @@ def test_nothing_of_a_text_that_is_too_long_is_left_out(translator: Translator, 
 def test_every_token_of_a_long_text_is_given_to_the_model(translator: Translator) -> None:
     text = "the red cat sees the old dog , and the bread is old . " * 20 + "good" * 25
     tokenizer = translator.tokenizers.source
-    (line,) = read_lines([text], tokenizer, 8, "long")
-    assert [token for piece in line.pieces for token in piece.ids] == tokenizer.encode(text)
-    assert max(len(piece.ids) for piece in line.pieces) <= 8
+    (segments,) = read_segments([text], tokenizer, 8, "long")
+    assert [token for each in segments.all for token in each.ids] == tokenizer.encode(text)
+    assert max(len(each.ids) for each in segments.all) <= 8
 
 
 def test_a_text_that_is_too_long_and_may_not_be_split_is_refused_by_number(translator: Translator) -> None:
@@ -292,6 +291,18 @@ def test_unknown_words_are_named(translator: Translator) -> None:
     assert translation.unknown_words == ("zebra",)
 
 
+def test_contradictory_options_are_refused_together() -> None:
+    with pytest.raises(
+        ConfigError,
+        match="decode.n_best must be at most decode.beam_size, but is 5 with a beam of 4; decode.prefix must",
+    ):
+        check({"n_best": 5, "prefix": "  "}, "decode", SearchOptions)
+    with pytest.raises(ConfigError, match="beam_size"):
+        check({"beam_size": 0}, "decode", SearchOptions)
+    with pytest.raises(ConfigError, match="beam_size"):
+        check({"beem_size": 2}, "decode", SearchOptions)
+
+
 def test_options_of_the_model_folder_are_used_and_checked(translator: Translator) -> None:
     assert translator.options == asked(beam_size=3)
     with pytest.raises(
@@ -301,7 +312,7 @@ def test_options_of_the_model_folder_are_used_and_checked(translator: Translator
     assert caught.value.exit_code == 4, "as for any other damage of a model folder"
 
 
-def test_wrong_requests_are_refused_in_words(translator: Translator) -> None:
+def test_wrong_requests_are_refused_in_words(translator: Translator, tmp_path: Path) -> None:
     with pytest.raises(DecodeError, match="put it in a list"):
         translator.translate("the cat")
     with pytest.raises(DecodeError, match="given 2 and 1"):
@@ -309,7 +320,7 @@ def test_wrong_requests_are_refused_in_words(translator: Translator) -> None:
     with pytest.raises(DecodeError, match="target 1 is blank"):
         translator.score(["the cat"], [" "])
     with pytest.raises(ConfigError, match="threads must be at least 1, but is 0"):
-        Translator(stored(), threads=0)
+        translate(tmp_path, ["the cat"], threads=0)
 
 
 def test_texts_may_come_one_by_one(translator: Translator) -> None:
@@ -344,6 +355,23 @@ def test_a_model_folder_is_loaded_and_translates_the_same(translator: Translator
     save_model(tmp_path / "m", model.model, model.tokenizers, model.languages, model.generation)
     found = translate(tmp_path / "m", SOURCES, device="cpu", precision="float32")
     assert [t.text for t in found] == [t.text for t in translator.translate(SOURCES)]
+
+
+def test_threads_count_for_one_call_and_loading_sets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = stored()
+    save_model(tmp_path / "m", model.model, model.tokenizers, model.languages, model.generation)
+    before, seen = torch.get_num_threads(), []
+    encode = EncoderDecoder.encode
+
+    def watched(*given: Any, **named: Any) -> torch.Tensor:
+        seen.append(torch.get_num_threads())
+        return encode(*given, **named)
+
+    monkeypatch.setattr(EncoderDecoder, "encode", watched)
+    translate(tmp_path / "m", ["the cat"], device="cpu", threads=before + 1)
+    Translator.load(tmp_path / "m", "cpu").translate(["the cat"])
+    assert seen == [before + 1, before]
+    assert torch.get_num_threads() == before
 
 
 def test_bf16_leaves_the_model_it_was_given_alone() -> None:
@@ -489,8 +517,8 @@ def test_the_tokenizer_is_given_a_giant_line_a_bounded_number_of_times(kind: str
 
     def given(count: int) -> int:
         counting = CountingTokenizer(vocabulary)
-        (line,) = read_lines([text * count], counting, 20, "sentence")
-        assert all(len(piece.ids) <= 20 or len(piece.text) == 1 for piece in line.pieces)
+        (segments,) = read_segments([text * count], counting, 20, "sentence")
+        assert all(len(each.ids) <= 20 or len(each.text) == 1 for each in segments.all)
         return counting.given
 
     small = 12_000 // len(text)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from dragoman.commands.reproduce import reproduce as reproduce
     from dragoman.commands.seeds import train_seeds as train_seeds
     from dragoman.commands.train import train as train
-    from dragoman.decoding.options import SearchOptions as SearchOptions
     from dragoman.errors import Error as Error
     from dragoman.evaluating.evaluate import evaluate as evaluate
     from dragoman.evaluating.speed import benchmark as benchmark
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from dragoman.text.prepare import prepare_data as prepare_data
     from dragoman.text.shards import prepare_shard as prepare_shard
     from dragoman.tokenizing.training import train_tokenizer as train_tokenizer
+    from dragoman.translating.options import SearchOptions as SearchOptions
     from dragoman.translating.translator import Translator as Translator
     from dragoman.translating.translator import translate as translate
 
@@ -34,7 +34,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Error": "errors",
     "Recipe": "recipe.recipe",
-    "SearchOptions": "decoding.options",
+    "SearchOptions": "translating.options",
     "Translator": "translating.translator",
     "benchmark": "evaluating.speed",
     "doctor": "commands.doctor",

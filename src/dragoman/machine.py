@@ -15,6 +15,8 @@ import shutil
 import statistics
 import sys
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -152,6 +154,25 @@ def choose_threads(asked: int | None) -> int:
     if asked is not None and asked < 1:
         raise ConfigError(f"threads must be at least 1, but is {asked}")
     return asked or threads()
+
+
+@contextmanager
+def use_threads(asked: int | None) -> Generator[None]:
+    """Within the block, torch uses this many threads inside one operation, in the whole process; None changes nothing.
+
+    Raises:
+        ConfigError: fewer than one thread.
+    """
+    import torch
+
+    before = threads()
+    if asked is not None:
+        torch.set_num_threads(choose_threads(asked))
+    try:
+        yield
+    finally:
+        if asked is not None:
+            torch.set_num_threads(before)
 
 
 def rank() -> int:

@@ -35,11 +35,11 @@ def benchmark(
     """Measure tokens a second, latency, memory and start-up: greedy and with a beam of 4, or as --set says."""
     from itertools import islice
 
-    from dragoman.decoding.options import SearchOptions
     from dragoman.evaluating.speed import SEARCHES
     from dragoman.files import check_output, write_json
     from dragoman.machine import choose_device, choose_precision
     from dragoman.text.reading.lines import read_lines
+    from dragoman.translating.options import SearchOptions
 
     screen = console.Screen(quiet)
     if output is not None:

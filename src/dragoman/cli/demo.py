@@ -9,7 +9,7 @@ import typer
 
 import dragoman
 from dragoman.cli import console
-from dragoman.cli.options import Quiet, Runs, Threads, test_pairs, with_minutes
+from dragoman.cli.options import Place, Quiet, Runs, Threads, test_pairs, with_minutes
 from dragoman.cli.train import show_result
 from dragoman.cli.translate import Work
 
@@ -38,7 +38,7 @@ def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = 
     for line in told_curves(result.folder):
         screen.note(line)
     show_result(screen, result)
-    translator = dragoman.Translator.load(result.folder, threads=threads)
+    translator = Place(threads=threads).load(result.folder)
     work = Work(screen, translator, translator.options, known_words=known_words(result.folder))
     pairs = test_pairs(result.folder)
     for source, target in pairs[:: max(1, len(pairs) // SAMPLES)][:SAMPLES]:

@@ -18,11 +18,11 @@ from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
     from dragoman.config import Settings
-    from dragoman.decoding.options import SearchOptions
     from dragoman.evaluating.metrics import Measures
     from dragoman.progress import Progress
     from dragoman.runs.place import RunOptions
     from dragoman.text.inputs import ReadingSettings
+    from dragoman.translating.options import SearchOptions
     from dragoman.translating.translator import Translator
 
 S = TypeVar("S", bound="Settings")
@@ -114,7 +114,14 @@ class Place:
     threads: Threads = None
 
     def load(self, model: Path) -> "Translator":
-        return dragoman.Translator.load(model, self.device, self.precision, self.threads)
+        """The translator of a model, after this process has taken the threads that were asked for."""
+        if self.threads is not None:
+            import torch
+
+            from dragoman.machine import choose_threads
+
+            torch.set_num_threads(choose_threads(self.threads))
+        return dragoman.Translator.load(model, self.device, self.precision)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.files import check_output
 
 if TYPE_CHECKING:
-    from dragoman.decoding.options import SearchOptions
+    from dragoman.translating.options import SearchOptions
     from dragoman.translating.translation import Translation
     from dragoman.translating.translator import Translator
 

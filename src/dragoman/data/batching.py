@@ -22,7 +22,7 @@ from dragoman.data.batch import Batch, BatchSize
 from dragoman.data.batch_settings import BatchSettings
 from dragoman.data.corpus import EncodedCorpus, Rows
 from dragoman.errors import DataError
-from dragoman.tokenizing.specials import END, START
+from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 
 logger = logging.getLogger(__name__)
 
@@ -39,24 +39,32 @@ _BLOCK = 64
 Indices = NDArray[np.int64]
 
 
-def build_batches(corpus: EncodedCorpus, settings: BatchSettings, seed: int | None) -> "Batches":
+def build_batches(
+    corpus: EncodedCorpus, settings: BatchSettings, seed: int | None, framing: Framing = DEFAULT_FRAMING
+) -> "Batches":
     """The batches that the settings ask for."""
     assert settings.batch_tokens != "auto", "resolved before training"
-    return Batches(corpus, settings.batch_tokens, settings.sentence_tokens, seed)
+    return Batches(corpus, settings.batch_tokens, settings.sentence_tokens, seed, framing)
 
 
 class Batches:
-    """The batches of a corpus, epoch by epoch. Without a seed they are the same ones each time, from short to long.
+    """The batches of a corpus, epoch by epoch. Without a seed every epoch has the same ones, from short to long.
 
     Attributes:
         left_out: number of pairs with a sentence of more than `sentence_tokens`.
-        tokens: of an epoch, on both sides, special symbols included.
+        tokens: tokens of an epoch on both sides, special symbols included.
     """
 
     def __init__(
-        self, corpus: EncodedCorpus, batch_tokens: int = 4_096, sentence_tokens: int = 256, seed: int | None = None
+        self,
+        corpus: EncodedCorpus,
+        batch_tokens: int = 4_096,
+        sentence_tokens: int = 256,
+        seed: int | None = None,
+        framing: Framing = DEFAULT_FRAMING,
     ) -> None:
         self.corpus = corpus
+        self.framing = framing
         self.batch_tokens = batch_tokens
         self.sentence_tokens = sentence_tokens
         self.seed = seed
@@ -104,12 +112,13 @@ class Batches:
         return batches if rng is None else [batches[i] for i in _shuffled(np.arange(len(batches)), rng)]
 
     def batch(self, pairs: Indices) -> Batch:
-        """The ids of some pairs, laid end to end, with special symbols around every sentence."""
-        corpus = self.corpus
-        before, after = (None, None) if corpus.windows else (START, END)
-        target, lengths = gather(corpus.target, pairs, before, after)
+        """The ids of some pairs, laid end to end, each sentence within its symbols; running text has none."""
+        corpus, framing = self.corpus, self.framing
+        around = ((), ()) if corpus.windows else ((framing.target_start,), (framing.target_end,))
+        target, lengths = gather(corpus.target, pairs, *around)
         ends = np.cumsum(lengths)
-        source, source_lengths = gather(corpus.source, pairs, START, END) if corpus.source else (None, None)
+        around = framing.source_before, framing.source_after
+        source, source_lengths = gather(corpus.source, pairs, *around) if corpus.source else (None, None)
         return Batch(
             source=None if source is None else torch.from_numpy(source),
             source_lengths=None if source_lengths is None else torch.from_numpy(source_lengths),
@@ -127,14 +136,23 @@ class Batches:
     def _short_enough(self, pairs: Indices) -> Indices:
         """Those of some pairs that have no sentence of more than `sentence_tokens`."""
         source, target = self._tokens(pairs)
-        specials = (2 * bool(self.corpus.source), not self.corpus.windows)
-        return pairs[np.maximum(source - specials[0], target - specials[1]) <= self.sentence_tokens]
+        source, target = source - self._source_symbols, target - max(0, self._target_symbols)
+        return pairs[np.maximum(source, target) <= self.sentence_tokens]
 
     def _tokens(self, pairs: Indices) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """How many tokens some pairs add to either side of a batch."""
-        corpus = self.corpus
-        target = corpus.target.lengths(pairs) + (-1 if corpus.windows else 1)
-        return (corpus.source.lengths(pairs) + 2 if corpus.source else np.zeros_like(target)), target
+        target = self.corpus.target.lengths(pairs) + self._target_symbols
+        source = self.corpus.source.lengths(pairs) if self.corpus.source else np.zeros_like(target)
+        return source + self._source_symbols, target
+
+    @property
+    def _source_symbols(self) -> int:
+        return self.framing.source_symbols if self.corpus.source else 0
+
+    @property
+    def _target_symbols(self) -> int:
+        """How many more tokens of a row are predicted than it has ids: of running text all but its first."""
+        return -1 if self.corpus.windows else self.framing.target_symbols
 
     def _cut(self, source_tokens: NDArray[np.int64], target_tokens: NDArray[np.int64]) -> list[int]:
         """Where batches begin and end, so that neither side holds more than `batch_tokens`."""
@@ -209,21 +227,21 @@ def _by_length(longer: NDArray[np.int64], rng: np.random.Philox | None) -> Indic
 
 
 def gather(
-    rows: Rows, indices: Indices, before: int | None = None, after: int | None = None
+    rows: Rows, indices: Indices, before: Sequence[int] = (), after: Sequence[int] = ()
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Some rows laid end to end, each with an id put before and after it, and their lengths. No loop over rows.
+    """Some rows laid end to end, each with ids put before and after it, and their lengths. No loop over rows.
 
     >>> rows = Rows(np.array([7, 8, 9]), np.array([0, 2, 3]))
-    >>> gather(rows, np.array([1, 0]), before=2, after=3)
+    >>> gather(rows, np.array([1, 0]), before=[2], after=[3])
     (array([2, 9, 3, 2, 7, 8, 3]), array([3, 4]))
     """
     starts = rows.offsets[indices]
-    lengths = rows.offsets[indices + 1] - starts + (before is not None) + (after is not None)
+    lengths = rows.offsets[indices + 1] - starts + len(before) + len(after)
     ends = np.cumsum(lengths)
-    shift = starts - (ends - lengths) - (before is not None)
+    shift = starts - (ends - lengths) - len(before)
     ids = rows.ids.take(np.arange(ends[-1]) + np.repeat(shift, lengths), mode="clip").astype(np.int64)
-    if before is not None:
-        ids[ends - lengths] = before
-    if after is not None:
-        ids[ends - 1] = after
+    for place, symbol in enumerate(before):
+        ids[ends - lengths + place] = symbol
+    for place, symbol in enumerate(after, -len(after)):
+        ids[ends + place] = symbol
     return ids, lengths

@@ -10,14 +10,13 @@ from torch import Tensor
 
 from dragoman.config import check
 from dragoman.data.batching import build_batches
-from dragoman.decoding import SearchOptions
 from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.model import build_model
 from dragoman.recipe.recipe import Recipe
 from dragoman.runs.data import RunData
 from dragoman.store import StoredModel, place_weights
 from dragoman.training.loop import mean_loss
-from dragoman.translating import Translator
+from dragoman.translating import SearchOptions, Translator
 
 TRANSLATED = 400
 """Dev sentences translated at each validation, evenly spread over the dev set."""
