@@ -13,6 +13,7 @@ from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemo
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.progress import Silent
 from dragoman.store import Languages, StoredModel, save_model
+from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, train_tokenizer
 from dragoman.translating import SearchOptions, Translation, Translator, translate
@@ -161,7 +162,7 @@ def test_the_score_of_a_translation_is_what_score_says_of_it(translator: Transla
         tokenizer = translator.tokenizers.target
         if "truncated" in translation.flags or not translation.text:
             continue
-        if tuple(tokenizer.tokens([*tokenizer.encode(translation.text), tokenizer.end])) != translation.tokens:
+        if tuple(tokenizer.tokens([*tokenizer.encode(translation.text), END])) != translation.tokens:
             continue  # this text has a shorter way to be written
         (scored,) = translator.score([translation.source], [translation.text], options)
         assert scored.log_prob == pytest.approx(translation.log_prob, abs=1e-4)
@@ -227,7 +228,7 @@ def test_what_never_ends_is_bounded_and_said(translator: Translator) -> None:
     with torch.inference_mode():
         never = make()
         row = never.model.output
-        row[never.tokenizers.target.end] = 0
+        row[END] = 0
         row[5] = row[6] = 0
     options = asked(beam_size=1, minimum_length=500)
     (translation,) = translator.translate(["the cat"], options)
@@ -249,13 +250,13 @@ def test_special_symbols_are_never_written_and_unknown_ones_only_if_allowed(kind
     translator = make(kind)
     target = translator.tokenizers.target
     with torch.no_grad():  # a model that would write little else
-        for symbol in (target.padding, target.start, target.unknown):
+        for symbol in (PADDING, START, UNKNOWN):
             translator.model.output[symbol] *= 10
-    names = {target.tokens([i])[0] for i in (target.padding, target.start, target.unknown)}
+    names = {target.tokens([i])[0] for i in (PADDING, START, UNKNOWN)}
     found = translator.translate(lines(12))
     assert not names & {token for t in found for token in t.tokens}
     allowed = translator.translate(lines(12), asked(allow_unknown=True))
-    assert names & {token for t in allowed for token in t.tokens} == {target.tokens([target.unknown])[0]}
+    assert names & {token for t in allowed for token in t.tokens} == {target.tokens([UNKNOWN])[0]}
 
 
 def test_output_is_one_line_whatever_the_model_writes(speller: Translator) -> None:
@@ -408,7 +409,7 @@ def test_an_empty_translation_never_wins_where_there_is_something_to_say(kind: s
     translator = make(kind)
     target = translator.tokenizers.target
     spaces = [i for i in range(4, target.size) if not target.decode([i]).strip()]
-    favour(translator, ([target.end], 40.0), (spaces, blanks))
+    favour(translator, ([END], 40.0), (spaces, blanks))
     options = asked(beam_size=width, n_best=width)
     texts = [*SOURCES, "7", "the cat . ! Anna", "zzz"]
     for text, found in zip(texts, translator.translate(texts, options), strict=True):
@@ -421,7 +422,7 @@ def test_an_empty_translation_never_wins_where_there_is_something_to_say(kind: s
 
 def test_punctuation_alone_may_stay_empty_and_a_prefix_is_enough() -> None:
     translator = make("bpe")
-    favour(translator, ([translator.tokenizers.target.end], 40.0))
+    favour(translator, ([END], 40.0))
     assert [each.text for each in translator.translate(["!", "...", "— ? —"], asked(beam_size=1))] == ["", "", ""]
     (found,) = translator.translate(["the cat"], asked(beam_size=1, prefix="il gatto"))
     assert found.text == "il gatto"
@@ -432,10 +433,10 @@ def test_punctuation_alone_may_stay_empty_and_a_prefix_is_enough() -> None:
 def test_a_translation_that_replaced_an_empty_one_has_the_models_own_score() -> None:
     translator, compared = make(), 0
     target = translator.tokenizers.target
-    favour(translator, ([target.end], 5.0))
+    favour(translator, ([END], 5.0))
     options = asked(beam_size=3, split="never")
     for found in translator.translate(lines(12), options):
-        if tuple(target.tokens([*target.encode(found.text), target.end])) == found.tokens:
+        if tuple(target.tokens([*target.encode(found.text), END])) == found.tokens:
             (scored,) = translator.score([found.source], [found.text], options)
             assert scored.score == pytest.approx(found.score, abs=1e-4)
             compared += 1

@@ -25,7 +25,7 @@ from tokenizers import normalizers
 from dragoman.config import check
 from dragoman.errors import CheckpointError, ConfigError, TokenizerError
 from dragoman.files import read_json, write_file
-from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN, Specials
+from dragoman.tokenizing.specials import UNKNOWN, Specials
 from dragoman.tokenizing.vocabulary import FORMAT, Vocabulary, build_library, spelling
 from dragoman.tokenizing.words import join_words, spacy_split
 
@@ -41,7 +41,7 @@ class Tokenizer:
         size: number of ids V, special symbols included.
     """
 
-    unknown, padding, start, end = UNKNOWN, PADDING, START, END
+    unknown = UNKNOWN
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
