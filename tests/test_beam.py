@@ -23,7 +23,7 @@ def found(
     return search(Engine(toy, start=START, end=END, batch_tokens=batch_tokens), requests)
 
 
-def test_toy_is_a_stepper() -> None:
+def test_the_toy_is_a_stepper() -> None:
     assert isinstance(Toy(4), Stepper)
 
 
@@ -110,7 +110,7 @@ def test_penalty_is_that_of_wu_et_al() -> None:
     assert penalty(100, 0.0) == 1.0
 
 
-def test_what_reaches_the_limit_is_handed_back_without_an_end() -> None:
+def test_a_hypothesis_that_reaches_the_limit_is_handed_back_unended() -> None:
     class Endless(Toy):
         def log_probs(self, source, tokens):
             return super().log_probs(source, tokens).index_fill(0, torch.tensor([END]), -torch.inf)
@@ -131,7 +131,7 @@ def test_a_row_with_nowhere_to_go_ends_the_sentence() -> None:
         assert (len(hypothesis.tokens), hypothesis.ended) == (2, False)
 
 
-def test_numbers_that_are_none_are_refused() -> None:
+def test_nan_log_probabilities_are_refused() -> None:
     class Broken(Toy):
         def log_probs(self, source, tokens):
             return torch.full((self.size,), torch.nan)

@@ -1,4 +1,4 @@
-"""Rules alone, against plain loops, and inside a search."""
+"""Rules by themselves, against plain loops, and inside a search."""
 
 import itertools
 from collections.abc import Sequence

@@ -224,7 +224,7 @@ def test_learned_positions_bound_what_is_read_and_written() -> None:
         translator.score(["the cat " * 8], ["il gatto"])
 
 
-def test_what_never_ends_is_bounded_and_said(translator: Translator) -> None:
+def test_a_translation_that_never_ends_is_bounded_and_flagged(translator: Translator) -> None:
     with torch.inference_mode():
         never = make()
         row = never.model.output

@@ -1,10 +1,10 @@
-"""Which pairs go together, in which order, and how they are fetched.
+"""Which pairs share a batch, in which order the batches come, and how they are fetched.
 
-A batch is filled with pairs of like length up to a number of tokens. The order of an epoch is a pure function of
-(seed, epoch), made from raw random bits that no version of numpy changes; there is no state to save.
+A batch takes pairs of similar length up to a number of tokens. The order of an epoch is a pure function of (seed,
+epoch), made from raw random bits that no version of numpy changes; there is no state to save.
 
-An epoch is made window by window, so that any corpus takes the memory of one window: each time other blocks of pairs
-meet in a window, and within it everything is sorted, cut and shuffled. A corpus that fits one window is one.
+An epoch is made window by window, so that any corpus needs the memory of one window. In each epoch other blocks of
+pairs meet in a window, where all pairs are sorted, cut into batches and shuffled.
 """
 
 import logging
@@ -26,13 +26,13 @@ from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 
 logger = logging.getLogger(__name__)
 
-# Pairs are sorted by their longer side, made longer by up to this share at random. Of the pairs that share a batch,
-# 10 % are together again in the next epoch on 29,000 captions (without it 19 %), on 3,700 lines of documentation 57 %
-# (84 %); attention then pads 18 % (14 %) and 28 % (25 %).
+# Pairs are sorted by their longer side, which is lengthened by up to this share at random. Of the pairs that share a
+# batch, 10 % meet again in the next epoch on 29,000 captions (19 % without it), and 57 % (84 %) on 3,700 lines of
+# documentation. Padding in attention grows from 14 % to 18 %, and from 25 % to 28 %.
 _JITTER = 0.1
 
-# Pairs of a window at most: some 100 MB while it is made, and a third of a second. Blocks of neighbours are a few pages
-# of the disk, so that a corpus larger than memory is read about once an epoch.
+# Most pairs of a window, which takes 100 MB and a third of a second to make. A block of neighbours is a few pages of
+# the disk, so that a corpus larger than memory is read about once an epoch.
 _WINDOW = 2**20
 _BLOCK = 64
 
@@ -101,7 +101,7 @@ class Batches:
         return Epoch(count, partial(self._window, epoch, windows))
 
     def _window(self, epoch: int, windows: Sequence[Indices], number: int) -> list[Indices]:
-        """The batches of one window, which is given as its blocks."""
+        """The batches of one window, whose blocks are `windows[number]`."""
         pairs = (windows[number][:, None] * _BLOCK + np.arange(_BLOCK)).ravel()
         pairs = self._short_enough(pairs[pairs < len(self.corpus)])
         rng = None if self.seed is None else _rng(self.seed, epoch, number)
@@ -112,7 +112,7 @@ class Batches:
         return batches if rng is None else [batches[i] for i in _shuffled(np.arange(len(batches)), rng)]
 
     def batch(self, pairs: Indices) -> Batch:
-        """The ids of some pairs, laid end to end, each sentence within its symbols; running text has none."""
+        """The ids of some pairs, laid end to end, with the symbols around each sentence; running text has none."""
         corpus, framing = self.corpus, self.framing
         around = ((), ()) if corpus.windows else ((framing.target_start,), (framing.target_end,))
         target, lengths = gather(corpus.target, pairs, *around)
@@ -134,13 +134,13 @@ class Batches:
         return BatchSize(source, target, torch.from_numpy(pairs))
 
     def _short_enough(self, pairs: Indices) -> Indices:
-        """Those of some pairs that have no sentence of more than `sentence_tokens`."""
+        """The pairs that have no sentence of more than `sentence_tokens`."""
         source, target = self._tokens(pairs)
         source, target = source - self._source_symbols, target - max(0, self._target_symbols)
         return pairs[np.maximum(source, target) <= self.sentence_tokens]
 
     def _tokens(self, pairs: Indices) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """How many tokens some pairs add to either side of a batch."""
+        """How many source tokens and how many target tokens each pair adds to a batch."""
         target = self.corpus.target.lengths(pairs) + self._target_symbols
         source = self.corpus.source.lengths(pairs) if self.corpus.source else np.zeros_like(target)
         return source + self._source_symbols, target
@@ -151,7 +151,7 @@ class Batches:
 
     @property
     def _target_symbols(self) -> int:
-        """How many more tokens of a row are predicted than it has ids: of running text all but its first."""
+        """How many more tokens of a row are predicted than it has ids; of running text, all but the first."""
         return -1 if self.corpus.windows else self.framing.target_symbols
 
     def _cut(self, source_tokens: NDArray[np.int64], target_tokens: NDArray[np.int64]) -> list[int]:
@@ -167,16 +167,16 @@ class Batches:
 
 
 class Epoch(Sequence[Indices]):
-    """The pairs of each batch, made when they are asked for and one window at a time.
+    """The pairs of each batch. A window is made when one of its batches is asked for.
 
-    Going through it needs no `len`, which makes every window once to count its batches.
+    Iterating needs no `len`, which makes every window once to count its batches.
     """
 
     def __init__(self, windows: int, batches_of: Callable[[int], list[Indices]]) -> None:
         self._windows = windows
         self._batches_of = batches_of
         self._begins = [0]
-        """The number of the first batch of each window that was made, and of the one after them."""
+        """The number of the first batch of each window made so far, and of the next window."""
         self._made: tuple[int, list[Indices]] = (-1, [])
 
     def __len__(self) -> int:
@@ -214,12 +214,12 @@ def _rng(seed: int, epoch: int, stream: int) -> np.random.Philox:
 
 
 def _shuffled(numbers: Indices, rng: np.random.Philox) -> Indices:
-    """In an order of raw bits: numpy may change its own shuffling between versions."""
+    """The numbers in the order of raw random bits, because numpy may change its own shuffling between versions."""
     return numbers[np.argsort(rng.random_raw(len(numbers)), kind="stable")]
 
 
 def _by_length(longer: NDArray[np.int64], rng: np.random.Philox | None) -> Indices:
-    """Positions from short to long, with a little chance."""
+    """Positions from short to long, with a little randomness."""
     if rng is None:
         return np.argsort(longer, kind="stable")
     share = (rng.random_raw(len(longer)) >> 11) * 2.0**-53
