@@ -1,4 +1,4 @@
-"""Searches as plain loops over a function from a beginning to the log-probabilities of what follows, and toy models."""
+"""Searches as plain loops over a function from a beginning to the log-probabilities of what follows; a toy model."""
 
 import itertools
 import math
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from dragoman.decoding import Step
+from dragoman.decoding import Engine, Hypothesis, Request, Step
 
 Beginning = tuple[int, ...]
 Model = Callable[[Beginning], list[float]]
@@ -78,8 +78,15 @@ def beam_search(
     return (best() + live)[:wanted]
 
 
+def search(engine: Engine, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+    """What an idle engine finds for requests that are admitted together."""
+    tickets = [engine.admit(request) for request in requests]
+    found = dict(engine.run())
+    return [found[ticket] for ticket in tickets]
+
+
 class Toy:
-    """A `Stepper` whose log-probabilities are random, but a pure function of source and beginning.
+    """A `Stepper` whose log-probabilities are random, but a pure function of source and beginning. Its start is 0.
 
     Powers of two make sums exact, and few of them make many ties.
     """

@@ -65,12 +65,12 @@ def test_a_batch_is_what_plain_loops_give(corpus):
 @given(st.lists(st.lists(st.integers(4, 9), max_size=4), min_size=1).filter(any), st.data())
 def test_gathering_rows_is_joining_lists(rows, data):
     indices = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1))
-    before, after = data.draw(st.sampled_from([(None, None), (2, None), (None, 3), (2, 3)]))
+    before, after = data.draw(st.sampled_from([([], []), ([2], []), ([], [3]), ([2], [3]), ([5, 2], [3, 1])]))
     offsets = np.cumsum([0, *map(len, rows)])
     ids, lengths = gather(
         Rows(np.array([*chain.from_iterable(rows)], np.uint16), offsets), np.array(indices), before, after
     )
-    joined = [[i for i in (before, *rows[index], after) if i is not None] for index in indices]
+    joined = [[*before, *rows[index], *after] for index in indices]
     assert ids.tolist() == [*chain.from_iterable(joined)]
     assert lengths.tolist() == list(map(len, joined))
 
@@ -224,8 +224,8 @@ def test_longer_sentences_are_left_out_counted_and_reported(corpus, caplog):
     assert len(batches) == len(corpus) - batches.left_out
     assert sorted(np.concatenate(batches.epoch(0))) == np.flatnonzero(~too_long).tolist()
     assert f"{batches.left_out} of 300 pairs" in caplog.text
-    outlines = [batches.size_of(pairs) for pairs in batches.epoch(0)]
-    assert batches.tokens == sum(size_of.tokens for size_of in outlines)
+    sizes = [batches.size_of(pairs) for pairs in batches.epoch(0)]
+    assert batches.tokens == sum(size_of.tokens for size_of in sizes)
 
 
 def test_a_corpus_of_too_long_sentences_alone_is_refused(corpus):
@@ -251,19 +251,19 @@ def test_windows_of_running_text_have_no_source_and_no_special_symbols(tmp_path:
     assert batch.target_lengths.tolist() == [5, 5]
 
 
-def outlines_match(batches: Batches, pairs: np.ndarray) -> None:
+def sizes_match(batches: Batches, pairs: np.ndarray) -> None:
     size, batch = batches.size_of(pairs), batches.batch(pairs)
     for name in ("source_tokens", "target_tokens", "tokens"):
         assert getattr(size, name) == getattr(batch, name), name
     assert torch.equal(size.pairs, batch.pairs)
 
 
-def test_an_outline_has_the_tokens_of_its_batch(corpus, tmp_path: Path):
+def test_the_size_of_a_batch_is_known_without_its_ids(corpus, tmp_path: Path):
     for pairs in ([0], [299], [5, 3, 299, 0], range(300)):
-        outlines_match(Batches(corpus), np.array(pairs))
+        sizes_match(Batches(corpus), np.array(pairs))
     tokenizer = learn_tokenizer(["x"], TokenizerSettings(kind="byte_bpe", vocabulary_size=260))
     windows = Batches(encode_text("hello world", tokenizer, tmp_path / "text", 5), batch_tokens=10, sentence_tokens=5)
-    outlines_match(windows, windows.epoch(0)[0])
+    sizes_match(windows, windows.epoch(0)[0])
 
 
 def test_the_ids_of_a_batch_move_to_a_device_and_its_lengths_stay_with_the_host(corpus):

@@ -1,28 +1,29 @@
 """The search over toy models, against plain loops. Nothing here knows a Transformer."""
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_search import Toy, beam_search, every_ended, greedy, normalised
+from reference_search import Toy, beam_search, every_ended, greedy, normalised, search
 
-from dragoman.config import check
-from dragoman.decoding import Hypothesis, Search, SearchOptions, Stepper
+from dragoman.decoding import Engine, Hypothesis, Request, Stepper
 from dragoman.decoding.beam import best_tokens, expand, penalty
-from dragoman.errors import ConfigError, DecodeError
+from dragoman.errors import DecodeError
 
 START, END = 0, 1
 
 
-def found(toy: Toy, sources: list[list[int]], limits: list[int], **options: object) -> list[list[Hypothesis]]:
-    search = Search(toy, sources, limits, start=START, end=END, options=SearchOptions(**options))  # pyright: ignore[reportArgumentType]
-    results = dict(search.run())
-    return [results[i] for i in range(len(sources))]
+def found(
+    toy: Toy, sources: list[list[int]], limits: list[int], batch_tokens: int = 4096, **settings: Any
+) -> list[list[Hypothesis]]:
+    requests = [Request(source, limit, **settings) for source, limit in zip(sources, limits, strict=True)]
+    return search(Engine(toy, start=START, end=END, batch_tokens=batch_tokens), requests)
 
 
-def test_toy_is_a_stepper() -> None:
+def test_the_toy_is_a_stepper() -> None:
     assert isinstance(Toy(4), Stepper)
 
 
@@ -80,12 +81,14 @@ def test_a_sentence_finds_the_same_alone_and_in_any_company(lengths: list[int], 
 def test_rows_under_way_stay_within_the_room_and_are_refilled() -> None:
     toy = Toy(5)
     sources = [[number] * 4 for number in range(40)]
-    search = Search(toy, sources, [8] * 40, start=START, end=END, options=SearchOptions(beam_size=2, batch_tokens=80))
+    engine = Engine(toy, start=START, end=END, batch_tokens=80)
+    for source in sources:
+        engine.admit(Request(source, 8, beam_size=2))
     seen, entered_under_way = set(), False
-    while search.waiting or search.beams:
-        before = {beam.sentence for beam in search.beams}
-        seen |= {beam.sentence for beam in search.step()}
-        now = {beam.sentence for beam in search.beams}
+    while engine.busy:
+        before = set(engine.under_way)
+        seen |= {ticket for ticket, _ in engine.step()}
+        now = set(engine.under_way)
         entered_under_way |= bool(before & now) and bool(now - before)
     assert seen == set(range(40))
     assert toy.most_rows == 80 // 4
@@ -107,7 +110,7 @@ def test_penalty_is_that_of_wu_et_al() -> None:
     assert penalty(100, 0.0) == 1.0
 
 
-def test_what_reaches_the_limit_is_handed_back_without_an_end() -> None:
+def test_a_hypothesis_that_reaches_the_limit_is_handed_back_unended() -> None:
     class Endless(Toy):
         def log_probs(self, source, tokens):
             return super().log_probs(source, tokens).index_fill(0, torch.tensor([END]), -torch.inf)
@@ -128,7 +131,7 @@ def test_a_row_with_nowhere_to_go_ends_the_sentence() -> None:
         assert (len(hypothesis.tokens), hypothesis.ended) == (2, False)
 
 
-def test_numbers_that_are_none_are_refused() -> None:
+def test_nan_log_probabilities_are_refused() -> None:
     class Broken(Toy):
         def log_probs(self, source, tokens):
             return torch.full((self.size,), torch.nan)
@@ -163,23 +166,11 @@ def test_best_tokens_break_ties_by_the_lower_id(rows: list[list[int]], count: in
 
 def test_all_live_hypotheses_begin_with_what_they_agree_on_and_so_does_the_result() -> None:
     for seed, width in itertools.product(range(30), (1, 2, 4)):
-        options = SearchOptions(beam_size=width)
-        search = Search(Toy(4, seed), [[5]], [8], start=START, end=END, options=options)
+        engine = Engine(Toy(4, seed), start=START, end=END)
+        ticket = engine.admit(Request([5], 8, beam_size=width, length_penalty=0.6))
         agreed: list[tuple[int, ...]] = []
-        while not (done := search.step()):
-            agreed.append(search.beams[0].agreed())
-        result = done[0].result()[0].tokens
+        while not (done := engine.step()):
+            agreed.append(engine.agreed(ticket))
+        result = done[0].hypotheses[0].tokens
         assert all(result[: len(tokens)] == tokens for tokens in agreed)
         assert agreed == sorted(agreed, key=len)
-
-
-def test_contradictory_options_are_refused_together() -> None:
-    with pytest.raises(
-        ConfigError,
-        match="decode.n_best must be at most decode.beam_size, but is 5 with a beam of 4; decode.prefix must",
-    ):
-        check({"n_best": 5, "prefix": "  "}, "decode", SearchOptions)
-    with pytest.raises(ConfigError, match="beam_size"):
-        check({"beam_size": 0}, "decode", SearchOptions)
-    with pytest.raises(ConfigError, match="beam_size"):
-        check({"beem_size": 2}, "decode", SearchOptions)

@@ -21,10 +21,9 @@ from dragoman.cli.terminal.bars import Bars, Count, Lines
 from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.cli.translate import Work
 from dragoman.commands.train import RunResult
-from dragoman.decoding import SearchOptions
 from dragoman.progress import silent
 from dragoman.text.reading import lines as data_lines
-from dragoman.translating import Translation
+from dragoman.translating import SearchOptions, Translation
 
 
 @pytest.fixture
@@ -424,7 +423,7 @@ def test_flags_are_counted_and_explained_once(
 def test_scores_count_the_flags_of_the_translations(
     run_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("dragoman.translating.translator.DOUBTFUL_LOG_PROB", 0.0)  # whatever a model is not sure of
+    monkeypatch.setattr("dragoman.translating.writing.DOUBTFUL_LOG_PROB", 0.0)  # whatever a model is not sure of
     assert main(["evaluate", str(run_folder), "--samples", "0", "--beam-size", "1", "--quiet"]) == 0
     assert "6 doubtful" in capsys.readouterr().out
 

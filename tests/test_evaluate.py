@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.decoding import SearchOptions
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.comparison import compare_systems
 from dragoman.evaluating.direction import exchange_gain, warn_of_exchanged_sides
@@ -17,7 +16,7 @@ from dragoman.progress import Progress
 from dragoman.text.inputs import DataSettings
 from dragoman.text.prepare import prepare_data
 from dragoman.text.reading.columns import Naming
-from dragoman.translating import Translation
+from dragoman.translating import SearchOptions, Translation
 
 SOURCES = ["the cat sat", "a dog ran", "", "Rome", "one two three"]
 TARGETS = ["il gatto sedeva", "un cane correva", "", "Rome", "uno due tre"]

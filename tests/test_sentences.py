@@ -69,7 +69,7 @@ def test_the_work_of_splitting_grows_with_the_text(text: str) -> None:
     assert taken(8_000) <= 9 * taken(1_000), "eight times the text is more than eight times the work"
 
 
-def test_what_is_far_too_long_is_cut_without_being_tried() -> None:
+def test_a_text_that_is_far_too_long_is_cut_before_it_is_tried() -> None:
     asked: list[int] = []
 
     def fits(piece: str) -> bool:
@@ -121,7 +121,7 @@ def test_a_line_break_of_any_kind_ends_a_sentence() -> None:
     assert split_sentences("one\ntwo\u2028three\r\nfour") == ["one\n", "two\u2028", "three\r\n", "four"]
 
 
-def test_too_long_a_sentence_is_cut_at_clauses_then_spaces_then_anywhere() -> None:
+def test_a_sentence_that_is_too_long_is_cut_at_clauses_then_spaces_then_anywhere() -> None:
     def pieces(text: str, longest: int) -> list[str]:
         return split_to_fit(text, lambda piece: len(piece) <= longest)
 
@@ -141,7 +141,7 @@ def test_long_runs_of_anything_are_split_in_reasonable_time(text: str) -> None:
     assert "".join(split_to_fit(long, lambda piece: len(piece) <= 500)) == long
 
 
-def test_pieces_come_together_as_their_script_has_it() -> None:
+def test_pieces_are_joined_as_their_script_demands() -> None:
     assert join(["", "Ciao.", "", "Addio.", "你好。", "再见。", ""]) == "Ciao. Addio.你好。再见。"
     assert join([]) == ""
     assert separator("Ciao.", "Addio.") == " "

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.decoding import SearchOptions
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.speed import (
     ALL,
@@ -29,7 +28,7 @@ from dragoman.progress import Progress
 from dragoman.store import Languages, ModelFiles, save_model
 from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
-from dragoman.translating import Translation
+from dragoman.translating import SearchOptions, Translation
 
 GREEDY, BEAM = SearchOptions(beam_size=1), SearchOptions(beam_size=4)
 
@@ -74,14 +73,14 @@ def test_tokens_and_sentences_a_second_are_those_of_the_translations():
         assert speed.sentences_per_second.median == pytest.approx(rate * 4 / 10)
 
 
-def test_latency_is_taken_where_sentences_come_one_at_a_time():
+def test_latency_is_measured_where_sentences_come_one_at_a_time():
     clock = Clock()
     alone, together = measure({"a": Metronome(clock, 0.01)}, TEXTS, searches=[GREEDY], clock=clock)[0]
     assert alone.latency_ms == pytest.approx((20, 40, 40))
     assert together.latency_ms is None
 
 
-def test_two_models_take_turns_and_are_held_against_each_other_round_by_round():
+def test_two_models_take_turns_and_are_compared_round_by_round():
     clock, calls = Clock(), []
     slow, fast = Metronome(clock, 0.02, calls), Metronome(clock, 0.005, calls)
     _, ratios = measure({"slow": slow, "fast": fast}, TEXTS, searches=[GREEDY], rounds=3, clock=clock)

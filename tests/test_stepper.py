@@ -2,11 +2,13 @@
 
 import random
 from itertools import chain
+from typing import Any
 
 import pytest
 import torch
+from reference_search import search
 
-from dragoman.decoding import Hypothesis, ModelStepper, Search, SearchOptions, Stepper, score
+from dragoman.decoding import Engine, Hypothesis, ModelStepper, Request, Stepper, score
 from dragoman.model import EncoderDecoder, ModelConfig, Packing, build_model
 
 VOCABULARY, START, END = 40, 2, 3
@@ -42,11 +44,11 @@ def sources(count: int, longest: int = 12) -> list[list[int]]:
     ]
 
 
-def search(model: EncoderDecoder, rows: list[list[int]], **options: object) -> list[list[Hypothesis]]:
-    settings = SearchOptions(**options)  # pyright: ignore[reportArgumentType]
-    limits = [len(row) + 5 for row in rows]
-    results = dict(Search(ModelStepper(model), rows, limits, start=START, end=END, options=settings).run())
-    return [results[i] for i in range(len(rows))]
+def found(
+    model: EncoderDecoder, rows: list[list[int]], batch_tokens: int = 4096, **settings: Any
+) -> list[list[Hypothesis]]:
+    engine = Engine(ModelStepper(model), start=START, end=END, batch_tokens=batch_tokens)
+    return search(engine, [Request(row, len(row) + 5, length_penalty=0.6, **settings) for row in rows])
 
 
 @torch.inference_mode()
@@ -96,18 +98,19 @@ def test_several_tokens_at_once_are_the_same_as_one_after_the_other() -> None:
 @pytest.mark.parametrize("width", [1, 4])
 def test_a_sentence_alone_and_in_any_batch_gives_the_same_tokens_and_scores(preset: str, width: int) -> None:
     model, rows = tiny(preset), sources(16)
-    alone = [search(model, [row], beam_size=width, n_best=width)[0] for row in rows]
-    assert any(h.ended for found in alone for h in found)
+    alone = [found(model, [row], beam_size=width, n_best=width)[0] for row in rows]
+    assert any(h.ended for hypotheses in alone for h in hypotheses)
     for room in (60, 10_000):
-        together = search(model, rows, beam_size=width, n_best=width, batch_tokens=room)
-        assert [[h.tokens for h in found] for found in together] == [[h.tokens for h in found] for found in alone]
+        together = found(model, rows, beam_size=width, n_best=width, batch_tokens=room)
+        tokens = [[[h.tokens for h in hypotheses] for hypotheses in results] for results in (alone, together)]
+        assert tokens[0] == tokens[1]
         for one, other in zip(chain(*alone), chain(*together), strict=True):
             assert one.total == pytest.approx(other.total, abs=1e-4)
 
 
 def test_greedy_search_is_the_likeliest_token_of_the_recomputed_model() -> None:
     model = tiny("paper")
-    for row, (hypothesis,) in zip(sources(4), search(model, sources(4), beam_size=1), strict=True):
+    for row, (hypothesis,) in zip(sources(4), found(model, sources(4), beam_size=1), strict=True):
         tokens: list[int] = []
         while len(tokens) < len(row) + 5 and END not in tokens:
             tokens.append(int(recomputed(model, row, tokens).argmax()))
@@ -118,9 +121,9 @@ def test_greedy_search_is_the_likeliest_token_of_the_recomputed_model() -> None:
 @pytest.mark.parametrize("width", [1, 4])
 def test_the_score_of_what_was_found_is_the_score_reported(preset: str, width: int) -> None:
     model, rows = tiny(preset), sources(20)
-    found = [hypotheses[0] for hypotheses in search(model, rows, beam_size=width)]
-    scores = score(model, rows, [h.tokens for h in found], START, batch_tokens=100)
-    for hypothesis, log_probs in zip(found, scores, strict=True):
+    best = [hypotheses[0] for hypotheses in found(model, rows, beam_size=width)]
+    scores = score(model, rows, [h.tokens for h in best], START, batch_tokens=100)
+    for hypothesis, log_probs in zip(best, scores, strict=True):
         assert log_probs == pytest.approx(hypothesis.log_probs, abs=1e-4)
         assert sum(log_probs) == pytest.approx(hypothesis.total, abs=1e-4)
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import ConfigError, MissingExtra, TokenizerError
 from dragoman.tokenizing.pretokenizing import join_words
-from dragoman.tokenizing.specials import END, PADDING, START
+from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer, learn_tokenizers
 
@@ -119,7 +119,7 @@ def test_a_vocabulary_of_words_gives_known_sentences_back(tokenizers, text):
 def test_special_symbols_come_first_and_are_not_decoded(tokenizers, kind):
     tokenizer = tokenizers[kind]
     ids = tokenizer.encode("the cat")
-    assert (tokenizer.unknown, tokenizer.padding, tokenizer.start, tokenizer.end) == (0, 1, 2, 3)
+    assert (tokenizer.unknown, 1, 2, 3) == (UNKNOWN, PADDING, START, END)
     assert tokenizer.decode([START, *ids, END, PADDING, PADDING]) == "the cat"
     assert tokenizer.tokens([0, 1, 2, 3]) == ["[UNK]", "[PAD]", "[SOS]", "[EOS]"]
     assert max(i for text in TEXTS for i in tokenizer.encode(text)) < tokenizer.size

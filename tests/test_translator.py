@@ -3,21 +3,21 @@
 import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
 
-from dragoman.config import Settings
-from dragoman.decoding import SearchOptions
+from dragoman.config import Settings, check
 from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemory, TokenizerError
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.progress import Silent
 from dragoman.store import Languages, ModelFiles, StoredModel, save_model
+from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
-from dragoman.translating import Translation, Translator, translate
-from dragoman.translating.segments import read_lines
+from dragoman.translating import SearchOptions, Translation, Translator, translate
+from dragoman.translating.segments import read_segments
 from dragoman.translating.translation import DOUBTFUL_LOG_PROB, MEANINGS, Flag, most_loops, repeats
 
 SOURCES = [
@@ -162,7 +162,7 @@ def test_the_score_of_a_translation_is_what_score_says_of_it(translator: Transla
         tokenizer = translator.tokenizers.target
         if "truncated" in translation.flags or not translation.text:
             continue
-        if tuple(tokenizer.tokens([*tokenizer.encode(translation.text), tokenizer.end])) != translation.tokens:
+        if tuple(tokenizer.tokens([*tokenizer.encode(translation.text), END])) != translation.tokens:
             continue  # this text has a shorter way to be written
         (scored,) = translator.score([translation.source], [translation.text], options)
         assert scored.log_prob == pytest.approx(translation.log_prob, abs=1e-4)
@@ -204,9 +204,9 @@ def test_nothing_of_a_text_that_is_too_long_is_left_out(translator: Translator, 
 def test_every_token_of_a_long_text_is_given_to_the_model(translator: Translator) -> None:
     text = "the red cat sees the old dog , and the bread is old . " * 20 + "good" * 25
     tokenizer = translator.tokenizers.source
-    (line,) = read_lines([text], tokenizer, 8, "long")
-    assert [token for piece in line.pieces for token in piece.ids] == tokenizer.encode(text)
-    assert max(len(piece.ids) for piece in line.pieces) <= 8
+    (segments,) = read_segments([text], tokenizer, 8, "long")
+    assert [token for each in segments.all for token in each.ids] == tokenizer.encode(text)
+    assert max(len(each.ids) for each in segments.all) <= 8
 
 
 def test_a_text_that_is_too_long_and_may_not_be_split_is_refused_by_number(translator: Translator) -> None:
@@ -224,11 +224,11 @@ def test_learned_positions_bound_what_is_read_and_written() -> None:
         translator.score(["the cat " * 8], ["il gatto"])
 
 
-def test_what_never_ends_is_bounded_and_said(translator: Translator) -> None:
+def test_a_translation_that_never_ends_is_bounded_and_flagged(translator: Translator) -> None:
     with torch.inference_mode():
         never = make()
         row = never.model.output
-        row[never.tokenizers.target.end] = 0
+        row[END] = 0
         row[5] = row[6] = 0
     options = asked(beam_size=1, minimum_length=500)
     (translation,) = translator.translate(["the cat"], options)
@@ -250,13 +250,13 @@ def test_special_symbols_are_never_written_and_unknown_ones_only_if_allowed(kind
     translator = make(kind)
     target = translator.tokenizers.target
     with torch.no_grad():  # a model that would write little else
-        for symbol in (target.padding, target.start, target.unknown):
+        for symbol in (PADDING, START, UNKNOWN):
             translator.model.output[symbol] *= 10
-    names = {target.tokens([i])[0] for i in (target.padding, target.start, target.unknown)}
+    names = {target.tokens([i])[0] for i in (PADDING, START, UNKNOWN)}
     found = translator.translate(lines(12))
     assert not names & {token for t in found for token in t.tokens}
     allowed = translator.translate(lines(12), asked(allow_unknown=True))
-    assert names & {token for t in allowed for token in t.tokens} == {target.tokens([target.unknown])[0]}
+    assert names & {token for t in allowed for token in t.tokens} == {target.tokens([UNKNOWN])[0]}
 
 
 def test_output_is_one_line_whatever_the_model_writes(speller: Translator) -> None:
@@ -292,6 +292,18 @@ def test_unknown_words_are_named(translator: Translator) -> None:
     assert translation.unknown_words == ("zebra",)
 
 
+def test_contradictory_options_are_refused_together() -> None:
+    with pytest.raises(
+        ConfigError,
+        match="decode.n_best must be at most decode.beam_size, but is 5 with a beam of 4; decode.prefix must",
+    ):
+        check({"n_best": 5, "prefix": "  "}, "decode", SearchOptions)
+    with pytest.raises(ConfigError, match="beam_size"):
+        check({"beam_size": 0}, "decode", SearchOptions)
+    with pytest.raises(ConfigError, match="beam_size"):
+        check({"beem_size": 2}, "decode", SearchOptions)
+
+
 def test_options_of_the_model_folder_are_used_and_checked(translator: Translator) -> None:
     assert translator.options == asked(beam_size=3)
     with pytest.raises(
@@ -301,7 +313,7 @@ def test_options_of_the_model_folder_are_used_and_checked(translator: Translator
     assert caught.value.exit_code == 4, "as for any other damage of a model folder"
 
 
-def test_wrong_requests_are_refused_in_words(translator: Translator) -> None:
+def test_wrong_requests_are_refused_in_words(translator: Translator, tmp_path: Path) -> None:
     with pytest.raises(DecodeError, match="put it in a list"):
         translator.translate("the cat")
     with pytest.raises(DecodeError, match="given 2 and 1"):
@@ -309,7 +321,7 @@ def test_wrong_requests_are_refused_in_words(translator: Translator) -> None:
     with pytest.raises(DecodeError, match="target 1 is blank"):
         translator.score(["the cat"], [" "])
     with pytest.raises(ConfigError, match="threads must be at least 1, but is 0"):
-        Translator(stored(), threads=0)
+        translate(tmp_path, ["the cat"], threads=0)
 
 
 def test_texts_may_come_one_by_one(translator: Translator) -> None:
@@ -346,6 +358,23 @@ def test_a_model_folder_is_loaded_and_translates_the_same(translator: Translator
     assert [t.text for t in found] == [t.text for t in translator.translate(SOURCES)]
 
 
+def test_threads_count_for_one_call_and_loading_sets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = stored()
+    save_model(tmp_path / "m", model.model, model.files)
+    before, seen = torch.get_num_threads(), []
+    encode = EncoderDecoder.encode
+
+    def watched(*given: Any, **named: Any) -> torch.Tensor:
+        seen.append(torch.get_num_threads())
+        return encode(*given, **named)
+
+    monkeypatch.setattr(EncoderDecoder, "encode", watched)
+    translate(tmp_path / "m", ["the cat"], device="cpu", threads=before + 1)
+    Translator.load(tmp_path / "m", "cpu").translate(["the cat"])
+    assert seen == [before + 1, before]
+    assert torch.get_num_threads() == before
+
+
 def test_bf16_leaves_the_model_it_was_given_alone() -> None:
     model = stored()
     translator = Translator(model, "cpu", "bf16")
@@ -380,7 +409,7 @@ def test_an_empty_translation_never_wins_where_there_is_something_to_say(kind: s
     translator = make(kind)
     target = translator.tokenizers.target
     spaces = [i for i in range(4, target.size) if not target.decode([i]).strip()]
-    favour(translator, ([target.end], 40.0), (spaces, blanks))
+    favour(translator, ([END], 40.0), (spaces, blanks))
     options = asked(beam_size=width, n_best=width)
     texts = [*SOURCES, "7", "the cat . ! Anna", "zzz"]
     for text, found in zip(texts, translator.translate(texts, options), strict=True):
@@ -393,7 +422,7 @@ def test_an_empty_translation_never_wins_where_there_is_something_to_say(kind: s
 
 def test_punctuation_alone_may_stay_empty_and_a_prefix_is_enough() -> None:
     translator = make("bpe")
-    favour(translator, ([translator.tokenizers.target.end], 40.0))
+    favour(translator, ([END], 40.0))
     assert [each.text for each in translator.translate(["!", "...", "— ? —"], asked(beam_size=1))] == ["", "", ""]
     (found,) = translator.translate(["the cat"], asked(beam_size=1, prefix="il gatto"))
     assert found.text == "il gatto"
@@ -404,10 +433,10 @@ def test_punctuation_alone_may_stay_empty_and_a_prefix_is_enough() -> None:
 def test_a_translation_that_replaced_an_empty_one_has_the_models_own_score() -> None:
     translator, compared = make(), 0
     target = translator.tokenizers.target
-    favour(translator, ([target.end], 5.0))
+    favour(translator, ([END], 5.0))
     options = asked(beam_size=3, split="never")
     for found in translator.translate(lines(12), options):
-        if tuple(target.tokens([*target.encode(found.text), target.end])) == found.tokens:
+        if tuple(target.tokens([*target.encode(found.text), END])) == found.tokens:
             (scored,) = translator.score([found.source], [found.text], options)
             assert scored.score == pytest.approx(found.score, abs=1e-4)
             compared += 1
@@ -489,8 +518,8 @@ def test_the_tokenizer_is_given_a_giant_line_a_bounded_number_of_times(kind: str
 
     def given(count: int) -> int:
         counting = CountingTokenizer(vocabulary)
-        (line,) = read_lines([text * count], counting, 20, "sentence")
-        assert all(len(piece.ids) <= 20 or len(piece.text) == 1 for piece in line.pieces)
+        (segments,) = read_segments([text * count], counting, 20, "sentence")
+        assert all(len(each.ids) <= 20 or len(each.text) == 1 for each in segments.all)
         return counting.given
 
     small = 12_000 // len(text)

@@ -90,7 +90,7 @@ WRONG = [
     ("train pairs.tsv --set 'train.betas=[1.5, 0.9]'", "train.betas.0 should be less than 1, but is 1.5", 2),
     (
         "train pairs.tsv --set model.positions=learned --set model.max_positions=6",
-        "model.max_positions is 6, but sentences of 256 tokens and the two symbols around them need 258",
+        "model.max_positions is 6, but sentences of 256 tokens and the symbols around them need 258",
         2,
     ),
     ("reproduce tatoeba-en-it --set train.minutes=5", "train.minutes=5 cannot be set here", 2),

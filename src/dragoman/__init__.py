@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from dragoman.commands.seeds import train_seeds as train_seeds
     from dragoman.commands.train import train as train
     from dragoman.commands.train_tokenizer import train_tokenizer as train_tokenizer
-    from dragoman.decoding.options import SearchOptions as SearchOptions
     from dragoman.errors import Error as Error
     from dragoman.evaluating.evaluation import evaluate as evaluate
     from dragoman.recipe.recipe import Recipe as Recipe
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from dragoman.store import load_model as load_model
     from dragoman.text.prepare import prepare_data as prepare_data
     from dragoman.text.shards import prepare_shard as prepare_shard
+    from dragoman.translating.options import SearchOptions as SearchOptions
     from dragoman.translating.translator import Translator as Translator
     from dragoman.translating.translator import translate as translate
 

@@ -157,16 +157,22 @@ def choose_threads(asked: int | None) -> int:
 
 
 @contextmanager
-def torch_threads(count: int) -> Generator[None]:
-    """Within the block torch uses so many threads inside one operation, and after it as many as before."""
+def use_threads(asked: int | None) -> Generator[None]:
+    """Within the block, torch uses this many threads inside one operation, in the whole process; None changes nothing.
+
+    Raises:
+        ConfigError: fewer than one thread.
+    """
     import torch
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
+    before = threads()
+    if asked is not None:
+        torch.set_num_threads(choose_threads(asked))
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        if asked is not None:
+            torch.set_num_threads(before)
 
 
 def rank() -> int:

@@ -60,6 +60,21 @@ def group_limits(root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc
 
 
 @contextmanager
+def out_of_memory_as(message: str) -> Generator[None]:
+    """Raises `OutOfMemory` with this message, which says what to lower, if the block runs out of memory.
+
+    Raises:
+        OutOfMemory: an allocation failed in the memory of this process or of a GPU.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise OutOfMemory(message) from error
+
+
+@contextmanager
 def memory_limit(limit: int | None) -> Generator[None]:
     """Within the block, this process may hold `limit` bytes in all, where the system can see to it.
 
@@ -69,27 +84,12 @@ def memory_limit(limit: int | None) -> Generator[None]:
         OutOfMemory: it did not suffice; or a GPU's memory did not.
     """
     room = f"the {limit / 2**30:.1f} GiB there are" if limit else "there is"
-    advice = (
-        f"this needs more memory than {room}; lower batches.batch_tokens (and raise train.accumulate by as much, "
-        "for the same step), or choose batches.batch_tokens = 'auto'"
+    lower = (
+        "lower batches.batch_tokens (and raise train.accumulate by as much, for the same step), or choose "
+        "batches.batch_tokens = 'auto'"
     )
-    with out_of_memory_as(advice), _refused_beyond(limit):
+    with out_of_memory_as(f"this needs more memory than {room}; {lower}"), _refused_beyond(limit):
         yield
-
-
-@contextmanager
-def out_of_memory_as(message: str) -> Generator[None]:
-    """Within the block, memory that cannot be had raises `OutOfMemory` with this message: what to lower.
-
-    Raises:
-        OutOfMemory: memory ran out, of the process or of a GPU.
-    """
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
-            raise
-        raise OutOfMemory(message) from error
 
 
 def is_out_of_memory(error: Exception) -> bool:

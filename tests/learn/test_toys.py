@@ -6,10 +6,11 @@ from functools import lru_cache
 
 import pytest
 import torch
+from reference_search import search
 from small import END, START, Source, batch_of, fresh_state, objective, train_settings
 
 from dragoman.data.batch import Batch, BatchSize
-from dragoman.decoding import ModelStepper, Search, SearchOptions
+from dragoman.decoding import Engine, ModelStepper, Request
 from dragoman.model import EncoderDecoder, LanguageModel, ModelConfig, Packing, build_model
 from dragoman.training import run_steps
 
@@ -43,12 +44,9 @@ def toy_sources(seed: int, rows: int) -> list[list[int]]:
 
 
 def translated(model: EncoderDecoder, sources: list[list[int]]) -> list[list[int]]:
-    rows = [[START, *source, END] for source in sources]
-    search = Search(
-        ModelStepper(model), rows, [12] * len(rows), start=START, end=END, options=SearchOptions(beam_size=1)
-    )
-    found = dict(search.run())
-    return [[token for token in found[i][0].tokens if token != END] for i in range(len(rows))]
+    requests = [Request([START, *source, END], 12) for source in sources]
+    found = search(Engine(ModelStepper(model), start=START, end=END), requests)
+    return [[token for token in best.tokens if token != END] for best, *_ in found]
 
 
 @pytest.mark.parametrize("preset", ["paper", "modern"])

@@ -9,7 +9,7 @@ import typer
 
 import dragoman
 from dragoman.cli.terminal import console
-from dragoman.cli.terminal.options import Quiet, Runs, Threads, with_minutes
+from dragoman.cli.terminal.options import Place, Quiet, Runs, Threads, with_minutes
 from dragoman.cli.terminal.screen import open_screen
 from dragoman.cli.train import show_result
 from dragoman.cli.translate import Work
@@ -37,7 +37,7 @@ def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = 
         progress=screen.progress,
     )
     show_result(screen, result)
-    translator = dragoman.Translator.load(result.folder, threads=threads)
+    translator = Place(threads=threads).load(result.folder)
     work = Work(screen, translator, translator.options, known_words=known_words(result.folder))
     pairs = own_test_pairs(result.folder)
     for source, target in pairs[:: max(1, len(pairs) // SAMPLES)][:SAMPLES]:

@@ -20,7 +20,7 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.files import check_output
 
 if TYPE_CHECKING:
-    from dragoman.decoding.options import SearchOptions
+    from dragoman.translating.options import SearchOptions
     from dragoman.translating.translation import Translation
     from dragoman.translating.translator import Translator
 
@@ -59,7 +59,7 @@ def translate(
     if output is not None:
         check_output(output)
     pair = None if item is None else test_pair(model, item)
-    translator = dragoman.Translator.load(model, **place.options())
+    translator = place.load(model)
     options = choose(dragoman.SearchOptions, "decode", search.overrides, translator.options, n_best=n_best)
     screen.note(f"{' → '.join(translator.languages)}, {translator.device}, {translator.precision}")
     work = Work(screen, translator, options, output_format == "json")

@@ -5,13 +5,13 @@ from itertools import islice
 from pathlib import Path
 
 from dragoman.config import choose
-from dragoman.decoding import SearchOptions
 from dragoman.documents import write_json
 from dragoman.evaluating.references import own_test_pairs
 from dragoman.evaluating.speed import SEARCHES, Benchmark, benchmark_models
 from dragoman.files import check_output
 from dragoman.progress import Progress, silent
 from dragoman.text.reading.lines import read_lines
+from dragoman.translating import SearchOptions
 
 
 def benchmark(

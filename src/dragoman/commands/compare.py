@@ -12,7 +12,6 @@ from typing import NamedTuple, Unpack
 
 from dragoman.commands.seeds import seed_runs
 from dragoman.config import choose
-from dragoman.decoding import SearchOptions
 from dragoman.errors import ConfigError
 from dragoman.evaluating.comparison import compare_seeds, compare_systems
 from dragoman.evaluating.direction import naming_for
@@ -23,11 +22,12 @@ from dragoman.evaluating.references import own_test_set, read_references
 from dragoman.evaluating.significance import Comparison
 from dragoman.evaluating.spread import Spread
 from dragoman.files import check_output, write_file
+from dragoman.machine import use_threads
 from dragoman.progress import Progress, silent
 from dragoman.store import find_model
 from dragoman.text.inputs import ReadingSettings, reading_overrides
 from dragoman.text.reading.columns import UNKNOWN_LANGUAGE, Naming
-from dragoman.translating import Translator
+from dragoman.translating import SearchOptions, Translator
 
 
 @dataclass(frozen=True)
@@ -99,14 +99,15 @@ def compare(
     )
 
     def evaluated(path: Path) -> Evaluation:
-        translator = Translator.load(path, device, precision, threads) if path.is_dir() else None
+        translator = Translator.load(path, device, precision) if path.is_dir() else None
         options = choose(SearchOptions, "decode", search, translator and translator.options)
         system = translator or path
         return evaluate(
             system, test_set, options=options, name=str(path), samples=samples, progress=progress, **measures
         )
 
-    results = [SystemResult(each.name, tuple(map(evaluated, each.members))) for each in found]
+    with use_threads(threads):
+        results = [SystemResult(each.name, tuple(map(evaluated, each.members))) for each in found]
     result = CompareResult(tuple(results), tuple(_comparisons(results)))
     _write(result, output, scores)
     return result

@@ -54,7 +54,7 @@ def forecast(what: What = "phrasebook", **options: Unpack[RunOptions]) -> Foreca
     limit = usable_memory_bytes() if device == "cpu" else None
     with (
         memory_limit(limit),
-        machine.torch_threads(machine.choose_threads(options.get("threads"))),
+        machine.use_threads(options.get("threads")),
         tempfile.TemporaryDirectory(prefix="dragoman-") as aside,
     ):
         kept = run if run.is_run and run.recipe.is_file() else RunFolder(Path(aside))

@@ -128,7 +128,7 @@ def _run(
             run.scores,
         )
         return RunResult(run.path, begun["steps"], ())
-    with machine.torch_threads(begun["threads"]):
+    with machine.use_threads(begun["threads"]):
         try:
             more = begun["more"] and More(**begun["more"])
             recipe, data = settle(context, begun["asked"], more)

@@ -1,4 +1,4 @@
-"""The parts of one training step: sentences as ids, laid end to end without any padding."""
+"""What the model is given in one step of training: sentences as ids, laid end to end without padding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ class BatchSize:
 class Batch:
     """B sentence pairs; N source tokens and M target tokens in all, special symbols included.
 
-    The decoder reads `target` (start, then y) and is to say `labels` (y, then end): at each place the next token.
+    The decoder reads `target` (start, then y) and should write `labels` (y, then end): the next token at each place.
     A decoder-only model has no source.
     """
 
@@ -64,7 +64,7 @@ class Batch:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """What a model's `forward` takes, in its order."""
+        """The arguments of a model's `forward`, in order."""
         target = (self.target, self.target_lengths)
         return (
             target
@@ -73,7 +73,7 @@ class Batch:
         )
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same batch with its ids on `device`; lengths stay where the host reads them."""
+        """The same batch with its ids on `device`; lengths stay with the host, which reads them."""
         ids = {"source": self.source, "target": self.target, "labels": self.labels}
         unawaited = torch.device(device).type == "cuda"
         ids = {name: part.to(device, non_blocking=unawaited) for name, part in ids.items() if part is not None}

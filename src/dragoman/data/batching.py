@@ -1,10 +1,10 @@
-"""Which pairs go together, in which order, and how they are fetched.
+"""Which pairs share a batch, in which order the batches come, and how they are fetched.
 
-A batch is filled with pairs of like length up to a number of tokens. The order of an epoch is a pure function of
-(seed, epoch), made from raw random bits that no version of numpy changes; there is no state to save.
+A batch takes pairs of similar length up to a number of tokens. The order of an epoch is a pure function of (seed,
+epoch), made from raw random bits that no version of numpy changes; there is no state to save.
 
-An epoch is made window by window, so that any corpus takes the memory of one window: each time other blocks of pairs
-meet in a window, and within it everything is sorted, cut and shuffled. A corpus that fits one window is one.
+An epoch is made window by window, so that any corpus needs the memory of one window. In each epoch other blocks of
+pairs meet in a window, where all pairs are sorted, cut into batches and shuffled.
 """
 
 import logging
@@ -22,41 +22,49 @@ from dragoman.data.batch import Batch, BatchSize
 from dragoman.data.batch_settings import BatchSettings
 from dragoman.data.corpus import EncodedCorpus, Rows
 from dragoman.errors import DataError
-from dragoman.tokenizing.specials import END, START
+from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 
 logger = logging.getLogger(__name__)
 
-# Pairs are sorted by their longer side, made longer by up to this share at random. Of the pairs that share a batch,
-# 10 % are together again in the next epoch on 29,000 captions (without it 19 %), on 3,700 lines of documentation 57 %
-# (84 %); attention then pads 18 % (14 %) and 28 % (25 %).
+# Pairs are sorted by their longer side, which is lengthened by up to this share at random. Of the pairs that share a
+# batch, 10 % meet again in the next epoch on 29,000 captions (19 % without it), and 57 % (84 %) on 3,700 lines of
+# documentation. Padding in attention grows from 14 % to 18 %, and from 25 % to 28 %.
 _JITTER = 0.1
 
-# Pairs of a window at most: some 100 MB while it is made, and a third of a second. Blocks of neighbours are a few pages
-# of the disk, so that a corpus larger than memory is read about once an epoch.
+# Most pairs of a window, which takes 100 MB and a third of a second to make. A block of neighbours is a few pages of
+# the disk, so that a corpus larger than memory is read about once an epoch.
 _WINDOW = 2**20
 _BLOCK = 64
 
 Indices = NDArray[np.int64]
 
 
-def build_batches(corpus: EncodedCorpus, settings: BatchSettings, seed: int | None) -> "Batches":
+def build_batches(
+    corpus: EncodedCorpus, settings: BatchSettings, seed: int | None, framing: Framing = DEFAULT_FRAMING
+) -> "Batches":
     """The batches that the settings ask for."""
     assert settings.batch_tokens != "auto", "resolved before training"
-    return Batches(corpus, settings.batch_tokens, settings.sentence_tokens, seed)
+    return Batches(corpus, settings.batch_tokens, settings.sentence_tokens, seed, framing)
 
 
 class Batches:
-    """The batches of a corpus, epoch by epoch. Without a seed they are the same ones each time, from short to long.
+    """The batches of a corpus, epoch by epoch. Without a seed every epoch has the same ones, from short to long.
 
     Attributes:
         left_out: number of pairs with a sentence of more than `sentence_tokens`.
-        tokens: of an epoch, on both sides, special symbols included.
+        tokens: tokens of an epoch on both sides, special symbols included.
     """
 
     def __init__(
-        self, corpus: EncodedCorpus, batch_tokens: int = 4_096, sentence_tokens: int = 256, seed: int | None = None
+        self,
+        corpus: EncodedCorpus,
+        batch_tokens: int = 4_096,
+        sentence_tokens: int = 256,
+        seed: int | None = None,
+        framing: Framing = DEFAULT_FRAMING,
     ) -> None:
         self.corpus = corpus
+        self.framing = framing
         self.batch_tokens = batch_tokens
         self.sentence_tokens = sentence_tokens
         self.seed = seed
@@ -93,7 +101,7 @@ class Batches:
         return Epoch(count, partial(self._window, epoch, windows))
 
     def _window(self, epoch: int, windows: Sequence[Indices], number: int) -> list[Indices]:
-        """The batches of one window, which is given as its blocks."""
+        """The batches of one window, whose blocks are `windows[number]`."""
         pairs = (windows[number][:, None] * _BLOCK + np.arange(_BLOCK)).ravel()
         pairs = self._short_enough(pairs[pairs < len(self.corpus)])
         rng = None if self.seed is None else _rng(self.seed, epoch, number)
@@ -104,12 +112,13 @@ class Batches:
         return batches if rng is None else [batches[i] for i in _shuffled(np.arange(len(batches)), rng)]
 
     def batch(self, pairs: Indices) -> Batch:
-        """The ids of some pairs, laid end to end, with special symbols around every sentence."""
-        corpus = self.corpus
-        before, after = (None, None) if corpus.windows else (START, END)
-        target, lengths = gather(corpus.target, pairs, before, after)
+        """The ids of some pairs, laid end to end, with the symbols around each sentence; running text has none."""
+        corpus, framing = self.corpus, self.framing
+        around = ((), ()) if corpus.windows else ((framing.target_start,), (framing.target_end,))
+        target, lengths = gather(corpus.target, pairs, *around)
         ends = np.cumsum(lengths)
-        source, source_lengths = gather(corpus.source, pairs, START, END) if corpus.source else (None, None)
+        around = framing.source_before, framing.source_after
+        source, source_lengths = gather(corpus.source, pairs, *around) if corpus.source else (None, None)
         return Batch(
             source=None if source is None else torch.from_numpy(source),
             source_lengths=None if source_lengths is None else torch.from_numpy(source_lengths),
@@ -126,16 +135,25 @@ class Batches:
         return BatchSize(int(source.sum()), int(target.sum()), longest, torch.from_numpy(pairs))
 
     def _short_enough(self, pairs: Indices) -> Indices:
-        """Those of some pairs that have no sentence of more than `sentence_tokens`."""
+        """The pairs that have no sentence of more than `sentence_tokens`."""
         source, target = self._tokens(pairs)
-        specials = (2 * bool(self.corpus.source), not self.corpus.windows)
-        return pairs[np.maximum(source - specials[0], target - specials[1]) <= self.sentence_tokens]
+        source, target = source - self._source_symbols, target - max(0, self._target_symbols)
+        return pairs[np.maximum(source, target) <= self.sentence_tokens]
 
     def _tokens(self, pairs: Indices) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """How many tokens some pairs add to either side of a batch."""
-        corpus = self.corpus
-        target = corpus.target.lengths(pairs) + (-1 if corpus.windows else 1)
-        return (corpus.source.lengths(pairs) + 2 if corpus.source else np.zeros_like(target)), target
+        """How many source tokens and how many target tokens each pair adds to a batch."""
+        target = self.corpus.target.lengths(pairs) + self._target_symbols
+        source = self.corpus.source.lengths(pairs) if self.corpus.source else np.zeros_like(target)
+        return source + self._source_symbols, target
+
+    @property
+    def _source_symbols(self) -> int:
+        return self.framing.source_symbols if self.corpus.source else 0
+
+    @property
+    def _target_symbols(self) -> int:
+        """How many more tokens of a row are predicted than it has ids; of running text, all but the first."""
+        return -1 if self.corpus.windows else self.framing.target_symbols
 
     def _cut(self, source_tokens: NDArray[np.int64], target_tokens: NDArray[np.int64]) -> list[int]:
         """Where batches begin and end, so that neither side holds more than `batch_tokens`."""
@@ -150,16 +168,16 @@ class Batches:
 
 
 class Epoch(Sequence[Indices]):
-    """The pairs of each batch, made when they are asked for and one window at a time.
+    """The pairs of each batch. A window is made when one of its batches is asked for.
 
-    Going through it needs no `len`, which makes every window once to count its batches.
+    Iterating needs no `len`, which makes every window once to count its batches.
     """
 
     def __init__(self, windows: int, batches_of: Callable[[int], list[Indices]]) -> None:
         self._windows = windows
         self._batches_of = batches_of
         self._begins = [0]
-        """The number of the first batch of each window that was made, and of the one after them."""
+        """The number of the first batch of each window made so far, and of the next window."""
         self._made: tuple[int, list[Indices]] = (-1, [])
 
     def __len__(self) -> int:
@@ -197,12 +215,12 @@ def _rng(seed: int, epoch: int, stream: int) -> np.random.Philox:
 
 
 def _shuffled(numbers: Indices, rng: np.random.Philox) -> Indices:
-    """In an order of raw bits: numpy may change its own shuffling between versions."""
+    """The numbers in the order of raw random bits, because numpy may change its own shuffling between versions."""
     return numbers[np.argsort(rng.random_raw(len(numbers)), kind="stable")]
 
 
 def _by_length(longer: NDArray[np.int64], rng: np.random.Philox | None) -> Indices:
-    """Positions from short to long, with a little chance."""
+    """Positions from short to long, with a little randomness."""
     if rng is None:
         return np.argsort(longer, kind="stable")
     share = (rng.random_raw(len(longer)) >> 11) * 2.0**-53
@@ -210,21 +228,21 @@ def _by_length(longer: NDArray[np.int64], rng: np.random.Philox | None) -> Indic
 
 
 def gather(
-    rows: Rows, indices: Indices, before: int | None = None, after: int | None = None
+    rows: Rows, indices: Indices, before: Sequence[int] = (), after: Sequence[int] = ()
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Some rows laid end to end, each with an id put before and after it, and their lengths. No loop over rows.
+    """Some rows laid end to end, each with ids put before and after it, and their lengths. No loop over rows.
 
     >>> rows = Rows(np.array([7, 8, 9]), np.array([0, 2, 3]))
-    >>> gather(rows, np.array([1, 0]), before=2, after=3)
+    >>> gather(rows, np.array([1, 0]), before=[2], after=[3])
     (array([2, 9, 3, 2, 7, 8, 3]), array([3, 4]))
     """
     starts = rows.offsets[indices]
-    lengths = rows.offsets[indices + 1] - starts + (before is not None) + (after is not None)
+    lengths = rows.offsets[indices + 1] - starts + len(before) + len(after)
     ends = np.cumsum(lengths)
-    shift = starts - (ends - lengths) - (before is not None)
+    shift = starts - (ends - lengths) - len(before)
     ids = rows.ids.take(np.arange(ends[-1]) + np.repeat(shift, lengths), mode="clip").astype(np.int64)
-    if before is not None:
-        ids[ends - lengths] = before
-    if after is not None:
-        ids[ends - 1] = after
+    for place, symbol in enumerate(before):
+        ids[ends - lengths + place] = symbol
+    for place, symbol in enumerate(after, -len(after)):
+        ids[ends + place] = symbol
     return ids, lengths

@@ -1,7 +1,7 @@
 """Log-probabilities in, hypotheses out; ids only.
 
-Read `beam` for the arithmetic, `search` for the loop, `stepper` for what it asks of a model. Knows nothing of text or
-of training.
+Read `engine` for the search, `beam` for its arithmetic, `stepper` for what it needs of a model. Knows nothing of text
+or of training.
 """
 
 from typing import TYPE_CHECKING
@@ -10,9 +10,12 @@ from dragoman import names_from
 
 if TYPE_CHECKING:
     from dragoman.decoding.beam import Hypothesis as Hypothesis
-    from dragoman.decoding.options import SearchOptions as SearchOptions
+    from dragoman.decoding.engine import Engine as Engine
+    from dragoman.decoding.engine import Found as Found
+    from dragoman.decoding.observer import Candidate as Candidate
+    from dragoman.decoding.observer import SearchObserver as SearchObserver
+    from dragoman.decoding.request import Request as Request
     from dragoman.decoding.scoring import score as score
-    from dragoman.decoding.search import Search as Search
     from dragoman.decoding.stepper import ModelStepper as ModelStepper
     from dragoman.decoding.stepper import Step as Step
     from dragoman.decoding.stepper import Stepper as Stepper

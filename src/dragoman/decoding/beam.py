@@ -1,9 +1,9 @@
-"""The arithmetic of beam search, and the hypotheses of one sentence. Knows no model and no text: start with `expand`.
+"""The arithmetic of beam search, and the hypotheses of one request. Knows no model and no text: start with `expand`.
 
-At each step the `width` live hypotheses of a sentence are continued by every token, and the best 2 * width
-continuations looked at in order: those that end, if among the first `width`, are set aside as ended; the first `width`
-that go on live. A beam of width 1 is greedy search. Exact ties go to the earlier hypothesis, then to the likelier
-token, then to the lower token id.
+Each step continues the `width` live hypotheses of a request by every token and looks at the best 2 * width
+continuations in order. Those among the first `width` that end are set aside. The first `width` of those that do not
+end live on. A beam of width 1 is greedy search. Exact ties go to the earlier hypothesis, then to the likelier token,
+then to the lower token id.
 """
 
 from collections.abc import Iterable
@@ -13,11 +13,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.decoding.request import Request
+
+Continuation = tuple[float, int, int, float]
+"""Total, parent, token and the token's log-probability: one entry of an `Expansion`."""
+
 
 def penalty(length: int, exponent: float) -> float:
-    """The divisor of log-probabilities that keeps beams from favouring short outputs: ((5 + length) / 6)^exponent.
+    """The length penalty of Wu et al. (2016, eq. 14), ((5 + length) / 6)^exponent; the end symbol counts.
 
-    Wu et al. (2016), eq. 14; the end symbol counts.
+    Log-probabilities are divided by it, so that a search does not favour short outputs.
 
     >>> penalty(1, 0.6), penalty(7, 1.0)
     (1.0, 2.0)
@@ -26,7 +31,10 @@ def penalty(length: int, exponent: float) -> float:
 
 
 class Hypothesis(NamedTuple):
-    """A beginning of a translation, or all of it. The end symbol is one of its tokens, if it has `ended`."""
+    """An output, or the beginning of one; if it has `ended`, its last token is the end symbol.
+
+    `total` is the sum of `log_probs`, one natural logarithm a token.
+    """
 
     tokens: tuple[int, ...] = ()
     log_probs: tuple[float, ...] = ()
@@ -34,24 +42,28 @@ class Hypothesis(NamedTuple):
     ended: bool = False
 
     def score(self, exponent: float) -> float:
-        """Log-probability over length penalty, by which hypotheses of different lengths compare."""
+        """Total over length penalty, which ranks hypotheses of different lengths."""
         return self.total / penalty(len(self.tokens), exponent)
+
+    def continued(self, token: int, log_prob: float, total: float, end: int) -> "Hypothesis":
+        """This hypothesis and one more token."""
+        return Hypothesis((*self.tokens, token), (*self.log_probs, log_prob), total, token == end)
 
 
 class Expansion(NamedTuple):
-    """The C best continuations of each sentence, best first."""
+    """The C best continuations of each of B requests, best first."""
 
     total: Float[Tensor, "B C"]
-    parent: Int[Tensor, "B C"]  # which of the sentence's W hypotheses is continued
+    parent: Int[Tensor, "B C"]  # which of the request's W hypotheses is continued
     token: Int[Tensor, "B C"]
     log_prob: Float[Tensor, "B C"]  # of the token
 
 
 def expand(total: Float[Tensor, "B W"], log_prob: Float[Tensor, "R V"]) -> Expansion:
-    """Continues W hypotheses of each of B sentences by every token.
+    """Continues W hypotheses of each of B requests by every token; R = B * W.
 
-    `total` is their log-probability so far, -inf where there is none; rows of `log_prob` are sentences times W.
-    As many continuations return as a search can use: one where W is 1, else 2 W, for W of them may be ends.
+    `total` holds their log-probabilities so far, -inf for an empty place. Returns as many continuations as a search can
+    use: one if W is 1, else 2 W, because W of them may end.
     """
     width = total.size(1)
     count = 1 if width == 1 else 2 * width
@@ -69,15 +81,15 @@ def expand(total: Float[Tensor, "B W"], log_prob: Float[Tensor, "R V"]) -> Expan
 
 
 def best_tokens(log_prob: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
-    """The best `count` tokens of each row in order, the lower id first among equals, which `topk` does not promise."""
+    """The best `count` tokens of each row in order, the lower id first among equals; `topk` alone takes any of them."""
     if count == 1:
         return log_prob.max(dim=1, keepdim=True)  # the first of equals, as documented
     value, token = log_prob.topk(min(count + 1, log_prob.size(1)))
-    # Reading one value back costs nothing on a processor; a GPU would have to be waited for, and sorts quickly.
+    # Reading a value back is free on a processor. On a GPU it would wait, and sorting is quick there.
     if log_prob.device.type == "cpu" and not (value[:, 1:] == value[:, :-1]).any():
         return value[:, :count], token[:, :count]
     value, token = value[:, :count], token[:, :count]
-    edge = value[:, -1:]  # the last place's equals: topk took any of them
+    edge = value[:, -1:]  # topk took any of those that equal the last
     id_ = torch.arange(log_prob.size(1), device=log_prob.device)
     lowest = torch.where(log_prob == edge, -id_, -log_prob.size(1)).topk(count).indices
     place = torch.arange(count, device=log_prob.device) - (value > edge).sum(1, keepdim=True)
@@ -88,34 +100,37 @@ def best_tokens(log_prob: Float[Tensor, "R V"], count: int) -> tuple[Float[Tenso
 
 
 class Beam:
-    """The live and the ended hypotheses of one sentence; live ones are all of one length, likeliest first."""
+    """The live and the ended hypotheses of one request; the live ones have one length and stand likeliest first."""
 
-    def __init__(self, sentence: int, width: int, wanted: int, limit: int, exponent: float, end: int) -> None:
-        self.sentence, self.width, self.wanted = sentence, width, wanted
-        self.limit, self.exponent, self.end = limit, exponent, end
+    def __init__(self, ticket: int, request: Request, end: int) -> None:
+        self.ticket, self.request, self.end = ticket, request, end
         self.live = [Hypothesis()]
         self.ended: list[Hypothesis] = []
         self.stuck = False
+
+    @property
+    def width(self) -> int:
+        """Rows that the request holds."""
+        return self.request.beam_size
 
     @property
     def length(self) -> int:
         """Tokens of every live hypothesis."""
         return len(self.live[0].tokens) if self.live else 0
 
-    def take(self, candidates: Iterable[tuple[float, int, int, float]]) -> list[tuple[int, int, float]]:
-        """Takes in one sentence's row of an `Expansion`; returns parent, token and total of what now lives."""
+    def take(self, continuations: Iterable[Continuation]) -> list[tuple[int, int, float]]:
+        """Takes in this request's row of an `Expansion`; returns parent, token and total of what lives now."""
         live: list[tuple[int, int, float]] = []
         hypotheses: list[Hypothesis] = []
-        ended = len(self.ended)
-        for rank, (total, parent, token, log_prob) in enumerate(candidates):
-            if total == -torch.inf or len(live) == self.width:
+        ended, width = len(self.ended), self.width
+        for rank, (total, parent, token, log_prob) in enumerate(continuations):
+            if total == -torch.inf or len(live) == width:
                 break
-            tokens, log_probs, _, _ = self.live[parent]
-            hypothesis = Hypothesis((*tokens, token), (*log_probs, log_prob), total, token == self.end)
+            hypothesis = self.live[parent].continued(token, log_prob, total, self.end)
             if not hypothesis.ended:
                 live.append((parent, token, total))
                 hypotheses.append(hypothesis)
-            elif rank < self.width:
+            elif rank < width:
                 self.ended.append(hypothesis)
         self.stuck = not live and len(self.ended) == ended
         if not self.stuck:
@@ -124,24 +139,25 @@ class Beam:
 
     @property
     def done(self) -> bool:
-        """Nothing that lives can change the result: see each line."""
-        if self.stuck or not self.live or self.length == self.limit:
-            return True  # the rules leave nothing, all have ended, or it is as long as may be
-        if len(self.ended) >= self.width:
+        """Whether no live hypothesis can change the result; each line gives a reason."""
+        request = self.request
+        if self.stuck or not self.live or self.length == request.limit:
+            return True  # the rules forbid every token, all have ended, or the longest length is reached
+        if len(self.ended) >= request.beam_size:
             return True  # as many have ended as the beam is wide
-        if len(self.ended) < self.wanted:
+        if len(self.ended) < request.n_best:
             return False
-        worst = self.best()[-1].score(self.exponent)
-        return self.live[0].total / penalty(self.limit, self.exponent) <= worst  # what the best could still become
+        worst = self.best()[-1].score(request.length_penalty)
+        return self.live[0].total / penalty(request.limit, request.length_penalty) <= worst  # the best it could become
 
     def best(self) -> list[Hypothesis]:
-        """The ended hypotheses by score, the earlier first among equals, as many as are wanted."""
-        return sorted(self.ended, key=lambda h: -h.score(self.exponent))[: self.wanted]
+        """The best `n_best` of the ended hypotheses by score, the earlier first among equals."""
+        return sorted(self.ended, key=lambda h: -h.score(self.request.length_penalty))[: self.request.n_best]
 
     def result(self) -> list[Hypothesis]:
-        """What the search found, best first: the ended, and only where they are too few those that were stopped."""
+        """`n_best` hypotheses, best first: ended ones, followed by live ones only where too few have ended."""
         found = self.best()
-        return found + self.live[: self.wanted - len(found)]
+        return found + self.live[: self.request.n_best - len(found)]
 
     def agreed(self) -> tuple[int, ...]:
         """The tokens that every possible result begins with."""

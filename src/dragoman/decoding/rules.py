@@ -1,7 +1,7 @@
 """What a search may not write: each rule is a small object that sets the log-probability of some tokens to -inf.
 
-The others are left as they are, so that scores stay those of the model. Rows know what they wrote from `history`: the
-tokens so far, the last in the last column, beginning with the start symbol, and -1 before that.
+It leaves the others as they are, so that scores stay those of the model. Rules may be applied in any order. `history`
+holds what each row has written, its last token in the last column: the start symbol, the tokens, and -1 before them.
 """
 
 from collections.abc import Sequence
@@ -14,89 +14,86 @@ from torch import Tensor
 
 @runtime_checkable
 class Rule(Protocol):
-    def __call__(self, log_prob: Float[Tensor, "R V"], history: Int[Tensor, "R T"], sentence: Int[Tensor, "R"]) -> None:
-        """Sets to -inf, in place, what row r (of this sentence) may not write next."""
+    def __call__(self, log_prob: Float[Tensor, "R V"], history: Int[Tensor, "R T"], rows: Int[Tensor, "Q"]) -> None:
+        """Sets to -inf, in place, what these rows may not write next; other rows do not obey the rule."""
         ...
 
 
 class Ban:
-    """Tokens that are never written."""
+    """Forbids some tokens everywhere."""
 
     def __init__(self, tokens: Sequence[int], device: torch.device) -> None:
         self.tokens = torch.tensor(tokens, dtype=torch.int64, device=device)
 
-    def __call__(self, log_prob: Float[Tensor, "R V"], history: Int[Tensor, "R T"], sentence: Int[Tensor, "R"]) -> None:
-        log_prob.index_fill_(1, self.tokens, -torch.inf)
+    def __call__(self, log_prob: Float[Tensor, "R V"], history: Int[Tensor, "R T"], rows: Int[Tensor, "Q"]) -> None:
+        log_prob[rows[:, None], self.tokens] = -torch.inf
 
 
 class MinimumLength:
-    """No end before so many tokens."""
+    """Forbids the end symbol before `length` tokens are written."""
 
     def __init__(self, length: int, end: int) -> None:
         self.length, self.end = length, end
 
-    def __call__(self, log_prob: Float[Tensor, "R V"], history: Int[Tensor, "R T"], sentence: Int[Tensor, "R"]) -> None:
-        log_prob[:, self.end].masked_fill_(written(history) < self.length, -torch.inf)
+    def __call__(self, log_prob: Float[Tensor, "R V"], history: Int[Tensor, "R T"], rows: Int[Tensor, "Q"]) -> None:
+        log_prob[rows[written(history[rows]) < self.length], self.end] = -torch.inf
 
 
 class NotBlank:
-    """These sentences are not translated by nothing: before the first token that can be seen there is no end, and one
-    blank token at most, such as the space that some vocabularies set before a rare letter.
+    """Forbids an empty output: before the first visible token there is no end symbol and at most one blank token, such
+    as the space that some vocabularies set before a rare letter.
     """
 
-    def __init__(
-        self, sentences: Sequence[bool], blank: Sequence[int], end: int, vocabulary: int, device: torch.device
-    ) -> None:
-        """`blank` are the tokens that cannot be seen, the start symbol among them."""
-        self.sentences = torch.tensor(sentences, device=device)
+    def __init__(self, blank: Sequence[int], end: int, vocabulary: int, device: torch.device) -> None:
+        """`blank` are the invisible tokens of a vocabulary of this size, the end symbol aside."""
         self.blank = torch.tensor(blank, dtype=torch.int64, device=device)
         self.end = end
-        self.unseen = torch.zeros(vocabulary + 1, dtype=torch.bool, device=device)
-        self.unseen[self.blank] = True
-        self.unseen[-1] = True  # what a history holds before its beginning
+        self.is_blank = torch.zeros(vocabulary, dtype=torch.bool, device=device)
+        self.is_blank[self.blank] = True
 
-    def __call__(self, log_prob: Float[Tensor, "R V"], history: Int[Tensor, "R T"], sentence: Int[Tensor, "R"]) -> None:
-        # Whoever wrote two tokens wrote one that can be seen. Most rows have, and only the others cost anything.
-        young = (self.sentences[sentence] & (written(history[:, -3:]) < 2)).nonzero().flatten()
+    def __call__(self, log_prob: Float[Tensor, "R V"], history: Int[Tensor, "R T"], rows: Int[Tensor, "Q"]) -> None:
+        # One of the first two tokens is visible. Most rows have written two, and only the others cost anything.
+        recent = history[:, -3:][rows]
+        young = (written(recent) < 2).nonzero().flatten()
         if not len(young):
             return
-        nothing = young[self.unseen[history[young, -2:]].all(1)]
-        log_prob[nothing, self.end] = -torch.inf
-        if history.size(1) > 1:
-            begun = nothing[history[nothing, -2] >= 0]
-            log_prob[begun[:, None], self.blank] = -torch.inf
+        rows, recent = rows[young], recent[young]
+        begun = written(recent) == 1
+        unseen = ~begun | self.is_blank[recent[:, -1]]
+        log_prob[rows[unseen], self.end] = -torch.inf
+        log_prob[rows[unseen & begun][:, None], self.blank] = -torch.inf
 
 
 class NoRepeatedNgram:
-    """No run of `size` tokens twice in one row."""
+    """Forbids a run of `size` tokens that the row has written before (Paulus et al. 2018)."""
 
     def __init__(self, size: int) -> None:
         self.size = size
 
-    def __call__(self, log_prob: Float[Tensor, "R V"], history: Int[Tensor, "R T"], sentence: Int[Tensor, "R"]) -> None:
+    def __call__(self, log_prob: Float[Tensor, "R V"], history: Int[Tensor, "R T"], rows: Int[Tensor, "Q"]) -> None:
         if history.size(1) < self.size:
             return
-        runs = history.unfold(1, self.size, 1)  # (R, T) -> (R, T - size + 1, size)
-        now = history[:, history.size(1) - self.size + 1 :]
+        own = history[rows]
+        runs = own.unfold(1, self.size, 1)  # (Q, T) -> (Q, T - size + 1, size)
+        now = own[:, own.size(1) - self.size + 1 :]
         last = runs[..., -1]
-        seen = (runs[..., :-1] == now[:, None]).all(-1) & (last >= 0)
-        taken = torch.zeros_like(seen, dtype=log_prob.dtype).masked_fill_(seen, -torch.inf)
-        log_prob.scatter_add_(1, last.clamp(min=0), taken)
+        row, place = ((runs[..., :-1] == now[:, None]).all(-1) & (last >= 0)).nonzero(as_tuple=True)
+        log_prob[rows[row], last[row, place]] = -torch.inf
 
 
 class ForcedPrefix:
-    """Sentence s begins with `prefixes[s]`."""
+    """Allows one token at a time until `prefix` is written."""
 
-    def __init__(self, prefixes: Sequence[Sequence[int]], device: torch.device) -> None:
-        longest = max(map(len, prefixes), default=0) + 1
-        self.forced = torch.tensor([[*p, *[-1] * (longest - len(p))] for p in prefixes], device=device)
+    def __init__(self, prefix: Sequence[int], device: torch.device) -> None:
+        self.prefix = torch.tensor(prefix, dtype=torch.int64, device=device)
 
-    def __call__(self, log_prob: Float[Tensor, "R V"], history: Int[Tensor, "R T"], sentence: Int[Tensor, "R"]) -> None:
-        place = written(history).clamp(max=self.forced.size(1) - 1)
-        token = self.forced[sentence, place][:, None]
-        kept = log_prob.gather(1, token.clamp(min=0))
-        log_prob.masked_fill_(token >= 0, -torch.inf)
-        log_prob.scatter_(1, token.clamp(min=0), kept)
+    def __call__(self, log_prob: Float[Tensor, "R V"], history: Int[Tensor, "R T"], rows: Int[Tensor, "Q"]) -> None:
+        place = written(history[rows])
+        rows, place = rows[place < len(self.prefix)], place[place < len(self.prefix)]
+        token = self.prefix[place]
+        kept = log_prob[rows, token]
+        log_prob[rows] = -torch.inf
+        log_prob[rows, token] = kept
 
 
 def written(history: Int[Tensor, "R T"]) -> Int[Tensor, "R"]:

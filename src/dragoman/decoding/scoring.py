@@ -1,4 +1,4 @@
-"""Forced scoring: the log-probability of given translations, each in one pass and without a search."""
+"""The log-probability of given targets, each in one pass and without a search."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -7,7 +7,7 @@ import torch
 
 from dragoman.model import EncoderDecoder, Packing
 
-_ROWS = 512  # of logits at a time: what bounds the memory with large vocabularies
+_ROWS = 512  # of logits at a time, to bound the memory of large vocabularies
 
 
 @torch.inference_mode()
@@ -18,7 +18,11 @@ def score(
     start: int,
     batch_tokens: int = 4096,
 ) -> list[list[float]]:
-    """Log-probability of each target's tokens, given its source and the tokens before; `start` precedes the first."""
+    """The log-probability of each token of each target, given its source and the tokens before it.
+
+    Sources hold the symbols around them, and targets their end symbol. The decoder is fed `start` before the first
+    token.
+    """
     results: list[list[float]] = [[] for _ in sources]
     order = sorted(range(len(sources)), key=lambda i: (len(sources[i]), len(targets[i])))
     batch: list[int] = []

@@ -1,4 +1,4 @@
-"""What a search needs to know of any model, and the stepper of an encoder-decoder. A search never sees a model."""
+"""What a search needs of any model, and the stepper of an encoder-decoder. A search never sees a model itself."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -12,33 +12,36 @@ from dragoman.model import Cache, EncoderDecoder, Packing
 
 
 class Step(NamedTuple):
-    """What comes next in each row. The search may write into it."""
+    """What may come next in each row. The search may write into it."""
 
     log_prob: Float[Tensor, "R V"]
 
 
 @runtime_checkable
 class Stepper(Protocol):
-    """R rows under way: sentences times hypotheses."""
+    """R rows under way, each one hypothesis of one source.
+
+    Log-probabilities, rather than logits, let an ensemble average one thing.
+    """
 
     @property
     def device(self) -> torch.device: ...
 
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
-        """One new row for each source, after the rows under way."""
+        """Adds one new row for each source, after the rows under way."""
         ...
 
     def advance(self, token: Int[Tensor, "R n"]) -> Step:
-        """Takes in each row's next tokens (first of all the start symbol); what may follow them."""
+        """Takes in each row's next n tokens, the start symbol first; returns what may follow the last of them."""
         ...
 
     def select(self, row: Int[Tensor, "R2"]) -> None:
-        """Keeps these rows, in this order; one may be named twice or not at all."""
+        """Keeps these rows, in this order; a row may be named twice or not at all."""
         ...
 
 
 class ModelStepper:
-    """Steps an encoder-decoder through its cache. Log-probabilities are float32 whatever the weights are."""
+    """Steps an encoder-decoder through its cache. Log-probabilities are float32, whatever the weights are."""
 
     def __init__(self, model: EncoderDecoder) -> None:
         self.model = model

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Unpack
 
-from dragoman.decoding import SearchOptions
 from dragoman.documents import write_json
 from dragoman.errors import DataError
 from dragoman.evaluating.direction import Scores, naming_for, warn_of_exchanged_sides, warn_of_other_languages
@@ -25,7 +24,7 @@ from dragoman.evaluating.significance import Comparison
 from dragoman.progress import Progress, silent
 from dragoman.text.reading.columns import UNKNOWN_LANGUAGE, Naming
 from dragoman.text.reading.lines import read_lines
-from dragoman.translating import Translation, Translator
+from dragoman.translating import SearchOptions, Translation, Translator
 
 HEADINGS = ("metric", "score", "95 % interval", "signature")
 

@@ -1,8 +1,8 @@
 """How fast models translate, how long one sentence waits, how much memory it takes, how soon it starts.
 
-Models take turns, round by round, on the same texts, so that a busy machine slows all of them alike; each figure is a
-median with its spread. Tokens are those of the translations with their end symbols, never
-padding or what a beam dropped.
+Models take turns, round by round, on the same texts, so that a busy machine slows all of them alike. Each figure is a
+median with its spread. Tokens are those of the translations with their end symbols, never padding or what a beam
+dropped.
 """
 
 from __future__ import annotations
@@ -16,21 +16,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from dragoman.decoding import SearchOptions
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.evaluation import describe
 from dragoman.evaluating.startup import Start, measure_start
 from dragoman.machine import describe as describe_machine
-from dragoman.machine import gemm_rate, machine
+from dragoman.machine import gemm_rate, machine, use_threads
 from dragoman.progress import Progress, silent
-from dragoman.translating import Translation, Translator
+from dragoman.translating import SearchOptions, Translation, Translator
 
 ONE, ALL = "one sentence", "full"
-"""The two ways to hand texts over: each in a call of its own, as somebody who waits does, or all in one."""
+"""The two ways to hand texts over: each in a call of its own, as a waiting person would, or all in one."""
 
 SEARCHES = (SearchOptions(beam_size=1), SearchOptions(beam_size=4))
 ALONE = 100
-"""Texts that are translated alone, each round: over three rounds enough for a 99th percentile."""
+"""Texts translated alone in each round; three rounds are then enough for a 99th percentile."""
 LIMIT = 500
 WARM_UP = 8
 HEADINGS = ("model", "search", "batch", "tokens/s", "range", "sentences/s", "p50 ms", "p95 ms", "p99 ms")
@@ -74,7 +73,7 @@ class Latency(NamedTuple):
 
 @dataclass(frozen=True)
 class Speed:
-    """One model under one search, its texts handed over in one way."""
+    """The speed of one model under one search, with its texts handed over in one way."""
 
     model: str
     search: str
@@ -85,12 +84,12 @@ class Speed:
     tokens_per_second: Spread
     sentences_per_second: Spread
     latency_ms: Latency | None
-    """Where sentences are translated one at a time."""
+    """None where all sentences are translated together."""
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Sentences a second of a model over those of the first, each round by itself."""
+    """Sentences a second of a model over those of the first model, within each round."""
 
     model: str
     against: str
@@ -99,7 +98,7 @@ class Ratio:
     ratio: Spread
 
     def __str__(self) -> str:
-        """How many times as fast, or, of a slower model, how many times slower.
+        """How many times as fast it is, or how many times slower.
 
         >>> print(Ratio("new", "old", "greedy", "full", Spread(0.5, 0.4, 0.8)))
         new is 2.00 (1.25 to 2.50) times slower than old: greedy, full
@@ -114,10 +113,10 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Speeds with everything that they depend on."""
+    """Speeds, and everything that they depend on."""
 
     machine: dict[str, Any]
-    """Facts for JSON; `where` says them in a line."""
+    """Facts for JSON; `where` gives them in one line."""
     where: str
     gemm_gflops: float
     precision: str
@@ -169,7 +168,8 @@ def benchmark_models(
 ) -> Benchmark:
     """Measures models side by side on the same texts: greedy and beam, one sentence at a time and all together.
 
-    Of more than `limit` texts it takes as many, evenly spread; blank ones are left out.
+    Blank texts are left out. Of more than `limit` texts it takes that many, evenly spread. `threads` counts for this
+    call alone.
 
     Raises:
         DataError: there is no text.
@@ -178,7 +178,21 @@ def benchmark_models(
     """
     texts = _spread([text for text in texts if text.strip()], limit)
     names = _check(models, texts, rounds)
-    translators = {name: Translator.load(name, device=device, precision=precision, threads=threads) for name in names}
+    with use_threads(threads):
+        return _benchmark(names, texts, searches, rounds, device, precision, threads, progress)
+
+
+def _benchmark(
+    names: Sequence[str],
+    texts: Sequence[str],
+    searches: Sequence[SearchOptions],
+    rounds: int,
+    device: str,
+    precision: str,
+    threads: int | None,
+    progress: Progress,
+) -> Benchmark:
+    translators = {name: Translator.load(name, device, precision) for name in names}
     device, precision = translators[names[0]].device, translators[names[0]].precision
     gemm = gemm_rate(precision, device=device)
     speeds, ratios = measure(translators, texts, searches=searches, rounds=rounds, progress=progress)
@@ -211,7 +225,7 @@ def measure(
     progress: Progress = silent,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[list[Speed], list[Ratio]]:
-    """Times translators that are loaded already, by turns: in every second round the last goes first."""
+    """Times translators that are already loaded. They take turns; in every second round the last goes first."""
     alone = _spread(texts, ALONE)
     speeds, ratios = [], []
     names = list(translators)
@@ -231,7 +245,7 @@ def measure(
 
 
 def _spread(texts: Sequence[str], most: int) -> list[str]:
-    """At most so many of the texts, evenly spread over all of them."""
+    """At most this many of the texts, evenly spread over all of them."""
     count = min(most, len(texts))
     return [texts[number * len(texts) // count] for number in range(count)]
 

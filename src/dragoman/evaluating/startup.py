@@ -1,7 +1,7 @@
 """How long a fresh process takes to its first translation, and how much memory it comes to hold.
 
-`measure_start` starts this file as a program of its own, for what is loaded once is loaded no second time. Nothing of
-torch is imported before the clock runs.
+`measure_start` runs this file as a program of its own, because modules that are loaded once are not loaded again. It
+imports nothing of torch before the clock runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from dragoman.memory import peak_memory_bytes
 
 if TYPE_CHECKING:
-    from dragoman.decoding import SearchOptions
+    from dragoman.translating import SearchOptions
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,9 @@ class Start:
     load_seconds: float
     first_seconds: float
     first_peak_bytes: int | None
-    """The most memory that it held (resident) by then, and by the end of all texts."""
+    """The most memory that it held by then (resident); None where the system does not say."""
     peak_bytes: int | None
+    """The most memory that it held by the end of all texts."""
 
 
 def measure_start(
@@ -69,11 +70,14 @@ def main() -> None:
     request = json.loads(sys.stdin.read())
     clock = [time.perf_counter()]
 
-    from dragoman.decoding import SearchOptions
-    from dragoman.translating import Translator
+    import torch
+
+    from dragoman.translating import SearchOptions, Translator
 
     clock.append(time.perf_counter())
-    translator = Translator.load(request["folder"], request["device"], request["precision"], request["threads"])
+    if request["threads"] is not None:
+        torch.set_num_threads(request["threads"])
+    translator = Translator.load(request["folder"], request["device"], request["precision"])
     clock.append(time.perf_counter())
     options = SearchOptions(**request["options"])
     translator.translate(request["texts"][:1], options)

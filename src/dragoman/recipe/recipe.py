@@ -11,7 +11,6 @@ import pydantic
 
 from dragoman.config import Settings, check, override, read
 from dragoman.data.batch_settings import BatchSettings
-from dragoman.decoding.options import SearchOptions
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import nearest
 from dragoman.model import ModelConfig
@@ -19,8 +18,10 @@ from dragoman.recipe.expected import Expected
 from dragoman.text.inputs import DataSettings
 from dragoman.text.reading.addresses import HUB, Address, is_pattern
 from dragoman.text.reading.readers import is_prefix
+from dragoman.tokenizing.framing import DEFAULT_FRAMING
 from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.training import TrainSettings
+from dragoman.translating.options import SearchOptions
 
 LIMITS = ("steps", "epochs", "minutes")
 RECIPE = "recipe.toml"
@@ -79,11 +80,12 @@ class Recipe(Settings):
 
     @pydantic.model_validator(mode="after")
     def _a_position_for_every_token(self) -> "Recipe":
-        positions, longest = self.model.max_positions, self.batches.sentence_tokens + 2  # start and end
+        positions, tokens = self.model.max_positions, self.batches.sentence_tokens
+        longest = tokens + max(DEFAULT_FRAMING.source_symbols, DEFAULT_FRAMING.target_symbols)
         if positions is not None and positions < longest:
             raise ValueError(
-                f"model.max_positions is {positions}, but sentences of {longest - 2} tokens and the two symbols around "
-                f"them need {longest}; raise it, or lower batches.sentence_tokens"
+                f"model.max_positions is {positions}, but sentences of {tokens} tokens and the symbols around them "
+                f"need {longest}; raise it, or lower batches.sentence_tokens"
             )
         return self
 

@@ -11,7 +11,6 @@ import dragoman
 from dragoman.config import check
 from dragoman.data.batch import Batch
 from dragoman.data.batching import build_batches
-from dragoman.decoding import SearchOptions
 from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
 from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.model import StepNoise, build_model
@@ -24,8 +23,8 @@ from dragoman.tasks.run_data import identity_of
 from dragoman.training.loss import Loss
 from dragoman.training.next_token import NextToken, OnDevice, mean_loss
 from dragoman.training.task import Validated
+from dragoman.translating import SearchOptions, Translator
 from dragoman.translating import Translation as Translated
-from dragoman.translating import Translator
 
 TRANSLATED = 400
 """Dev sentences translated at each validation, evenly spread over the dev set."""

@@ -26,7 +26,7 @@ from dragoman.documents import read_document
 from dragoman.errors import TokenizerError
 from dragoman.files import write_file
 from dragoman.tokenizing.pretokenizing import join_words, spacy_split
-from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN, Specials
+from dragoman.tokenizing.specials import UNKNOWN, Specials
 from dragoman.tokenizing.vocabulary import FORMAT, Vocabulary, build_library, spelling
 
 _FIRST_BYTE = len(Specials().names)
@@ -41,7 +41,7 @@ class Tokenizer:
         size: number of ids V, special symbols included.
     """
 
-    unknown, padding, start, end = UNKNOWN, PADDING, START, END
+    unknown = UNKNOWN
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary

@@ -1,4 +1,6 @@
-"""Texts in, pieces of ids out that a model can take: what `split` and `max_source_tokens` mean. Nothing is left out."""
+"""Texts in, segments of ids out that a model can take: what `split` and `max_source_tokens` mean. Nothing is left
+out.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +14,11 @@ from dragoman.translating.translation import Flag
 Split = Literal["sentence", "long", "never"]
 
 _CHARACTERS_A_TOKEN = 16
-"""A piece with more characters for each token that is allowed is cut without being tried."""
+"""A sentence with more characters for each allowed token is cut without asking the tokenizer first."""
 
 
-class Piece(NamedTuple):
-    """A part of a line that is translated by itself, or `copied` as it stands because it is too long for a word."""
+class Segment(NamedTuple):
+    """A part of a text that is translated by itself, or `copied` as it stands because it is too long for a word."""
 
     text: str
     ids: Sequence[int] = ()
@@ -24,36 +26,41 @@ class Piece(NamedTuple):
 
     @property
     def says_something(self) -> bool:
-        """Whether it holds a letter or a digit; a piece of punctuation alone may have no translation."""
+        """Whether it holds a letter or a digit; punctuation alone may have no translation."""
         return any(map(str.isalnum, self.text))
 
 
 @dataclass(frozen=True)
-class Line:
-    """One text as its pieces; none where the text is blank."""
+class Segments:
+    """One text as its segments; a blank text has none."""
 
     text: str
-    pieces: tuple[Piece, ...]
+    all: tuple[Segment, ...]
     flags: tuple[Flag, ...]
 
     @property
+    def translated(self) -> list[Segment]:
+        """Those that the model is given."""
+        return [segment for segment in self.all if not segment.copied]
+
+    @property
     def begins_with_copy(self) -> bool:
-        return bool(self.pieces) and self.pieces[0].copied
+        return bool(self.all) and self.all[0].copied
 
 
-def read_lines(texts: Sequence[str], tokenizer: Tokenizer, longest: int, split: Split) -> list[Line]:
-    """Each text in pieces of at most `longest` tokens, start and end not counted.
+def read_segments(texts: Sequence[str], tokenizer: Tokenizer, longest: int, split: Split) -> list[Segments]:
+    """Each text in segments of at most `longest` tokens, not counting the symbols around them.
 
     Raises:
-        DecodeError: a text is longer and may not be split, or is no text.
-        TokenizerError: a text is no Unicode.
+        DecodeError: a text is longer and may not be split, or is not a string.
+        TokenizerError: a text is not Unicode.
     """
-    cut = [_pieces(number, text, split) for number, text in enumerate(texts, 1)]
-    ids = iter(tokenizer.encode_batch([piece.text for pieces in cut for piece in pieces if not piece.copied]))
-    lines: list[Line] = []
+    cut = [_segments(number, text, split) for number, text in enumerate(texts, 1)]
+    ids = iter(tokenizer.encode_batch([each.text for segments in cut for each in segments if not each.copied]))
+    found: list[Segments] = []
     for number, (text, own) in enumerate(zip(texts, cut, strict=True), 1):
-        pieces = [piece if piece.copied else Piece(piece.text, next(ids)) for piece in own]
-        too_long = max((len(piece.ids) for piece in pieces if len(piece.ids) > longest), default=0)
+        segments = [each if each.copied else Segment(each.text, next(ids)) for each in own]
+        too_long = max((len(each.ids) for each in segments if len(each.ids) > longest), default=0)
         if too_long and split == "never":
             raise DecodeError(
                 f"text {number} has {too_long:,} tokens, but the model is given at most {longest:,}; "
@@ -61,51 +68,57 @@ def read_lines(texts: Sequence[str], tokenizer: Tokenizer, longest: int, split: 
             )
         broken = False
         if too_long:
-            pieces, broken = _break(pieces, tokenizer, longest)
-        flags: dict[Flag, bool] = {
-            "broken": broken,
-            "split": len(pieces) > 1,
-            "copied": any(piece.copied for piece in pieces),
-            "untranslatable": not all(piece.ids or piece.copied for piece in pieces),
-        }
-        said = tuple(piece for piece in pieces if piece.ids or piece.copied)
-        lines.append(Line(text, said, tuple(flag for flag, is_so in flags.items() if is_so)))
-    return lines
+            segments, broken = _break(segments, tokenizer, longest)
+        found.append(_flagged(text, segments, broken))
+    return found
 
 
-def _pieces(number: int, text: str, split: Split) -> list[Piece]:
+def _flagged(text: str, segments: Sequence[Segment], broken: bool) -> Segments:
+    """A text's segments without those that no token spells, and what a reader should know of them."""
+    flags: dict[Flag, bool] = {
+        "broken": broken,
+        "split": len(segments) > 1,
+        "copied": any(each.copied for each in segments),
+        "untranslatable": not all(each.ids or each.copied for each in segments),
+    }
+    kept = tuple(each for each in segments if each.ids or each.copied)
+    return Segments(text, kept, tuple(flag for flag, is_so in flags.items() if is_so))
+
+
+def _segments(number: int, text: str, split: Split) -> list[Segment]:
+    """A text's segments, without ids yet."""
     if not isinstance(text, str):
         raise DecodeError(f"text {number} should be a string, but is {text!r}")
     if split == "never":
-        return [Piece(text.strip())] if text.strip() else []
+        return [Segment(text.strip())] if text.strip() else []
     sentences = split_sentences(text) if split == "sentence" else [text]
-    pieces = [Piece(part.strip(), copied=copied) for each in sentences for part, copied in split_words(each)]
-    for piece in pieces:
-        if piece.copied:
-            with only_unicode([piece.text]):
-                piece.text.encode()
-    return [piece for piece in pieces if piece.text]
+    segments = [Segment(part.strip(), copied=copied) for each in sentences for part, copied in split_words(each)]
+    for segment in segments:
+        if segment.copied:
+            with only_unicode([segment.text]):
+                segment.text.encode()
+    return [segment for segment in segments if segment.text]
 
 
-def _break(pieces: Sequence[Piece], tokenizer: Tokenizer, longest: int) -> tuple[list[Piece], bool]:
-    """The pieces, each that is too long as sentences that fit, and whether a sentence had to be broken for it."""
+def _break(segments: Sequence[Segment], tokenizer: Tokenizer, longest: int) -> tuple[list[Segment], bool]:
+    """The segments, those that are too long cut into sentences that fit; and whether that broke a sentence."""
 
     def fits(text: str) -> bool:
         return len(tokenizer.encode(text)) <= longest
 
-    fitting: list[Piece] = []
+    fitting: list[Segment] = []
     broken = False
-    for piece in pieces:
-        if len(piece.ids) <= longest:
-            fitting.append(piece)
+    for segment in segments:
+        if len(segment.ids) <= longest:
+            fitting.append(segment)
             continue
-        sentences = [sentence.strip() for sentence in split_sentences(piece.text)]
+        sentences = [sentence.strip() for sentence in split_sentences(segment.text)]
         for sentence, ids in zip(sentences, tokenizer.encode_batch(sentences), strict=True):
             if len(ids) <= longest:
-                fitting.append(Piece(sentence, ids))
+                fitting.append(Segment(sentence, ids))
                 continue
             parts = split_to_fit(sentence, fits, at_most=_CHARACTERS_A_TOKEN * longest)
             broken = broken or len(parts) > 1
             texts = [part.strip() for part in parts if part.strip()]
-            fitting += [Piece(text, ids) for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True)]
+            fitting += [Segment(text, ids) for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True)]
     return fitting, broken

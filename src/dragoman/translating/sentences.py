@@ -1,8 +1,8 @@
-"""Text in pieces that a model can take, by rules and without loss: the pieces of a text, joined, are the text.
+"""Cuts text, by rules and without loss, into pieces that a model can take: joined, the pieces are the text again.
 
-`split_sentences` finds the sentences, `split_words` the words that are too long to be words, and `split_to_fit` cuts a
-sentence that is too long at its clauses, at its spaces, or between any two characters. In doubt a sentence is left
-whole. The work grows in proportion to the text. `join` is for the way back.
+`split_sentences` finds the sentences, and `split_words` those words that are too long to be words. `split_to_fit` cuts
+a sentence that is too long at its clauses, at its spaces, or between any two characters. In doubt a sentence stays
+whole. The work grows in proportion to the text. `join` leads back, from translated pieces to one text.
 """
 
 import re
@@ -11,9 +11,9 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-# A mark that may end a sentence, closing quotes and brackets behind it, and white space; or a full-width mark, after
-# which no space is needed; or a line break, whatever stands before it. Every run is read once (the lookbehind, the
-# possessive `++`), so that a megabyte of full stops takes no longer than other text.
+# A mark that may end a sentence, with closing quotes and brackets behind it, and white space; or a full-width mark,
+# which needs no space; or a line break. The lookbehind and the possessive `++` read every run once, so that a megabyte
+# of full stops takes no longer than other text.
 _END = re.compile(
     r"""(?<![.!?…؟۔।။።])(?P<mark>[.!?…؟۔।။።]++) (?P<closing>(?:[ \u00a0\u202f]?[»›]|["'”’)\]}])*+) \s++
       | [。！？｡．]++ ["'”’」』）】〉》]*+ \s*+
@@ -22,7 +22,7 @@ _END = re.compile(
 )
 _OPENING = re.compile(r"[\"'“‘„‚«‹(\[{¿¡\-–—*• ]*+")
 
-# Abbreviations that stand before a name and so seldom end a sentence, without their last full stop; those of single
+# Abbreviations that stand before a name and so seldom end a sentence, without their last full stop. Those of single
 # letters (z.B., p.m.) need no list.
 _BEFORE_NAMES = frozenset(
     """
@@ -41,7 +41,7 @@ _ORDINAL = re.compile(
 _BEFORE_WORD = re.compile(r"[\s\"'“”‘’„«»()\[\]{}¿¡/]")
 _SPACES = re.compile(r"\s*+")
 _LONGEST_ABBREVIATION = 20
-_LONGEST_ORDINAL = 40  # characters after a mark that say what it is
+_LONGEST_ORDINAL = 40  # characters after a full stop that tell whether it makes an ordinal number
 _LONGEST_CHARACTER = 64  # accents on one letter, or parts of one emoji
 
 # Scripts written without spaces between words, as a class of a regular expression: Thai, Lao, Tibetan, Burmese, Khmer,
@@ -53,14 +53,14 @@ _SPACELESS = (
 _SPACELESS_CHARACTER = re.compile(f"[{_SPACELESS}]")
 
 LONGEST_WORD = 100
-"""Characters of the longest run without a space that is taken for a word, in scripts that put spaces between words.
+"""Most characters of a word, in scripts that put spaces between words.
 
-In 25 million characters of English, Italian, German and French text no word has more than 80, the longest German and
-Turkish ones have 80, and what is longer is an address, a key or an encoded file.
+In 25 million characters of English, Italian, German and French text no word has more than 80; a longer run is an
+address, a key or an encoded file.
 """
 _LONGER_WORD = re.compile(rf"(?<![^\s{_SPACELESS}])[^\s{_SPACELESS}]{{{LONGEST_WORD + 1},}}+")
 
-# Where too long a sentence is cut, the gentlest first. Each place is the end of a match.
+# Where a sentence that is too long is cut, the gentlest kind first. Each place is the end of a match.
 _CUTS = (
     re.compile(r"[,;:—–]\s++|[，；：、،؛]|(?<![.!?…])[.!?…]++[\"'”’»)\]]*+\s++|(?<!\s)\s++[—–-]\s++"),
     re.compile(r"\s++"),
@@ -94,7 +94,7 @@ def split_words(text: str) -> list[tuple[str, bool]]:
 
 
 def split_to_fit(text: str, fits: Callable[[str], bool], at_most: int = sys.maxsize) -> list[str]:
-    """The text in pieces that fit, cut near the middle at the gentlest place there is, and again where needed.
+    """The text in pieces that fit: cut near the middle, at the gentlest kind of place there, again and again.
 
     `fits` is asked only about pieces of `at_most` characters, because no longer one fits. A single character is never
     cut, fit or not.
@@ -131,7 +131,7 @@ def join(pieces: Iterable[str]) -> str:
 
 
 def separator(before: str, after: str) -> str:
-    """What stands between two translated pieces: a space, or nothing next to a script that writes none.
+    """What to put between two translated pieces: a space, or nothing next to a script that writes none.
 
     >>> separator("Hello.", "Bye."), separator("你好。", "再见。")
     (' ', '')
@@ -156,7 +156,7 @@ def _ends(text: str) -> Iterator[int]:
 
 
 def _after_space(text: str, place: int) -> int:
-    """The first character from `place` on that is no white space."""
+    """The first place from `place` on that holds no white space."""
     found = _SPACES.match(text, place)
     return found.end() if found else place
 
@@ -182,7 +182,7 @@ def _is_end(text: str, begin: int, match: re.Match[str]) -> bool:
 
 
 def _cut(text: str, begin: int, end: int, kinds: Sequence[Sequence[int]]) -> int:
-    """Where to cut between `begin` and `end`: at the gentlest kind of place there, the one nearest the middle."""
+    """The place to cut between `begin` and `end`: of the gentlest kind that occurs, the one nearest the middle."""
     middle = (begin + end) // 2
     for places in kinds:
         after = bisect_left(places, middle)
@@ -194,5 +194,5 @@ def _cut(text: str, begin: int, end: int, kinds: Sequence[Sequence[int]]) -> int
 
 
 def _parts(text: str, place: int) -> bool:
-    """Whether a cut here would part an accent from its letter or an emoji from its parts."""
+    """Whether a cut here would part an accent from its letter, or an emoji."""
     return unicodedata.category(text[place]) in ("Mn", "Mc", "Me", "Cf") or text[place - 1] == "\u200d"

@@ -1,4 +1,4 @@
-"""What a translator hands back, and what it says about it."""
+"""What a translator hands back: translations, and what a reader should know about them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ Flag = Literal["split", "broken", "copied", "truncated", "repetition", "doubtful
 """What a reader should know about a translation; `MEANINGS` says what each means."""
 
 DOUBTFUL_LOG_PROB = -2.0
-"""A translation is doubtful if the mean log-probability of its tokens is lower, or that of one of its sentences.
+"""A translation is doubtful if the mean log-probability of its tokens, or of those of one of its sentences, is lower.
 
-A mean of -2 is a probability of 13.5 % a token. Models that were trained for minutes stay above it for 98 of 100
-sentences like those they were trained on; what is below is loops and words without meaning.
+A mean of -2 is a probability of 13.5 % a token. Models trained for minutes stay above it for 98 of 100 sentences like
+those of their training data; below it stand loops and words without meaning.
 """
 
 MEANINGS: dict[Flag, str] = {
@@ -34,13 +34,16 @@ _LOOPS = 4
 
 @dataclass(frozen=True)
 class Translation:
-    """One text and its translation. `tokens`, with the end symbols, and `token_log_probs` go together.
+    """One text and its translation.
 
     Attributes:
         log_prob: natural logarithm of the translation's probability; the sum of `token_log_probs`.
-        score: what translations of one text are ranked by: `log_prob` over length penalty, added up over its pieces.
+        score: what ranks the translations of one text: `log_prob` over length penalty, summed over its segments.
+        tokens: those of the translation as a person reads them, end symbols included.
+        token_log_probs: the natural logarithm of each token's probability.
+        flags: what a reader should know; see `MEANINGS`.
         unknown_words: words of the source that the vocabulary does not hold.
-        alternatives: the next best translations, best first, where more than one was asked for.
+        alternatives: the next best translations, best first, as many as were asked for.
     """
 
     source: str
@@ -55,7 +58,7 @@ class Translation:
 
 
 def repeats(source: Sequence[int], target: Sequence[int]) -> bool:
-    """Whether the target runs in circles more than its source does.
+    """Whether some run of tokens repeats in the target four times or more, and more often than in its source.
 
     >>> repeats([5, 6], [7, 8, 7, 8, 7, 8, 7, 8]), repeats([5, 5, 5, 5], [7, 7, 7, 7])
     (True, False)
@@ -65,7 +68,7 @@ def repeats(source: Sequence[int], target: Sequence[int]) -> bool:
 
 
 def most_loops(tokens: Sequence[int]) -> int:
-    """How often, at most, some run of up to eight tokens follows itself, the first time counted."""
+    """How often a run of up to eight tokens follows itself at most, the first time included."""
     best = min(len(tokens), 1)
     for size in range(1, min(_LONGEST_LOOP, len(tokens) // 2) + 1):
         same = 0

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 import typer
 
+import dragoman
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
     from dragoman.evaluating.metrics import Measures
     from dragoman.progress import Progress
     from dragoman.runs.options import RunOptions
+    from dragoman.translating.translator import Translator
 
 
 Model = Annotated[
@@ -116,6 +118,16 @@ class Place:
     def options(self) -> PlaceOptions:
         """As the functions that load models take them."""
         return {"device": self.device, "precision": self.precision, "threads": self.threads}
+
+    def load(self, model: Path) -> "Translator":
+        """The translator of a model, after this process has taken the threads that were asked for."""
+        if self.threads is not None:
+            import torch
+
+            from dragoman.machine import choose_threads
+
+            torch.set_num_threads(choose_threads(self.threads))
+        return dragoman.Translator.load(model, self.device, self.precision)
 
 
 @dataclass(frozen=True)

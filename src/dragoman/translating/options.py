@@ -1,4 +1,4 @@
-"""What can be asked of a search, checked as a whole before any work is done."""
+"""What can be asked of a translation, checked as a whole before any work is done."""
 
 from typing import Literal
 
@@ -8,10 +8,10 @@ from dragoman.config import Settings
 
 
 class SearchOptions(Settings):
-    """How translations are searched for and what is handed back; `beam_size = 1` is greedy.
+    """How translations are searched for and what is handed back; `beam_size = 1` is greedy search.
 
-    The defaults are those of Vaswani et al. (2017, section 6.1), but for the longest output, which they set to the
-    source's length plus 50.
+    The defaults are those of Vaswani et al. (2017, section 6.1), except that their longest output is the source's
+    length plus 50.
     """
 
     beam_size: int = pydantic.Field(default=4, ge=1, le=256)
@@ -19,26 +19,27 @@ class SearchOptions(Settings):
     n_best: int = pydantic.Field(default=1, ge=1, le=256)
     """Translations handed back for each text, 1 to beam_size."""
     length_penalty: float = pydantic.Field(default=0.6, ge=0.0, le=5.0)
-    """Exponent by which longer hypotheses are favoured, 0 (none) to 5; see `beam.penalty`."""
+    """Exponent of the length penalty, 0 (none) to 5; a higher one favours longer translations."""
     minimum_length: int = pydantic.Field(default=0, ge=0, le=1_000)
-    """Tokens that a translation has at least, before its end symbol."""
+    """Fewest tokens of a translation, before its end symbol."""
     length_ratio: float = pydantic.Field(default=2.0, ge=0.0, le=1_000.0)
     """Longest output in tokens: length_ratio * source tokens + length_extra."""
     length_extra: int = pydantic.Field(default=20, ge=1, le=1_000_000)
-    """Tokens that the longest output has above length_ratio * source tokens, at least 1."""
+    """Tokens added to the longest output, at least 1; see length_ratio."""
     no_repeat_ngram: int | None = pydantic.Field(default=None, ge=1, le=1_000_000)
-    """No run of this many tokens occurs twice in a translation; not given: any may."""
+    """No run of this many tokens occurs twice in a translation; left out: any may."""
     prefix: str = pydantic.Field(default="", max_length=2_000)
     """Text that every translation begins with."""
     allow_unknown: bool = False
     """Whether a translation may hold the unknown symbol."""
     split: Literal["sentence", "long", "never"] = "sentence"
-    """What is translated at a time: each sentence of a line; a line, and its sentences where it is longer than
-    max_source_tokens; or a line, and a longer one is refused. Models trained on single sentences drop the others."""
+    """What is translated at a time. "sentence": each sentence of a line; models trained on single sentences leave out
+    the others. "long": a line, or its sentences where it is longer than max_source_tokens. "never": a line; a longer
+    one is refused."""
     max_source_tokens: int = pydantic.Field(default=200, ge=8, le=1_000_000)
-    """Longest source handed to the model, at least 8 tokens; fewer where the model's positions end before."""
+    """Longest source that the model is given, at least 8 tokens; fewer where its positions end before."""
     batch_tokens: int = pydantic.Field(default=4096, ge=1, le=10**9)
-    """Sentences under way at a time, times beam_size, times the longest one's source tokens; one is always taken."""
+    """Most tokens under way: sentences times beam_size times the tokens of the longest source. One always fits."""
 
     @pydantic.model_validator(mode="after")
     def _refuse_contradictions(self) -> "SearchOptions":

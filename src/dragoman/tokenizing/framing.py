@@ -1,0 +1,55 @@
+"""Which special symbols stand around the two sides of a pair."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN
+
+
+@dataclass(frozen=True)
+class Framing:
+    """The symbols that a model expects around sources and targets, as ids.
+
+    The default is the paper's way. Models of Marian are fed the padding symbol first and see no start of a source:
+
+    >>> marian = Framing(source_before=(), target_start=PADDING)
+    >>> marian.source([7, 8]), marian.target([7, 8]), marian.labels([7, 8])
+    ([7, 8, 3], [1, 7, 8], [7, 8, 3])
+    """
+
+    source_before: tuple[int, ...] = (START,)
+    source_after: tuple[int, ...] = (END,)
+    target_start: int = START
+    """What the decoder is fed before the first token."""
+    target_end: int = END
+    """What the decoder writes after the last token."""
+
+    def source(self, ids: Sequence[int]) -> list[int]:
+        """A source as the encoder reads it."""
+        return [*self.source_before, *ids, *self.source_after]
+
+    def target(self, ids: Sequence[int]) -> list[int]:
+        """A target as the decoder reads it."""
+        return [self.target_start, *ids]
+
+    def labels(self, ids: Sequence[int]) -> list[int]:
+        """A target as the decoder should write it."""
+        return [*ids, self.target_end]
+
+    @property
+    def source_symbols(self) -> int:
+        """How many symbols are added to a source."""
+        return len(self.source_before) + len(self.source_after)
+
+    @property
+    def target_symbols(self) -> int:
+        """How many symbols are added to a target, as the decoder reads it or as it should write it."""
+        return 1
+
+    @property
+    def never_written(self) -> tuple[int, ...]:
+        """Symbols that no translation holds; whether it may hold the unknown symbol is for a search to say."""
+        return tuple(sorted({PADDING, START, self.target_start} - {UNKNOWN, self.target_end}))
+
+
+DEFAULT_FRAMING = Framing()

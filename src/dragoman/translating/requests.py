@@ -1,0 +1,99 @@
+"""What the search is asked for each segment: its ids and their symbols, its longest output, what it may not write."""
+
+import unicodedata
+from collections.abc import Sequence
+from functools import cached_property
+
+import torch
+
+from dragoman.decoding.request import Request
+from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule
+from dragoman.errors import DecodeError
+from dragoman.tokenizing.framing import Framing
+from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.translating.options import SearchOptions
+from dragoman.translating.segments import Segment, Segments
+
+
+class Requests:
+    """Makes the requests of one model, which has this many `positions`; None if it has no limit."""
+
+    def __init__(self, tokenizers: Tokenizers, framing: Framing, positions: int | None, device: torch.device) -> None:
+        self.tokenizers, self.framing = tokenizers, framing
+        self.positions, self.device = positions, device
+
+    def longest_source(self, options: SearchOptions) -> int:
+        """The most tokens of a segment, not counting the symbols around it."""
+        if self.positions is None:
+            return options.max_source_tokens
+        return min(options.max_source_tokens, self.positions - self.framing.source_symbols)
+
+    def of(self, texts: Sequence[Segments], options: SearchOptions) -> list[list[Request]]:
+        """The requests of each text, one for each segment that is translated.
+
+        Raises:
+            DecodeError: the prefix is longer than the model writes, repeats itself, or holds unknown words.
+        """
+        prefix, rules = self._prefix(options), self._rules(options)
+        forced = ForcedPrefix(prefix, self.device)
+
+        def request(segment: Segment, first: bool) -> Request:
+            if first and prefix:
+                return self._request(segment, options, (*rules, forced), len(prefix))
+            speaks = (self._not_blank,) if segment.says_something else ()
+            return self._request(segment, options, (*rules, *speaks))
+
+        return [[request(each, each is text.all[0]) for each in text.translated] for text in texts]
+
+    def _request(
+        self, segment: Segment, options: SearchOptions, rules: tuple[Rule, ...], prefix_tokens: int = 0
+    ) -> Request:
+        longest = int(options.length_ratio * len(segment.ids)) + options.length_extra + prefix_tokens
+        limit = max(longest, options.minimum_length + 1)
+        return Request(
+            self.framing.source(segment.ids),
+            min(limit, self.positions or limit),
+            options.beam_size,
+            options.n_best,
+            options.length_penalty,
+            rules,
+        )
+
+    def _rules(self, options: SearchOptions) -> list[Rule]:
+        """What no segment may write."""
+        unknown = [] if options.allow_unknown else [self.tokenizers.target.unknown]
+        rules: list[Rule] = [Ban([*self.framing.never_written, *unknown], self.device)]
+        if options.minimum_length:
+            rules.append(MinimumLength(options.minimum_length, self.framing.target_end))
+        if options.no_repeat_ngram is not None:
+            rules.append(NoRepeatedNgram(options.no_repeat_ngram))
+        return rules
+
+    @cached_property
+    def _not_blank(self) -> NotBlank:
+        target, end = self.tokenizers.target, self.framing.target_end
+        blank = [token for token in range(target.size) if token != end and _is_blank(target.decode([token]))]
+        return NotBlank(blank, end, target.size, self.device)
+
+    def _prefix(self, options: SearchOptions) -> list[int]:
+        """The ids that every translation begins with."""
+        target = self.tokenizers.target
+        ids = target.encode(options.prefix) if options.prefix else []
+        if target.unknown in ids and not options.allow_unknown:
+            words = ", ".join(target.unknown_words(options.prefix))
+            raise DecodeError(f"prefix holds words that the vocabulary does not: {words}; choose others")
+        size = options.no_repeat_ngram or len(ids) + 1
+        runs = [tuple(ids[i : i + size]) for i in range(len(ids) - size + 1)]
+        if len(set(runs)) < len(runs):
+            raise DecodeError(f"prefix repeats a run of {size} tokens, which decode.no_repeat_ngram = {size} forbids")
+        most = self.positions or len(ids) + options.minimum_length + 1
+        if max(len(ids), options.minimum_length) >= most:
+            raise DecodeError(
+                f"the model writes at most {most:,} tokens; shorten decode.prefix or lower decode.minimum_length"
+            )
+        return ids
+
+
+def _is_blank(text: str) -> bool:
+    """Whether nothing of a text is visible: it holds only white space, control and format characters."""
+    return all(unicodedata.category(character) in ("Zs", "Zl", "Zp", "Cc", "Cf") for character in text)

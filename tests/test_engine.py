@@ -1,0 +1,212 @@
+"""Requests of all kinds that come, go and are cancelled while others are under way: each finds what it finds alone."""
+
+import random
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference_search import Toy, search
+from small import translator
+
+from dragoman.decoding import Candidate, Engine, Hypothesis, ModelStepper, Request, SearchObserver
+from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule
+
+SIZE, START, END = 6, 0, 1
+CPU = torch.device("cpu")
+
+
+class Visit(NamedTuple):
+    """A request, the step before which it comes, and the one before which it is cancelled."""
+
+    request: Request
+    comes: int = 0
+    cancelled: int | None = None
+
+
+WISHES = st.fixed_dictionaries(
+    {
+        "source": st.lists(st.integers(0, 9), min_size=1, max_size=6),
+        "limit": st.integers(1, 9),
+        "beam_size": st.integers(1, 4),
+        "n_best": st.integers(1, 4),
+        "length_penalty": st.sampled_from([0.0, 0.6, 2.0]),
+        "banned": st.booleans(),
+        "not_blank": st.booleans(),
+        "prefix": st.lists(st.integers(3, 5), max_size=3),
+        "minimum_length": st.integers(0, 4),
+        "no_repeat_ngram": st.none() | st.integers(1, 3),
+        "comes": st.integers(0, 8),
+        "cancelled": st.none() | st.integers(0, 12),
+    }
+)
+"""Settings of a request and its visit, in plain numbers."""
+
+
+def visit(wishes: dict[str, Any], ban: Rule, not_blank: Rule) -> Visit:
+    """A visit with these wishes; the two rules are shared among all."""
+    rules: list[Rule] = [ban] * wishes["banned"] + [not_blank] * wishes["not_blank"]
+    rules += [MinimumLength(wishes["minimum_length"], END), ForcedPrefix(wishes["prefix"], CPU)]
+    rules += [NoRepeatedNgram(wishes["no_repeat_ngram"])] if wishes["no_repeat_ngram"] else []
+    width = wishes["beam_size"]
+    request = Request(
+        wishes["source"],
+        wishes["limit"],
+        width,
+        min(width, wishes["n_best"]),
+        wishes["length_penalty"],
+        tuple(rules),
+    )
+    return Visit(request, wishes["comes"], wishes["cancelled"])
+
+
+def visited(engine: Engine, guests: Sequence[Visit]) -> list[list[Hypothesis] | None]:
+    """What each guest found; None for those that were cancelled in time."""
+    tickets: dict[int, int] = {}
+    found: dict[int, list[Hypothesis]] = {}
+    step = 0
+    while engine.busy or len(tickets) < len(guests):
+        for number, guest in enumerate(guests):
+            if guest.comes == step:
+                tickets[number] = engine.admit(guest.request)
+            if guest.cancelled == step and number in tickets:
+                engine.cancel(tickets[number])
+        found.update(engine.step())
+        step += 1
+    return [found.get(tickets[number]) for number in range(len(guests))]
+
+
+@given(wishes=st.lists(WISHES, min_size=1, max_size=7), batch_tokens=st.integers(1, 80), ties=st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_requests_of_any_settings_that_come_and_go_find_what_they_find_alone(
+    wishes: list[dict[str, Any]], batch_tokens: int, ties: bool
+) -> None:
+    ban, not_blank = Ban([2], CPU), NotBlank([3], END, SIZE, CPU)
+    guests = [visit(each, ban, not_blank) for each in wishes]
+    toy = Toy(SIZE, ties=ties)
+    together = visited(Engine(toy, start=START, end=END, batch_tokens=batch_tokens), guests)
+    assert toy.rows == []
+    for guest, found in zip(guests, together, strict=True):
+        if found is None:
+            assert guest.cancelled is not None
+            continue
+        assert [found] == search(Engine(Toy(SIZE, ties=ties), start=START, end=END), [guest.request])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("preset", ["paper", "modern"])
+def test_a_model_translates_every_request_as_alone(preset: str, dtype: torch.dtype) -> None:
+    model = translator(preset=preset, dtype=dtype)
+    with torch.no_grad():
+        model.output.mul_(4)  # fresh weights find all tokens alike; these have opinions
+    guests = random_visits(24, model.output.size(0))
+    together = visited(Engine(ModelStepper(model.eval()), start=2, end=3, batch_tokens=100), guests)
+    assert sum(found is None for found in together) in range(1, 12)
+    for guest, found in zip(guests, together, strict=True):
+        if found is not None:
+            (alone,) = search(Engine(ModelStepper(model), start=2, end=3), [guest.request])
+            assert [h.tokens for h in found] == [h.tokens for h in alone]
+            close = 1e-4 if dtype == torch.float32 else 1e-6  # log-probabilities are handed over as float32
+            assert [h.total for h in found] == pytest.approx([h.total for h in alone], rel=close, abs=close)
+
+
+def random_visits(count: int, vocabulary: int) -> list[Visit]:
+    dice = random.Random(0)
+
+    def ids(least: int, most: int) -> list[int]:
+        return [dice.randrange(4, vocabulary) for _ in range(dice.randint(least, most))]
+
+    guests = []
+    for number in range(count):
+        width = dice.choice([1, 1, 2, 4])
+        rules = (Ban([0, 1, 2], CPU), *([ForcedPrefix(ids(1, 3), CPU)] if number % 3 else [MinimumLength(4, 3)]))
+        request = Request([2, *ids(1, 9), 3], dice.randint(5, 15), width, dice.randint(1, width), 0.6, rules)
+        guests.append(Visit(request, dice.randint(0, 12), None if number % 4 else 3 + number // 2))
+    return guests
+
+
+def test_a_cancelled_request_frees_its_rows_at_once() -> None:
+    toy = Toy(SIZE)
+    engine = Engine(toy, start=START, end=END, batch_tokens=40)
+    never = (Ban([END], CPU),)
+    first, second, waiting = (
+        engine.admit(Request([7, length], 30, width, rules=never)) for length, width in ((3, 4), (4, 2), (5, 16))
+    )
+    engine.step()
+    assert (len(toy.rows), engine.under_way) == (6, [second, first])
+    engine.cancel(first)
+    assert (len(toy.rows), engine.under_way) == (2, [second])
+    engine.cancel(waiting)
+    engine.cancel(first)
+    assert [found.ticket for found in engine.run()] == [second]
+    assert not engine.busy
+
+
+def test_an_idle_engine_steps_without_a_model() -> None:
+    engine = Engine(Toy(SIZE), start=START, end=END)
+    assert (engine.step(), engine.busy) == ([], False)
+
+
+def test_the_longest_of_those_that_come_together_enters_first_behind_all_that_came_before() -> None:
+    engine = Engine(Toy(SIZE), start=START, end=END, batch_tokens=1)
+    tickets = [engine.admit(Request([7] * length, 3)) for length in (2, 5)]
+    order = [found.ticket for found in engine.step()]
+    tickets += [engine.admit(Request([7] * length, 3)) for length in (4, 9)]
+    order += [found.ticket for found in engine.run()]
+    assert order == [tickets[number] for number in (1, 0, 3, 2)]
+
+
+class Watching:
+    """An observer that remembers everything."""
+
+    def __init__(self) -> None:
+        self.steps: dict[int, list[list[Candidate]]] = {}
+
+    def tensor(self, site: str, value: torch.Tensor) -> None:
+        pass
+
+    def candidates(self, ticket: int, candidates: Sequence[Candidate]) -> None:
+        self.steps.setdefault(ticket, []).append(list(candidates))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_an_observer_sees_every_candidate_and_its_fate_and_changes_nothing(seed: int) -> None:
+    requests = [Request([seed, width], 7, width, width, 0.6, (Ban([2], CPU),)) for width in (1, 2, 3)]
+    watching = Watching()
+    assert isinstance(watching, SearchObserver)
+    found = search(Engine(Toy(SIZE, seed), start=START, end=END, observer=watching), requests)
+    assert found == search(Engine(Toy(SIZE, seed), start=START, end=END), requests)
+    for ticket, (request, results) in enumerate(zip(requests, found, strict=True)):
+        expected = plain_candidates(Toy(SIZE, seed), request, steps=len(watching.steps[ticket]))
+        seen = [[(each.hypothesis.tokens, each.fate) for each in step] for step in watching.steps[ticket]]
+        assert seen == expected
+        kept = [each.hypothesis for step in watching.steps[ticket] for each in step if each.fate != "dropped"]
+        assert set(results) <= set(kept)
+
+
+def plain_candidates(toy: Toy, request: Request, steps: int) -> list[list[tuple[tuple[int, ...], str]]]:
+    """The candidates of each step and their fates, by sorting all continuations; token 2 is banned."""
+    width, model = request.beam_size, toy.model(request.source)
+    live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    found: list[list[tuple[tuple[int, ...], str]]] = []
+    for _ in range(steps):
+        everything: list[Any] = [
+            (-(total + log_prob), parent, (*tokens, token))
+            for parent, (total, tokens) in enumerate(live)
+            for token, log_prob in enumerate(model(tokens))
+            if token != 2
+        ]
+        best = sorted(everything)[: 1 if width == 1 else 2 * width]
+        live, fates = [], []
+        for rank, (cost, _, tokens) in enumerate(best):
+            if len(live) == width or (tokens[-1] == END and rank >= width):
+                fates.append((tokens, "dropped"))
+            elif tokens[-1] == END:
+                fates.append((tokens, "ended"))
+            else:
+                fates.append((tokens, "live"))
+                live.append((-cost, tokens))
+        found.append(fates)
+    return found
