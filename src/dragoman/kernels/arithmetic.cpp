@@ -1,15 +1,15 @@
 // The elementwise arithmetic of a training step, each in one pass over memory.
 //
-// torch does each of these in several calls, every one of which reads and writes the whole tensor. Everything here has
-// a plain twin in PyTorch, in the file named above it, that is the definition; what stands here is only faster. Sums
-// are taken in float32. Rows are shared out among threads; what is summed over rows is summed in a fixed order, so that
-// any number of threads gives the same bits. Each kernel returns whether there was memory for it.
+// torch does each of these in several calls, every one of which reads and writes the whole tensor. Each function has a
+// plain twin in PyTorch, in the file named above it, which is the definition. Sums are taken in float32. Threads share
+// the rows, and sums over rows are taken in a fixed order, so that any number of threads gives the same bits. Each
+// kernel returns whether there was memory for it.
 
 #include "kernels.h"
 
 extern "C" {
 
-// dropout.py: drop. Where `base` is not null, the result is added to it.
+// `drop` of model/dropout.py. Where `base` is not null, the result is added to it.
 
 bool drop(const T *x, const T *base, T *out, const int64_t *tokens, int64_t rows, int64_t width, uint32_t key,
           int32_t threshold, float scale) {
@@ -29,7 +29,7 @@ bool drop(const T *x, const T *base, T *out, const int64_t *tokens, int64_t rows
     });
 }
 
-// layers.py: RMSNorm
+// `RMSNorm` of model/layers.py
 
 bool rms_norm(const T *x, const T *weight, T *out, float *inverse, int64_t rows, int64_t width, float epsilon) {
     return for_rows(rows, width, [=](int64_t row) {
@@ -60,8 +60,8 @@ bool rms_norm_back(const T *gradient, const T *x, const T *weight, const float *
     });
 }
 
-// loss.py: logits become the gradient of the smoothed loss; both losses of each row are left in `losses` (rows, 2). A
-// row with a negative label is no token.
+// `smoothed_cross_entropy` of training/loss.py. Logits become the gradient of the smoothed loss, and `losses` (rows, 2)
+// take both losses of each row. A row with a negative label is no token.
 
 bool smoothed_loss(T *logits, const int64_t *labels, float *losses, int64_t rows, int64_t width, float smoothing) {
     return for_rows(rows, width, [=](int64_t row) {

@@ -1,5 +1,5 @@
-// attention.py: `attend`, on rows of tokens as they lie, in float32. Sentence by sentence and head by head nothing
-// needs padding; the weights are never whole in memory, and are made again on the way back.
+// `attend` of model/attention/equation.py, on rows of tokens as they lie, in float32. Sentence by sentence and head by
+// head nothing needs padding. The weights are never whole in memory, and are made again on the way back.
 
 #include "kernels.h"
 
@@ -130,18 +130,18 @@ inline void softmax(float *row, int64_t seen) {
     for (int64_t i = 0; i < seen; i += LANES) keep(row + i, index < float(seen - i) ? lanes(row + i) * each : none);
 }
 
-struct Turn { const T *cosine, *sine; };  // positions.py: Turns, of one row; null where nothing is turned
+struct Rope { const T *cosine, *sine; };  // of one row; null: nothing is rotated
 
 // Fetches the next head's part too, which lies behind this one: rows are too far apart for a processor to guess it.
-inline void load_row(const T *from, float *to, int64_t width, float scale, Turn turn) {
+inline void load_row(const T *from, float *to, int64_t width, float scale, Rope rope) {
     for (int64_t i = 0; i < width; i += 64 / sizeof(T)) __builtin_prefetch(from + width + i);
-    if (turn.sine) {
+    if (rope.sine) {
         int64_t half = width / 2;
 #pragma omp simd
         for (int64_t i = 0; i < half; ++i) {
             float a = load(from[i]) * scale, b = load(from[i + half]) * scale;
-            to[i] = a * load(turn.cosine[i]) - b * load(turn.sine[i]);
-            to[i + half] = b * load(turn.cosine[i]) + a * load(turn.sine[i]);
+            to[i] = a * load(rope.cosine[i]) - b * load(rope.sine[i]);
+            to[i + half] = b * load(rope.cosine[i]) + a * load(rope.sine[i]);
         }
     } else {
 #pragma omp simd
@@ -150,15 +150,15 @@ inline void load_row(const T *from, float *to, int64_t width, float scale, Turn 
     for (int64_t i = width; i < full(width); ++i) to[i] = 0.0f;
 }
 
-// A gradient, which is turned back.
-inline void store_row(const float *from, T *to, int64_t width, float scale, Turn turn) {
-    if (turn.sine) {
+// Rotates a gradient back.
+inline void store_row(const float *from, T *to, int64_t width, float scale, Rope rope) {
+    if (rope.sine) {
         int64_t half = width / 2;
 #pragma omp simd
         for (int64_t i = 0; i < half; ++i) {
             float a = from[i] * scale, b = from[i + half] * scale;
-            store(to[i], a * load(turn.cosine[i]) + b * load(turn.sine[i]));
-            store(to[i + half], b * load(turn.cosine[i]) - a * load(turn.sine[i]));
+            store(to[i], a * load(rope.cosine[i]) + b * load(rope.sine[i]));
+            store(to[i + half], b * load(rope.cosine[i]) - a * load(rope.sine[i]));
         }
     } else {
 #pragma omp simd
@@ -168,12 +168,12 @@ inline void store_row(const float *from, T *to, int64_t width, float scale, Turn
 
 }  // namespace
 
-// packed_attention.py: _Layout. All strides are of elements. The keys of a sentence begin at its number times
+// `_Layout` of model/attention/compiled.py. All strides are of elements. The keys of a sentence begin at its number times
 // `key_sentence`, or, where that is 0, at the row of its first token; values lie as keys do.
 struct Layout {
     const void *queries, *keys;  // of each sentence, int64
     const void *tokens;          // of each row of queries, int64; null: nothing is dropped
-    const void *cosine, *sine;   // of each row of queries and of keys; null: nothing is turned
+    const void *cosine, *sine;   // of each row of queries and of keys; null: nothing is rotated
     int64_t sentences, heads, key_heads, width, query_row, key_row, key_head, key_sentence;
     float scale, kept_scale;
     uint32_t noise;
@@ -194,8 +194,8 @@ struct Part {
         return (of.key_sentence ? sentence * of.key_sentence : first_key * of.key_row) + key_head * of.key_head;
     }
     int64_t seen(int64_t query) const { return of.causal ? std::max<int64_t>(0, keys - queries + query + 1) : keys; }
-    Turn turn(int64_t row) const {
-        return of.sine ? Turn{(const T *)of.cosine + row * of.width, (const T *)of.sine + row * of.width} : Turn{};
+    Rope rope(int64_t row) const {
+        return of.sine ? Rope{(const T *)of.cosine + row * of.width, (const T *)of.sine + row * of.width} : Rope{};
     }
 };
 
@@ -219,11 +219,11 @@ template <class Work> bool for_parts(const Layout &of, Work work) {
 }
 
 // The keys or values of a part, in float32.
-void load_keys(const Part &part, const T *from, float *to, bool turned) {
+void load_keys(const Part &part, const T *from, float *to, bool rotated) {
     from += part.place_of_keys();
     for (int64_t i = 0; i < part.keys; ++i)
         load_row(from + i * part.of.key_row, to + i * full(part.of.width), part.of.width, 1.0f,
-                 turned ? part.turn(part.first_key + i) : Turn{});
+                 rotated ? part.rope(part.first_key + i) : Rope{});
 }
 
 // Some queries of a part, and their weights over its keys (given across, as columns).
@@ -232,7 +232,7 @@ void weigh(const Part &part, const T *query, int64_t head, int64_t first, int64_
     int64_t width = part.of.width, wide = full(width), room = full(part.keys);
     for (int64_t i = 0; i < count; ++i) {
         int64_t row = part.first_query + first + i;
-        load_row(query + row * part.of.query_row + head * width, rows + i * wide, width, part.of.scale, part.turn(row));
+        load_row(query + row * part.of.query_row + head * width, rows + i * wide, width, part.of.scale, part.rope(row));
     }
     int64_t columns = full(part.seen(first + count - 1));
     multiply({rows, wide, 1}, keys_across, room, weights, room, count, width, columns);
@@ -243,7 +243,7 @@ void weigh(const Part &part, const T *query, int64_t head, int64_t first, int64_
     }
 }
 
-// dropout.py: drop_weights
+// `drop_weights` of model/dropout.py
 void drop(const Part &part, int64_t head, int64_t first, int64_t count, const float *weights, float *dropped) {
     int64_t room = full(part.keys), seen = part.seen(first + count - 1);
     for (int64_t i = 0; i < count; ++i) {
@@ -332,12 +332,12 @@ bool attention_back(const T *query, const T *key, const T *value, const T *gradi
                 for (int64_t i = 0; i < count; ++i) {
                     int64_t row = part.first_query + first + i;
                     store_row(of_rows + i * wide, of_query + row * of_query_row + head * width, width, of->scale,
-                              part.turn(row));
+                              part.rope(row));
                 }
             }
         for (int64_t i = 0; i < part.keys; ++i) {
             int64_t row = part.first_key + i, place = row * of_key_row + part.key_head * width;
-            store_row(of_keys + i * wide, of_key + place, width, 1.0f, part.turn(row));
+            store_row(of_keys + i * wide, of_key + place, width, 1.0f, part.rope(row));
             store_row(of_values + i * wide, of_value + place, width, 1.0f, {});
         }
     });

@@ -96,7 +96,7 @@ template <class Work> bool sum_rows(int64_t rows, int64_t width, float *total, W
     return true;
 }
 
-// dropout.py: _row_hash and _keep
+// `_row_hash` and `_keep` of model/dropout.py
 
 inline uint32_t row_hash(uint32_t key, int64_t token) {
     uint32_t x = (uint32_t(token) + key) * 0xC2B2AE35u;

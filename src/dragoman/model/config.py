@@ -54,12 +54,14 @@ def modern(size: Size) -> dict[str, Any]:
 
 
 class ModelConfig(Settings):
+    """The architecture of a model: family, sizes, and the choices that `preset` makes where they are not given."""
+
     family: Literal["encoder_decoder", "language_model"] = "encoder_decoder"
     """Encoder and decoder (translation), or a decoder alone (language model)."""
     preset: Literal["paper", "modern"] = "modern"
-    """Where settings that are not given come from."""
+    """The source of settings that are not given."""
     size: Size = "small"
-    """Width and depth that are not given: tiny and mini (narrow and deep), small, base or big."""
+    """Width and depth where they are not given: tiny and mini (narrow and deep), small, base or big."""
     source_vocabulary: int | None = pydantic.Field(default=None, ge=5, lt=2**31)
     """Source tokens; taken from the tokenizer. None in a language model."""
     target_vocabulary: int | None = pydantic.Field(default=None, ge=5, lt=2**31)
@@ -79,20 +81,20 @@ class ModelConfig(Settings):
     activation: Literal["relu", "gelu", "swiglu", "geglu"]
     """The feed-forward network's nonlinearity; swiglu and geglu are gated."""
     norm: Literal["layer", "rms"]
-    """LayerNorm (the paper), or RMSNorm, which takes no mean away."""
+    """LayerNorm (the paper), or RMSNorm, which subtracts no mean."""
     norm_position: Literal["pre", "post"]
     """Normalise before each sublayer, or after adding it (the paper)."""
     final_norm: bool
-    """A last norm after each stack; pre-norm needs it."""
+    """One more norm after each stack; pre-norm needs it."""
     norm_epsilon: float = pydantic.Field(default=1e-5, gt=0)
     """Added to the variance, so that no norm divides by zero."""
     positions: Literal["sinusoidal", "learned", "rotary"]
-    """How the model knows the order of tokens: sinusoids (the paper) or learned vectors added to the embeddings, or
-    queries and keys that are rotated."""
+    """How the model knows the order of tokens: it adds sinusoids (the paper) or learned vectors to the embeddings, or
+    rotates queries and keys."""
     position_base: float = pydantic.Field(default=10_000.0, gt=1)
     """Base of the sinusoids or of the rotation."""
     max_positions: int | None = pydantic.Field(default=None, ge=2, le=1_048_576)
-    """Longest sentence in tokens; given with learned positions and only there."""
+    """Longest sentence in tokens; given with learned positions, and only with them."""
     embedding_norm: bool = False
     """Normalise the sum of embedding and positions."""
     embedding_scale: bool = True

@@ -13,7 +13,7 @@ from dragoman.model.layers import LayerNorm, RMSNorm
 from dragoman.model.observer import Observer
 from dragoman.model.packing import Packing
 from dragoman.model.positions import Rotary
-from dragoman.model.projection import Affine, Projection, join, join_in_memory
+from dragoman.model.projection import Affine, Projection, join, join_for_good
 
 
 class Decoder(nn.Module):
@@ -33,7 +33,7 @@ class Decoder(nn.Module):
         for block in self.blocks:
             assert isinstance(block, CrossBlock | SelfBlock)
             block.self_attention.join_projections()
-        self.joined = join_in_memory(self._cross_projections) if self._cross_attentions else None
+        self.joined = join_for_good(self._cross_projections) if self._cross_attentions else None
 
     def forward(
         self,

@@ -32,9 +32,9 @@ class Noise:
 
 @dataclass(frozen=True)
 class StepNoise:
-    """The noise of one micro-batch: which step it belongs to, and which tokens of that step are its own.
+    """The noise of one micro-batch: the step it belongs to, and its first tokens in that step.
 
-    Source and target tokens are counted apart; `pass_index` tells two passes over the same batch from each other.
+    Source and target tokens are counted apart. `pass_index` distinguishes two passes over the same batch.
     """
 
     seed: int
@@ -65,9 +65,8 @@ class StepNoise:
 def drop(
     x: Float[Tensor, "N F"], rate: float, site: str, noise: Noise | None, onto: Float[Tensor, "N F"] | None = None
 ) -> Float[Tensor, "N F"]:
-    """Zeroes each element with probability `rate`, scales the others by 1 / (1 - rate); without noise, `x` itself.
-
-    The result is added to `onto`, if that is given.
+    """Zeroes each element with probability `rate` and scales the others by 1 / (1 - rate). Without noise nothing is
+    dropped. The result is added to `onto`, if that is given.
     """
     if noise is None or rate == 0.0:
         return x if onto is None else onto + x
@@ -78,7 +77,7 @@ def drop(
 
 
 def draw(rate: float, site: str, noise: Noise) -> tuple[float, int, int]:
-    """A mask as kernels make it: the scale of what is kept, the key of its hash, and the hash from which it is kept."""
+    """What kernels make a mask of: the scale of kept elements, the key of the hash, and the least hash that is kept."""
     return 1.0 / (1.0 - rate), _site_key(noise, site), _threshold(rate)
 
 
@@ -99,9 +98,7 @@ def _dropped(x: Float[Tensor, "N F"], rate: float, site: str, noise: Noise) -> F
 def drop_weights(
     weights: Float[Tensor, "B H T S"], rate: float, site: str, noise: Noise | None, tokens: Int[Tensor, "B T"] | None
 ) -> Float[Tensor, "B H T S"]:
-    """The same for attention weights: the token is the query's (`tokens`, padded), the feature is (head, key
-    position).
-    """
+    """`drop` for attention weights: the token is the query's (`tokens`, padded), the feature (head, key position)."""
     if noise is None or rate == 0.0 or tokens is None:
         return weights
     heads = torch.arange(weights.size(1), dtype=torch.int32, device=weights.device) * _FEATURE_STRIDE
@@ -111,7 +108,7 @@ def drop_weights(
 
 
 class _FusedDrop(torch.autograd.Function):
-    """The mask is made again on the way back: that is cheaper than to keep it."""
+    """Makes the mask again on the way back, which is cheaper than keeping it."""
 
     @staticmethod
     def forward(ctx, x, onto, tokens, scale, key, threshold):
@@ -135,7 +132,7 @@ def _run_drop(x: Tensor, onto: Tensor | None, tokens: Tensor, scale: float, key:
 
 
 class _Drop(torch.autograd.Function):
-    """Keeps one byte an element for the way back. A byte becomes a factor faster than a boolean does."""
+    """Keeps one byte an element for the way back, because bytes become factors faster than booleans do."""
 
     @staticmethod
     def forward(ctx, x, keep, rate):
@@ -162,7 +159,7 @@ def _keep(row: Int[Tensor, "..."], feature: Int[Tensor, "..."], rate: float) -> 
 
 
 def _threshold(rate: float) -> int:
-    """Below it lies a share of `rate` of all 32-bit numbers."""
+    """A share of `rate` of all signed 32-bit numbers is below it."""
     return int(rate * 2**32) - 2**31
 
 

@@ -14,8 +14,11 @@ from dragoman.model.dropout import Noise, drop
 from dragoman.model.projection import Dense, Projection, Role
 
 NormKind = Literal["layer", "rms"]
+"""`LayerNorm` or `RMSNorm`."""
 NormPosition = Literal["pre", "post"]
+"""Before a sublayer, or after it is added (the paper)."""
 Activation = Literal["relu", "gelu", "swiglu", "geglu"]
+"""The nonlinearity of the feed-forward network; swiglu and geglu are gated."""
 
 
 class LayerNorm(nn.Module):
@@ -69,11 +72,12 @@ class _FusedRMSNorm(torch.autograd.Function):
 
 
 def make_norm(kind: NormKind, d_model: int, epsilon: float, bias: bool) -> LayerNorm | RMSNorm:
+    """A norm of this kind; `bias` is for LayerNorm, because RMSNorm has none."""
     return RMSNorm(d_model, epsilon) if kind == "rms" else LayerNorm(d_model, epsilon, bias)
 
 
 class FeedForward(nn.Module):
-    """max(0, x W1 + b1) W2 + b2 (Vaswani et al. 2017, eq. 2); GELU for ReLU; or a gated unit (Shazeer 2020).
+    """max(0, x W1 + b1) W2 + b2 (Vaswani et al. 2017, eq. 2), with ReLU or GELU; or a gated unit (Shazeer 2020).
 
     Gated: (f(x W_gate) * x W_inner) W_outer, with f = SiLU in `swiglu` and GELU in `geglu`. `name` is its dropout site.
     """
@@ -108,10 +112,10 @@ class FeedForward(nn.Module):
 
 
 class Residual(nn.Module):
-    """The path around a sublayer: where it is normalised, dropped out and added (sections 3.1 and 5.4).
+    """The path around a sublayer, which normalises, drops out and adds (sections 3.1 and 5.4).
 
-    `post` is the paper's norm(x + sublayer(x)); `pre` is x + sublayer(norm(x)), which trains without a delicate warm-up
-    (Xiong et al. 2020). `name` is its dropout site.
+    `post` is the paper's norm(x + sublayer(x)); `pre` is x + sublayer(norm(x)), which needs no delicate warm-up (Xiong
+    et al. 2020). `name` is its dropout site.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
 """Sentences of different lengths, laid end to end as rows of tokens, so that no arithmetic is spent on padding.
 
 Everything that works on one token at a time (embedding, projections, norms, feed-forward, loss) sees N rows; attention
-alone needs to know where sentences begin and end; where no kernel takes rows, it pads them to (B, T) for as long as it
-takes.
+alone needs to know where sentences begin and end. Where no kernel takes rows, it pads them to (B, T) and back.
 """
 
 from collections.abc import Sequence
@@ -13,13 +12,13 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 ROW_MULTIPLE = 64
-"""Rows of a batch in training are a multiple of this. A product of matrices of a new shape has to be prepared first,
-which takes as long as a tenth of it; so batches that all differ are made to have few shapes.
+"""The rows of a batch in training are rounded up to a multiple of this, so that batches share few shapes: before torch
+multiplies matrices of a new shape it prepares the product, in a tenth of the product's own time.
 """
 
 
 class Packing:
-    """The lengths of B sentences whose tokens lie end to end as N rows; after them may come rows that are no tokens.
+    """The lengths of B sentences whose tokens lie end to end as N rows; `filler` rows after them are no tokens.
 
     >>> packing = Packing.of([2, 1])
     >>> packing.pad(torch.tensor([7, 8, 9]))
@@ -47,7 +46,7 @@ class Packing:
 
     @cached_property
     def edges(self) -> Int[Tensor, "E"]:
-        """Where sentences begin, and where the last one ends, as 32-bit numbers: the form that GPUs take."""
+        """Where sentences begin, and where the last one ends, as 32-bit numbers, which GPUs take."""
         return nn.functional.pad(self.lengths.cumsum(0), (1, 0)).int()
 
     @cached_property
@@ -59,8 +58,8 @@ class Packing:
     def of(
         cls, lengths: Sequence[int] | Tensor, device: torch.device | str | None = None, multiple: int = 1
     ) -> "Packing":
-        """Packing of sentences of these lengths, filled up to a multiple of rows; the one place where lengths are read
-        by the host.
+        """Packing of sentences of these lengths, with rows rounded up to a `multiple`. The host reads lengths here and
+        nowhere else.
         """
         on_host = torch.as_tensor(lengths, dtype=torch.int64, device="cpu")
         longest = int(on_host.max()) if len(on_host) else 0
@@ -71,7 +70,7 @@ class Packing:
 
     @classmethod
     def even(cls, sentences: int, length: int, device: torch.device | str | None = None) -> "Packing":
-        """Packing of sentences that are all of one length, made without reading anything back."""
+        """Packing of sentences of one length, made without reading anything from the device."""
         return cls(torch.full((sentences,), length, device=device), length, sentences * length)
 
     def pad(self, rows: Tensor) -> Tensor:
@@ -87,14 +86,12 @@ class Packing:
         return self.fill(rows if self.full else _Unpad.apply(rows, self._slot))
 
     def fill(self, tokens: Tensor) -> Tensor:
-        """One row a token -> (N, ...), with zeros for the rows that are none."""
+        """One row a token -> (N, ...), with zeros in the filler."""
         return nn.functional.pad(tokens, (*[0] * (2 * tokens.dim() - 1), self.filler)) if self.filler else tokens
 
 
 class _Pad(torch.autograd.Function):
-    """Rows to their slots. Its gradient is the other way round, and both are plain copies: no sums, so always the same
-    bits.
-    """
+    """Rows to their slots. Forward and back are plain copies without sums, so the bits are always the same."""
 
     @staticmethod
     def forward(ctx, rows, slot, size):

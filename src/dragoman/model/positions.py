@@ -1,6 +1,6 @@
 """Where a token stands: sinusoids (Vaswani et al. 2017, section 3.5), learned vectors, or rotation (Su et al. 2021).
 
-Each takes positions as rows (N,), so that packed and cached decoding ask for just the positions they need.
+Each takes positions as rows (N,), so that packed and cached decoding ask only for the positions they need.
 """
 
 from typing import ClassVar
@@ -23,7 +23,7 @@ def sinusoids(position: Int[Tensor, "N"], d_model: int, base: float = 10_000.0) 
 
 
 class Sinusoidal(nn.Module):
-    """Adds sinusoids. No parameters, no longest sentence."""
+    """Adds sinusoids. Has no weights and no longest sentence."""
 
     def __init__(self, d_model: int, base: float = 10_000.0) -> None:
         super().__init__()
@@ -47,9 +47,9 @@ class Learned(nn.Module):
 
 
 class Rotary:
-    """Rotates pairs of features of queries and keys by their position: scores then depend on distances alone.
+    """Rotates pairs of features of queries and keys by their position, so that scores depend on distances alone.
 
-    Feature i is paired with feature i + d_head / 2 (the layout of GPT-NeoX and Llama). Nothing is learned.
+    Feature i is paired with feature i + d_head / 2 (the layout of GPT-NeoX and Llama). Learns nothing.
     """
 
     def __init__(self, d_head: int, base: float = 10_000.0) -> None:
@@ -81,5 +81,5 @@ def _angles(position: Int[Tensor, "N"], width: int, base: float) -> Float[Tensor
 
 
 def _angles_on_mps(position: Int[Tensor, "N"], width: int, base: float) -> Float[Tensor, "N half"]:
-    """Apple's GPUs have no float64: the angles are made on the host."""
+    """Makes the angles on the host, because Apple's GPUs have no float64."""
     return _angles(position.cpu(), width, base).to(position.device)

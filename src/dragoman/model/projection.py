@@ -89,7 +89,7 @@ def join(projections: Sequence[Projection]) -> Affine:
     return Affine(torch.cat(weights), torch.cat(some) if some else None)
 
 
-def join_in_memory(projections: Sequence[Projection]) -> Affine:
+def join_for_good(projections: Sequence[Projection]) -> Affine:
     """The same, once and for all: merged projections become parts of the joined one, so that nothing is held twice."""
     joined, first = join(projections), 0
     for projection in projections:

@@ -1,7 +1,7 @@
 """Cross-entropy with label smoothing, without ever holding the logits of a whole batch.
 
 The vocabulary is the widest thing in the model. Rows are projected, measured and differentiated a chunk at a time, so
-that the memory is that of one chunk; the gradient is made on the way forward and kept (D wide, not V).
+memory holds the logits of one chunk. The gradient is made on the way forward and kept (D wide, not V).
 """
 
 from collections.abc import Iterator
@@ -19,16 +19,16 @@ from dragoman.model.packing import ROW_MULTIPLE
 _CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 32 MiB in bf16; a quarter of it makes the loss an eighth slower
 
 NO_TOKEN = -1
-"""The label of a row that only makes their number even."""
+"""The label of a row that is no token, and only rounds the number of rows up to a multiple of `ROW_MULTIPLE`."""
 
 
 class Loss(NamedTuple):
     """Sums over target tokens, in nats."""
 
     smoothed: Float[Tensor, ""]
-    """What is minimised."""
+    """The loss that training minimises."""
     plain: Float[Tensor, ""]
-    """The negative log-likelihood itself, without smoothing; carries no gradient."""
+    """The negative log-likelihood without smoothing; carries no gradient."""
 
 
 def label_smoothed_loss(
@@ -38,7 +38,10 @@ def label_smoothed_loss(
     section 7; Vaswani et al. 2017, section 5.4). Equal to `F.cross_entropy(..., label_smoothing=smoothing,
     reduction="sum")`.
 
-    Rows are real tokens: there is no padding to ignore.
+    Every row is a token: there is no padding to ignore.
+
+    Raises:
+        IndexError: a label is outside the vocabulary (on a processor).
     """
 
     def measure(logits: list[Tensor], labels: Tensor) -> tuple[list[Tensor], Tensor]:
@@ -58,13 +61,13 @@ def r_drop_loss(
     weight: float,
 ) -> Loss:
     """R-Drop (Liang et al. 2021, eq. 4) of two passes over the same tokens with different dropout: the mean of their
-    smoothed losses, and `weight` / 2 times the mean of the two divergences of one prediction from the other.
+    smoothed losses, plus `weight` / 2 times the mean of the two divergences of one prediction from the other.
 
-    This is half of the paper's sum, so that without a weight it is the loss of a token.
+    This is half of the paper's sum, so that a weight of zero leaves the plain loss.
     """
 
     def measure(logits: list[Tensor], labels: Tensor) -> tuple[list[Tensor], Tensor]:
-        pulls, apart = divergence(*logits)  # first, for the losses overwrite the logits
+        pulls, apart = divergence(*logits)  # first, because the losses overwrite the logits
         gradients, losses = zip(*(smoothed_cross_entropy(each, labels, smoothing) for each in logits), strict=True)
         gradients = [(each / 2).add_(pull, alpha=weight / 4) for each, pull in zip(gradients, pulls, strict=True)]
         smoothed, plain = torch.stack(losses).mean(0).unbind()
@@ -74,7 +77,7 @@ def r_drop_loss(
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """`measure` takes the logits of some rows, one matrix a pass, and gives their gradients and the sums of losses."""
+    """`measure` takes the logits of some rows, one matrix a pass; it returns their gradients and the sums of losses."""
 
     @staticmethod
     def forward(ctx, measure, differentiate, output, labels, *passes):
@@ -88,7 +91,7 @@ class _ChunkedLoss(torch.autograd.Function):
         of_passes = [torch.empty_like(hidden) for hidden in passes] if differentiate else []
         chunks = 1 + len(passes) * len(labels) * output.size(0) // _CHUNK_ELEMENTS
 
-        def add(chunk: slice) -> None:  # whose logits are gone before the next one's are there
+        def add(chunk: slice) -> None:  # a function, so that its logits are freed before the next chunk's are made
             gradients, losses = measure([hidden[chunk] @ output.T for hidden in passes], labels[chunk])
             sums.add_(losses)
             for hidden, of_hidden, gradient in zip(passes, of_passes, gradients, strict=False):
@@ -111,13 +114,15 @@ class _ChunkedLoss(torch.autograd.Function):
 
 
 def _refuse_others(labels: Int[Tensor, "M"], vocabulary: int) -> None:
-    """Kernels would write there. A GPU refuses by itself, and is not to be waited for."""
+    """Refuses labels outside the vocabulary, where kernels would write. A GPU refuses by itself, and need not be waited
+    for.
+    """
     if labels.device.type == "cpu" and len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < vocabulary:
         raise IndexError(f"labels must be from 0 to {vocabulary - 1}")
 
 
 def _even_slices(rows: int, count: int) -> Iterator[slice]:
-    """About so many slices of a number of rows that is even, each of which is."""
+    """About `count` slices of a number of rows, each a multiple of `ROW_MULTIPLE` long."""
     size = -(-rows // (count * ROW_MULTIPLE)) * ROW_MULTIPLE or ROW_MULTIPLE
     return (slice(first, first + size) for first in range(0, rows, size))
 
@@ -125,8 +130,8 @@ def _even_slices(rows: int, count: int) -> Iterator[slice]:
 def smoothed_cross_entropy(
     logits: Float[Tensor, "R V"], labels: Int[Tensor, "R"], smoothing: float
 ) -> tuple[Float[Tensor, "R V"], Float[Tensor, "2"]]:
-    """The gradient with respect to the logits, softmax - target distribution, and the sums of the smoothed and the
-    plain loss; where the label is `NO_TOKEN` both are zero. The logits are overwritten.
+    """The gradient with respect to the logits (softmax - target distribution), and the sums of the smoothed and the
+    plain loss; all are zero where the label is `NO_TOKEN`. Overwrites the logits.
     """
     if kernels.usable("smoothed_loss", logits):
         losses = torch.empty(logits.size(0), 2)
@@ -146,8 +151,8 @@ def smoothed_cross_entropy(
 def divergence(
     first: Float[Tensor, "R V"], second: Float[Tensor, "R V"]
 ) -> tuple[list[Float[Tensor, "R V"]], Float[Tensor, ""]]:
-    """KL(p || q) + KL(q || p) of the distributions that two matrices of logits stand for, summed over rows; before it
-    its gradients with respect to both.
+    """The gradients with respect to both logits, and the value, of KL(p || q) + KL(q || p), summed over rows; p and q
+    are the softmax of the logits.
     """
     exact = torch.promote_types(first.dtype, torch.float32)
     log_p, log_q = first.to(exact).log_softmax(-1), second.to(exact).log_softmax(-1)

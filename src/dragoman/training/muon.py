@@ -1,7 +1,7 @@
 """Muon: momentum made orthogonal, matrix by matrix, before it moves the weights (Jordan et al. 2024).
 
-A gradient has a few large singular values, and a step along it moves a matrix in few directions. Where all of them are
-one, it moves as much in each. Newton-Schulz iterations come near that with matrix products alone.
+A gradient has a few large singular values, so a step along it moves a matrix in few directions. If all are set to one,
+the step moves as much in each. Newton-Schulz iterations come near that with matrix products alone.
 """
 
 import math
@@ -18,10 +18,10 @@ _SIZE = 0.2  # root mean square of an update, about that of AdamW's (Liu et al. 
 
 
 class Muon(torch.optim.Optimizer):
-    """For matrices laid end to end as one row, those of one shape together. Its updates are as large as AdamW's, so
-    that both take one learning rate and one weight decay.
+    """Moves matrices that are laid end to end as one row, those of one shape together. Its updates are as large as
+    AdamW's, so both take the same learning rate and weight decay.
 
-    As torch's fused optimisers, it divides gradients by `grad_scale` and leaves all as it is where `found_inf` is one.
+    Like torch's fused optimisers, it divides gradients by `grad_scale`, and moves nothing if `found_inf` is one.
     """
 
     grad_scale: Tensor | None = None
@@ -47,8 +47,8 @@ class Muon(torch.optim.Optimizer):
             weights.addcmul_(orthogonalise(steps.view(block)).flatten(), moves * -size)
 
     def _gradient(self, row: Tensor) -> tuple[Tensor, Tensor]:
-        """The gradient as the step takes it, and one, or zeros where the step is not to be taken."""
-        assert row.grad is not None, "the masters' own"
+        """The gradient and one; or zeros and zero, if the step is to move nothing."""
+        assert row.grad is not None, "the master weights set it"
         gradient = row.grad if self.grad_scale is None else row.grad / self.grad_scale
         if self.found_inf is None:
             return gradient, gradient.new_ones(())
@@ -56,9 +56,11 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonalise(matrices: Float[Tensor, "L R C"]) -> Float[Tensor, "L R C"]:
-    """About U V^T of each matrix U S V^T. A singular value of at least 0.002 of the matrix's Frobenius norm ends
-    between 0.68 and 1.21; a smaller one grows up to 485 times (3.4445^5) and may stay far below. Float32 is multiplied
-    in bf16, whose error widens the range to 0.67 to 1.22.
+    """About U V^T of each matrix U S V^T.
+
+    A singular value of at least 0.002 of the matrix's Frobenius norm ends between 0.68 and 1.21. A smaller one grows up
+    to 485 times (3.4445^5) and may stay far below. Float32 is multiplied in bf16, which widens the range to 0.67 to
+    1.22.
     """
     wide = matrices.size(-2) <= matrices.size(-1)  # the smaller Gram matrix is enough
     x = matrices if wide else matrices.mT

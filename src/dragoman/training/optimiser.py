@@ -17,11 +17,13 @@ from dragoman.model.projection import Role
 from dragoman.training.muon import Muon
 
 Optimiser = Literal["adamw", "adam", "muon"]
+"""AdamW (Loshchilov and Hutter 2019), Adam (Kingma and Ba 2015), or Muon for projections and AdamW for all else."""
 Precision = Literal["float32", "bf16"]
+"""The numbers that the model computes with; master weights are float32 in both."""
 
 
 class ParameterGroup(NamedTuple):
-    """A part of the row whose weights are moved alike."""
+    """A part of the row whose weights are moved alike: their names, their share of the row, and what moves them."""
 
     names: list[str]
     part: nn.Parameter
@@ -31,8 +33,8 @@ class ParameterGroup(NamedTuple):
 class MasterWeights:
     """The float32 weights of a model that train, laid end to end as one row, and the optimisers that move it.
 
-    So a norm, a step or an exchange between processes is one call over one row, and not one for every matrix. They are
-    copied from the model, which knows nothing of them until `attach`.
+    A norm, a step or an exchange between processes is then one call over one row instead of one for every matrix. They
+    begin as copies of the model's weights, which stay as they are until `attach`.
 
     Attributes:
         row, gradient: all weights that train, and the gradient of the step so far.
@@ -118,8 +120,8 @@ class MasterWeights:
         self._has_gradient = True
 
     def step(self, rate: float, longest: float = torch.inf) -> Tensor:
-        """One step at this learning rate with the gradients collected, scaled so that their common norm is at most
-        `longest`; the model's weights follow. Returns the norm before; where it is not finite, nothing moves.
+        """One step at this learning rate along the gradients collected, scaled so that their common norm is at most
+        `longest`; the model's weights follow. Returns the norm before scaling. If it is not finite, nothing moves.
         """
         norm = torch.linalg.vector_norm(self.gradient)
         scale, overflow = (norm / longest).clamp_(min=1.0).float(), (~norm.isfinite()).float()

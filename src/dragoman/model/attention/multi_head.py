@@ -12,7 +12,7 @@ from dragoman.model.dropout import Noise
 from dragoman.model.observer import Observer
 from dragoman.model.packing import Packing
 from dragoman.model.positions import Rope
-from dragoman.model.projection import Affine, Dense, Projection, join, join_in_memory
+from dragoman.model.projection import Affine, Dense, Projection, join, join_for_good
 
 
 class Attention(nn.Module):
@@ -55,7 +55,7 @@ class Attention(nn.Module):
 
     def join_projections(self) -> None:
         """Joins queries, keys and values for good: decoding then asks for them at no cost."""
-        self.joined = join_in_memory([self.query, self.key, self.value])
+        self.joined = join_for_good([self.query, self.key, self.value])
 
     def queries(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N H K"]:
         return self.query(x).unflatten(-1, (self.heads, self.d_head))
