@@ -12,9 +12,11 @@ from dragoman.cli.main import main
 from dragoman.config import check
 from dragoman.errors import ConfigError
 from dragoman.model import ModelConfig
-from dragoman.recipe.plan import SIZES, Plan, choose_optimiser, choose_sizes
+from dragoman.recipe.choices import Facts, Vocabularies
 from dragoman.recipe.recipe import Recipe
+from dragoman.recipe.resolution import resolve
 from dragoman.recipe.settings import BY_SIZE, CHOSEN
+from dragoman.recipe.translation_choices import SIZES
 
 
 def keys(key: str | None = None) -> list[str]:
@@ -56,11 +58,9 @@ def test_a_list_is_made_without_torch(command: list[str]) -> None:
 
 def test_what_a_run_chooses_is_not_told_as_a_default() -> None:
     for sizes in SIZES:
-        planned = Plan({}, {})
-        choose_sizes(planned, int(min(sizes.pairs, 1e9)) - 1)
-        planned.tables["model"] = check(planned.tables["model"], "", ModelConfig).model_dump(mode="json")
-        choose_optimiser(planned)
-        assert planned.reasons.keys() <= CHOSEN.keys()
+        pairs = int(min(sizes.pairs, 1e9)) - 1
+        facts = Facts(pairs=pairs, vocabularies=Vocabularies(sizes.vocabulary_size, sizes.vocabulary_size, joint=True))
+        assert resolve({}, facts).reasons.keys() <= CHOSEN.keys()
     assert CHOSEN.keys() <= set(keys())
 
 

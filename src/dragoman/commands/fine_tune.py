@@ -23,7 +23,8 @@ from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
 from dragoman.evaluating.scores import read_evaluations
 from dragoman.files import nearest
 from dragoman.progress import Progress, silent
-from dragoman.recipe.recipe import Recipe, StartSettings, apply, name_of
+from dragoman.recipe.recipe import Recipe, StartSettings
+from dragoman.recipe.source import apply, name_of
 from dragoman.runs.data import DATA
 from dragoman.runs.place import RunOptions
 from dragoman.store import find_model

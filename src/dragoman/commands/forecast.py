@@ -12,9 +12,9 @@ from dragoman import machine
 from dragoman.memory import keep_freed_memory, memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import silent
 from dragoman.recipe.recipe import RECIPE, Recipe
+from dragoman.runs.facts import resolve_run
 from dragoman.runs.listing import RUN
 from dragoman.runs.place import RunOptions, Workplace, look_up
-from dragoman.runs.settle import settle
 from dragoman.runs.trial import Trial
 from dragoman.training.distributed import refuse_several
 
@@ -56,7 +56,7 @@ def forecast(
     limit = usable_memory_bytes() if device == "cpu" else None
     with memory_limit(limit), tempfile.TemporaryDirectory(prefix="dragoman-") as aside:
         kept = folder if (folder / RUN).is_file() and (folder / RECIPE).is_file() else Path(aside)
-        recipe, run_data = settle(Workplace(kept, device, options.get("anyway", False), progress), asked)
+        recipe, run_data = resolve_run(Workplace(kept, device, options.get("anyway", False), progress), asked)
         trial = Trial(recipe, run_data, device)
         trial.train_heaviest()
         step, validation = trial.seconds_a_step(progress), trial.seconds_a_validation()

@@ -8,7 +8,8 @@ from dragoman.commands.train import SCORES, RunResult, train
 from dragoman.errors import ConfigError
 from dragoman.evaluating.scores import read_scores
 from dragoman.evaluating.spread import Spread
-from dragoman.recipe.recipe import Recipe, find_recipe
+from dragoman.recipe.recipe import Recipe
+from dragoman.recipe.source import find_recipe
 from dragoman.runs.place import RUN, RunOptions, check_name
 from dragoman.training.distributed import refuse_several
 

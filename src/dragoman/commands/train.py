@@ -28,17 +28,17 @@ from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
 from dragoman.files import lock, remove_partial
 from dragoman.memory import keep_freed_memory, memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import Progress, silent
-from dragoman.recipe.plan import FEW_PAIRS
 from dragoman.recipe.recipe import Recipe
+from dragoman.recipe.translation_choices import FEW_PAIRS
 from dragoman.runs.curves import draw_curves
 from dragoman.runs.data import DATA, RunData
-from dragoman.runs.follow import follow, tell
+from dragoman.runs.facts import resolve_run
+from dragoman.runs.follow import follow
 from dragoman.runs.listing import SCORES
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.more import is_finished, ready_for_more, split_overrides
 from dragoman.runs.place import Workplace, find_place, make_folder, note, open_run, remove_unmade
 from dragoman.runs.session import BEST, CHECKPOINTS, Session
-from dragoman.runs.settle import settle
 from dragoman.runs.signals import interrupted_by_signals
 from dragoman.runs.validation import signs_of_nothing
 from dragoman.training.distributed import join
@@ -111,7 +111,7 @@ def _run(place: Workplace, asked: dict[str, Any] | None, new: dict[str, Any] | N
     facts = open_run(folder, asked, threads)
     more = None if new is None else ready_for_more(folder, facts, new)
     finished = more is None and is_finished(folder, facts)
-    place.world.share("run", lambda: {"folder": str(folder), **facts, "finished": finished})
+    place.world.share("run", lambda: {"folder": str(folder), **facts, "finished": finished, "more": more})
     if finished:
         log.info(
             "%s is finished, its scores are in %s; --more trains it on, --fresh begins another run of the same",
@@ -121,12 +121,11 @@ def _run(place: Workplace, asked: dict[str, Any] | None, new: dict[str, Any] | N
         return RunResult(folder, facts["steps"], ())
     torch.set_num_threads(facts["threads"])
     try:
-        recipe, run_data = settle(place, facts["asked"], more)
+        recipe, run_data = resolve_run(place, facts["asked"], more)
     except Error:
         remove_unmade(folder)
         raise
     note(folder, facts, "training")
-    tell(place.world, recipe, trial=False)
     try:
         state = Session(place, recipe, run_data).run()
     except (Interrupted, Diverged) as end:

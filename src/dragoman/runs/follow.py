@@ -5,23 +5,18 @@ from typing import Any
 
 import torch
 
-from dragoman.config import check
 from dragoman.errors import Interrupted
 from dragoman.progress import silent
 from dragoman.recipe.recipe import Recipe
-from dragoman.runs.data import DATA, RunData, gather, training_batches
+from dragoman.runs.data import RunData, training_batches
+from dragoman.runs.facts import resolve_run
+from dragoman.runs.more import More
+from dragoman.runs.place import Workplace
 from dragoman.runs.session import OnDevice, fresh_state, is_over, pick_up
 from dragoman.runs.signals import stop_on_signals
-from dragoman.runs.trial import try_out
-from dragoman.text.report import read_report
 from dragoman.training import Chore, Every, TrainState, run_steps
 from dragoman.training.distributed import World
 from dragoman.training.loop import StepReport
-
-
-def tell(world: World, recipe: Recipe, trial: bool) -> None:
-    """Tells those that `follow` what to train, now that all it needs is made."""
-    world.share("recipe", lambda: {"recipe": recipe.model_dump(mode="json", exclude_none=True), "trial": trial})
 
 
 def follow(world: World, device: str) -> tuple[Path, int]:
@@ -31,19 +26,9 @@ def follow(world: World, device: str) -> tuple[Path, int]:
     if facts["finished"]:
         return folder, facts["steps"]
     torch.set_num_threads(facts["threads"])
-    told: dict[str, Any] = world.share("recipe", dict)
-    while told["trial"]:
-        recipe, run_data = _found(folder, told["recipe"])
-        try_out(recipe, run_data, device, silent, world)
-        told = world.share("recipe", dict)
-    recipe, run_data = _found(folder, told["recipe"])
+    more = facts["more"] and More(*facts["more"])
+    recipe, run_data = resolve_run(Workplace(folder, device, False, silent, world), facts["asked"], more)
     return folder, _train(folder, recipe, run_data, device, world)
-
-
-def _found(folder: Path, tables: dict[str, Any]) -> tuple[Recipe, RunData]:
-    """The recipe that the first process settled on, and what it has prepared."""
-    recipe = check(tables, "recipe", Recipe)
-    return recipe, gather(folder, recipe, read_report(folder / DATA), silent)
 
 
 def _train(folder: Path, recipe: Recipe, run_data: RunData, device: str, world: World) -> int:

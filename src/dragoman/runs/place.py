@@ -12,7 +12,8 @@ from dragoman.config import check, flatten
 from dragoman.errors import ConfigError
 from dragoman.files import free_name, make_folders, remove, write_json
 from dragoman.progress import Progress
-from dragoman.recipe.recipe import LIMITS, RECIPE, Recipe, apply, find_recipe, read_recipe
+from dragoman.recipe.recipe import LIMITS, RECIPE, Recipe, read_recipe
+from dragoman.recipe.source import apply, find_recipe
 from dragoman.runs.data import DATA, TOKENIZER
 from dragoman.runs.listing import FORMAT, RUN, read_run
 from dragoman.text.inputs import is_made_from
