@@ -57,7 +57,7 @@ def test_what_is_not_known_leaves_choices_open() -> None:
     assert "train.steps" not in resolved({"train": {"epochs": 2}}, pairs=300, seconds=Seconds(0.1, 1.0)).reasons
 
 
-def test_nothing_to_train_on_is_said() -> None:
+def test_data_without_pairs_is_refused() -> None:
     with pytest.raises(ConfigError, match="no pair is left to train on; the data report says why"):
         resolved(pairs=0)
 
@@ -73,7 +73,7 @@ def test_nothing_to_train_on_is_said() -> None:
         (TUNED, "adamw", "linear"),
     ],
 )
-def test_narrow_models_take_muon_but_for_finished_ones_and_the_papers_way(
+def test_narrow_models_take_muon_except_in_fine_tuning_and_the_papers_way(
     tables: dict[str, Any], optimiser: str, schedule: str
 ) -> None:
     train = resolved({"model": {"d_model": 192}, **tables}, vocabularies=JOINT).recipe.train

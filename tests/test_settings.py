@@ -41,7 +41,7 @@ def test_a_name_that_no_setting_has_suggests_the_nearest() -> None:
             dragoman.list_settings(wrong)
 
 
-def test_the_table_and_json_tell_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_and_json_hold_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["settings", "train.ema"]) == 0
     table = capsys.readouterr().out
     assert main(["settings", "train.ema", "--format", "json"]) == 0
@@ -51,12 +51,12 @@ def test_the_table_and_json_tell_the_same(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("command", [["settings"], ["runs", "."], ["--help"]])
-def test_a_list_is_made_without_torch(command: list[str]) -> None:
+def test_lists_load_no_torch(command: list[str]) -> None:
     code = f"import sys; from dragoman.cli.main import main; sys.exit(main({command}) or 'torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
-def test_what_a_run_chooses_is_not_told_as_a_default() -> None:
+def test_what_a_run_chooses_is_not_listed_as_a_default() -> None:
     for sizes in SIZES:
         pairs = int(min(sizes.pairs, 1e9)) - 1
         facts = Facts(pairs=pairs, vocabularies=Vocabularies(sizes.vocabulary_size, sizes.vocabulary_size, joint=True))
@@ -64,7 +64,7 @@ def test_what_a_run_chooses_is_not_told_as_a_default() -> None:
     assert CHOSEN.keys() <= set(keys())
 
 
-def test_the_widths_that_a_size_decides_are_told_so() -> None:
+def test_widths_that_a_size_decides_are_listed_so() -> None:
     tiny, big = (check({"size": size}, "", ModelConfig).model_dump() for size in ("tiny", "big"))
     differ = {f"model.{name}" for name in tiny if tiny[name] != big[name]} - {"model.size", "model.dropout"}
     assert differ == {key for key, by in CHOSEN.items() if by == BY_SIZE}

@@ -1,4 +1,4 @@
-"""What `train` was pointed at is found: a recipe, one of the library, data; and a mistake in it is told in words."""
+"""`train` finds a recipe file, a recipe of the library, or data, and reports a mistake in it in words."""
 
 from collections.abc import Iterator
 from importlib import resources
@@ -13,7 +13,7 @@ from dragoman.recipe.recipe import Recipe
 from dragoman.recipe.source import apply, find_recipe, library, name_of
 
 
-def test_a_limit_of_the_command_puts_that_of_the_recipe_aside() -> None:
+def test_a_limit_on_the_command_line_replaces_that_of_the_recipe() -> None:
     assert apply(["train.steps=5"], {"train": {"minutes": 4.5, "seed": 2}}) == {"train": {"seed": 2, "steps": 5}}
     assert find_recipe("opus-books-en-it", ["train.steps=1"]).tables["train"] == {"steps": 1}
 
@@ -24,7 +24,7 @@ def test_r_drop_without_dropout_is_refused() -> None:
     assert find_recipe("phrasebook", ["train.r_drop=5", "model.dropout=0", "model.activation_dropout=0.1"])
 
 
-def test_a_recipe_is_told_from_what_lies_here_under_its_name(
+def test_a_built_in_recipe_wins_over_a_folder_of_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -34,7 +34,7 @@ def test_a_recipe_is_told_from_what_lies_here_under_its_name(
     assert find_recipe("./phrasebook").origin == "the command line"
 
 
-def test_a_folder_of_text_may_hold_a_recipe_and_the_rest_of_a_run_is_told(tmp_path: Path) -> None:
+def test_a_folder_of_text_may_hold_a_recipe_but_a_damaged_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "recipe.toml").touch()
     assert find_recipe(tmp_path).tables == {"data": {"path": str(tmp_path)}}
     (tmp_path / "metrics.jsonl").touch()
@@ -52,7 +52,7 @@ def test_every_recipe_of_the_library_can_be_read(name: str) -> None:
 
 
 def settings_of(schema: type[Settings], prefix: str = "") -> Iterator[str]:
-    """The dotted keys of a schema, groups and what is in them."""
+    """The dotted keys of a schema, groups before their settings."""
     for name, field in schema.model_fields.items():
         yield prefix + name
         for part in (field.annotation, *get_args(field.annotation)):
@@ -61,7 +61,7 @@ def settings_of(schema: type[Settings], prefix: str = "") -> Iterator[str]:
 
 
 @pytest.mark.parametrize("key", list(settings_of(Recipe)))
-def test_whatever_a_setting_is_given_it_is_taken_or_refused_in_words(key: str) -> None:
+def test_any_value_of_a_setting_is_taken_or_refused_in_words(key: str) -> None:
     refusals: list[str] = []
     for value in ("true", "-1", "0", "7", "1.5", "1e300", "'x'", "''", "[]", "[1]", "['a', 'b']", "{}", "{a = 1}"):
         for overrides in ([f"{key}={value}"], [f"{key}={value}", "train.steps=3"]):
@@ -73,12 +73,12 @@ def test_whatever_a_setting_is_given_it_is_taken_or_refused_in_words(key: str) -
     assert not any("\n" in refusal for refusal in refusals)
 
 
-def test_a_size_that_there_is_not_is_the_only_complaint() -> None:
+def test_an_unknown_size_is_the_only_complaint() -> None:
     with pytest.raises(ConfigError, match=r"model\.size should be 'tiny', [^;]*, but is \"huge\"$"):
         find_recipe("phrasebook", ["model.size=huge"])
 
 
-def test_a_limit_on_the_command_line_does_not_hide_a_recipe_that_is_wrong(tmp_path: Path) -> None:
+def test_a_limit_on_the_command_line_does_not_hide_a_mistake_in_the_recipe(tmp_path: Path) -> None:
     recipe = tmp_path / "my.toml"
     recipe.write_text("train = 5", encoding="utf-8")
     with pytest.raises(ConfigError, match="'train' is a value, not a group of settings"):
@@ -100,5 +100,5 @@ def test_a_limit_on_the_command_line_does_not_hide_a_recipe_that_is_wrong(tmp_pa
         ("parts/*.tsv", "run"),
     ],
 )
-def test_a_run_is_named_for_its_data(data: Any, name: str) -> None:
+def test_a_run_is_named_after_its_data(data: Any, name: str) -> None:
     assert name_of(data) == name

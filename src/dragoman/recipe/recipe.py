@@ -1,4 +1,4 @@
-"""The settings of a whole run: each room's own, composed. Written to `recipe.toml`, complete, before training."""
+"""The settings of a whole run, composed of each room's own. `recipe.toml` holds them all before training begins."""
 
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,18 @@ from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.training import TrainSettings
 
 LIMITS = ("steps", "epochs", "minutes")
+"""Settings of `[train]` that end training; one of them is given."""
 RECIPE = "recipe.toml"
-"""What the recipe of a run is called in its folder."""
+"""The file in a run's folder that holds its recipe."""
 METRICS = "metrics.jsonl"
-"""What the metrics of a run are called there: a run whose `run.json` is lost still has them."""
+"""The file there that holds its metrics; a run that has lost its `run.json` is recognised by it."""
 
 
 class StartSettings(Settings):
-    """Fine-tuning: which model a run starts from, and how it keeps what that model knew."""
+    """The `[start]` table, for fine-tuning: the model to start from, and the old data that keeps it from forgetting."""
 
     model: str
-    """A model folder; its tokenizer and architecture are taken over."""
+    """A model folder, whose tokenizer and architecture the run keeps."""
     mix_data: str | None = None
     """Prepared data that the model was trained on, to be mixed in."""
     mix_rate: float = pydantic.Field(default=0.0, ge=0, lt=1)
@@ -40,6 +41,8 @@ class StartSettings(Settings):
 
 
 class Recipe(Settings):
+    """Every setting of a run, one field for each table of `recipe.toml`."""
+
     start: StartSettings | None = None
     data: DataSettings = DataSettings()
     tokenizer: TokenizerSettings = TokenizerSettings()
@@ -79,7 +82,7 @@ def read_recipe(path: Path) -> Recipe:
     """The recipe in a file.
 
     Raises:
-        ConfigError: it cannot be read, or a setting in it cannot be.
+        ConfigError: it cannot be read, or a setting in it is unknown or has an impossible value.
     """
     return check(read_tables(path), str(path), Recipe)
 

@@ -1,4 +1,4 @@
-"""What `train` was pointed at: a recipe, a file, the name of one in the library, or data."""
+"""Finds what `train` was pointed at: a recipe, a recipe file, the name of one in the library, or data."""
 
 import logging
 import re
@@ -20,21 +20,22 @@ log = logging.getLogger(__name__)
 
 
 class Source(NamedTuple):
-    """What `train` was pointed at: the tables given, where they come from, and a name for the run."""
+    """What `train` was pointed at: its tables, where they come from for messages, and a name for the run."""
 
     tables: dict[str, Any]
     origin: str
     name: str
     expected: Expected | None = None
-    """What a recipe gave where it was run; no part of the run's own recipe."""
+    """The scores that the recipe reached where it was run; they are no setting of the new run."""
 
 
 def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: Sequence[str] = ()) -> Source:
-    """A recipe, a recipe file, the name of one in the library, or data (a file, two aligned files, a folder, `hub:…`).
+    """The recipe that `what` is or names: a `Recipe`, a recipe file, the name of one in the library, or data (a file,
+    two aligned files, a folder, `hub:…`). `overrides` are `dotted.key=value`.
 
     Raises:
-        ConfigError: no such recipe, or a setting in it that cannot be.
-        DataError: no such file.
+        ConfigError: there is no such recipe, or a setting in it is unknown or has an impossible value.
+        DataError: there is no such file.
     """
     if isinstance(what, Recipe):
         source = Source(what.model_dump(mode="json", exclude_unset=True, exclude_none=True), "the recipe", "run")
@@ -46,27 +47,27 @@ def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: S
     try:
         check(tables, "the command line" if overrides else source.origin, Recipe)
     except ConfigError:
-        check(source.tables, source.origin, Recipe)  # a mistake that is the recipe's own
+        check(source.tables, source.origin, Recipe)  # a mistake in the recipe itself is told as such
         raise
     return source._replace(tables=tables)
 
 
 def apply(overrides: Sequence[str], tables: Mapping[str, Any]) -> dict[str, Any]:
-    """The tables with the overrides in their places; one limit of training puts the others aside."""
+    """The tables with the overrides put in. A limit of training among them removes the recipe's own."""
     keys = {text.partition("=")[0].strip() for text in overrides}
-    train: dict[str, Any] | int | None = tables.get("train")  # not yet checked: whatever stands there
+    train: dict[str, Any] | int | None = tables.get("train")  # not checked yet
     if isinstance(train, dict) and keys & {f"train.{name}" for name in LIMITS}:
         tables = {**tables, "train": {key: value for key, value in train.items() if key not in LIMITS}}
     return override(tables, overrides)
 
 
 def library() -> list[str]:
-    """Names of the recipes that ship with the package."""
+    """The names of the recipes that ship with the package."""
     return sorted(file.name.removesuffix(".toml") for file in _library().iterdir() if file.name.endswith(".toml"))
 
 
 def name_of(data: Address) -> str:
-    """A name for a run from its data's: `corpus.en-it.tsv.gz` gives `corpus`, `hub:a/books:en-it` gives `books`, and
+    """Names a run after its data: `corpus.en-it.tsv.gz` gives `corpus`, `hub:a/books:en-it` gives `books`, and
     `parts-*.tsv` gives `parts`.
     """
     first = Path(data if isinstance(data, str) else data[0])

@@ -44,19 +44,19 @@ from dragoman.training.settings import HARMLESS
 from dragoman.translating.sentences import split_sentences
 
 TRIAL_STEPS = 1_000
-"""Steps that a trial is told to have in all; it takes a few."""
+"""The steps in the recipe of a trial, which takes only a few of them."""
 COUNTED_EPOCHS = 100
 SAMPLED_LINES = 2_000
+"""Training lines that are searched for several sentences."""
 PARTS = (1, 2, 4, 8, 16, 32)
-"""In how many batches a step may be cut to fit in memory."""
+"""Numbers of batches into which a step may be cut to fit in memory."""
 
 log = logging.getLogger(__name__)
 
 
 def resolve_run(place: Workplace, asked: dict[str, Any], more: More | None = None) -> tuple[Recipe, RunData]:
-    """The recipe of a run with every setting, and all that training needs: found in its folder, or made there.
-
-    A finished run of which `more` is asked gets new steps.
+    """The recipe of a run with every setting, and the data to train on: found in its folder, or made there. With
+    `more`, a finished run gets new steps.
     """
     path = place.folder / RECIPE
     found = place.world.share("recipe", lambda: _tables(read_recipe(path)) if path.is_file() else None)
@@ -130,7 +130,9 @@ def _tables(recipe: Recipe) -> dict[str, Any]:
 
 
 def _with_harmless(kept: Recipe, asked: dict[str, Any]) -> Recipe:
-    """The recipe of a run, with what may be asked differently: when to save, and where the same data lies."""
+    """The recipe of a run, with those settings of a new request that may differ: when to save, and where the same data
+    lies.
+    """
     now = check(asked, "the recipe", Recipe)
     saving = now.train.model_dump(mode="json", include=HARMLESS & asked.get("train", {}).keys())
     return kept.but(
@@ -143,7 +145,7 @@ def _with_harmless(kept: Recipe, asked: dict[str, Any]) -> Recipe:
 
 
 def _prepared_before(place: Workplace, recipe: Recipe) -> Prepared | None:
-    """What data says of itself that was prepared before the run."""
+    """What data says of itself, if it was prepared before the run."""
     found = place.world.share("prepared data", lambda: _of_prepared(recipe.data.path))
     return found and Prepared(*found)
 
@@ -204,27 +206,25 @@ def _precision(place: Workplace, recipe: Recipe) -> Precision:
 
 
 def _trial_recipe(asked: Mapping[str, Any], facts: Facts) -> Recipe:
-    """The recipe as far as it is known, with some number of steps: enough to try what a step costs."""
+    """The recipe as far as it is known, with some number of steps, which is enough to time a step."""
     return resolve(apply([f"train.steps={TRIAL_STEPS}"], asked), facts).recipe
 
 
 def _parts_that_fit(asked: Mapping[str, Any], facts: Facts, run_data: RunData, place: Workplace) -> int:
-    """In how many batches a step of the size that suits the data fits in this machine's memory.
+    """The smallest number of batches into which a step of the usual size must be cut to fit in memory.
 
     Raises:
         OutOfMemory: not even small batches fit.
     """
-    recipe = None
     for parts in PARTS:
-        recipe = _trial_recipe(asked, replace(facts, batch_parts=parts))
-        if fits(recipe, run_data, place.device):
+        if fits(_trial_recipe(asked, replace(facts, batch_parts=parts)), run_data, place.device):
             return parts
-    tokens = recipe and recipe.batches.batch_tokens
+    tokens = _trial_recipe(asked, replace(facts, batch_parts=PARTS[-1])).batches.batch_tokens
     raise OutOfMemory(f"not even batches of {tokens:,} tokens fit in memory; take a smaller model.size")
 
 
 def _with_length(asked: Mapping[str, Any], facts: Facts, run_data: RunData, place: Workplace) -> Facts:
-    """The facts, and those by which the limit of training becomes a number of steps."""
+    """Adds the facts that turn the limit of training into a number of steps."""
     limit, recipe = limit_of(check(asked, "recipe", Recipe)), _trial_recipe(asked, facts)
     batches = training_batches(run_data, recipe)  # what cannot be batched is refused before the recipe is written
     if limit.name == "epochs":
@@ -236,7 +236,9 @@ def _with_length(asked: Mapping[str, Any], facts: Facts, run_data: RunData, plac
 
 
 def batches_in(batches: Batches, epochs: float) -> int:
-    """Batches in so many epochs. Every epoch cuts its own: the first are counted, later ones go by their mean."""
+    """How many batches so many epochs have. Each epoch cuts its own; the first are counted, later ones are estimated by
+    the mean of these.
+    """
     whole, part = divmod(epochs, 1)
     counted = min(int(whole), COUNTED_EPOCHS)
     count = sum(len(batches.epoch(number)) for number in range(counted))
