@@ -11,7 +11,7 @@ from small_runs import SETTINGS, train_command, train_small, weights, write_corp
 import dragoman
 from dragoman.cli.main import app, main
 from dragoman.commands.train import RunResult
-from dragoman.recipe.recipe import find_recipe
+from dragoman.recipe.source import find_recipe
 from dragoman.text.inputs import DataSettings, ReadingSettings
 from dragoman.text.intake import Shard
 from dragoman.tokenizing.training import TokenizerSettings

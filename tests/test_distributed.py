@@ -1,4 +1,4 @@
-"""Several processes are one: the same steps, the same end, one voice."""
+"""Several processes act as one: they take the same steps, end together, and report once."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from small import Source, few_batches, fresh_state, objective, random_batch, train_settings, translator
 from small_runs import command, exit_codes, kill_at, train_command, train_small, weights, write_corpus
 
-from dragoman import kernels, machine
+from dragoman import machine
 from dragoman.config import parse
 from dragoman.data.batch import Batch
 from dragoman.errors import OutOfMemory
@@ -31,13 +31,12 @@ STEPS = 20
 
 
 def uneven_batches() -> list[Batch]:
-    """Batches of which no two have as many tokens."""
+    """Batches that all differ in their number of tokens."""
     return [random_batch([3, 5, 2][: 1 + n % 3], [4 + n, 1, 6][: 1 + n % 3], seed=10 * n) for n in range(7)]
 
 
 def train_here(folder: Path, accumulate: int, precision: str) -> None:
-    """Trains as one of however many processes there are, and writes down what its steps told and what came of them."""
-    kernels.prepare()
+    """Trains as one of the processes that there are, and writes down its reports and weights."""
     settings = train_settings(steps=STEPS, accumulate=accumulate, precision=precision, ema=0.5)
     model = translator(dtype=torch.float32, dropout=0.1, attention_dropout=0.1, activation_dropout=0.1)
     state, told = fresh_state(model, settings), []
@@ -76,7 +75,7 @@ def test_every_batch_of_a_step_belongs_to_one_process() -> None:
         assert owners == [[place % size] for place in range(11)]
 
 
-def test_a_process_on_its_own_talks_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_on_its_own_exchanges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "1")
     with join() as world:
         assert world is ALONE
@@ -88,7 +87,7 @@ def test_a_process_on_its_own_talks_to_nobody(monkeypatch: pytest.MonkeyPatch) -
 
 
 def agree(folder: Path) -> None:
-    """Adds up, asks and tells, in one world and then in another."""
+    """Does every kind of exchange, in one world and then in another."""
     found = []
     for turn in range(2):
         with join() as world:
@@ -105,14 +104,14 @@ def exchanged(world: World, turn: int, file: Path) -> list[Any]:
 
 
 def make_once(path: Path) -> str:
-    """Writes a file unless it is there, as the run's folder is filled."""
+    """Writes a file unless it is there, as data is prepared only once."""
     if not path.exists():
         path.write_text(f"made by {machine.rank()}")
     return path.read_text()
 
 
 @pytest.mark.slow
-def test_processes_add_up_agree_and_hear_the_first(tmp_path: Path) -> None:
+def test_every_kind_of_exchange_gives_all_ranks_the_same(tmp_path: Path) -> None:
     assert exit_codes(3, agree, tmp_path) == [0, 0, 0]
     for rank in range(3):
         found = json.loads((tmp_path / f"{rank}.json").read_text())
@@ -130,13 +129,13 @@ EXCHANGES: dict[str, Callable[[World], Any]] = {
 
 
 def exchange_swapped(folder: Path, one: str, other: str, odd: int) -> None:
-    """Two exchanges, in the other order on the `odd` rank."""
+    """Begins two exchanges, in the other order on the `odd` rank."""
     names = (other, one) if machine.rank() == odd else (one, other)
     exchange_all(folder, names)
 
 
 def exchange_all(folder: Path, names: Sequence[str]) -> None:
-    """Exchanges in this order; writes down the error that ends them."""
+    """Begins exchanges in this order, and writes down the error that ends them."""
     try:
         with join() as world:
             for name in names:
@@ -169,7 +168,7 @@ def test_two_exchanges_swapped_on_one_rank_end_the_run_with_their_names(
 
 
 def exchange_once_more(folder: Path, odd: int) -> None:
-    """As many exchanges as the others, and on the `odd` rank one more."""
+    """Begins one exchange, and on the `odd` rank one more."""
     exchange_all(folder, ["any 'stop'"] + ["share 'best'"] * (machine.rank() == odd))
 
 
@@ -197,7 +196,7 @@ def test_an_exchange_inside_the_work_of_the_first_is_refused(tmp_path: Path) -> 
 
 
 def together(do: Callable[..., Any], folder: Path, *arguments: Any) -> tuple[list[int], str]:
-    """The exit codes of two processes, and all that they said."""
+    """The exit codes of two processes, and all that they printed."""
     folder.mkdir(exist_ok=True)
     if not (folder / "corpus.tsv").exists():
         write_corpus(folder / "corpus.tsv")
@@ -208,7 +207,7 @@ def together(do: Callable[..., Any], folder: Path, *arguments: Any) -> tuple[lis
 
 
 def heard(said: Path, do: Callable[..., Any], *arguments: Any) -> None:
-    """Writes to a file what a process says, and what the libraries under it say."""
+    """Sends to a file what a process prints, and what libraries print in it."""
     with open(said, "a") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -221,7 +220,7 @@ def run_command(folder: Path, *overrides: str) -> None:
 
 
 def on_rank(folder: Path, rank: int, step: int, act: Callable[[], Any]) -> None:
-    """The command; as the step begins, this rank does something else first."""
+    """Runs the command; this rank does something else as the step begins."""
     original, calls = loop.train_step, 0
 
     def counted(*given: Any, **named: Any) -> Any:
@@ -285,7 +284,7 @@ def test_two_killed_and_resumed_end_in_the_bytes_of_two_unbroken(step: int, two:
 
 
 @pytest.mark.slow
-def test_so_they_do_with_every_part_of_the_engine_on(tmp_path: Path) -> None:
+def test_with_every_part_of_the_engine_on_they_do_too(tmp_path: Path) -> None:
     parts = ("precision=bf16", "optimiser=muon", "r_drop=5", "ema=0.5", "accumulate=4")
     settings = [f"train.{part}" for part in parts]
     assert together(run_command, tmp_path / "unbroken", *settings)[0] == [0, 0]
@@ -312,7 +311,7 @@ def test_a_signal_to_one_stops_both_after_the_same_step(rank: int, two: Path, tm
 
 
 @pytest.mark.slow
-def test_an_error_of_one_ends_both_and_is_said_once(tmp_path: Path) -> None:
+def test_an_error_of_one_ends_both_and_is_reported_once(tmp_path: Path) -> None:
     codes, said = together(on_rank, tmp_path, 1, 3, need_more)
     assert codes == [6, 6], said
     assert said.count("error: a step of 9 target tokens does not fit") == 1 and "Traceback" not in said
@@ -388,7 +387,7 @@ def test_minutes_become_steps_by_a_trial_of_all_processes(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("size", "batches"), [(1, 3), (2, 3), (3, 3), (3, 8)])
-def test_every_batch_of_a_step_is_one_processes_and_all_have_like_shares(size: int, batches: int) -> None:
+def test_each_batch_of_a_step_belongs_to_one_process_and_shares_are_even(size: int, batches: int) -> None:
     data = Source(few_batches(batches))
     shares = [loop.share_out(data, range(batches), World(rank, size)) for rank in range(size)]
     owners = [sum(isinstance(share[place], Batch) for share in shares) for place in range(batches)]

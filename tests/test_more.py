@@ -178,7 +178,7 @@ def test_whatever_the_settings_the_bytes_are_the_same(settings: tuple[str, ...],
     ("function", "call"),
     [
         *[("os.replace", call) for call in (1, 2, 3, 4, 9, 20, 30)],
-        ("dragoman.runs.settle.write_file", 1),
+        ("dragoman.runs.resolving.write_file", 1),
         ("dragoman.commands.train.note", 1),
         ("dragoman.commands.train.note", 2),
         ("dragoman.training.loop.train_step", 1),

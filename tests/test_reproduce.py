@@ -13,7 +13,7 @@ from dragoman.config import override
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.scores import read_scores
-from dragoman.recipe.recipe import find_recipe
+from dragoman.recipe.source import find_recipe
 
 pytestmark = pytest.mark.slow
 

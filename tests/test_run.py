@@ -23,7 +23,7 @@ from dragoman.model import count_weights
 from dragoman.progress import silent
 from dragoman.recipe.recipe import Recipe
 from dragoman.run_folder import RunFolder
-from dragoman.runs import session, settle, trial
+from dragoman.runs import resolving, session, trial
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.options import RunOptions
 from dragoman.store import Languages, load_model
@@ -43,7 +43,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_model_that_no_machine_can_hold_is_refused_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settle, "prepare", lambda *_: pytest.fail("the text was read"))
+    monkeypatch.setattr(resolving, "prepare", lambda *_: pytest.fail("the text was read"))
     huge = ["model.encoder_layers=1000", "model.d_model=16384", "model.heads=16"]
     with pytest.raises(OutOfMemory, match=r"would have [0-9,]+ weights, and training it would take [0-9,.]+ GiB or mo"):
         train("phrasebook", runs=tmp_path, overrides=huge)
@@ -239,7 +239,7 @@ def test_minutes_become_steps_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_minutes_leave_room_for_the_validations_that_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settle, "try_out", lambda *_: (0.01, 0.05))
+    monkeypatch.setattr(resolving, "try_out", lambda *_: (0.01, 0.05))
     steps = {}
     for setting in ("", "train.validate_every=5", "train.validate_every=2"):
         others = [each for each in SETTINGS if not each.startswith(("train.steps", "train.validate_every"))]
@@ -389,7 +389,7 @@ def test_what_cannot_be_used_is_said_and_mended_by_the_same_command(
     with pytest.raises((ConfigError, DataError), match=message):
         train_small(tmp_path, *overrides)
     write_corpus(tmp_path / "corpus.tsv", pairs if overrides else some_pairs())
-    assert train_small(tmp_path).folder.name == "corpus", "nothing was settled yet that stands in the way"
+    assert train_small(tmp_path).folder.name == "corpus", "nothing was resolved yet that stands in the way"
 
 
 def test_settings_may_change_until_something_was_made_of_them(tmp_path: Path) -> None:
@@ -411,5 +411,5 @@ def test_many_epochs_are_not_counted_one_by_one(epochs: float) -> None:
             return range(10)
 
     batches: Any = Ten()
-    assert settle._batches_in(batches, epochs) == 10 * epochs
+    assert resolving.batches_in(batches, epochs) == 10 * epochs
     assert batches.asked <= 101

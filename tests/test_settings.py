@@ -12,9 +12,11 @@ from dragoman.cli.main import main
 from dragoman.config import check
 from dragoman.errors import ConfigError
 from dragoman.model import ModelConfig
-from dragoman.recipe.plan import SIZES, Plan, choose_optimiser, choose_sizes
+from dragoman.recipe.choices import Facts, TextFacts, Vocabularies
 from dragoman.recipe.recipe import Recipe
+from dragoman.recipe.resolution import resolve
 from dragoman.recipe.settings import BY_SIZE, CHOSEN
+from dragoman.recipe.translation_choices import SIZES
 
 
 def keys(key: str | None = None) -> list[str]:
@@ -39,7 +41,7 @@ def test_a_name_that_no_setting_has_suggests_the_nearest() -> None:
             dragoman.list_settings(wrong)
 
 
-def test_the_table_and_json_tell_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_and_json_hold_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["settings", "train.ema"]) == 0
     table = capsys.readouterr().out
     assert main(["settings", "train.ema", "--format", "json"]) == 0
@@ -49,22 +51,22 @@ def test_the_table_and_json_tell_the_same(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("command", [["settings"], ["runs", "."], ["--help"]])
-def test_a_list_is_made_without_torch(command: list[str]) -> None:
+def test_lists_load_no_torch(command: list[str]) -> None:
     code = f"import sys; from dragoman.cli.main import main; sys.exit(main({command}) or 'torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
-def test_what_a_run_chooses_is_not_told_as_a_default() -> None:
+def test_what_a_run_chooses_is_not_listed_as_a_default() -> None:
     for sizes in SIZES:
-        planned = Plan({}, {})
-        choose_sizes(planned, int(min(sizes.pairs, 1e9)) - 1)
-        planned.tables["model"] = check(planned.tables["model"], "", ModelConfig).model_dump(mode="json")
-        choose_optimiser(planned)
-        assert planned.reasons.keys() <= CHOSEN.keys()
+        pairs = int(min(sizes.pairs, 1e9)) - 1
+        facts = Facts(
+            text=TextFacts(pairs), vocabularies=Vocabularies(sizes.vocabulary_size, sizes.vocabulary_size, joint=True)
+        )
+        assert resolve({}, facts).reasons.keys() <= CHOSEN.keys()
     assert CHOSEN.keys() <= set(keys())
 
 
-def test_the_widths_that_a_size_decides_are_told_so() -> None:
+def test_widths_that_a_size_decides_are_listed_so() -> None:
     tiny, big = (check({"size": size}, "", ModelConfig).model_dump() for size in ("tiny", "big"))
     differ = {f"model.{name}" for name in tiny if tiny[name] != big[name]} - {"model.size", "model.dropout"}
     assert differ == {key for key, by in CHOSEN.items() if by == BY_SIZE}

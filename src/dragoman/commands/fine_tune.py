@@ -23,7 +23,8 @@ from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
 from dragoman.evaluating.scores import read_evaluations
 from dragoman.files import nearest
 from dragoman.progress import Progress, silent
-from dragoman.recipe.recipe import Recipe, StartSettings, apply, name_of
+from dragoman.recipe.recipe import Recipe, StartSettings
+from dragoman.recipe.source import apply, name_of
 from dragoman.run_folder import RunFolder
 from dragoman.runs.options import RunOptions
 from dragoman.store import find_model

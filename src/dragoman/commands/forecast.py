@@ -14,7 +14,7 @@ from dragoman.recipe.recipe import Recipe
 from dragoman.run_folder import RunFolder
 from dragoman.runs.lookup import What, find_for_forecast
 from dragoman.runs.options import RunContext, RunOptions
-from dragoman.runs.settle import settle
+from dragoman.runs.resolving import resolve_run
 from dragoman.runs.trial import Trial
 from dragoman.training.distributed import refuse_several
 
@@ -59,7 +59,7 @@ def forecast(what: What = "phrasebook", **options: Unpack[RunOptions]) -> Foreca
     ):
         kept = run if run.is_run and run.recipe.is_file() else RunFolder(Path(aside))
         context = RunContext(kept, device, options.get("anyway", False), progress)
-        recipe, data = settle(context, asked)
+        recipe, data = resolve_run(context, asked)
         trial = Trial(recipe, data, device)
         trial.train_heaviest()
         step, validation = trial.seconds_a_step(progress), trial.seconds_a_validation()

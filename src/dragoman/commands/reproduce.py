@@ -11,7 +11,8 @@ from dragoman.errors import ConfigError
 from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.scores import read_scores
 from dragoman.recipe.expected import Expected
-from dragoman.recipe.recipe import LIMITS, find_recipe
+from dragoman.recipe.recipe import LIMITS
+from dragoman.recipe.source import find_recipe
 from dragoman.run_folder import RunFolder
 from dragoman.runs.options import RunOptions
 from dragoman.training.distributed import refuse_several

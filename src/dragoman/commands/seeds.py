@@ -8,7 +8,7 @@ from dragoman.commands.train import RunResult, train
 from dragoman.errors import ConfigError
 from dragoman.evaluating.scores import read_scores
 from dragoman.evaluating.spread import Spread
-from dragoman.recipe.recipe import find_recipe
+from dragoman.recipe.source import find_recipe
 from dragoman.run_folder import RunFolder
 from dragoman.runs.lookup import What, check_name, only_one, run_named
 from dragoman.runs.options import RunOptions

@@ -18,8 +18,8 @@ from dragoman.evaluating.evaluation import Evaluation
 from dragoman.files import lock, remove_partial
 from dragoman.memory import memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import Progress, silent
-from dragoman.recipe.plan import FEW_PAIRS
 from dragoman.recipe.recipe import Recipe
+from dragoman.recipe.translation_choices import FEW_PAIRS
 from dragoman.run_folder import RunFolder
 from dragoman.runs.curves import draw_curves
 from dragoman.runs.facts import make_folder, note, open_run, remove_unmade
@@ -27,8 +27,8 @@ from dragoman.runs.lookup import What, find_run
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.more import More, is_finished, ready_for_more, split_overrides
 from dragoman.runs.options import RunContext
+from dragoman.runs.resolving import resolve_run
 from dragoman.runs.session import Session
-from dragoman.runs.settle import settle
 from dragoman.runs.signals import interrupted_by_signals
 from dragoman.tasks.kinds import kind_of
 from dragoman.tasks.language_model import TextEvaluation
@@ -131,7 +131,7 @@ def _run(
     with machine.use_threads(begun["threads"]):
         try:
             more = begun["more"] and More(**begun["more"])
-            recipe, data = settle(context, begun["asked"], more)
+            recipe, data = resolve_run(context, begun["asked"], more)
         except Error:
             if world.is_first:
                 remove_unmade(run)

@@ -1,1 +1,1 @@
-"""What a run shall be: the `Recipe`, the library of recipes, and how what nobody asked for is chosen."""
+"""What a run shall be: the `Recipe`, the library of recipes, and how settings that nobody asked for are chosen."""

@@ -1,4 +1,4 @@
-"""What a recipe's model scored where it was run: the `[expected]` table, to which `reproduce` holds another run."""
+"""The scores that a recipe reached where it was run: the `[expected]` table, by which `reproduce` judges a run."""
 
 import statistics
 from typing import Annotated, Literal
@@ -8,27 +8,28 @@ import pydantic
 from dragoman.config import Settings
 
 MARGIN, DEVIATIONS = 1.0, 3.0
-"""How far below the mean of the seeds a run may score: so many points, or deviations of the seeds if these are more."""
+"""How far below the mean of the seeds a run may score: the larger of so many points and so many standard deviations."""
 
 
 class Expected(Settings):
-    """Scores of several seeds on the test set of the recipe, and what they took. A recipe that was not run from at
-    least three seeds has no such table: what a single run scored does not say what the next one should.
+    """Test scores of several seeds, and what their training took. A recipe that was run from fewer than three seeds has
+    no such table, because one score does not say what the next run should reach.
     """
 
     metric: Literal["bleu", "chrf"] = "bleu"
     scores: tuple[Annotated[float, pydantic.Field(ge=0, le=100)], ...] = pydantic.Field(min_length=3)
-    """One a seed."""
+    """One for each seed."""
     signature: str
-    """sacreBLEU's; scores under another one are not comparable."""
+    """sacreBLEU's signature; scores with another one are not comparable."""
     search: str
     """How the translations were found, in words."""
     steps: int = pydantic.Field(ge=1)
-    """Steps of training. Minutes by the clock mean other steps on another machine; steps mean the same model."""
+    """Steps of training. The same steps give the same model on any machine; the same minutes do not."""
     minutes: float = pydantic.Field(gt=0)
-    """How long these took there."""
+    """How long these steps took there."""
     gflops: float = pydantic.Field(gt=0)
-    """What that machine multiplied matrices at, in the run's precision: how long it takes elsewhere goes by this."""
+    """The rate at which that machine multiplied matrices in the run's precision; the time elsewhere is estimated from
+    it."""
 
     @property
     def mean(self) -> float:
@@ -36,17 +37,17 @@ class Expected(Settings):
 
     @property
     def margin(self) -> float:
-        """How far below the mean is still as expected."""
+        """How far below the mean a score may be, in points."""
         return max(MARGIN, DEVIATIONS * statistics.stdev(self.scores))
 
     @property
     def low(self) -> float:
-        """A run that scores less has not reproduced the recipe."""
+        """The lowest score that reproduces the recipe."""
         return self.mean - self.margin
 
     @property
     def bar(self) -> str:
-        """The lowest score that counts as reproduced, and how it follows from the seeds, in words."""
+        """The lowest score that reproduces the recipe, and how it follows from the seeds, in words."""
         seeds, deviation = len(self.scores), statistics.stdev(self.scores)
         return (
             f"at least {self.low:.1f} is expected (the mean {self.mean:.1f} of {seeds} seeds, less the larger of "

@@ -1,4 +1,4 @@
-"""Every setting that a recipe or `--set` may hold, found by its name or a part of it."""
+"""Lists the settings that a recipe or `--set` may hold, and finds them by name or by a part of it."""
 
 from collections.abc import Callable
 
@@ -14,14 +14,14 @@ CHOSEN = {
     **dict.fromkeys(("train.optimiser", "train.schedule"), "by the model"),
     "train.minutes": "30, unless steps or epochs are given",
 }
-"""What a run chooses for itself where nothing is given, and by what; its `recipe.toml` tells each choice's reason."""
+"""Settings that a run chooses unless they are given, and what the choice goes by; `recipe.toml` gives the reason."""
 
 
 def list_settings(key: str | None = None) -> tuple[SettingFacts, ...]:
-    """The settings that `key` names: one, those of a group, or those whose names begin with it or hold it; or all.
+    """All settings, or those that `key` names: one, a group, or those whose names begin with it or contain it.
 
     Raises:
-        ConfigError: no setting's name holds it.
+        ConfigError: no setting's name contains it.
     """
     every = [fact._replace(default=CHOSEN.get(fact.key, fact.default)) for fact in describe(Recipe)]
     if key is None:

@@ -8,7 +8,8 @@ from typing import Any
 from dragoman.config import check
 from dragoman.errors import ConfigError
 from dragoman.files import free_name
-from dragoman.recipe.recipe import Recipe, apply, find_recipe
+from dragoman.recipe.recipe import Recipe
+from dragoman.recipe.source import apply, find_recipe
 from dragoman.run_folder import RunFolder
 from dragoman.runs.facts import read_facts_to_go_on, refuse_changes
 from dragoman.runs.options import RunOptions

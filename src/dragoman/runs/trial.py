@@ -4,12 +4,13 @@ import time
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from dragoman.data.batch import BatchSize
 from dragoman.errors import OutOfMemory
 from dragoman.memory import gpu_memory_share, memory_limit, usable_memory_bytes
 from dragoman.progress import Progress
+from dragoman.recipe.choices import Seconds
 from dragoman.recipe.recipe import Recipe
 from dragoman.runs.session import fresh_state
 from dragoman.tasks.kinds import kind_of
@@ -23,15 +24,6 @@ SEEN_BATCHES = 5_000
 """The heaviest batches are looked for among so many of an epoch."""
 SHARE_OF_MEMORY = 0.8
 """How much of what the process may hold the heaviest steps may take where batches are fitted to memory."""
-
-
-class Cost(NamedTuple):
-    """What training takes, in seconds."""
-
-    step: float
-    """Of mean size."""
-    validation: float
-    """0 where there is no dev set."""
 
 
 class Trial:
@@ -102,12 +94,12 @@ class Trial:
         return report.tokens, time.monotonic() - started
 
 
-def try_out(recipe: Recipe, data: RunData, device: str, progress: Progress, world: World = ALONE) -> Cost:
+def try_out(recipe: Recipe, data: RunData, device: str, progress: Progress, world: World = ALONE) -> Seconds:
     """What a step and a validation cost; every process of a run takes the steps, and learns what the first measured."""
     trial = Trial(recipe, data, device, world)
     trial.train_heaviest()
     step = trial.seconds_a_step(progress)
-    return Cost(*world.share("cost", lambda: [step, trial.seconds_a_validation()]))
+    return Seconds(*world.share("cost", lambda: [step, trial.seconds_a_validation()]))
 
 
 def fits(recipe: Recipe, data: RunData, device: str) -> bool:

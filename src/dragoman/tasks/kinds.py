@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from dragoman.evaluating.evaluation import Evaluation
 from dragoman.progress import Progress
+from dragoman.recipe.choices import Prepared, TextFacts
 from dragoman.recipe.recipe import Recipe
 from dragoman.run_folder import RunFolder
 from dragoman.tasks import language_model, pairs, translation
@@ -19,12 +20,16 @@ from dragoman.training.task import Task
 class TaskKind(NamedTuple):
     """One task. Each function finds what an earlier call made, so that any of them may be called again."""
 
+    prepared_before: Callable[[Recipe], Prepared | None]
+    """What the data of a recipe says of itself, if it was prepared before the run."""
     prepare: Callable[[RunFolder, Recipe, Progress], Any]
     """Text read, checked and split into the run's `data/`; returns the report on it."""
     is_made_from: Callable[[Path, Recipe], bool]
     """Whether prepared text came from the text that a recipe names, by the same rules."""
     read_report: Callable[[Path], Any]
     """The report on prepared text."""
+    facts: Callable[[RunFolder, Recipe, Any], TextFacts]
+    """How much text there is, by the report on it."""
     gather: Callable[[RunFolder, Recipe, Progress], RunData]
     """Tokenizers trained and text encoded, from `data/`."""
     start: Callable[[Recipe, Any, str], Task]
@@ -35,17 +40,21 @@ class TaskKind(NamedTuple):
 
 KINDS = {
     "translation": TaskKind(
+        pairs.prepared_before,
         pairs.prepare,
         pairs.is_made_from,
         read_report,
+        pairs.facts,
         pairs.gather,
         translation.Translation,
         translation.score_run,
     ),
     "language_model": TaskKind(
+        lambda _: None,
         language_model.prepare,
         language_model.is_made_from,
         read_text_report,
+        language_model.facts,
         language_model.gather,
         language_model.LanguageModelling,
         language_model.score_run,

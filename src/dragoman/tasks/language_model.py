@@ -21,6 +21,7 @@ from dragoman.evaluating.scores import FORMAT
 from dragoman.files import new_folder, sha256
 from dragoman.model import LanguageModel, Packing, StepNoise, build_model
 from dragoman.progress import Progress
+from dragoman.recipe.choices import TextFacts
 from dragoman.recipe.recipe import Recipe
 from dragoman.run_folder import RunFolder
 from dragoman.store import ModelFiles, load_model, place_weights
@@ -59,6 +60,11 @@ def prepare(run: RunFolder, recipe: Recipe, progress: Progress) -> TextReport:
 def is_made_from(folder: Path, recipe: Recipe) -> bool:
     """Whether the text in a folder is the one that a recipe names."""
     return read_text_report(folder).identity == text_identity(recipe.data)
+
+
+def facts(_run: RunFolder, _recipe: Recipe, report: TextReport) -> TextFacts:
+    """The number of characters."""
+    return TextFacts(characters=report.splits["train"].characters)
 
 
 def gather(run: RunFolder, recipe: Recipe, progress: Progress) -> TextData:

@@ -2,13 +2,16 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.data.corpus import EncodedCorpus, encode_corpus
 from dragoman.files import new_folder
 from dragoman.progress import Progress
+from dragoman.recipe.choices import Prepared, TextFacts
 from dragoman.recipe.recipe import Recipe, StartSettings
+from dragoman.recipe.translation_choices import FEW_PAIRS
 from dragoman.run_folder import RunFolder
 from dragoman.store import CONFIG, Languages, load_model, read_config
 from dragoman.tasks.run_data import evenly_spread, verified
@@ -16,10 +19,13 @@ from dragoman.text import inputs
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import read_split
 from dragoman.text.reading.columns import UNKNOWN_LANGUAGE
-from dragoman.text.report import DataReport, read_report
+from dragoman.text.report import REPORT, DataReport, read_report
 from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizers
+from dragoman.translating.sentences import split_sentences
 
+SAMPLED_LINES = 2_000
+"""Training lines that are searched for several sentences."""
 SAMPLE = 1_000_000
 """Pairs that a vocabulary is learnt from at most, spread over all of the training text."""
 
@@ -37,6 +43,16 @@ class PairData(NamedTuple):
     languages: Languages
 
 
+def prepared_before(recipe: Recipe) -> Prepared | None:
+    """What the data of a recipe says of itself, if it was prepared before the run."""
+    path = recipe.data.path
+    if not isinstance(path, str) or not (Path(path) / REPORT).is_file():
+        return None
+    report = read_report(path)
+    rules = {key.removeprefix("checks."): value for key, value in report.settings.items() if key.startswith("checks.")}
+    return Prepared(report.source_language, report.target_language, rules)
+
+
 def prepare(run: RunFolder, recipe: Recipe, progress: Progress) -> DataReport:
     """Pairs read, checked and split into the run's folder, or found there.
 
@@ -49,6 +65,15 @@ def prepare(run: RunFolder, recipe: Recipe, progress: Progress) -> DataReport:
 def is_made_from(folder: Path, recipe: Recipe) -> bool:
     """Whether the pairs in a folder came from the text that a recipe names, by the same rules."""
     return inputs.is_made_from(read_report(folder), recipe.data)
+
+
+def facts(run: RunFolder, recipe: Recipe, report: DataReport) -> TextFacts:
+    """The number of pairs, and the share of the first lines that hold several sentences; warns of too few pairs."""
+    pairs = report.splits["train"].pairs
+    if 0 < pairs < FEW_PAIRS and recipe.start is None:
+        log.warning("only %s pairs to train on: a model of its own needs some ten thousand at least", f"{pairs:,}")
+    lines = [source for source, _ in islice(read_split(run.data, "train"), SAMPLED_LINES)]
+    return TextFacts(pairs, sum(len(split_sentences(line)) > 1 for line in lines) / max(1, len(lines)))
 
 
 def gather(run: RunFolder, recipe: Recipe, progress: Progress) -> PairData:

@@ -26,7 +26,7 @@ from dragoman.training.exchanges import Exchanges, OutOfStep
 T = TypeVar("T")
 
 TIMEOUT = timedelta(minutes=30)
-"""Longer than any step, and than any saving between two steps."""
+"""Of a collective: longer than any step, and than saving between two steps."""
 _PATIENCE_SECONDS = 1.0
 """How long a rank waits for the others before it compares its exchanges with theirs."""
 _LONGEST_PAUSE, _LAST_WORDS_SECONDS = 0.5, 10.0
@@ -170,14 +170,13 @@ class World:
         self, links: Links, tensor: Tensor, operation: dist.ReduceOp.RedOpType, group: dist.ProcessGroup | None = None
     ) -> None:
         with self._connection(links):
-            work = dist.all_reduce(tensor, operation, group, async_op=True)
-        assert work is not None, "every rank belongs to the group"
-        while not self._is_done(links, work, tensor):
+            work = dist.all_reduce(tensor, operation, group, async_op=tensor.is_cpu)
+        while work is not None and not self._is_done(links, work):
             self._look_around(links)
 
-    def _is_done(self, links: Links, work: dist.Work, tensor: Tensor) -> bool:
+    def _is_done(self, links: Links, work: dist.Work) -> bool:
         with self._connection(links):
-            return _is_queued(work) if tensor.is_cuda else _is_done_soon(work)
+            return _is_done_soon(work)
 
     def _wait(self, links: Links, key: str) -> str:
         """The value of a key once another process has set it. Polls instead of blocking, so that a signal still ends
@@ -249,7 +248,7 @@ ALONE = World()
 
 @contextmanager
 def join(device: str = "cpu") -> Generator[World]:
-    """The world that torchrun's variables describe, while the block lasts; `ALONE` without them.
+    """The world that torchrun's environment variables describe, for the length of the block; `ALONE` without them.
 
     Raises:
         ConfigError: some of the variables are missing, or the machine has fewer GPUs than processes.
@@ -278,10 +277,10 @@ def join(device: str = "cpu") -> Generator[World]:
 
 
 def refuse_several(what: str) -> None:
-    """Refuses to make in each of several processes what one alone can make.
+    """Refuses work for one process where torchrun has started several.
 
     Raises:
-        ConfigError: this process is one of several that torchrun began.
+        ConfigError: this process is one of several.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         error = ConfigError(f"{what} is made by one process; torchrun is for dragoman train and fine-tune")
@@ -291,7 +290,7 @@ def refuse_several(what: str) -> None:
 
 @cache
 def _store() -> Store:
-    """What all processes can read and write; torchrun keeps it, or the first process does."""
+    """The key-value store of all processes, which torchrun keeps, or else the first process."""
     try:
         return next(rendezvous("env://", timeout=TIMEOUT))[0]
     except ValueError as error:
@@ -299,7 +298,7 @@ def _store() -> Store:
 
 
 def _takes_gpu(device: str) -> bool:
-    """Takes the GPU of this process's number on its machine, where the run may use GPUs at all."""
+    """Gives this process its own GPU of the machine, if the run may use GPUs."""
     if device not in ("auto", "cuda") or not torch.cuda.is_available():
         return False
     number, present = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
@@ -312,13 +311,8 @@ def _takes_gpu(device: str) -> bool:
     return True
 
 
-def _is_queued(work: dist.Work) -> bool:
-    """Queues what follows on a GPU behind this work, without waiting for it."""
-    return work.wait()
-
-
 def _is_done_soon(work: dist.Work) -> bool:
-    """Whether the work on the host ends within a moment.
+    """Whether the work ends within a second.
 
     Raises:
         RuntimeError: another process has closed its connection.
@@ -326,7 +320,7 @@ def _is_done_soon(work: dist.Work) -> bool:
     try:
         return work.wait(timedelta(seconds=_PATIENCE_SECONDS))
     except RuntimeError:
-        return work.is_completed() and work.wait()  # which raises again, unless the work was only late
+        return work.is_completed() and work.wait()  # raises again, unless the work ended just now
 
 
 def _read(words: bytes) -> BaseException:

@@ -1,0 +1,61 @@
+"""What a run chooses for a language model: bytes or pieces, and sizes by the number of characters."""
+
+from typing import NamedTuple
+
+from dragoman.errors import ConfigError
+from dragoman.model.config import Size
+from dragoman.recipe.choices import Choice, Choices, Facts
+from dragoman.recipe.recipe import Recipe
+
+LARGE = 5_000_000
+"""Characters from which a vocabulary of pieces is learnt; a smaller text is read byte by byte."""
+
+
+class Sizes(NamedTuple):
+    """What is chosen for a text. Only the smaller was tried, on a million characters; the other is extrapolated."""
+
+    vocabulary_size: int
+    size: Size
+    dropout: float
+    batch_tokens: int
+
+
+SMALL_TEXT = Sizes(260, "tiny", 0.1, 2_048)
+LARGE_TEXT = Sizes(8_000, "small", 0.1, 4_096)
+
+
+def be_a_language_model(_recipe: Recipe, _facts: Facts) -> Choices:
+    """One side, whose input and output share a matrix."""
+    yield Choice("model.family", "language_model", "the task")
+    yield Choice("model.tied", "target", "input and output are one vocabulary")
+
+
+def choose_sizes(recipe: Recipe, facts: Facts) -> Choices:
+    """Vocabulary, model and batch go by the number of characters; a model that is fine-tuned has its own."""
+    if facts.text is None:
+        return
+    characters = facts.text.characters
+    amount = f"for {characters:,} characters"
+    sizes = SMALL_TEXT if characters < LARGE else LARGE_TEXT
+    if recipe.start is None:
+        yield Choice("tokenizer.kind", "byte_bpe", "gives every character of a text back")
+        if recipe.tokenizer.kind in ("bpe", "unigram", "byte_bpe"):
+            yield Choice("tokenizer.vocabulary_size", sizes.vocabulary_size, amount)
+        yield Choice("model.size", sizes.size, amount)
+        yield Choice("model.dropout", sizes.dropout, amount)
+    yield Choice("train.label_smoothing", 0.0, "a language model is measured by its likelihood")
+    yield Choice("batches.batch_tokens", sizes.batch_tokens, amount)
+
+
+def match_vocabulary(recipe: Recipe, facts: Facts) -> Choices:
+    """The vocabulary size follows from the tokenizer."""
+    if facts.vocabularies is None:
+        return
+    size, asked = facts.vocabularies.target, recipe.model.target_vocabulary
+    if asked not in (None, size):
+        raise ConfigError(f"model.target_vocabulary is {asked}, but the tokenizer has {size} tokens; leave it out")
+    yield Choice("model.target_vocabulary", size, "from the tokenizer", replaces=True)
+
+
+CHOICES = (be_a_language_model, choose_sizes, match_vocabulary)
+"""In this order, because one may go by what another chose."""

@@ -1,0 +1,214 @@
+"""Finds out, one after another, the facts by which a run's recipe is resolved: `resolve_run`.
+
+Data is prepared, tokenizers are learnt and a trial is timed on the way, because choices go by what they show. All
+processes of a run run these lines.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from dragoman import machine
+from dragoman.config import check, reasons_in, render
+from dragoman.errors import ConfigError, OutOfMemory
+from dragoman.files import write_file
+from dragoman.recipe.choices import (
+    AUTO,
+    Facts,
+    Precision,
+    Prepared,
+    Start,
+    Vocabularies,
+    refuse_idle_processes,
+)
+from dragoman.recipe.recipe import Recipe, read_recipe
+from dragoman.recipe.resolution import Resolved, resolve
+from dragoman.recipe.source import apply
+from dragoman.recipe.steps import limit_of
+from dragoman.runs.data import gather, prepare, training_batches
+from dragoman.runs.facts import PATHS
+from dragoman.runs.more import More
+from dragoman.runs.options import RunContext
+from dragoman.runs.session import refuse_too_large
+from dragoman.runs.trial import fits, try_out
+from dragoman.store import load_model
+from dragoman.tasks.kinds import kind_of
+from dragoman.tasks.run_data import RunData
+from dragoman.training.schedule import ENDLESS
+from dragoman.training.settings import HARMLESS
+from dragoman.training.task import BatchSource
+
+TRIAL_STEPS = 1_000
+"""The steps in the recipe of a trial, which takes only a few of them."""
+COUNTED_EPOCHS = 100
+PARTS = (1, 2, 4, 8, 16, 32)
+"""Numbers of batches into which a step may be cut to fit in memory."""
+
+log = logging.getLogger(__name__)
+
+
+def resolve_run(context: RunContext, asked: dict[str, Any], more: More | None = None) -> tuple[Recipe, RunData]:
+    """The recipe of a run with every setting, and the data to train on: found in its folder, or made there. With
+    `more`, a finished run gets new steps.
+    """
+    path = context.run.recipe
+    found = context.world.share("recipe", lambda: _tables(read_recipe(path)) if path.is_file() else None)
+    if found is None:
+        return _resolve_new(context, asked)
+    recipe = _with_harmless(check(found, str(path), Recipe), asked)
+    if recipe.train.steps is None:
+        raise ConfigError(f"{path} is damaged: train.steps is missing; put it back, or use --fresh for a new run")
+    refuse_idle_processes(recipe, context.world.size)
+    _prepared(context, recipe)
+    run_data = _gathered(context, recipe)
+    return (recipe if more is None else _add_steps(recipe, more, asked, run_data, context)), run_data
+
+
+def _resolve_new(context: RunContext, asked: dict[str, Any]) -> tuple[Recipe, RunData]:
+    if asked.get("train", {}).get("continued_from") is not None:
+        raise ConfigError(
+            "train.continued_from belongs to a finished run that --more trained on; leave it out of a new run's recipe"
+        )
+    recipe = check(asked, "recipe", Recipe)
+    facts = Facts(context.world.size, prepared=_prepared_before(context, recipe), start=_start(recipe))
+    recipe = resolve(asked, facts).recipe
+    refuse_too_large(recipe.model, context.device)  # before the text, which may take hours
+    text = kind_of(recipe).facts(context.run, recipe, _prepared(context, recipe))
+    facts = replace(facts, text=text, precision=_precision(context, recipe))
+    recipe = resolve(asked, facts).recipe
+    run_data = _gathered(context, recipe)
+    facts = replace(facts, vocabularies=_vocabularies(run_data))
+    if asked.get("batches", {}).get("batch_tokens") == AUTO:
+        facts = replace(facts, batch_parts=_parts_that_fit(asked, facts, run_data, context))
+    resolved = resolve(asked, _with_length(asked, facts, run_data, context))
+    _write(context, resolved)
+    return resolved.recipe, run_data
+
+
+def _add_steps(kept: Recipe, more: More, asked: dict[str, Any], run_data: RunData, context: RunContext) -> Recipe:
+    """The recipe of a finished run with new steps at its end, in which the rate rises and falls once more."""
+    tables = _tables(kept)
+    chosen_anew = {"steps", "continued_from"} | ({"validate_every"} - asked.get("train", {}).keys())
+    if kept.train.schedule not in ENDLESS:
+        chosen_anew.add("warmup_steps")
+    train = {name: value for name, value in tables["train"].items() if name not in chosen_anew}
+    tables["train"] = train | more.train
+    facts = _with_length(tables, Facts(context.world.size), run_data, context)
+    resolved = resolve(tables, replace(facts, continued_from=more.continued_from))
+    if "learning_rate" in more.train:
+        resolved.reasons["train.learning_rate"] = "as asked for"
+    _write(context, resolved)
+    return resolved.recipe
+
+
+def _write(context: RunContext, resolved: Resolved) -> None:
+    """Writes the recipe into the run's folder, with the reasons of choices made now or before."""
+    if not context.world.is_first:
+        return
+    path, recipe = context.run.recipe, resolved.recipe
+    earlier = reasons_in(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    write_file(path, render(recipe, earlier | resolved.reasons))
+    for key, reason in resolved.reasons.items():
+        group, name = key.split(".")
+        log.info("%s = %s (%s)", key, _tables(recipe)[group][name], reason)
+
+
+def _tables(recipe: Recipe) -> dict[str, Any]:
+    return recipe.model_dump(mode="json", exclude_none=True)
+
+
+def _with_harmless(kept: Recipe, asked: dict[str, Any]) -> Recipe:
+    """The recipe of a run, with those settings of a new request that may differ: when to save, and where the same data
+    lies.
+    """
+    now = check(asked, "the recipe", Recipe)
+    saving = now.train.model_dump(mode="json", include=HARMLESS & asked.get("train", {}).keys())
+    return kept.but(
+        data={**kept.data.model_dump(mode="json"), **now.data.model_dump(mode="json", include=set(PATHS))},
+        train={**kept.train.model_dump(mode="json"), **saving},
+    )
+
+
+# Facts of the data
+
+
+def _prepared_before(context: RunContext, recipe: Recipe) -> Prepared | None:
+    """What data says of itself, if it was prepared before the run."""
+    found = context.world.share("prepared data", lambda: kind_of(recipe).prepared_before(recipe))
+    return found and Prepared(*found)
+
+
+def _prepared(context: RunContext, recipe: Recipe) -> Any:
+    """The report on the run's data, which the first process prepares."""
+
+    def find() -> Any:
+        return prepare(context, recipe) if context.world.is_first else kind_of(recipe).read_report(context.run.data)
+
+    return context.world.after_first("data", find)
+
+
+def _gathered(context: RunContext, recipe: Recipe) -> RunData:
+    return context.world.after_first("corpora", lambda: gather(context, recipe))
+
+
+def _vocabularies(data: RunData) -> Vocabularies:
+    tokenizers = data.tokenizers
+    return Vocabularies(tokenizers.source.size, tokenizers.target.size, tokenizers.joint)
+
+
+# Facts of model and machine
+
+
+def _start(recipe: Recipe) -> Start | None:
+    if recipe.start is None:
+        return None
+    stored = load_model(recipe.start.model)
+    return Start(stored.config, stored.tokenizers.joint)
+
+
+def _precision(context: RunContext, recipe: Recipe) -> Precision:
+    asked = recipe.train.precision
+    return Precision(*context.world.share("precision", lambda: machine.choose_precision(asked, context.device)))
+
+
+def _trial_recipe(asked: Mapping[str, Any], facts: Facts) -> Recipe:
+    """The recipe as far as it is known, with some number of steps, which is enough to time a step."""
+    return resolve(apply([f"train.steps={TRIAL_STEPS}"], asked), facts).recipe
+
+
+def _parts_that_fit(asked: Mapping[str, Any], facts: Facts, run_data: RunData, context: RunContext) -> int:
+    """The smallest number of batches into which a step of the usual size must be cut to fit in memory.
+
+    Raises:
+        OutOfMemory: not even small batches fit.
+    """
+    for parts in PARTS:
+        if fits(_trial_recipe(asked, replace(facts, batch_parts=parts)), run_data, context.device):
+            return parts
+    tokens = _trial_recipe(asked, replace(facts, batch_parts=PARTS[-1])).batches.batch_tokens
+    raise OutOfMemory(f"not even batches of {tokens:,} tokens fit in memory; take a smaller model.size")
+
+
+def _with_length(asked: Mapping[str, Any], facts: Facts, run_data: RunData, context: RunContext) -> Facts:
+    """Adds the facts that turn the limit of training into a number of steps."""
+    limit, recipe = limit_of(check(asked, "recipe", Recipe)), _trial_recipe(asked, facts)
+    batches = training_batches(run_data, recipe)  # what cannot be batched is refused before the recipe is written
+    if limit.name == "epochs":
+        return replace(facts, batches=batches_in(batches, limit.amount))
+    if limit.name == "minutes":
+        found = try_out(recipe, run_data, context.device, context.progress, context.world)
+        return replace(facts, seconds=found)
+    return facts
+
+
+def batches_in(batches: BatchSource, epochs: float) -> int:
+    """How many batches so many epochs have. Each epoch cuts its own; the first are counted, later ones are estimated by
+    the mean of these.
+    """
+    whole, part = divmod(epochs, 1)
+    counted = min(int(whole), COUNTED_EPOCHS)
+    count = sum(len(batches.epoch(number)) for number in range(counted))
+    if whole > counted:
+        count = round(count / counted * whole)
+    return count + (round(part * len(batches.epoch(counted))) if part else 0)
