@@ -4,24 +4,22 @@
 
 From rows to rows, forward and backward, four heads of 64, causal and not, the same number of tokens at every length.
 All ways take turns: ours compiled, the equation on padded sentences, torch's fused attention on padded sentences. Above
-1 ours is faster: `model/packed_attention.py` chooses by this table.
+1 ours is faster: `model/attention/ways.py` chooses by this table.
 """
 
 import argparse
 import json
 import time
-from collections.abc import Callable
 
 import torch
 from command_line import command_line, figures_file
-from torch import Tensor
 
+from dragoman import kernels
 from dragoman.evaluating.speed import Spread
 from dragoman.machine import describe, machine
 from dragoman.memory import keep_freed_memory
-from dragoman.model.attention import attend, cut, fused_attend
-from dragoman.model.keys import Keys
-from dragoman.model.packed_attention import Sight, packed_attention
+from dragoman.model.attention.context import AttentionContext
+from dragoman.model.attention.ways import WAYS, Way
 from dragoman.model.packing import Packing
 
 LENGTHS = (16, 32, 64, 128, 256, 512, 1_024, 2_048)
@@ -36,29 +34,16 @@ def ratios(length: int, tokens: int, dtype: torch.dtype, causal: bool, rounds: i
     rows = torch.randn(packing.rows, 3 * HEADS, WIDTH).to(dtype).requires_grad_()
     gradient = torch.randn(packing.rows, HEADS, WIDTH).to(dtype)
 
-    def compiled() -> Tensor:
-        return packed_attention(rows, HEADS, None, Sight(packing, causal))
-
-    def padded(mix: Callable[..., Tensor]) -> Callable[[], Tensor]:
-        def way() -> Tensor:
-            query, key, value = cut(rows, [HEADS] * 3)
-            keys = Keys.of_rows(key, value, packing)
-            query = packing.pad(query).transpose(1, 2)
-            return packing.unpad(mix(query, *keys.padded(), keys.visible(packing, causal)).transpose(1, 2))
-
-        return way
-
-    def seconds(way: Callable[[], Tensor]) -> float:
+    def seconds(way: Way) -> float:
         start = time.perf_counter()
-        way().backward(gradient)
+        WAYS[way](rows, HEADS, None, AttentionContext(packing, causal)).backward(gradient)
         return time.perf_counter() - start
 
-    ways = {"equation": padded(lambda *given: attend(*given)[0]), "fused": padded(fused_attend)}
-    found: dict[str, list[float]] = {name: [] for name in ways}
+    found: dict[str, list[float]] = {"equation": [], "fused": []}
     for _ in range(rounds + 1):
-        own = seconds(compiled)
-        for name, way in ways.items():
-            found[name].append(seconds(way) / own)
+        compiled = seconds("compiled")
+        found["equation"].append(seconds("equation") / compiled)
+        found["fused"].append(seconds("fused") / compiled)
     return {name: ratios[1:] for name, ratios in found.items()}
 
 
@@ -71,6 +56,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     keep_freed_memory()
+    if not kernels.prepare():
+        parser.error("there are no compiled kernels on this machine")
     results = []
     print(f"{'':<10}{'':<8}{'':<10}" + "".join(f"{length:>7}" for length in LENGTHS))
     for precision, dtype in DTYPES.items():

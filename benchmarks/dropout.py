@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from dragoman import kernels
 from dragoman.machine import describe
 from dragoman.model.dropout import Noise, drop
 
@@ -33,11 +34,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    kernels.prepare()
     print(f"{'shape':<14}{'type':<10}{'keyed, ms':>11}{'F.dropout, ms':>15}{'times cheaper':>15}")
     for dtype in (torch.float32, torch.bfloat16):
         for shape in SHAPES:
             x, noise = torch.randn(shape).to(dtype).requires_grad_(), Noise(1, torch.arange(shape[0]))
-            ways = (lambda x, noise=noise: drop(x, RATE, 0, noise), lambda x: F.dropout(x, RATE))
+            ways = (lambda x, noise=noise: drop(x, RATE, "dropout", noise), lambda x: F.dropout(x, RATE))
             taken = [[milliseconds(way, x) for way in ways] for _ in range(options.rounds + 1)][1:]
             keyed, drawn = (statistics.median(times) for times in zip(*taken, strict=True))
             kind = str(dtype).removeprefix("torch.")

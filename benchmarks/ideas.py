@@ -33,7 +33,7 @@ from command_line import command_line, figures_file
 from peers.contest import Contender, Shape, timed
 from peers.own import build
 from peers.worker import Run
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 from training import MULTI30K, encode
@@ -42,7 +42,9 @@ from dragoman import kernels
 from dragoman.data.batch import Batch
 from dragoman.machine import describe, gemm_rate, machine
 from dragoman.memory import keep_freed_memory
-from dragoman.model import attention, decoder, families
+from dragoman.model import decoder, families
+from dragoman.model.attention import multi_head
+from dragoman.model.projection import Projection
 from dragoman.tokenizing.specials import PADDING
 from dragoman.training import loop, loss
 from dragoman.training.loss import Loss
@@ -67,7 +69,7 @@ def ways(batches: Sequence[Batch], shape: Shape, preset: str) -> dict[str, Witho
         "": Without(ours, nullcontext),
         **{name: Without(ours, partial(kernels.without, name)) for name in kernels.KERNELS},
         "all kernels": Without(ours, partial(kernels.without, *kernels.KERNELS)),
-        "joined projections": Without(ours, partial(replaced, [attention, decoder], "joined_linear", one_by_one)),
+        "joined projections": Without(ours, partial(replaced, [multi_head, decoder], "join", one_by_one)),
         "loss in chunks": Without(ours, partial(replaced, [loop], "label_smoothed_loss", loss_at_once)),
         "few shapes of rows": Without(ours, partial(replaced, [families, loss], "ROW_MULTIPLE", 1)),
         "rows without padding": Without(padded, nullcontext),
@@ -84,8 +86,8 @@ def replaced(modules: Sequence[ModuleType], name: str, value: object) -> Generat
         yield
 
 
-def one_by_one(x: Tensor, layers: Sequence[nn.Linear]) -> Tensor:
-    return torch.cat([layer(x) for layer in layers], dim=1)
+def one_by_one(projections: Sequence[Projection]) -> Callable[[Tensor], Tensor]:
+    return lambda x: torch.cat([projection(x) for projection in projections], dim=1)
 
 
 def loss_at_once(hidden: Tensor, output: Tensor, labels: Tensor, smoothing: float) -> Loss:
@@ -126,8 +128,8 @@ def measure(ideas: dict[str, Without], batches: int, rounds: int) -> dict[str, l
 
 def interval(ratios: list[float]) -> tuple[float, float]:
     """Where the median lies in 95 of 100 resamplings of the rounds."""
-    chance = np.random.default_rng(1)
-    medians = np.median(chance.choice(ratios, (2_000, len(ratios))), axis=1)
+    rng = np.random.default_rng(1)
+    medians = np.median(rng.choice(ratios, (2_000, len(ratios))), axis=1)
     low, high = np.percentile(medians, [2.5, 97.5])
     return float(low), float(high)
 
@@ -144,7 +146,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=figures_file, help="write the figures as JSON")
     options = parser.parse_args()
-    if not kernels.available():
+    if not kernels.prepare():
         parser.error("there are no compiled kernels on this machine")
     keep_freed_memory()
     with tempfile.TemporaryDirectory() as name:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from dragoman import kernels
 from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus, encode_text
 from dragoman.model import LanguageModel, ModelConfig, Packing, build_model
@@ -44,6 +45,7 @@ def train(text: str, tokenizer: Tokenizer, steps: int, size: str, every: int, fo
     masters = MasterWeights(
         model, "float32", settings.optimiser, settings.betas, settings.epsilon, settings.weight_decay
     )
+    masters.attach(model)
     unseen = Batches(held_out, BATCH_TOKENS, WINDOW)
     validation = [unseen.batch(windows) for windows in unseen.epoch(0)]
 
@@ -86,6 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"{options.text} does not exist; name a text file")
     torch.set_num_threads(options.threads)
     text = options.text.read_text(encoding="utf-8")
+    kernels.prepare()
     tokenizer = train_tokenizer([text], TokenizerSettings(kind="byte_bpe", vocabulary_size=260))
     with tempfile.TemporaryDirectory() as folder:
         model = train(text, tokenizer, options.steps, options.size, options.every, Path(folder))

@@ -23,6 +23,14 @@ ROOT = Path(__file__).parent.parent
 ANIMALS = "gatt can top lup ors cavall asin mul polp corv".split()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def prepared_kernels() -> None:
+    """Tests compute as users do: with compiled kernels where there is a compiler."""
+    from dragoman import kernels
+
+    kernels.prepare()
+
+
 @pytest.fixture(autouse=True)
 def seeds() -> None:
     """Every test starts from the same random numbers, whichever tests ran before it."""

@@ -95,9 +95,11 @@ def train_settings(**settings: Any) -> TrainSettings:
 
 def fresh_state(model: torch.nn.Module, settings: TrainSettings) -> TrainState:
     precision = "bf16" if settings.precision == "bf16" else "float32"
-    return TrainState(
-        MasterWeights(model, precision, settings.optimiser, settings.betas, settings.epsilon, settings.weight_decay)
+    masters = MasterWeights(
+        model, precision, settings.optimiser, settings.betas, settings.epsilon, settings.weight_decay
     )
+    masters.attach(model)
+    return TrainState(masters)
 
 
 class Counting:

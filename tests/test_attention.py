@@ -1,4 +1,4 @@
-"""Attention: the equation, its masks, its heads, and its weights on request."""
+"""Attention: the equation, its masks, its heads, and the ways it is computed."""
 
 import inspect
 import math
@@ -16,8 +16,13 @@ from torch import Tensor, nn
 from dragoman import kernels
 from dragoman.data.batch import Batch
 from dragoman.errors import ConfigError
-from dragoman.model import EncoderDecoder, Packing, attend, attention, attention_weights, packed_attention
-from dragoman.model.attention import Attention, fused_attend
+from dragoman.model import EncoderDecoder, Packing, attend
+from dragoman.model.attention.context import AttentionContext
+from dragoman.model.attention.flash import varlen_attention
+from dragoman.model.attention.multi_head import Attention
+from dragoman.model.attention.ways import Way, choose_way, fused_runs
+from dragoman.model.dropout import Noise
+from dragoman.model.projection import join
 
 
 def random_heads(batch: int, heads: int, length: int, width: int) -> Tensor:
@@ -110,15 +115,15 @@ def test_attention_is_torchs_multi_head_attention(bias: bool) -> None:
     theirs = nn.MultiheadAttention(12, 3, bias=bias, batch_first=True, dtype=torch.float64)
     assert theirs.in_proj_weight is not None
     with torch.no_grad():
-        parts = (ours.query, ours.key, ours.value)
-        theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
-        theirs.out_proj.weight.copy_(ours.output.weight)
-        if bias:
-            theirs.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
-            theirs.out_proj.bias.copy_(ours.output.bias)
+        joined, output = join([ours.query, ours.key, ours.value]), ours.output.effective()
+        theirs.in_proj_weight.copy_(joined.weight)
+        theirs.out_proj.weight.copy_(output.weight)
+        if joined.bias is not None and output.bias is not None:
+            theirs.in_proj_bias.copy_(joined.bias)
+            theirs.out_proj.bias.copy_(output.bias)
     packing = Packing.of([4, 2])
     x = torch.randn(packing.rows, 12, dtype=torch.float64)
-    mixed = ours.mix(ours.self_projections(x), None, packing)
+    mixed = ours.attend(ours.self_projections(x), None, packing)
     padded = packing.pad(x)
     expected, _ = theirs(
         padded, padded, padded, key_padding_mask=~packing.pad(torch.ones(packing.rows, dtype=torch.bool))
@@ -140,22 +145,20 @@ def model(request: pytest.FixtureRequest) -> EncoderDecoder:
     return translator(preset=preset, kv_heads=kv_heads)
 
 
-def test_fused_attention_is_the_plain_one_forward_and_back(
-    model: EncoderDecoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    batch = random_batch([3, 5, 2], [4, 1, 6])
-    fused: list[int] = []
-    monkeypatch.setattr(attention, "fused_attend", lambda *given: fused.append(1) or fused_attend(*given))
+def go(model: EncoderDecoder, way: Way | None) -> None:
+    """Makes every attention of a model take one way."""
+    for module in model.modules():
+        if isinstance(module, Attention):
+            module.way = way
 
-    with kernels.without("attention"):
-        plain = result_and_gradients(model, batch)
-        assert not fused
-        monkeypatch.setattr(packed_attention, "_FUSED_FROM", {torch.float64: 1})
-        assert_close(result_and_gradients(model, batch), plain)
-    assert len(fused) == 3 * len(model.decoder.blocks)  # the encoder has as many layers
-    with kernels.without("attention"), attention_weights() as seen:  # which the fused kernel has none of
-        model(*batch.inputs)
-    assert len(fused) == 3 * len(model.decoder.blocks) and len(seen) == len(fused)
+
+@pytest.mark.parametrize("lengths", [([3, 5, 2], [4, 1, 6]), ([4, 4], [1, 1])], ids=["ragged", "equal"])
+def test_fused_attention_is_the_equation_forward_and_back(model: EncoderDecoder, lengths: tuple) -> None:
+    batch = random_batch(*lengths)
+    go(model, "equation")
+    plain = result_and_gradients(model, batch)
+    go(model, "fused")
+    assert_close(result_and_gradients(model, batch), plain)
 
 
 def varlen_by_the_equation(
@@ -187,21 +190,19 @@ def varlen_by_the_equation(
     return torch.cat(found)
 
 
-def test_attention_as_a_gpu_is_asked_for_it_is_the_plain_one_forward_and_back(
+def test_flash_attention_as_a_gpu_is_asked_for_it_is_the_equation_forward_and_back(
     model: EncoderDecoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = random_batch([3, 5, 2], [4, 1, 6])
-
-    with kernels.without("attention"):
-        plain = result_and_gradients(model, batch)
-    monkeypatch.setattr(packed_attention, "_varlen_attn", lambda: varlen_by_the_equation)
-    monkeypatch.setattr(attention, "takes", lambda *_: True)
-    monkeypatch.setattr(attention, "packed_attention", packed_attention._flash)
+    go(model, "equation")
+    plain = result_and_gradients(model, batch)
+    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", varlen_by_the_equation)
+    go(model, "flash")
     assert_close(result_and_gradients(model, batch), plain)
 
 
 def test_a_gpu_is_asked_as_torch_wants_it() -> None:
-    flash = packed_attention._varlen_attn()
+    flash = varlen_attention()
     assert flash is not None
     asked = list(inspect.signature(varlen_by_the_equation).parameters)
     known = inspect.signature(flash).parameters
@@ -211,22 +212,33 @@ def test_a_gpu_is_asked_as_torch_wants_it() -> None:
     ]
 
 
+def way_of(length: int, dtype: torch.dtype = torch.float32, causal: bool = False, noise: Noise | None = None) -> Way:
+    packing = Packing.of([length, 3])
+    return choose_way(
+        torch.zeros(packing.rows, 3, 8, dtype=dtype), None, AttentionContext(packing, causal, None, noise)
+    )
+
+
 @needs_compiler
-def test_the_fastest_way_is_chosen_by_length_and_mask(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed_attention, "_fused_runs", lambda _: True)
-    monkeypatch.setattr(attention, "fused_attend", lambda *given: attend(*given)[0])
-    ways: list[str] = []
-    for way in ("packed_attention", "fused_attend", "attend"):
-        plain = getattr(attention, way)
-        monkeypatch.setattr(attention, way, lambda *given, way=way, plain=plain: ways.append(way) or plain(*given))
-    layer, packing = Attention(8, heads=1).bfloat16(), Packing.of([1_024, 3])
-    rows = layer.self_projections(torch.randn(packing.rows, 8).bfloat16())
-    layer.mix(rows, None, packing, causal=True)
-    layer.mix(rows, None, packing)
+def test_the_fastest_way_is_chosen_by_length_mask_and_dropout() -> None:
+    noise = Noise(1, torch.arange(4_003))
+    assert way_of(2_047) == "compiled"
+    assert way_of(4_000) == "fused"
+    assert way_of(4_000, causal=True) == way_of(4_000, noise=noise) == "compiled"
     with kernels.without("attention"):
-        layer.mix(rows, None, packing, causal=True)
-        layer.mix(rows[:3], None, Packing.of([3]))
-    assert ways == ["packed_attention", "fused_attend", "fused_attend", "attend"]
+        assert way_of(127) == way_of(4_000, noise=noise) == "equation"
+        assert way_of(128) == way_of(128, causal=True) == "fused"
+
+
+def test_only_the_equation_knows_float64() -> None:
+    assert way_of(10_000, torch.float64) == "equation"
+
+
+def test_tensors_elsewhere_are_fused_where_nothing_is_dropped() -> None:
+    packing = Packing.of([4, 3], "meta")
+    rows, noise = torch.zeros(7, 3, 8, device="meta"), Noise(1, torch.arange(7))
+    assert choose_way(rows, None, AttentionContext(packing, causal=True)) == "fused"
+    assert choose_way(rows, None, AttentionContext(packing, causal=True, noise=noise)) == "equation"
 
 
 def test_where_torchs_fused_attention_does_not_run_the_equation_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,12 +246,10 @@ def test_where_torchs_fused_attention_does_not_run_the_equation_does(monkeypatch
         raise RuntimeError("pack_vnni2 is only supported when avx512 is supported")
 
     monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", refuse)
-    packed_attention._fused_runs.cache_clear()
-    layer, packing = Attention(8, heads=1).bfloat16(), Packing.of([1_024])
-    rows = layer.self_projections(torch.randn(packing.rows, 8).bfloat16())
+    fused_runs.cache_clear()
     with kernels.without("attention"):
-        assert layer.mix(rows, None, packing).isfinite().all()
-    packed_attention._fused_runs.cache_clear()
+        assert way_of(1_024, torch.bfloat16) == "equation"
+    fused_runs.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -252,27 +262,3 @@ def test_where_torchs_fused_attention_does_not_run_the_equation_does(monkeypatch
 def test_heads_that_do_not_divide_are_refused(heads: int, kv_heads: int | None, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Attention(12, heads, kv_heads)
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-def test_the_weights_of_every_layer_and_head_sum_to_one_and_looking_changes_nothing(preset: str) -> None:
-    model, batch = translator(preset=preset), random_batch([3, 6], [5, 2])
-    unseen = model(*batch.inputs)
-    with attention_weights() as seen:
-        torch.testing.assert_close(model(*batch.inputs), unseen, rtol=0, atol=0)
-    names = [f"encoder.{i}.self" for i in (0, 1)] + [
-        f"decoder.{i}.{kind}" for i in (0, 1) for kind in ("self", "cross")
-    ]
-    assert sorted(seen) == sorted(names)
-    for name, weights in seen.items():
-        queries = 8 if name.startswith("encoder") else 6
-        assert weights.shape == (2, 4, queries, 6 if name.endswith("self") and "decoder" in name else 8)
-        torch.testing.assert_close(weights.sum(-1), torch.ones(2, 4, queries).double())
-
-
-def test_weights_are_kept_only_inside_the_block() -> None:
-    model, batch = translator(), random_batch([3], [2])
-    with attention_weights() as seen:
-        pass
-    model(*batch.inputs)
-    assert seen == {}

@@ -10,6 +10,7 @@ from small import VOCABULARY, language_model, random_batch, small_config, transl
 
 from dragoman.errors import ConfigError
 from dragoman.model import ModelConfig, build_model, count_weights, weight_shapes
+from dragoman.model.dropout import site_number
 from dragoman.training import label_smoothed_loss
 
 POSITIONS, NORMS = ("sinusoidal", "learned", "rotary"), ("layer", "rms")
@@ -123,9 +124,23 @@ def test_both_presets_of_a_size_have_about_as_many_weights() -> None:
     assert math.isclose(count("paper"), count("modern"), rel_tol=0.02)
 
 
+def sites(**settings: Any) -> list[str]:
+    return [module.name for module in translator(**settings).modules() if hasattr(module, "dropout")]  # pyright: ignore[reportReturnType]
+
+
 def test_every_dropout_has_a_site_of_its_own() -> None:
-    sites = [module.site for module in translator().modules() if hasattr(module, "site")]
-    assert len(sites) == len(set(sites)) > 10
+    names = sites(encoder_layers=30, decoder_layers=30)
+    assert len(names) == len({site_number(name) for name in names}) == 2 + 30 * 4 + 30 * 6
+
+
+def test_one_more_layer_moves_no_other_site() -> None:
+    assert set(sites()) < set(sites(encoder_layers=3)) and set(sites()) < set(sites(decoder_layers=3))
+
+
+def test_the_number_of_a_site_never_changes() -> None:
+    """Otherwise the masks of a run would change under it."""
+    assert site_number("encoder.0.self_attention") == 2_558_900_874
+    assert site_number("target_embedding") == 2_096_048_002
 
 
 @pytest.mark.parametrize(

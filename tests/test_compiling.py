@@ -1,106 +1,135 @@
-"""How kernels come to be: compiled when first needed, kept, and loaded only if nobody else can have written them."""
+"""How kernels come to be: compiled when asked, kept, and loaded only if nobody else can have written them."""
 
 import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from ctypes import CDLL
 from pathlib import Path
 
 import pytest
 import torch
 from compiler import needs_compiler
+from small import Counting
 
-from dragoman import machine
-from dragoman.kernels import library as kernels
+from dragoman import kernels, machine
+from dragoman.kernels import compiling, library
+from dragoman.kernels.compiling import NotCompiled, cache_folder, load_libraries
 from dragoman.model.layers import RMSNorm
 
 
 @pytest.fixture
-def forgetful(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """An empty cache, and kernels that have not been looked for yet."""
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    forget()
-    yield tmp_path / "dragoman"
-    forget()
+    return tmp_path / "dragoman"
 
 
-def forget() -> None:
-    for remembered in (kernels._library, kernels._missing, kernels._cache_folder):
-        remembered.cache_clear()
+@pytest.fixture
+def unprepared() -> Iterator[None]:
+    """A process that has not asked for kernels yet."""
+    before, library._prepared = library._prepared, None
+    yield
+    library._prepared = before
+
+
+def load(progress: Counting | None = None) -> dict[str, CDLL]:
+    """One library is enough for these tests."""
+    return load_libraries(["float"], progress or Counting())
+
+
+def refuse(*_: object) -> None:
+    pytest.fail("compiled")
 
 
 @needs_compiler
-def test_kernels_are_compiled_once_and_found_again(forgetful: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kernels.available()
-    assert [path.suffix for path in forgetful.iterdir()] == [".so"]
-    monkeypatch.setattr(kernels, "_compile", lambda *_: pytest.fail("compiled twice"))
-    forget()
-    assert kernels.available()
+def test_kernels_are_compiled_once_and_found_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    progress = Counting()
+    assert load(progress).keys() == {"float"}
+    assert [path.suffix for path in cache.iterdir()] == [".so"]
+    assert progress.totals == {"compile kernels": 1} and progress.done == {"compile kernels": 1}
+    monkeypatch.setattr(compiling, "_compile", refuse)
+    again = Counting()
+    assert load(again).keys() == {"float"} and not again.totals
 
 
 @needs_compiler
-def test_a_damaged_kernel_file_is_compiled_again(
-    forgetful: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    assert kernels.available()
-    (made,) = forgetful.iterdir()
+def test_a_damaged_kernel_file_is_compiled_again(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    load()
+    (made,) = cache.iterdir()
     damaged = tmp_path / "other" / "dragoman" / made.name
     damaged.parent.mkdir(parents=True)
     damaged.write_bytes(b"not a library")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
-    forget()
-    assert kernels.available()
+    assert load()
     assert damaged.stat().st_size == made.stat().st_size
 
 
 @needs_compiler
-@pytest.mark.usefixtures("forgetful")
 def test_without_a_home_kernels_live_as_long_as_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
 
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", homeless)
-    assert kernels.available()
-    assert list(Path(kernels._own_folder().name).iterdir())
+    assert cache_folder() is None
+    assert load()["float"]["rms_norm"]
 
 
-@pytest.mark.usefixtures("forgetful")
-def test_without_a_compiler_the_plain_twins_run_and_it_is_said(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(machine, "compiler_path", lambda: None)
-    with caplog.at_level(logging.WARNING):
-        assert not kernels.available()
-        assert not kernels.usable("rms_norm", torch.ones(2, 2))
-    assert "no C++ compiler was found" in caplog.text
+# A room that says no
+
+
+@pytest.mark.usefixtures("unprepared")
+def test_before_they_are_prepared_the_plain_twins_run_and_nothing_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "load_libraries", refuse)
+    assert not kernels.available()
+    assert not kernels.usable("rms_norm", torch.ones(2, 2))
     assert RMSNorm(2)(torch.ones(2, 2)).allclose(torch.ones(2, 2))
 
 
-@needs_compiler
-@pytest.mark.usefixtures("forgetful")
-def test_a_compiler_that_fails_is_named_with_its_reason(
+@pytest.mark.usefixtures("unprepared")
+def test_a_room_that_says_no_is_asked_once_says_why_once_and_the_plain_twins_run(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(kernels, "FLAGS", ["--no-such-flag"])
+    asked: list[object] = []
+
+    def say_no(elements: Iterable[str], progress: object) -> None:
+        asked.append(progress)
+        raise NotCompiled("not today")
+
+    monkeypatch.setattr(library, "load_libraries", say_no)
     with caplog.at_level(logging.WARNING):
-        assert not kernels.available()
-    assert "could not be compiled" in caplog.text and "no-such-flag" in caplog.text
+        assert not kernels.prepare() and not kernels.prepare()
+    (said,) = caplog.messages
+    assert said.startswith("compiled kernels are not used: not today;") and len(asked) == 1
+    assert not kernels.available() and not kernels.usable("rms_norm", torch.ones(2, 2))
+    assert RMSNorm(2)(torch.ones(2, 2)).allclose(torch.ones(2, 2))
+
+
+def test_without_a_compiler_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "compiler_path", lambda: None)
+    with pytest.raises(NotCompiled, match="no C\\+\\+ compiler was found"):
+        load()
 
 
 @needs_compiler
-@pytest.mark.usefixtures("forgetful")
-def test_a_fault_in_our_own_code_is_told_by_its_first_error(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("cache")
+def test_a_compiler_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "FLAGS", ["--no-such-flag"])
+    with pytest.raises(NotCompiled, match="could not be compiled .*no-such-flag"):
+        load()
+
+
+@needs_compiler
+@pytest.mark.usefixtures("cache")
+def test_a_fault_in_our_own_code_is_quoted_by_its_first_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     faulty = tmp_path / "faulty.cpp"
     faulty.write_text("#error this does not compile\nint none = nothing;\n")
-    monkeypatch.setattr(kernels, "SOURCES", [faulty, faulty])
-    with caplog.at_level(logging.WARNING):
-        assert not kernels.available()
-    assert "error: #error this does not compile" in caplog.text
+    monkeypatch.setattr(compiling, "SOURCES", [faulty, faulty])
+    with pytest.raises(NotCompiled, match="error: #error this does not compile"):
+        load()
 
 
 @needs_compiler
@@ -126,17 +155,36 @@ def test_kernels_that_do_not_compile_fail_their_tests_and_skip_none() -> None:
 
 
 @needs_compiler
+@pytest.mark.parametrize("change", ["processor", "compiler", "source", "flags", "target"])
+def test_whatever_a_library_depends_on_gives_it_another_name(
+    change: str, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("DRAGOMAN_MARCH", raising=False)
+    other = tmp_path / "other.h"
+    other.write_text(compiling.SOURCES[-1].read_text("utf-8") + "// changed\n", encoding="utf-8")
+    before = compiling._identity("g++")
+    changes = {
+        "processor": lambda: monkeypatch.setattr(machine, "processor", lambda: {"flags": []}),
+        "compiler": lambda: monkeypatch.setattr(machine, "compiler", lambda: "g++ 99"),
+        "source": lambda: monkeypatch.setattr(compiling, "SOURCES", [*compiling.SOURCES[:-1], other]),
+        "flags": lambda: monkeypatch.setattr(compiling, "FLAGS", ["-O0"]),
+        "target": lambda: monkeypatch.setenv("DRAGOMAN_MARCH", "x86-64"),
+    }
+    changes[change]()
+    assert compiling._identity("g++") != before
+
+
+@needs_compiler
 def test_kernels_can_be_compiled_for_another_processor_beside_this_ones(
-    forgetful: Path, monkeypatch: pytest.MonkeyPatch
+    cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DRAGOMAN_MARCH", raising=False)
     if "x86_64" not in machine.machine()["system"]:
         pytest.skip("-march=x86-64 is for such processors")
-    assert kernels.available()
+    load()
     monkeypatch.setenv("DRAGOMAN_MARCH", "x86-64")
-    forget()
-    assert kernels.available()
-    assert len(list(forgetful.iterdir())) == 2
+    load()
+    assert len(list(cache.iterdir())) == 2
     assert machine.envelope(threads=1)["kernels"]["DRAGOMAN_MARCH"] == "x86-64"
 
 
@@ -144,10 +192,10 @@ def test_kernels_can_be_compiled_for_another_processor_beside_this_ones(
 
 
 @pytest.fixture
-def hostile(forgetful: Path, tmp_path: Path) -> Path:
+def hostile(cache: Path, tmp_path: Path) -> Path:
     """A library that tells who loads it, where that of the kernels would lie."""
-    assert kernels.available()
-    (kept,) = forgetful.iterdir()
+    load()
+    (kept,) = cache.iterdir()
     code, told = tmp_path / "hostile.cpp", tmp_path / "loaded"
     code.write_text(f"""#include <cstdio>
 __attribute__((constructor)) static void load() {{ std::fclose(std::fopen("{told}", "w")); }}
@@ -156,15 +204,14 @@ __attribute__((constructor)) static void load() {{ std::fclose(std::fopen("{told
     assert compiler is not None
     subprocess.run([compiler, "-shared", "-fPIC", str(code), "-o", str(kept)], check=True)
     kept.chmod(0o700)
-    forget()
     return kept
 
 
-def assert_not_loaded(library: Path) -> None:
-    assert kernels.available()
-    assert not (library.parent.parent / "loaded").exists(), "it was loaded"
-    assert library.stat().st_uid == os.geteuid()
-    assert not library.is_symlink() and library.stat().st_mode & 0o777 == 0o700
+def assert_not_loaded(file: Path) -> None:
+    assert load()
+    assert not (file.parent.parent / "loaded").exists(), "it was loaded"
+    assert file.stat().st_uid == os.geteuid()
+    assert not file.is_symlink() and file.stat().st_mode & 0o777 == 0o700
 
 
 @needs_compiler
@@ -189,23 +236,23 @@ def test_a_library_of_another_user_is_compiled_again(hostile: Path) -> None:
 
 
 @needs_compiler
-def test_a_folder_that_others_could_write_is_closed(forgetful: Path) -> None:
-    forgetful.mkdir()
-    forgetful.chmod(0o777)
-    assert kernels.available()
-    assert forgetful.stat().st_mode & 0o777 == 0o700
-    assert len(list(forgetful.iterdir())) == 1
+def test_a_folder_that_others_could_write_is_closed(cache: Path) -> None:
+    cache.mkdir()
+    cache.chmod(0o777)
+    assert load()
+    assert cache.stat().st_mode & 0o777 == 0o700
+    assert len(list(cache.iterdir())) == 1
 
 
 @needs_compiler
 def test_a_folder_of_another_user_is_not_used_and_it_is_said(
-    forgetful: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    forgetful.mkdir(mode=0o700)
+    cache.mkdir(mode=0o700)
     with caplog.at_level(logging.WARNING), monkeypatch.context() as other:
-        other.setattr(os, "geteuid", lambda: forgetful.stat().st_uid + 1)
-        assert kernels._cache_folder() is None
-    assert f"compiled kernels are not kept in {forgetful}, because another user can write there" in caplog.text
-    assert kernels.available()
-    assert not list(forgetful.iterdir())
-    assert list(Path(kernels._own_folder().name).iterdir())
+        other.setattr(os, "geteuid", lambda: cache.stat().st_uid + 1)
+        assert cache_folder() is None
+    assert f"compiled kernels are not kept in {cache}, because another user can write there" in caplog.text
+    monkeypatch.setattr(compiling, "cache_folder", lambda: None)
+    assert load()["float"]["rms_norm"]
+    assert not list(cache.iterdir())

@@ -21,7 +21,9 @@ from dragoman.training import label_smoothed_loss
 CPU = torch.device("cpu")
 
 
-def kept(noise: StepNoise, site: int = 0, rows: int = 400, width: int = 512, rate: float = 0.5) -> Tensor:
+def kept(
+    noise: StepNoise, site: str = "encoder.0.self_attention", rows: int = 400, width: int = 512, rate: float = 0.5
+) -> Tensor:
     return drop(torch.ones(rows, width), rate, site, noise.target(rows, CPU)) > 0
 
 
@@ -32,7 +34,7 @@ def assert_rate(found: Tensor, rate: float) -> None:
 
 @pytest.mark.parametrize("rate", [0.01, 0.1, 0.5, 0.9])
 def test_the_rate_is_right_and_the_expectation_is_kept(rate: float) -> None:
-    x = drop(torch.ones(2000, 512), rate, 3, StepNoise(1, 1).source(2000, CPU))
+    x = drop(torch.ones(2000, 512), rate, "a", StepNoise(1, 1).source(2000, CPU))
     assert_rate(x == 0, rate)
     torch.testing.assert_close(x[x > 0], torch.full_like(x[x > 0], 1 / (1 - rate)))
 
@@ -48,9 +50,9 @@ def rows_over(axis: str, count: int) -> Tensor:
     if axis == "tokens":
         return kept(StepNoise(5, 2), rows=count, rate=0.1)
     noises = {
-        "steps": lambda i: (StepNoise(5, i), 0),
-        "sites": lambda i: (StepNoise(5, 2), i),
-        "seeds": lambda i: (StepNoise(i, 2), 0),
+        "steps": lambda i: (StepNoise(5, i), "a"),
+        "sites": lambda i: (StepNoise(5, 2), f"encoder.{i}.feed_forward"),
+        "seeds": lambda i: (StepNoise(i, 2), "a"),
     }
     return torch.cat([kept(noise, site, rows=1, rate=0.1) for noise, site in map(noises[axis], range(count))])
 
@@ -75,14 +77,14 @@ def test_a_mask_shows_no_pattern(axis: str) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        kept(StepNoise(7, 3), site=1),
+        kept(StepNoise(7, 3), site="encoder.1.self_attention"),
         kept(StepNoise(7, 4)),
         kept(StepNoise(8, 3)),
         kept(StepNoise(7, 3, pass_index=1)),
         kept(StepNoise(7, 3, target_first=1)),
         kept(StepNoise(7, 3)).roll(1, 1),
         kept(StepNoise(7, 3)).roll(16, 1),
-        kept(StepNoise(7, 3), site=1 << 16),
+        kept(StepNoise(7, 3), site="decoder.0.self_attention"),
     ],
     ids=["site", "step", "seed", "pass", "token", "feature", "far feature", "stack"],
 )
@@ -96,7 +98,7 @@ def test_masks_of_different_places_are_independent(other: Tensor) -> None:
 def test_attention_weights_have_their_own_mask_for_every_head_query_and_key() -> None:
     noise = StepNoise(1, 1).target(60, CPU)
     weights = torch.ones(2, 8, 30, 64)
-    dropped = drop_weights(weights, 0.3, 2, noise, noise.tokens.unflatten(0, (2, 30)))
+    dropped = drop_weights(weights, 0.3, "a", noise, noise.tokens.unflatten(0, (2, 30)))
     assert_rate(dropped == 0, 0.3)
     for axis in range(4):
         both = (dropped == 0) & (dropped == 0).roll(1, axis)
@@ -106,15 +108,15 @@ def test_attention_weights_have_their_own_mask_for_every_head_query_and_key() ->
 def test_a_weights_mask_does_not_depend_on_the_padded_length() -> None:
     noise = StepNoise(1, 1).target(10, CPU)
     tokens = noise.tokens.unflatten(0, (2, 5))
-    long = drop_weights(torch.ones(2, 3, 5, 9), 0.5, 2, noise, tokens)
-    short = drop_weights(torch.ones(2, 3, 5, 6), 0.5, 2, noise, tokens)
+    long = drop_weights(torch.ones(2, 3, 5, 9), 0.5, "a", noise, tokens)
+    short = drop_weights(torch.ones(2, 3, 5, 6), 0.5, "a", noise, tokens)
     torch.testing.assert_close(long[..., :6], short, rtol=0, atol=0)
 
 
 def test_nothing_is_dropped_without_noise_or_at_rate_zero() -> None:
     x = torch.randn(3, 4)
-    assert drop(x, 0.5, 0, None) is x
-    assert drop(x, 0.0, 0, StepNoise(1, 1).source(3, CPU)) is x
+    assert drop(x, 0.5, "a", None) is x
+    assert drop(x, 0.0, "a", StepNoise(1, 1).source(3, CPU)) is x
 
 
 def test_evaluation_knows_no_dropout() -> None:
@@ -171,5 +173,5 @@ def test_a_language_models_step_cut_into_micro_batches_drops_the_same() -> None:
 def test_a_token_keeps_its_mask_wherever_it_stands_in_a_batch() -> None:
     tokens = torch.tensor([4, 1, 9])
     x = torch.ones(3, 32)
-    alone = torch.cat([drop(x[:1], 0.5, 1, Noise(77, token[None])) for token in tokens])
-    torch.testing.assert_close(drop(x, 0.5, 1, Noise(77, tokens)), alone, rtol=0, atol=0)
+    alone = torch.cat([drop(x[:1], 0.5, "a", Noise(77, token[None])) for token in tokens])
+    torch.testing.assert_close(drop(x, 0.5, "a", Noise(77, tokens)), alone, rtol=0, atol=0)

@@ -14,11 +14,12 @@ from torch import Tensor, nn
 
 from dragoman import kernels
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
-from dragoman.model.attention import Attention
+from dragoman.model.attention.compiled import compiled_attention
+from dragoman.model.attention.context import AttentionContext
+from dragoman.model.attention.keys import Keys
+from dragoman.model.attention.multi_head import Attention
 from dragoman.model.dropout import Noise, StepNoise, drop
-from dragoman.model.keys import Keys
 from dragoman.model.layers import RMSNorm
-from dragoman.model.packed_attention import Sight, packed_attention
 from dragoman.model.packing import Packing
 from dragoman.model.positions import Rotary
 from dragoman.training.loss import NO_TOKEN, label_smoothed_loss, smoothed_cross_entropy
@@ -55,29 +56,34 @@ def attention(**settings: Any) -> Callable[..., Tensor]:
     """Attention of two query heads, without its output matrix."""
     packing, dropped = Packing.of(settings.pop("lengths", LENGTHS), multiple=8), settings.pop("dropout", 0.0)
     width = settings.pop("width", 8)
-    layer = Attention(2 * width, heads=2, kv_heads=settings.pop("kv_heads", 2), dropout=dropped, site=3)
+    layer = Attention(2 * width, heads=2, kv_heads=settings.pop("kv_heads", 2), dropout=dropped)
     layer.output = nn.Identity()  # pyright: ignore[reportAttributeAccessIssue]
     noise = Noise(5, torch.arange(3, 3 + packing.rows)) if dropped else None
 
-    def mix(rows: Tensor, key: Tensor | None = None, value: Tensor | None = None) -> Tensor:
+    def attend(rows: Tensor, key: Tensor | None = None, value: Tensor | None = None) -> Tensor:
         keys = (
             Keys.of_rows(key, value, Packing.of(MEMORY, multiple=8)) if key is not None and value is not None else None
         )
-        turns = Rotary(width).turns(packing.position, rows.dtype) if settings.get("turned") else None
-        return layer.mix(rows, keys, packing, settings.get("causal", False), turns, noise)
+        rope = Rotary(width).rope(packing.position, rows.dtype) if settings.get("rotated") else None
+        return layer.attend(rows, keys, packing, settings.get("causal", False), rope, noise)
 
-    return mix
+    return attend
 
 
 MEMORY = [3, 40, 1, 17]
-LONG: dict[str, Any] = {"lengths": [70, 5], "width": 90, "causal": True, "turned": True}  # more than a block, and strip
+LONG: dict[str, Any] = {
+    "lengths": [70, 5],
+    "width": 90,
+    "causal": True,
+    "rotated": True,
+}  # more than a block, and strip
 CASES: dict[str, tuple[str, Callable[..., Tensor], list[tuple[int, ...]]]] = {
-    "drop": ("drop", lambda x: drop(x, 0.3, 2, noise()), [(31, 40)]),
-    "drop onto": ("drop", lambda x, base: drop(x, 0.3, 2, noise(), onto=base), [(31, 40), (31, 40)]),
+    "drop": ("drop", lambda x: drop(x, 0.3, "a", noise()), [(31, 40)]),
+    "drop onto": ("drop", lambda x, base: drop(x, 0.3, "a", noise(), onto=base), [(31, 40), (31, 40)]),
     "rms_norm": ("rms_norm", rms_norm, [(31, 40), (40,)]),
     "rms_norm of one row": ("rms_norm", rms_norm, [(1, 17), (17,)]),
     "attention": ("attention", attention(), [(32, 6, 8)]),
-    "attention, causal and turned": ("attention", attention(causal=True, turned=True), [(32, 6, 8)]),
+    "attention, causal and rotated": ("attention", attention(causal=True, rotated=True), [(32, 6, 8)]),
     "attention, few key heads": ("attention", attention(kv_heads=1), [(32, 4, 8)]),
     "attention, dropped": ("attention", attention(causal=True, dropout=0.3), [(32, 6, 8)]),
     "attention, long and wide": ("attention", attention(**LONG), [(80, 6, 90)]),
@@ -168,13 +174,13 @@ def test_a_row_without_a_token_has_neither_loss_nor_gradient(dtype: torch.dtype)
 def test_padded_keys_have_gradients_too() -> None:
     layer, queries = Attention(8, heads=1), Packing.of([1, 1])
 
-    def mix(rows: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return layer.mix(rows, Keys(key, value, torch.tensor([3, 2])), queries, causal=True)
+    def attend(rows: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return layer.attend(rows, Keys(key, value, torch.tensor([3, 2])), queries, causal=True)
 
     inputs = [random(*shape, dtype=torch.float32, seed=shape[0]) for shape in ((2, 1, 8), (2, 1, 3, 8), (2, 1, 3, 8))]
-    compiled = result_and_gradients(mix, inputs)
+    compiled = result_and_gradients(attend, inputs)
     with kernels.without("attention"):
-        plain = result_and_gradients(mix, inputs)
+        plain = result_and_gradients(attend, inputs)
     assert len(compiled) == len(plain) == 4
     for ours, theirs in zip(compiled, plain, strict=True):
         assert_close(ours, theirs)
@@ -200,9 +206,9 @@ def test_a_second_derivative_is_refused_and_not_wrong(case: str) -> None:
 def test_masks_are_the_same_bits_compiled_or_not() -> None:
     many = Noise(2**31 + 11, torch.arange(5_000))
     ones = torch.ones(5_000, 64)
-    compiled = drop(ones, 0.1, 7, many)
+    compiled = drop(ones, 0.1, "a", many)
     with kernels.without("drop"):
-        assert torch.equal(compiled, drop(ones, 0.1, 7, many))
+        assert torch.equal(compiled, drop(ones, 0.1, "a", many))
 
 
 @pytest.mark.parametrize("special", [float("nan"), float("inf")])
@@ -224,7 +230,7 @@ def test_nothing_of_the_memory_outlives_the_pass_back() -> None:
     memory = random(5, 2, 8, dtype=torch.float32).requires_grad_()
     keys = Keys.of_rows(memory + 1, memory + 2, of_keys)
     alive = weakref.ref(keys)
-    mixed = packed_attention(random(5, 2, 8, dtype=torch.float32), 2, keys, Sight(of_queries, causal=False))
+    mixed = compiled_attention(random(5, 2, 8, dtype=torch.float32), 2, keys, AttentionContext(of_queries, False))
     del keys
     mixed.sum().backward()
     assert alive() is None, "though its result is still here"
@@ -289,13 +295,14 @@ import torch
 
 from dragoman.memory import is_out_of_memory
 from dragoman import kernels
-from dragoman.model.keys import Keys
+from dragoman.model.attention.compiled import compiled_attention
+from dragoman.model.attention.context import AttentionContext
+from dragoman.model.attention.keys import Keys
 from dragoman.model.layers import RMSNorm
-from dragoman.model.packed_attention import Sight, packed_attention
 from dragoman.model.packing import Packing
 from dragoman.training.loss import smoothed_cross_entropy
 
-assert kernels.available()
+assert kernels.prepare()
 torch.set_num_threads(2)
 torch.ones(100_000).exp()  # starts the second thread, whose stack is memory too
 
@@ -304,7 +311,7 @@ def attention(long):
     queries, keys = Packing.of([1_100, 1_100]), Packing.of([long, long])
     query, key, value = torch.randn(2_200, 1, 8), torch.randn(2 * long, 1, 8), torch.randn(2 * long, 1, 8)
     query.requires_grad_()
-    return lambda: packed_attention(query, 1, Keys.of_rows(key, value, keys), Sight(queries, causal=False))
+    return lambda: compiled_attention(query, 1, Keys.of_rows(key, value, keys), AttentionContext(queries, causal=False))
 
 
 def back(of):

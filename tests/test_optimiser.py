@@ -28,7 +28,10 @@ class Names(nn.Module):
 def masters_of(
     model: nn.Module, precision: Precision = "float32", kind: Optimiser = "adamw", decay: float = 0.1
 ) -> MasterWeights:
-    return MasterWeights(model, precision, kind, (0.9, 0.98), 1e-9, decay)
+    """The masters of a model that is attached to them."""
+    masters = MasterWeights(model, precision, kind, (0.9, 0.98), 1e-9, decay)
+    masters.attach(model)
+    return masters
 
 
 def one_step(model: Names, masters: MasterWeights, seed: int, rate: float = 0.05) -> None:
@@ -37,6 +40,20 @@ def one_step(model: Names, masters: MasterWeights, seed: int, rate: float = 0.05
     model.loss(x).backward()
     masters.collect_gradients()
     masters.step(rate)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_masters_leave_the_model_alone_until_it_is_attached(precision: Precision) -> None:
+    model = Names()
+    before = {name: (weight.data_ptr(), weight.dtype, weight.clone()) for name, weight in model.named_parameters()}
+    masters = MasterWeights(model, precision, "adamw", (0.9, 0.98), 1e-9, 0.1)
+    masters.row.zero_()
+    for name, weight in model.named_parameters():
+        address, dtype, values = before[name]
+        assert (weight.data_ptr(), weight.dtype) == (address, dtype) and torch.equal(weight, values), name
+    masters.attach(model)
+    masters.sync()
+    assert not any(weight.any() for weight in model.parameters())
 
 
 @pytest.mark.parametrize("kind", ["adamw", "adam"])

@@ -44,14 +44,14 @@ def test_sinusoids_are_their_equation_also_far_out(base: float) -> None:
 
 def test_rotation_is_a_product_of_complex_numbers() -> None:
     x, positions = torch.randn(4, 2, 6), [0, 1, 5, 300]
-    turns = Rotary(6).turns(torch.tensor(positions), x.dtype)
+    rope = Rotary(6).rope(torch.tensor(positions), x.dtype)
     expected = torch.tensor(
         [
             [reference.rotated(head, position, 10_000.0) for head in row]
             for row, position in zip(x.tolist(), positions, strict=True)
         ]
     )
-    torch.testing.assert_close(rotate(x, turns), expected, atol=5e-5, rtol=0)
+    torch.testing.assert_close(rotate(x, rope), expected, atol=5e-5, rtol=0)
 
 
 def test_scores_of_rotated_rows_depend_on_distances_alone() -> None:
@@ -59,7 +59,7 @@ def test_scores_of_rotated_rows_depend_on_distances_alone() -> None:
 
     def score(at: int, other: int) -> torch.Tensor:
         turned, over = (
-            rotate(x, Rotary(8).turns(torch.tensor([place]), x.dtype)) for x, place in ((query, at), (key, other))
+            rotate(x, Rotary(8).rope(torch.tensor([place]), x.dtype)) for x, place in ((query, at), (key, other))
         )
         return (turned * over).sum()
 
@@ -69,7 +69,7 @@ def test_scores_of_rotated_rows_depend_on_distances_alone() -> None:
 
 def test_rotation_keeps_lengths() -> None:
     x = torch.randn(9, 3, 4)
-    turned = rotate(x, Rotary(4).turns(torch.arange(9), x.dtype))
+    turned = rotate(x, Rotary(4).rope(torch.arange(9), x.dtype))
     torch.testing.assert_close(turned.norm(dim=-1), x.norm(dim=-1))
 
 

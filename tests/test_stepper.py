@@ -55,8 +55,8 @@ def found(
 def recomputed(model: EncoderDecoder, source: list[int], tokens: list[int]) -> torch.Tensor:
     """Log-probabilities of what follows, without a cache."""
     packing = Packing.of([len(source)])
-    memory = model.remember(model.encode(torch.tensor(source), packing), packing)
-    hidden = model.decode(torch.tensor([START, *tokens]), Packing.of([len(tokens) + 1]), memory)
+    keys = model.cross_keys(model.encode(torch.tensor(source), packing), packing)
+    hidden = model.decode(torch.tensor([START, *tokens]), Packing.of([len(tokens) + 1]), keys)
     return model.project(hidden)[-1].log_softmax(-1)
 
 

@@ -83,6 +83,7 @@ def contender(model: nn.Module, logits: Logits, batches: Sequence[Batch], way: W
     """A model with the step that all peers take: the same loss, masters, clipping and optimiser as ours."""
     model.train()
     masters = MasterWeights(model, "bf16" if way == "bf16 weights" else "float32", "adamw", BETAS, EPSILON, DECAY)
+    masters.attach(model)
     padded = [Padded.of(batch) for batch in batches]  # made beforehand: no peer is charged for it
 
     def step(number: int) -> float:

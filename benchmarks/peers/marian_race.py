@@ -55,6 +55,7 @@ def train(model: MarianMTModel, batches: Batches, minutes: float) -> tuple[int, 
     """Until the minutes are over; returns steps, tokens and seconds."""
     precision: Precision = "bf16" if choose_precision()[0] == "bf16" else "float32"
     masters = MasterWeights(model.train(), precision, "adamw", BETAS, EPSILON, DECAY)
+    masters.attach(model)
     clock, steps, tokens, epoch = Clock(minutes), 0, 0, 0
     while clock.share < 1:
         for pairs in batches.epoch(epoch):

@@ -40,9 +40,7 @@ def _software() -> list[Fact]:
     judged = "the tested version" if tested else f"tested with {TESTED_TORCH}; others are expected to work"
     libraries = ("numpy", "tokenizers", "safetensors", "sacrebleu")
     compiler = machine.compiler()
-    compiled = (
-        "kernels are compiled" if kernels.available() else "kernels run uncompiled, slower; on Linux, install g++"
-    )
+    compiled = "kernels are compiled" if kernels.prepare() else "kernels run uncompiled, slower; on Linux, install g++"
     return [
         Fact("dragoman", dragoman.__version__, f"from {Path(dragoman.__file__).parent}"),
         Fact("python", str(machine.machine()["python"]), "3.11 or newer is needed"),

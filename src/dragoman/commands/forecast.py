@@ -8,7 +8,7 @@ from typing import Unpack
 
 import torch
 
-from dragoman import machine
+from dragoman import kernels, machine
 from dragoman.memory import keep_freed_memory, memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import silent
 from dragoman.recipe.recipe import RECIPE, Recipe
@@ -53,6 +53,8 @@ def forecast(
     torch.set_num_threads(machine.choose_threads(options.get("threads")))
     folder, asked = look_up(what, options)
     progress = options.get("progress", silent)
+    if device == "cpu":
+        kernels.prepare(progress)
     limit = usable_memory_bytes() if device == "cpu" else None
     with memory_limit(limit), tempfile.TemporaryDirectory(prefix="dragoman-") as aside:
         kept = folder if (folder / RUN).is_file() and (folder / RECIPE).is_file() else Path(aside)

@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from dragoman import machine
+from dragoman import kernels, machine
 from dragoman.errors import Diverged, Error, Interrupted
 from dragoman.evaluating.evaluate import Evaluation, evaluate, write_scores
 from dragoman.files import lock, remove_partial
@@ -89,6 +89,8 @@ def train(
     with join(device) as world:
         keep_freed_memory()
         device, why = machine.choose_device(device)
+        if device == "cpu":
+            kernels.prepare(progress if world.is_first else silent)
         with memory_limit(usable_memory_bytes() if device == "cpu" else None):
             if not world.is_first:
                 return RunResult(*follow(world, device), ())

@@ -50,8 +50,8 @@ def _score_batch(
     source = torch.tensor(list(chain.from_iterable(sources[i] for i in batch)), device=device)
     label = torch.tensor(list(chain.from_iterable(targets[i] for i in batch)), device=device)
     given = torch.tensor(list(chain.from_iterable((start, *targets[i][:-1]) for i in batch)), device=device)
-    memory = model.remember(model.encode(source, of_sources), of_sources)
-    hidden = model.decode(given, of_targets, memory)
+    keys = model.cross_keys(model.encode(source, of_sources), of_sources)
+    hidden = model.decode(given, of_targets, keys)
     log_probs = [
         model.project(rows).float().log_softmax(-1).gather(1, labels[:, None])[:, 0]
         for rows, labels in zip(hidden.split(_ROWS), label.split(_ROWS), strict=True)

@@ -9,12 +9,14 @@ from typing import NamedTuple
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from dragoman.model.attention import Attention, cut
-from dragoman.model.cache import Cache, Memory
+from dragoman.model.attention.cache import Cache, CrossKeys
+from dragoman.model.attention.keys import split_rows
+from dragoman.model.attention.multi_head import Attention
 from dragoman.model.dropout import Noise
 from dragoman.model.layers import FeedForward, Residual
+from dragoman.model.observer import Observer
 from dragoman.model.packing import Packing
-from dragoman.model.positions import Turns
+from dragoman.model.positions import Rope
 
 
 class Pass(NamedTuple):
@@ -23,20 +25,28 @@ class Pass(NamedTuple):
     packing: Packing
     causal: bool
     """Whether self-attention sees nothing of the future."""
-    turns: Turns | None
-    """Cosines and sines of the rows' positions, if positions are rotary."""
+    rope: Rope | None
+    """The rotation of the rows, if positions are rotary."""
     noise: Noise | None = None
     cache: Cache | None = None
     positions: Int[Tensor, "N"] | None = None
     """Where the rows stand in their sentences; given with a cache."""
+    observer: Observer | None = None
+
+    def show(self, site: str, x: Float[Tensor, "N D"]) -> None:
+        """Shows rows to the observer, if there is one, padded: (B, T, D)."""
+        if self.observer is not None:
+            self.observer.tensor(site, self.packing.pad(x.detach()))
 
 
 class LayerParts(NamedTuple):
-    """Makes the parts of layer `index` of one stack, each with its own dropout site."""
+    """Makes the parts of one layer; each is given its own name, which also names its dropout."""
 
+    layer: str
+    """The layer's name: `decoder.3`."""
     attention: Callable[[str], Attention]
-    feed_forward: Callable[[], FeedForward]
-    residual: Callable[[], Residual]
+    feed_forward: Callable[[str], FeedForward]
+    residual: Callable[[str], Residual]
 
 
 class SelfBlock(nn.Module):
@@ -44,14 +54,16 @@ class SelfBlock(nn.Module):
 
     def __init__(self, index: int, parts: LayerParts) -> None:
         super().__init__()
-        self.index = index
-        self.self_attention = parts.attention("self")
-        self.feed_forward = parts.feed_forward()
-        self.self_residual, self.feed_residual = parts.residual(), parts.residual()
+        self.index, self.name = index, parts.layer
+        self.self_attention = parts.attention("self_attention")
+        self.feed_forward = parts.feed_forward("feed_forward")
+        self.self_residual, self.feed_residual = parts.residual("self_residual"), parts.residual("feed_residual")
 
     def forward(self, x: Float[Tensor, "N D"], given: Pass) -> Float[Tensor, "N D"]:
         x = self.self_residual(x, lambda h: attend_to_self(self.self_attention, self.index, h, given), given.noise)
-        return self.feed_residual(x, lambda h: self.feed_forward(h, given.noise), given.noise)
+        x = self.feed_residual(x, lambda h: self.feed_forward(h, given.noise), given.noise)
+        given.show(f"{self.name}.residual", x)
+        return x
 
 
 class CrossBlock(nn.Module):
@@ -59,25 +71,30 @@ class CrossBlock(nn.Module):
 
     def __init__(self, index: int, parts: LayerParts) -> None:
         super().__init__()
-        self.index = index
-        self.self_attention, self.cross_attention = parts.attention("self"), parts.attention("cross")
-        self.feed_forward = parts.feed_forward()
-        self.self_residual, self.cross_residual, self.feed_residual = (parts.residual() for _ in range(3))
+        self.index, self.name = index, parts.layer
+        self.self_attention = parts.attention("self_attention")
+        self.cross_attention = parts.attention("cross_attention")
+        self.feed_forward = parts.feed_forward("feed_forward")
+        self.self_residual = parts.residual("self_residual")
+        self.cross_residual = parts.residual("cross_residual")
+        self.feed_residual = parts.residual("feed_residual")
 
-    def forward(self, x: Float[Tensor, "N D"], given: Pass, memory: Memory) -> Float[Tensor, "N D"]:
+    def forward(self, x: Float[Tensor, "N D"], given: Pass, cross_keys: CrossKeys) -> Float[Tensor, "N D"]:
         x = self.self_residual(x, lambda h: attend_to_self(self.self_attention, self.index, h, given), given.noise)
-        x = self.cross_residual(x, lambda h: self._attend_to_memory(h, given, memory), given.noise)
-        return self.feed_residual(x, lambda h: self.feed_forward(h, given.noise), given.noise)
+        x = self.cross_residual(x, lambda h: self._attend_to_memory(h, given, cross_keys), given.noise)
+        x = self.feed_residual(x, lambda h: self.feed_forward(h, given.noise), given.noise)
+        given.show(f"{self.name}.residual", x)
+        return x
 
-    def _attend_to_memory(self, x: Float[Tensor, "N D"], given: Pass, memory: Memory) -> Float[Tensor, "N D"]:
-        attention = self.cross_attention
-        return attention.mix(attention.queries(x), memory.layer(self.index), given.packing, noise=given.noise)
+    def _attend_to_memory(self, x: Float[Tensor, "N D"], given: Pass, cross_keys: CrossKeys) -> Float[Tensor, "N D"]:
+        attention, keys = self.cross_attention, cross_keys.layer(self.index)
+        return attention.attend(attention.queries(x), keys, given.packing, noise=given.noise, observer=given.observer)
 
 
 def attend_to_self(attention: Attention, layer: int, x: Float[Tensor, "N D"], given: Pass) -> Float[Tensor, "N D"]:
     """Self-attention of packed rows; with a cache, also to what the rows wrote before."""
-    rows, keys, turns = attention.self_projections(x), None, given.turns
+    rows, keys, rope = attention.self_projections(x), None, given.rope
     if given.cache is not None and given.positions is not None:
-        rows, key, value = cut(rows, attention.parts, turns)
-        keys, turns = given.cache.append(layer, given.packing, given.positions, key, value), None
-    return attention.mix(rows, keys, given.packing, given.causal, turns, given.noise)
+        rows, key, value = split_rows(rows, attention.heads, rope)
+        keys, rope = given.cache.append(layer, given.packing, given.positions, key, value), None
+    return attention.attend(rows, keys, given.packing, given.causal, rope, given.noise, given.observer)

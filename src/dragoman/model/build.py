@@ -4,13 +4,12 @@ values.
 
 import math
 from collections.abc import Iterator
-from itertools import count
 
 import torch
 from torch import nn
 
 from dragoman.errors import ConfigError
-from dragoman.model.attention import Attention
+from dragoman.model.attention.multi_head import Attention
 from dragoman.model.blocks import CrossBlock, LayerParts, SelfBlock
 from dragoman.model.config import ModelConfig
 from dragoman.model.decoder import Decoder
@@ -19,12 +18,11 @@ from dragoman.model.encoder import Encoder
 from dragoman.model.families import EncoderDecoder, LanguageModel
 from dragoman.model.layers import FeedForward, LayerNorm, Residual, RMSNorm, make_norm
 from dragoman.model.positions import Learned, Rotary, Sinusoidal
-
-_SOURCE_SITES, _TARGET_SITES = 0, 1 << 16  # every dropout has a number of its own
+from dragoman.model.projection import weight_roles
 
 
 def build_model(config: ModelConfig, seed: int | None = 0) -> EncoderDecoder | LanguageModel:
-    """A model with fresh weights, the same for the same seed; with None, weights are left as they come, to be replaced.
+    """A model with fresh weights, the same for the same seed. With None it has any weights, which the caller replaces.
 
     Raises:
         ConfigError: the vocabulary is not known yet.
@@ -40,7 +38,7 @@ def build_model(config: ModelConfig, seed: int | None = 0) -> EncoderDecoder | L
 def weight_shapes(config: ModelConfig) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Name and shape of every weight of the model that `build_model` would build, one after another.
 
-    Nothing of that size is built: what the caller does not take from the iterator costs nothing.
+    Nothing of that size is built, and a name that the caller does not ask for costs nothing.
     """
     for name, shape, blocks in _kinds_of_weights(config):
         before, block, after = name.partition(".0.") if blocks else (name, "", "")
@@ -54,8 +52,8 @@ def count_weights(config: ModelConfig) -> int:
 
 
 def _kinds_of_weights(config: ModelConfig) -> Iterator[tuple[str, tuple[int, ...], int]]:
-    """Name and shape of every weight of a model of one block a stack, and how many blocks are to hold one like it: 0
-    for a weight outside the stacks. All blocks of a stack are alike.
+    """Name and shape of every weight of a model of one block a stack, and how many blocks hold one like it: 0 for a
+    weight outside the stacks. All blocks of a stack are alike.
     """
     blocks = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}
     with torch.device("meta"):
@@ -66,27 +64,16 @@ def _kinds_of_weights(config: ModelConfig) -> Iterator[tuple[str, tuple[int, ...
 
 
 def initialise(model: nn.Module, generator: torch.Generator) -> None:
-    """Xavier uniform for matrices (Glorot and Bengio 2010), normal with deviation d_model^-0.5 for embeddings and the
-    output.
+    """Fresh values by role: Xavier uniform for projections (Glorot and Bengio 2010), normal with deviation d_model^-0.5
+    for tables. Vectors keep what their modules begin with: ones in norms, zeros in biases.
     """
-    done: set[int] = set()
+    roles = weight_roles(model)
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            if id(weight) in done or weight.dim() < 2:
-                continue
-            done.add(id(weight))
-            if is_table(name):
+            if roles[name] == "table":
                 weight.normal_(0.0, weight.size(1) ** -0.5, generator=generator)
-            else:
+            elif roles[name] == "projection":
                 nn.init.xavier_uniform_(weight, generator=generator)
-        for module in model.modules():
-            if isinstance(module, nn.Linear) and module.bias is not None:
-                module.bias.zero_()
-
-
-def is_table(name: str) -> bool:
-    """Whether a weight of this name holds a row for each token or position: an embedding, or the output."""
-    return "embedding" in name or name == "output"
 
 
 def _encoder_decoder(config: ModelConfig) -> EncoderDecoder:
@@ -95,16 +82,15 @@ def _encoder_decoder(config: ModelConfig) -> EncoderDecoder:
     source = table(config.source_vocabulary, config.d_model)
     target = source if tied == "all" else table(config.target_vocabulary, config.d_model)
     output = target if tied != "none" else table(config.target_vocabulary, config.d_model)
-    source_sites, target_sites = count(_SOURCE_SITES), count(_TARGET_SITES)
-    source_embedding = _embedding(config, source, next(source_sites))
-    target_embedding = _embedding(config, target, next(target_sites))
+    source_embedding = _embedding(config, source, "source_embedding")
+    target_embedding = _embedding(config, target, "target_embedding")
     encoder = Encoder(
-        [SelfBlock(i, _parts(config, f"encoder.{i}", source_sites)) for i in range(config.encoder_layers)],
+        [SelfBlock(i, _parts(config, f"encoder.{i}")) for i in range(config.encoder_layers)],
         _norm(config) if config.final_norm else None,
         _rotary(config),
     )
     decoder = Decoder(
-        [CrossBlock(i, _parts(config, f"decoder.{i}", target_sites)) for i in range(config.decoder_layers)],
+        [CrossBlock(i, _parts(config, f"decoder.{i}")) for i in range(config.decoder_layers)],
         _norm(config) if config.final_norm else None,
         _rotary(config),
     )
@@ -115,33 +101,28 @@ def _language_model(config: ModelConfig) -> LanguageModel:
     assert config.target_vocabulary, "checked by build_model"
     target = table(config.target_vocabulary, config.d_model)
     output = table(config.target_vocabulary, config.d_model) if config.tied == "none" else target
-    sites = count(_TARGET_SITES)
-    embedding = _embedding(config, target, next(sites))
+    embedding = _embedding(config, target, "target_embedding")
     decoder = Decoder(
-        [SelfBlock(i, _parts(config, f"decoder.{i}", sites)) for i in range(config.decoder_layers)],
+        [SelfBlock(i, _parts(config, f"decoder.{i}")) for i in range(config.decoder_layers)],
         _norm(config) if config.final_norm else None,
         _rotary(config),
     )
     return LanguageModel(config, embedding, decoder, output)
 
 
-def _parts(config: ModelConfig, name: str, sites: "count[int]") -> LayerParts:
-    d_model = config.d_model
-    return LayerParts(
-        lambda kind: Attention(
-            d_model,
-            config.heads,
-            config.kv_heads,
-            config.bias,
-            config.attention_dropout,
-            next(sites),
-            f"{name}.{kind}",
-        ),
-        lambda: FeedForward(
-            d_model, config.d_ff, config.activation, config.bias, config.activation_dropout, next(sites)
-        ),
-        lambda: Residual(_norm(config), config.norm_position, config.dropout, next(sites)),
-    )
+def _parts(config: ModelConfig, layer: str) -> LayerParts:
+    width, bias = config.d_model, config.bias
+
+    def attention(name: str) -> Attention:
+        return Attention(width, config.heads, config.kv_heads, bias, config.attention_dropout, f"{layer}.{name}")
+
+    def feed_forward(name: str) -> FeedForward:
+        return FeedForward(width, config.d_ff, config.activation, bias, config.activation_dropout, f"{layer}.{name}")
+
+    def residual(name: str) -> Residual:
+        return Residual(_norm(config), config.norm_position, config.dropout, f"{layer}.{name}")
+
+    return LayerParts(layer, attention, feed_forward, residual)
 
 
 def _norm(config: ModelConfig) -> LayerNorm | RMSNorm:
@@ -152,11 +133,11 @@ def _rotary(config: ModelConfig) -> Rotary | None:
     return Rotary(config.d_model // config.heads, config.position_base) if config.positions == "rotary" else None
 
 
-def _embedding(config: ModelConfig, weight: nn.Parameter, site: int) -> Embedding:
+def _embedding(config: ModelConfig, weight: nn.Parameter, name: str) -> Embedding:
     positions = {
         "sinusoidal": lambda: Sinusoidal(config.d_model, config.position_base),
         "learned": lambda: Learned(config.max_positions or 0, config.d_model),
         "rotary": lambda: None,
     }[config.positions]()
     norm = _norm(config) if config.embedding_norm else None
-    return Embedding(weight, positions, config.embedding_scale, norm, config.dropout, site)
+    return Embedding(weight, positions, config.embedding_scale, norm, config.dropout, name)

@@ -5,13 +5,15 @@ from collections.abc import Iterable
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dragoman.model.attention import joined_linear
+from dragoman.model.attention.cache import Cache, CrossKeys
+from dragoman.model.attention.multi_head import Attention
 from dragoman.model.blocks import CrossBlock, Pass, SelfBlock
-from dragoman.model.cache import Cache, Memory
 from dragoman.model.dropout import Noise
 from dragoman.model.layers import LayerNorm, RMSNorm
+from dragoman.model.observer import Observer
 from dragoman.model.packing import Packing
 from dragoman.model.positions import Rotary
+from dragoman.model.projection import Affine, Projection, join, join_in_memory
 
 
 class Decoder(nn.Module):
@@ -23,30 +25,49 @@ class Decoder(nn.Module):
         super().__init__()
         self.blocks = nn.ModuleList(blocks)
         self.final_norm, self.rotary = final_norm, rotary
+        self.joined: Affine | None = None
+        """Keys and values of all cross-attention as one projection; kept for decoding, made anew in training."""
+
+    def join_projections(self) -> None:
+        """Joins for good what `prepare_for_decoding` joins: in every layer, and over all layers' cross-attention."""
+        for block in self.blocks:
+            assert isinstance(block, CrossBlock | SelfBlock)
+            block.self_attention.join_projections()
+        self.joined = join_in_memory(self._cross_projections) if self._cross_attentions else None
 
     def forward(
         self,
         x: Float[Tensor, "N D"],
         packing: Packing,
-        memory: Memory | None = None,
+        cross_keys: CrossKeys | None = None,
         cache: Cache | None = None,
         noise: Noise | None = None,
+        observer: Observer | None = None,
     ) -> Float[Tensor, "N D"]:
         """With a cache, the rows continue what it holds, and are appended to it."""
         position = cache.positions(packing) if cache is not None else packing.position
-        turns = self.rotary.turns(position, x.dtype) if self.rotary else None
-        given = Pass(packing, True, turns, noise, cache, position)
+        rope = self.rotary.rope(position, x.dtype) if self.rotary else None
+        given = Pass(packing, True, rope, noise, cache, position, observer)
+        given.show("decoder.embedding", x)
         for block in self.blocks:
-            x = block(x, given, memory) if isinstance(block, CrossBlock) else block(x, given)
+            x = block(x, given, cross_keys) if isinstance(block, CrossBlock) else block(x, given)
         if cache is not None:
             cache.advance(packing)
         return self.final_norm(x) if self.final_norm is not None else x
 
-    def remember(self, encoded: Float[Tensor, "N D"], packing: Packing) -> Memory:
-        """The memory's keys and values for all layers, in one matrix product, since all layers read the same rows."""
-        attentions = [block.cross_attention for block in self.blocks if isinstance(block, CrossBlock)]
-        projections = [layer for attention in attentions for layer in (attention.key, attention.value)]
-        heads, width = attentions[0].kv_heads, attentions[0].d_head
-        rows = joined_linear(encoded, projections).unflatten(-1, (len(projections) * heads, width))
-        parts = rows.split(heads, dim=1)  # (N, 2LG, K) -> 2L of (N, G, K)
-        return Memory(parts[0::2], parts[1::2], packing.lengths, packing)
+    def cross_keys(self, memory: Float[Tensor, "N D"], packing: Packing) -> CrossKeys:
+        """The keys and values of all layers in one matrix product, because all layers read the same memory."""
+        joined = join(self._cross_projections) if self.joined is None else self.joined
+        first = self._cross_attentions[0]
+        rows = joined(memory).unflatten(-1, (-1, first.d_head))
+        parts = rows.split(first.kv_heads, dim=1)  # (N, 2LG, K) -> 2L of (N, G, K)
+        return CrossKeys(parts[0::2], parts[1::2], packing.lengths, packing)
+
+    @property
+    def _cross_attentions(self) -> list[Attention]:
+        return [block.cross_attention for block in self.blocks if isinstance(block, CrossBlock)]
+
+    @property
+    def _cross_projections(self) -> list[Projection]:
+        """Keys and values of each layer in turn."""
+        return [part for attention in self._cross_attentions for part in (attention.key, attention.value)]

@@ -1,10 +1,12 @@
 """Dropout whose mask is a pure function of what it falls on: nothing random is stored, resumed or shared.
 
-The mask of an element is a hash of (seed, step, pass) and of (site, index of the token in the whole step, feature).
-So it is the same however a step is cut into batches, padded, or spread over processes, and a resumed run needs no saved
-random state. Compiled, it is also many times cheaper than drawing random numbers (benchmarks/dropout.py).
+The mask of an element is a hash of (seed, step, pass) and of (site, index of the token in the whole step, feature). So
+it is the same however a step is cut into batches, padded, or spread over processes, and a resumed run needs no saved
+random state. A site is named for the module that drops, so a new module leaves the masks of all others as they were.
+Compiled, it is also many times cheaper than drawing random numbers (benchmarks/dropout.py).
 """
 
+import zlib
 from dataclasses import dataclass
 
 import torch
@@ -53,7 +55,7 @@ class StepNoise:
 
 
 def drop(
-    x: Float[Tensor, "N F"], rate: float, site: int, noise: Noise | None, onto: Float[Tensor, "N F"] | None = None
+    x: Float[Tensor, "N F"], rate: float, site: str, noise: Noise | None, onto: Float[Tensor, "N F"] | None = None
 ) -> Float[Tensor, "N F"]:
     """Zeroes each element with probability `rate`, scales the others by 1 / (1 - rate); without noise, `x` itself.
 
@@ -67,18 +69,27 @@ def drop(
     return dropped if onto is None else onto + dropped
 
 
-def draw(rate: float, site: int, noise: Noise) -> tuple[float, int, int]:
+def draw(rate: float, site: str, noise: Noise) -> tuple[float, int, int]:
     """A mask as kernels make it: the scale of what is kept, the key of its hash, and the hash from which it is kept."""
-    return 1.0 / (1.0 - rate), _fold(noise.key, site), _threshold(rate)
+    return 1.0 / (1.0 - rate), _site_key(noise, site), _threshold(rate)
 
 
-def _dropped(x: Float[Tensor, "N F"], rate: float, site: int, noise: Noise) -> Float[Tensor, "N F"]:
+def site_number(site: str) -> int:
+    """What a site's name stands for in the hash: the same number in every process and version."""
+    return zlib.crc32(site.encode())
+
+
+def _site_key(noise: Noise, site: str) -> int:
+    return _fold(noise.key, site_number(site))
+
+
+def _dropped(x: Float[Tensor, "N F"], rate: float, site: str, noise: Noise) -> Float[Tensor, "N F"]:
     features = torch.arange(x.size(1), dtype=torch.int32, device=x.device)
-    return _Drop.apply(x, _keep(_row_hash(noise.key, site, noise.tokens)[:, None], features, rate), rate)
+    return _Drop.apply(x, _keep(_row_hash(_site_key(noise, site), noise.tokens)[:, None], features, rate), rate)
 
 
 def drop_weights(
-    weights: Float[Tensor, "B H T S"], rate: float, site: int, noise: Noise | None, tokens: Int[Tensor, "B T"] | None
+    weights: Float[Tensor, "B H T S"], rate: float, site: str, noise: Noise | None, tokens: Int[Tensor, "B T"] | None
 ) -> Float[Tensor, "B H T S"]:
     """The same for attention weights: the token is the query's (`tokens`, padded), the feature is (head, key
     position).
@@ -87,7 +98,7 @@ def drop_weights(
         return weights
     heads = torch.arange(weights.size(1), dtype=torch.int32, device=weights.device) * _FEATURE_STRIDE
     keys = torch.arange(weights.size(3), dtype=torch.int32, device=weights.device)
-    row = _row_hash(noise.key, site, tokens.flatten()).unflatten(0, tokens.shape)  # (B, T)
+    row = _row_hash(_site_key(noise, site), tokens.flatten()).unflatten(0, tokens.shape)  # (B, T)
     return _Drop.apply(weights, _keep(row[:, None, :, None], (heads[:, None] + keys)[None, :, None, :], rate), rate)
 
 
@@ -147,8 +158,8 @@ def _threshold(rate: float) -> int:
     return int(rate * 2**32) - 2**31
 
 
-def _row_hash(key: int, site: int, tokens: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
-    x = (tokens.to(torch.int32) + _signed(_fold(key, site))) * _signed(_MIX_2)
+def _row_hash(key: int, tokens: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
+    x = (tokens.to(torch.int32) + _signed(key)) * _signed(_MIX_2)
     x ^= x >> 15
     x *= _signed(_MIX_1)
     x ^= x >> 13

@@ -1,16 +1,22 @@
 """Whole models, assembled from the stacks. All speak in rows of tokens; `project` alone knows the vocabulary."""
 
+import copy
+from typing import ClassVar, TypeVar
+
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.model.cache import Cache, Memory
+from dragoman.model.attention.cache import Cache, CrossKeys
 from dragoman.model.config import ModelConfig
 from dragoman.model.decoder import Decoder
 from dragoman.model.dropout import StepNoise
 from dragoman.model.embedding import Embedding
 from dragoman.model.encoder import Encoder
+from dragoman.model.observer import Observer
 from dragoman.model.packing import ROW_MULTIPLE, Packing
+from dragoman.model.projection import Projection, Role
 
 
 class EncoderDecoder(nn.Module):
@@ -18,6 +24,8 @@ class EncoderDecoder(nn.Module):
 
     `output` is the pre-softmax matrix (V, D), which may be the target embedding itself (section 3.4).
     """
+
+    roles: ClassVar[dict[str, Role]] = {"output": "table"}
 
     def __init__(
         self,
@@ -34,33 +42,44 @@ class EncoderDecoder(nn.Module):
         self.encoder, self.decoder, self.output = encoder, decoder, output
 
     def encode(
-        self, source: Int[Tensor, "N"], packing: Packing, noise: StepNoise | None = None
+        self,
+        source: Int[Tensor, "N"],
+        packing: Packing,
+        noise: StepNoise | None = None,
+        *,
+        observer: Observer | None = None,
     ) -> Float[Tensor, "N D"]:
-        """Source ids to encoder output."""
+        """Source ids to the memory, which is the encoder's output."""
         of_rows = noise.source(packing.rows, source.device) if noise else None
         x = self.source_embedding(source, packing.position, of_rows)
-        return self.encoder(x, packing, of_rows)
+        return self.encoder(x, packing, of_rows, observer)
 
-    def remember(self, encoded: Float[Tensor, "N D"], packing: Packing) -> Memory:
-        """Encoder output to the memory that `decode` attends to."""
-        return self.decoder.remember(encoded, packing)
+    def cross_keys(self, memory: Float[Tensor, "N D"], packing: Packing) -> CrossKeys:
+        """What the cross-attention of every layer makes of the memory."""
+        return self.decoder.cross_keys(memory, packing)
 
-    def start(self, encoded: Float[Tensor, "N D"], packing: Packing) -> Cache:
+    def start(self, memory: Float[Tensor, "N D"], packing: Packing) -> Cache:
         """A cache with one empty row for each source sentence."""
-        memory = self.remember(encoded, packing).padded()
-        return Cache(memory, len(self.decoder.blocks), memory.rows, encoded.device)
+        keys = self.cross_keys(memory, packing).padded()
+        return Cache(keys, len(self.decoder.blocks), keys.rows, memory.device)
 
     def decode(
-        self, target: Int[Tensor, "M"], packing: Packing, state: Memory | Cache, noise: StepNoise | None = None
+        self,
+        target: Int[Tensor, "M"],
+        packing: Packing,
+        given: CrossKeys | Cache,
+        noise: StepNoise | None = None,
+        *,
+        observer: Observer | None = None,
     ) -> Float[Tensor, "M D"]:
-        """Target ids to decoder output. From a `Memory`: whole targets. From a `Cache`: the next tokens of its rows,
+        """Target ids to decoder output. Given `CrossKeys`: whole targets. Given a `Cache`: the next tokens of its rows,
         which it takes in.
         """
-        memory, cache = (state.memory, state) if isinstance(state, Cache) else (state, None)
+        keys, cache = (given.cross_keys, given) if isinstance(given, Cache) else (given, None)
         of_rows = noise.target(packing.rows, target.device) if noise else None
         position = cache.positions(packing) if cache is not None else packing.position
         x = self.target_embedding(target, position, of_rows)
-        return self.decoder(x, packing, memory, cache, of_rows)
+        return self.decoder(x, packing, keys, cache, of_rows, observer)
 
     def project(self, hidden: Float[Tensor, "M D"]) -> Float[Tensor, "M V"]:
         """Decoder output to logits."""
@@ -73,16 +92,21 @@ class EncoderDecoder(nn.Module):
         target: Int[Tensor, "M"],
         target_lengths: Int[Tensor, "B"],
         noise: StepNoise | None = None,
+        *,
+        observer: Observer | None = None,
     ) -> Float[Tensor, "M D"]:
         """Decoder output for every target token, before `project`: a loss takes the vocabulary piece by piece."""
         of_source = Packing.of(source_lengths, source.device, ROW_MULTIPLE)
         of_target = Packing.of(target_lengths, target.device, ROW_MULTIPLE)
-        memory = self.remember(self.encode(of_source.fill(source), of_source, noise), of_source)
-        return self.decode(of_target.fill(target), of_target, memory, noise)[: of_target.tokens]
+        memory = self.encode(of_source.fill(source), of_source, noise, observer=observer)
+        keys = self.cross_keys(memory, of_source)
+        return self.decode(of_target.fill(target), of_target, keys, noise, observer=observer)[: of_target.tokens]
 
 
 class LanguageModel(nn.Module):
     """A decoder without a memory: each token from those before it."""
+
+    roles: ClassVar[dict[str, Role]] = {"output": "table"}
 
     def __init__(
         self, config: ModelConfig, target_embedding: Embedding, decoder: Decoder, output: nn.Parameter
@@ -96,17 +120,58 @@ class LanguageModel(nn.Module):
         return Cache(None, len(self.decoder.blocks), rows, self.output.device)
 
     def decode(
-        self, target: Int[Tensor, "M"], packing: Packing, cache: Cache | None = None, noise: StepNoise | None = None
+        self,
+        target: Int[Tensor, "M"],
+        packing: Packing,
+        cache: Cache | None = None,
+        noise: StepNoise | None = None,
+        *,
+        observer: Observer | None = None,
     ) -> Float[Tensor, "M D"]:
+        """Ids to decoder output: whole texts, or with a cache the next tokens of its rows, which it takes in."""
         of_rows = noise.target(packing.rows, target.device) if noise else None
         position = cache.positions(packing) if cache is not None else packing.position
-        return self.decoder(self.target_embedding(target, position, of_rows), packing, None, cache, of_rows)
+        x = self.target_embedding(target, position, of_rows)
+        return self.decoder(x, packing, None, cache, of_rows, observer)
 
     def project(self, hidden: Float[Tensor, "M D"]) -> Float[Tensor, "M V"]:
+        """Decoder output to logits."""
         return F.linear(hidden, self.output)
 
     def forward(
-        self, target: Int[Tensor, "M"], target_lengths: Int[Tensor, "B"], noise: StepNoise | None = None
+        self,
+        target: Int[Tensor, "M"],
+        target_lengths: Int[Tensor, "B"],
+        noise: StepNoise | None = None,
+        *,
+        observer: Observer | None = None,
     ) -> Float[Tensor, "M D"]:
+        """Decoder output for every token, before `project`."""
         packing = Packing.of(target_lengths, target.device, ROW_MULTIPLE)
-        return self.decode(packing.fill(target), packing, None, noise)[: packing.tokens]
+        return self.decode(packing.fill(target), packing, None, noise, observer=observer)[: packing.tokens]
+
+
+Model = TypeVar("Model", EncoderDecoder, LanguageModel)
+
+
+def prepare_for_decoding(model: Model, device: torch.device | str, dtype: torch.dtype) -> Model:
+    """A model of the same results that only decodes: projections merged, cast to `dtype` and joined, once.
+
+    It shares what needs no change with `model`, which stays as it is, and does not follow later changes of its weights.
+    """
+    shared = {id(weight): nn.Parameter(weight.detach(), requires_grad=False) for weight in model.parameters()}
+    prepared = copy.deepcopy(model, shared)
+    _merge_projections(prepared)
+    prepared.to(device, dtype)
+    for stack in prepared.children():
+        if isinstance(stack, Encoder | Decoder):
+            stack.join_projections()
+    return prepared
+
+
+def _merge_projections(module: nn.Module) -> None:
+    for name, child in module.named_children():
+        if isinstance(child, Projection):
+            setattr(module, name, child.merged())
+        else:
+            _merge_projections(child)

@@ -1,7 +1,7 @@
 """What stands around attention: norms, the position-wise feed-forward network, and the residual path."""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from dragoman import kernels
 from dragoman.model.dropout import Noise, drop
+from dragoman.model.projection import Dense, Projection, Role
 
 NormKind = Literal["layer", "rms"]
 NormPosition = Literal["pre", "post"]
@@ -19,6 +20,8 @@ Activation = Literal["relu", "gelu", "swiglu", "geglu"]
 
 class LayerNorm(nn.Module):
     """(x - mean) / sqrt(variance + epsilon) * weight + bias, with the population variance (Ba et al. 2016)."""
+
+    roles: ClassVar[dict[str, Role]] = {"weight": "vector", "bias": "vector"}
 
     def __init__(self, d_model: int, epsilon: float = 1e-5, bias: bool = True) -> None:
         super().__init__()
@@ -32,6 +35,8 @@ class LayerNorm(nn.Module):
 
 class RMSNorm(nn.Module):
     """x / sqrt(mean(x^2) + epsilon) * weight (Zhang and Sennrich 2019)."""
+
+    roles: ClassVar[dict[str, Role]] = {"weight": "vector"}
 
     def __init__(self, d_model: int, epsilon: float = 1e-5) -> None:
         super().__init__()
@@ -70,8 +75,12 @@ def make_norm(kind: NormKind, d_model: int, epsilon: float, bias: bool) -> Layer
 class FeedForward(nn.Module):
     """max(0, x W1 + b1) W2 + b2 (Vaswani et al. 2017, eq. 2); GELU for ReLU; or a gated unit (Shazeer 2020).
 
-    Gated: (f(x W_gate) * x W_inner) W_outer, with f = SiLU in `swiglu` and GELU in `geglu`.
+    Gated: (f(x W_gate) * x W_inner) W_outer, with f = SiLU in `swiglu` and GELU in `geglu`. `name` is its dropout site.
     """
+
+    gate: Projection | None
+    inner: Projection
+    outer: Projection
 
     def __init__(
         self,
@@ -80,13 +89,13 @@ class FeedForward(nn.Module):
         activation: Activation = "relu",
         bias: bool = True,
         dropout: float = 0.0,
-        site: int = 0,
+        name: str = "feed_forward",
     ) -> None:
         super().__init__()
-        self.activation, self.dropout, self.site = activation, dropout, site
-        self.gate = nn.Linear(d_model, d_ff, bias=bias) if activation in ("swiglu", "geglu") else None
-        self.inner = nn.Linear(d_model, d_ff, bias=bias)
-        self.outer = nn.Linear(d_ff, d_model, bias=bias)
+        self.activation, self.dropout, self.name = activation, dropout, name
+        self.gate = Dense(d_model, d_ff, bias) if activation in ("swiglu", "geglu") else None
+        self.inner = Dense(d_model, d_ff, bias)
+        self.outer = Dense(d_ff, d_model, bias)
 
     def forward(self, x: Float[Tensor, "N D"], noise: Noise | None = None) -> Float[Tensor, "N D"]:
         if self.gate is None:
@@ -95,25 +104,25 @@ class FeedForward(nn.Module):
         else:
             gate, inner = self.gate(x), self.inner(x)
             hidden = (F.silu(gate) if self.activation == "swiglu" else F.gelu(gate)) * inner
-        return self.outer(drop(hidden, self.dropout, self.site, noise))
+        return self.outer(drop(hidden, self.dropout, self.name, noise))
 
 
 class Residual(nn.Module):
     """The path around a sublayer: where it is normalised, dropped out and added (sections 3.1 and 5.4).
 
     `post` is the paper's norm(x + sublayer(x)); `pre` is x + sublayer(norm(x)), which trains without a delicate warm-up
-    (Xiong et al. 2020).
+    (Xiong et al. 2020). `name` is its dropout site.
     """
 
     def __init__(
-        self, norm: LayerNorm | RMSNorm, norm_position: NormPosition, dropout: float = 0.0, site: int = 0
+        self, norm: LayerNorm | RMSNorm, norm_position: NormPosition, dropout: float = 0.0, name: str = "residual"
     ) -> None:
         super().__init__()
-        self.norm, self.pre, self.dropout, self.site = norm, norm_position == "pre", dropout, site
+        self.norm, self.pre, self.dropout, self.name = norm, norm_position == "pre", dropout, name
 
     def forward(
         self, x: Float[Tensor, "N D"], sublayer: Callable[[Tensor], Tensor], noise: Noise | None = None
     ) -> Float[Tensor, "N D"]:
         if self.pre:
-            return drop(sublayer(self.norm(x)), self.dropout, self.site, noise, onto=x)
-        return self.norm(drop(sublayer(x), self.dropout, self.site, noise, onto=x))
+            return drop(sublayer(self.norm(x)), self.dropout, self.name, noise, onto=x)
+        return self.norm(drop(sublayer(x), self.dropout, self.name, noise, onto=x))

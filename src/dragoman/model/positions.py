@@ -3,14 +3,17 @@
 Each takes positions as rows (N,), so that packed and cached decoding ask for just the positions they need.
 """
 
+from typing import ClassVar
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
+from dragoman.model.projection import Role
 
-Turns = tuple[Float[Tensor, "N 1 K"], Float[Tensor, "N 1 K"]]
-"""Cosine and sine of every row's angles."""
+Rope = tuple[Float[Tensor, "N 1 K"], Float[Tensor, "N 1 K"]]
+"""Cosine and sine of the angles by which rotary positions rotate every row."""
 
 
 def sinusoids(position: Int[Tensor, "N"], d_model: int, base: float = 10_000.0) -> Float[Tensor, "N D"]:
@@ -33,6 +36,8 @@ class Sinusoidal(nn.Module):
 class Learned(nn.Module):
     """Adds one learned vector a position, up to `max_positions`."""
 
+    roles: ClassVar[dict[str, Role]] = {"weight": "table"}
+
     def __init__(self, max_positions: int, d_model: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(max_positions, d_model))
@@ -52,15 +57,15 @@ class Rotary:
             raise ConfigError(f"rotary positions need an even d_model / heads, but it is {d_head}")
         self.d_head, self.base = d_head, base
 
-    def turns(self, position: Int[Tensor, "N"], dtype: torch.dtype) -> Turns:
-        """Made once a forward pass, and used by all layers."""
+    def rope(self, position: Int[Tensor, "N"], dtype: torch.dtype) -> Rope:
+        """The rotation of rows at these positions, made once a pass for all layers."""
         angle = _angles(position, self.d_head, self.base).repeat(1, 2)[:, None]  # (N, K/2) -> (N, 1, K)
         return angle.cos().to(dtype), angle.sin().to(dtype)
 
 
-def rotate(x: Float[Tensor, "N H K"], turns: Turns) -> Float[Tensor, "N H K"]:
+def rotate(x: Float[Tensor, "N H K"], rope: Rope) -> Float[Tensor, "N H K"]:
     """Each pair (a, b) of features becomes (a cos - b sin, b cos + a sin)."""
-    cosine, sine = turns
+    cosine, sine = rope
     first, second = x.chunk(2, dim=-1)
     return x * cosine + torch.cat([-second, first], dim=-1) * sine
 

@@ -90,6 +90,7 @@ def fresh_state(
     masters = MasterWeights(
         model, precision, settings.optimiser, settings.betas, settings.epsilon, settings.weight_decay
     )
+    masters.attach(model)
     return model, TrainState(masters)
 
 

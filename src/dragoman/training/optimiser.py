@@ -1,6 +1,6 @@
-"""Optimisers over float32 masters, and the weights of the model that follow them.
+"""Optimisers over float32 master weights, which the weights of the model follow.
 
-In bf16 the model computes with 8 bits of mantissa, too few to add small steps to; so every weight has a float32 master
+In bf16 the model computes with 8 bits of mantissa, too few to add small steps to. So every weight has a float32 master
 that an optimiser moves, and the model's copy follows (Micikevicius et al. 2018). In float32 the model computes with
 the masters themselves.
 """
@@ -12,7 +12,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dragoman.model import is_table
+from dragoman.model import weight_roles
+from dragoman.model.projection import Role
 from dragoman.training.muon import Muon
 
 Optimiser = Literal["adamw", "adam", "muon"]
@@ -30,13 +31,13 @@ class ParameterGroup(NamedTuple):
 class MasterWeights:
     """The float32 weights of a model that train, laid end to end as one row, and the optimisers that move it.
 
-    So a norm, a step or an exchange between processes is one call over one row, and not one for every matrix.
+    So a norm, a step or an exchange between processes is one call over one row, and not one for every matrix. They are
+    copied from the model, which knows nothing of them until `attach`.
 
     Attributes:
         row, gradient: all weights that train, and the gradient of the step so far.
         weights: every weight of the model by name, the frozen ones too; those that train are views of `row`.
         gradients: the gradients by name, views of `gradient`.
-        working: the model's own parameters: the same memory in float32; in bf16 copies, a row of their own.
         groups: what each optimiser moves.
     """
 
@@ -49,38 +50,48 @@ class MasterWeights:
         epsilon: float,
         weight_decay: float,
     ) -> None:
-        self.working = dict(model.named_parameters(remove_duplicate=True))
-        self.copied = precision == "bf16"
-        training = {name: weight for name, weight in self.working.items() if weight.requires_grad}
-        place = {name: _place(name, weight, optimiser) for name, weight in training.items()}
-        ordered = sorted(training, key=lambda name: place[name])
+        named, roles = dict(model.named_parameters()), weight_roles(model)
+        training = {name: weight for name, weight in named.items() if weight.requires_grad}
+        ranks = {name: _rank(roles[name], weight.shape, optimiser) for name, weight in training.items()}
+        ordered = sorted(training, key=lambda name: ranks[name])
+        self._precision, self._roles = precision, roles
         self._shapes = {name: training[name].shape for name in ordered}
         self.row = torch.cat([_exact(training[name]).flatten() for name in ordered])
         self.gradient, self._has_gradient = torch.zeros_like(self.row), False
         self.gradients = self._views(self.gradient)
         trained = self._views(self.row)
-        self.weights = {name: trained.get(name, _exact(weight)) for name, weight in self.working.items()}
-        if self.copied:
+        self.weights = {name: trained.get(name, _exact(weight)) for name, weight in named.items()}
+        self._parameters: dict[str, nn.Parameter] = {}
+        """The model's own, once it is attached."""
+        self._copies: Tensor | None = None
+        """What the model computes with in bf16: a row like `row`."""
+        alike = [list(names) for _, names in groupby(ordered, lambda name: ranks[name][0])]
+        self.groups = list(self._make(alike, optimiser, betas, epsilon, weight_decay))
+
+    def attach(self, model: nn.Module) -> None:
+        """Makes the model compute with these weights: in float32 with the masters themselves, in bf16 with copies.
+
+        Its parameters stay the same objects, but point to other memory.
+        """
+        self._parameters = dict(model.named_parameters())
+        placed = self.weights
+        if self._precision == "bf16":
             model.to(torch.bfloat16)
             self._copies = self.row.bfloat16()
             placed = self._views(self._copies)
-        else:
-            placed = self.weights
         for name, weight in placed.items():
-            self.working[name].data = weight
-        kinds = [list(names) for _, names in groupby(ordered, lambda name: place[name][0])]
-        self.groups = list(self._make(kinds, optimiser, betas, epsilon, weight_decay))
+            self._parameters[name].data = weight
 
     def _make(
-        self, kinds: list[list[str]], kind: Optimiser, betas: tuple[float, float], epsilon: float, weight_decay: float
+        self, alike: list[list[str]], kind: Optimiser, betas: tuple[float, float], epsilon: float, weight_decay: float
     ) -> Iterator[ParameterGroup]:
-        """Muon for the inner matrices if it is asked for, Adam for all else; norms and biases do not decay."""
-        sizes = [sum(self._shapes[name].numel() for name in names) for names in kinds]
-        for names, weights, gradient in zip(kinds, self.row.split(sizes), self.gradient.split(sizes), strict=True):
-            part, shapes = nn.Parameter(weights), [self._shapes[name] for name in names]
+        """Muon for projections if it is asked for, Adam for all else; vectors do not decay."""
+        sizes = [sum(self._shapes[name].numel() for name in names) for names in alike]
+        for names, weights, gradient in zip(alike, self.row.split(sizes), self.gradient.split(sizes), strict=True):
+            part, shapes, role = nn.Parameter(weights), [self._shapes[name] for name in names], self._roles[names[0]]
             part.grad = gradient
-            decay = weight_decay if len(shapes[0]) > 1 else 0.0
-            if kind == "muon" and _is_inner(names[0], shapes[0]):
+            decay = 0.0 if role == "vector" else weight_decay
+            if kind == "muon" and role == "projection":
                 yield ParameterGroup(names, part, Muon(part, shapes, weight_decay=decay))
                 continue
             # Adam's decay is coupled: a part of the gradient, and scaled with it. AdamW's is not.
@@ -88,7 +99,7 @@ class MasterWeights:
             yield ParameterGroup(names, part, adam([part], 0.0, betas, epsilon, decay, fused=True))
 
     def _views(self, row: Tensor, names: Iterable[str] | None = None) -> dict[str, Tensor]:
-        """What is laid end to end in `row`, by the names of its weights: these, or all."""
+        """What is laid end to end in a row, by name: these weights, or all that train."""
         shapes = self._shapes if names is None else {name: self._shapes[name] for name in names}
         parts = row.split([shape.numel() for shape in shapes.values()])
         return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
@@ -96,13 +107,14 @@ class MasterWeights:
     @torch.no_grad()
     def collect_gradients(self) -> None:
         """Adds the gradients of one micro-batch to the row, in float32, and clears the model's."""
+        assert self._parameters, "attach the model before its first step"
         for name, sum_so_far in self.gradients.items():
-            gradient = self.working[name].grad
+            gradient = self._parameters[name].grad
             if gradient is not None:
                 sum_so_far.add_(gradient) if self._has_gradient else sum_so_far.copy_(gradient)
             elif not self._has_gradient:
                 sum_so_far.zero_()
-            self.working[name].grad = None
+            self._parameters[name].grad = None
         self._has_gradient = True
 
     def step(self, rate: float, longest: float = torch.inf) -> Tensor:
@@ -117,13 +129,13 @@ class MasterWeights:
             optimiser.param_groups[0]["lr"] = rate
             optimiser.step()
         self._has_gradient = False
-        self.follow()
+        self.sync()
         return norm
 
     @torch.no_grad()
-    def follow(self) -> None:
-        """Copies the masters into the model."""
-        if self.copied:
+    def sync(self) -> None:
+        """Copies the masters into the model, where it computes with copies."""
+        if self._copies is not None:
             self._copies.copy_(self.row)
 
     def state(self) -> dict[str, Tensor]:
@@ -137,10 +149,11 @@ class MasterWeights:
 
     @torch.no_grad()
     def restore(self, weights: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
-        """Takes back what `weights` and `state()` were."""
+        """Takes back what `weights` and `state()` were; the model follows."""
         for name, weight in self.weights.items():
             weight.copy_(weights[name])
-            self.working[name].copy_(weight)
+            if name in self._parameters:
+                self._parameters[name].copy_(weight)
         kinds = {key.partition(".")[0] for key in state}
         for names, part, optimiser in self.groups:
             optimiser.state.clear()
@@ -154,13 +167,8 @@ def _exact(weight: Tensor) -> Tensor:
     return weight.detach().to(torch.promote_types(weight.dtype, torch.float32), copy=True)
 
 
-def _place(name: str, weight: Tensor, kind: Optimiser) -> tuple[int, tuple[int, ...]]:
-    """Where a weight stands in the row: Muon's matrices first, like by like; then what else decays; then the rest."""
-    if kind == "muon" and _is_inner(name, weight.shape):
-        return 0, tuple(weight.shape)
-    return (1 if weight.dim() > 1 else 2), ()
-
-
-def _is_inner(name: str, shape: torch.Size) -> bool:
-    """Whether this is a matrix between embeddings and output."""
-    return len(shape) == 2 and not is_table(name)
+def _rank(role: Role, shape: torch.Size, kind: Optimiser) -> tuple[int, tuple[int, ...]]:
+    """Where a weight stands in the row: Muon's matrices first, like by like; then what else decays; then vectors."""
+    if kind == "muon" and role == "projection":
+        return 0, tuple(shape)
+    return (2 if role == "vector" else 1), ()

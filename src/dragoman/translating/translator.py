@@ -6,13 +6,13 @@
 Texts that are given together are translated side by side, and none changes what becomes of another.
 """
 
-import copy
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import torch
 
+from dragoman import kernels
 from dragoman.config import check
 from dragoman.decoding.beam import Hypothesis
 from dragoman.decoding.engine import Engine
@@ -22,7 +22,7 @@ from dragoman.decoding.stepper import ModelStepper
 from dragoman.errors import CheckpointError, ConfigError, DecodeError
 from dragoman.machine import choose_device, choose_precision, use_threads
 from dragoman.memory import out_of_memory_as
-from dragoman.model import EncoderDecoder
+from dragoman.model import EncoderDecoder, prepare_for_decoding
 from dragoman.progress import Progress, silent
 from dragoman.store import GENERATION, StoredModel, load_model
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
@@ -56,7 +56,7 @@ def translate(
         OutOfMemory: the device is full.
     """
     with use_threads(threads):
-        return Translator.load(model, device, precision).translate(texts, options, progress)
+        return Translator.load(model, device, precision, progress).translate(texts, options, progress)
 
 
 class Translator:
@@ -73,6 +73,7 @@ class Translator:
         stored: StoredModel,
         device: str = "auto",
         precision: str = "auto",
+        progress: Progress = silent,
         *,
         framing: Framing = DEFAULT_FRAMING,
     ) -> None:
@@ -80,27 +81,29 @@ class Translator:
             raise DecodeError(f"{stored.folder} holds no translation model but a {stored.config.family}")
         self.device, _ = choose_device(device)
         self.precision, _ = choose_precision(precision, self.device)
-        model, dtype = stored.model, _DTYPES[self.precision]
-        if model.output.dtype != dtype or model.output.device.type != self.device:
-            model = copy.deepcopy(model).to(self.device, dtype)
-        self.model, self.tokenizers, self.languages = model, stored.tokenizers, stored.languages
+        if self.device == "cpu":
+            kernels.prepare(progress)
+        self.model = prepare_for_decoding(stored.model, self.device, _DTYPES[self.precision])
+        self.tokenizers, self.languages = stored.tokenizers, stored.languages
         try:
             self.options = check(stored.generation, str(stored.folder / GENERATION), SearchOptions)
         except ConfigError as error:
             raise CheckpointError(str(error)) from None
         self.framing, self._positions = framing, stored.config.max_positions
-        self._requests = Requests(self.tokenizers, framing, self._positions, model.output.device)
+        self._requests = Requests(self.tokenizers, framing, self._positions, self.model.output.device)
         self._writer = Writer(self.tokenizers)
 
     @classmethod
-    def load(cls, path: Path | str, device: str = "auto", precision: str = "auto") -> "Translator":
+    def load(
+        cls, path: Path | str, device: str = "auto", precision: str = "auto", progress: Progress = silent
+    ) -> "Translator":
         """The translator of a model folder, or of the best model of a run folder.
 
         Raises:
             CheckpointError: the model folder is missing, damaged or newer.
             ConfigError: a device or precision that cannot be had.
         """
-        return cls(load_model(path), device, precision)
+        return cls(load_model(path), device, precision, progress)
 
     def translate(
         self, texts: Iterable[str], options: SearchOptions | None = None, progress: Progress = silent

@@ -1,4 +1,4 @@
-"""What attention looks at: the keys and values of some sentences, as rows of tokens or padded."""
+"""What queries look at: the keys and values of some sentences, as rows of tokens or padded."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from dragoman.model.packing import Packing
+from dragoman.model.positions import Rope, rotate
 
 
 @dataclass(frozen=True)
 class Keys:
-    """Keys and values of B sentences: rows (M, G, K) of a packing; without one padded (B, G, S, K)."""
+    """Keys and values of B sentences: rows (M, G, K) of a packing, or padded (B, G, S, K) without one."""
 
     key: Tensor
     value: Tensor
@@ -28,9 +29,8 @@ class Keys:
         return self.packing.pad(self.key).transpose(1, 2), self.packing.pad(self.value).transpose(1, 2)
 
     def visible(self, queries: Packing, causal: bool) -> Bool[Tensor, "#B 1 #T S"]:
-        """Where queries may look: at the tokens of their sentence (section 3.2.3); causal, at none after their own.
-
-        A sentence's last query stands at its last key.
+        """Where queries may look: at the tokens of their own sentence (section 3.2.3), and if causal at none after
+        their own place. The last query of a sentence stands at its last key.
         """
         longest = self.key.size(2) if self.packing is None else self.packing.longest
         places = torch.arange(longest, device=self.lengths.device)
@@ -40,3 +40,12 @@ class Keys:
         if self.packing is not queries:
             own = own + (self.lengths - queries.lengths)[:, None]
         return (places <= own[..., None])[:, None]
+
+
+def split_rows(
+    rows: Float[Tensor, "N P K"], heads: int, rope: Rope | None = None
+) -> tuple[Float[Tensor, "N H K"], Float[Tensor, "N G K"], Float[Tensor, "N G K"]]:
+    """Queries, keys and values that stand side by side in the same rows; `rope` rotates all but the values."""
+    others = (rows.size(1) - heads) // 2
+    query, key, value = rows.split([heads, others, others], dim=1)
+    return (query, key, value) if rope is None else (rotate(query, rope), rotate(key, rope), value)

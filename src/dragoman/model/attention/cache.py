@@ -1,8 +1,7 @@
-"""What a decoder need not compute twice: the keys of the memory, and the keys of the tokens already written.
+"""What a decoder need not compute twice: cross-attention's keys, and the keys of the tokens already written.
 
-Both are values passed in. `Memory` is made once for a batch of sources, in training and in decoding alike; `Cache`
-holds a memory and grows by the keys of every token decoded. Rows can be reordered, dropped, doubled and joined at any
-time.
+Both are values passed in. `CrossKeys` are made once for a batch of sources, in training and in decoding alike; `Cache`
+holds them and grows by the keys of every token decoded. Rows can be reordered, dropped, doubled and joined at any time.
 """
 
 from collections.abc import Sequence
@@ -11,15 +10,15 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from dragoman.model.keys import Keys
+from dragoman.model.attention.keys import Keys
 from dragoman.model.packing import Packing
 
 _GROWTH = 32  # positions by which the room for keys grows
 
 
-class Memory:
-    """Keys and values of the encoder's output for the cross-attention of every layer: rows (M, G, K) of a packing as
-    they are made, padded (R, G, S, K) where rows are to be reordered.
+class CrossKeys:
+    """Keys and values that the cross-attention of every layer makes of the memory: rows (M, G, K) of a packing, or
+    padded (R, G, S, K) so that rows can be reordered.
     """
 
     def __init__(
@@ -34,39 +33,39 @@ class Memory:
     def layer(self, index: int) -> Keys:
         return Keys(self.keys[index], self.values[index], self.lengths, self.packing)
 
-    def padded(self) -> "Memory":
-        """Each layer's by itself, for what is cut out of wider rows cannot grow."""
+    def padded(self) -> "CrossKeys":
+        """The same, padded, each layer in memory of its own."""
         layers = [self.layer(index).padded() for index in range(len(self.keys))]
         keys, values = ([part.contiguous() for part in parts] for parts in zip(*layers, strict=True))
-        return Memory(keys, values, self.lengths, None)
+        return CrossKeys(keys, values, self.lengths, None)
 
-    def select(self, rows: Int[Tensor, "R2"]) -> "Memory":
-        """The padded memory of these rows, in this order; a row may be named twice or not at all."""
-        assert self.packing is None, "only a padded memory has rows to choose from"
+    def select(self, rows: Int[Tensor, "R2"]) -> "CrossKeys":
+        """The padded keys of these rows, in this order; a row may be named twice or not at all."""
+        assert self.packing is None, "only padded keys have rows to choose from"
         lengths = self.lengths[rows]
         longest = int(lengths.max()) if len(rows) else 0
         keys, values = (
             [part[:, :, :longest].index_select(0, rows) for part in parts] for parts in (self.keys, self.values)
         )
-        return Memory(keys, values, lengths, None)
+        return CrossKeys(keys, values, lengths, None)
 
-    def join(self, other: "Memory") -> "Memory":
-        """Both padded memories' rows, one after the other."""
-        longest = max(memory.keys[0].size(2) for memory in (self, other))
+    def join(self, other: "CrossKeys") -> "CrossKeys":
+        """The padded rows of both, one after the other."""
+        longest = max(each.keys[0].size(2) for each in (self, other))
         keys, values = (
             [torch.cat([_widen(a, longest), _widen(b, longest)]) for a, b in zip(mine, theirs, strict=True)]
             for mine, theirs in ((self.keys, other.keys), (self.values, other.values))
         )
-        return Memory(keys, values, torch.cat([self.lengths, other.lengths]), None)
+        return CrossKeys(keys, values, torch.cat([self.lengths, other.lengths]), None)
 
 
 class Cache:
-    """R rows under way in a decoder of any number of layers: their memory, and the self-attention keys of what they
-    wrote.
+    """R rows under way in a decoder: their cross-attention keys, if it has any, and the self-attention keys of what
+    they wrote.
     """
 
-    def __init__(self, memory: Memory | None, layers: int, rows: int, device: torch.device) -> None:
-        self.memory = memory
+    def __init__(self, cross_keys: CrossKeys | None, layers: int, rows: int, device: torch.device) -> None:
+        self.cross_keys = cross_keys
         self.keys: list[Tensor | None] = [None] * layers
         self.values: list[Tensor | None] = [None] * layers
         self.lengths: Int[Tensor, "R"] = torch.zeros(rows, dtype=torch.int64, device=device)
@@ -104,7 +103,7 @@ class Cache:
         """Keeps these rows, in this order; a row may be named twice (a beam that splits) or not at all (one that
         ended).
         """
-        self.memory = self.memory.select(rows) if self.memory is not None else None
+        self.cross_keys = self.cross_keys.select(rows) if self.cross_keys is not None else None
         self.lengths = self.lengths[rows]
         self.keys = [key.index_select(0, rows) if key is not None else None for key in self.keys]
         self.values = [value.index_select(0, rows) if value is not None else None for value in self.values]
@@ -112,8 +111,8 @@ class Cache:
 
     def join(self, other: "Cache") -> None:
         """Takes another cache's rows in after its own, also while its own are under way."""
-        if self.memory is not None and other.memory is not None:
-            self.memory = self.memory.join(other.memory)
+        if self.cross_keys is not None and other.cross_keys is not None:
+            self.cross_keys = self.cross_keys.join(other.cross_keys)
         for held, more in ((self.keys, other.keys), (self.values, other.values)):
             for layer, (mine, theirs) in enumerate(zip(held, more, strict=True)):
                 held[layer] = _stack(mine, self.rows, theirs, other.rows)

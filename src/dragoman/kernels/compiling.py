@@ -1,0 +1,153 @@
+"""Libraries of `arithmetic.cpp` and `attention.cpp`: compiled by this machine's C++ compiler, and kept for next time.
+
+A library is code that this process will run. It is loaded only if it belongs to this user and nobody else can write it.
+Its name is a hash of all that it depends on: source, flags, compiler and processor.
+"""
+
+import ctypes
+import hashlib
+import json
+import logging
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from dragoman import machine
+from dragoman.progress import Progress, silent
+
+SOURCES = [Path(__file__).with_name(name) for name in ("arithmetic.cpp", "attention.cpp", "kernels.h")]
+FLAGS = "-O3 -std=c++17 -fno-math-errno -fno-trapping-math -fopenmp -fPIC -shared".split()
+TARGET = "DRAGOMAN_MARCH"
+"""An environment variable: the processor to compile for, as the compiler's `-march` names it (`x86-64-v3`); this one
+where it is not set.
+"""
+
+log = logging.getLogger(__name__)
+
+
+class NotCompiled(Exception):
+    """Why there are no kernels, in words."""
+
+
+def load_libraries(elements: Iterable[str], progress: Progress = silent) -> dict[str, ctypes.CDLL]:
+    """The library of each type of element: from the user's cache, or compiled now, all at once.
+
+    Raises:
+        NotCompiled: there is no compiler, or it failed.
+    """
+    compiler = machine.compiler_path()
+    if sys.platform != "linux" or compiler is None:
+        raise NotCompiled("no C++ compiler was found (g++ or clang++)")
+    kept, identity = cache_folder(), _identity(compiler)
+    names = {element: f"kernels-{element}-{identity}.so" for element in elements}
+    found = {element: _load(kept / name) if kept else None for element, name in names.items()}
+    libraries = {element: library for element, library in found.items() if library is not None}
+    if missing := {element: name for element, name in names.items() if element not in libraries}:
+        libraries |= _compile_all(compiler, missing, kept, progress)
+    return libraries
+
+
+def _compile_all(compiler: str, names: dict[str, str], kept: Path | None, progress: Progress) -> dict[str, ctypes.CDLL]:
+    """Compiles all libraries at once, into the folder where they are kept if there is one."""
+    libraries: dict[str, ctypes.CDLL] = {}
+    try:
+        with (
+            progress.track("compile kernels", len(names), "libraries") as advance,
+            _writable(kept) as folder,
+            ThreadPoolExecutor() as pool,
+        ):
+            made = {element: pool.submit(_compile, compiler, element, folder / name) for element, name in names.items()}
+            for element, library in made.items():
+                libraries[element] = library.result()
+                advance()
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = _first_error(getattr(error, "stderr", None) or str(error))
+        raise NotCompiled(f"they could not be compiled ({reason})") from error
+    return libraries
+
+
+def _compile(compiler: str, element: str, path: Path) -> ctypes.CDLL:
+    """Compiles aside and renames, so that processes that start together do not meet half a file."""
+    with tempfile.TemporaryDirectory(dir=path.parent) as aside:
+        made = Path(aside) / path.name
+        command = [compiler, *_flags(), f"-DELEMENT={element}", *map(str, SOURCES[:-1]), "-o", str(made)]
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+        made.chmod(0o700)
+        made.replace(path)
+    if (loaded := _load(path)) is None:
+        raise OSError(f"{path} cannot be loaded, or other users can write it")
+    return loaded
+
+
+def _first_error(printed: str) -> str:
+    """The first line of a compiler's output that names an error, else its last line."""
+    lines = printed.strip().splitlines() or ["the compiler printed nothing"]
+    return next((line for line in lines if "error" in line), lines[-1]).strip()
+
+
+def _flags() -> list[str]:
+    return [*FLAGS, f"-march={os.environ.get(TARGET) or 'native'}"]
+
+
+def _identity(compiler: str) -> str:
+    """What a compiled file depends on, as a hash."""
+    source = [path.read_text(encoding="utf-8") for path in SOURCES]
+    facts = [source, _flags(), compiler, machine.compiler(), machine.processor()]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+
+@contextmanager
+def _writable(kept: Path | None) -> Iterator[Path]:
+    """The folder where libraries are kept; if it cannot be written, one that goes when they are loaded."""
+    if kept is not None and os.access(kept, os.W_OK):
+        yield kept
+        return
+    with tempfile.TemporaryDirectory(prefix="dragoman-") as aside:
+        yield Path(aside)
+
+
+def cache_folder() -> Path | None:
+    """The folder of the user's cache in which libraries are kept; None if there is none that this user alone can
+    write.
+    """
+    with suppress(OSError, RuntimeError):  # a home that is missing, or read-only
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dragoman"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.stat().st_uid == os.geteuid() and not _is_ours_alone(folder.stat()):
+            folder.chmod(0o700)
+        if _is_ours_alone(folder.stat()):
+            return folder
+        log.warning(
+            "compiled kernels are not kept in %s, because another user can write there; every start compiles them "
+            "again, for some seconds (to keep them, set XDG_CACHE_HOME to a folder of your own)",
+            folder,
+        )
+    return None
+
+
+def _is_ours_alone(facts: os.stat_result) -> bool:
+    """Whether a file or folder belongs to this user, and nobody else can write it."""
+    return facts.st_uid == os.geteuid() and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _load(path: Path) -> ctypes.CDLL | None:
+    """A library that was compiled earlier; None if there is none, if it is damaged, or if another user can have
+    written it.
+
+    It is loaded through its descriptor, which stays open: whoever changes the path meanwhile changes nothing.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with suppress(OSError):
+        if _is_ours_alone(os.fstat(file)):
+            return ctypes.CDLL(f"/proc/self/fd/{file}")
+    os.close(file)
+    return None

@@ -1,0 +1,100 @@
+"""Projections, the matrices between features, and the role that each weight of a model has.
+
+A projection owns its weight. In training it computes with its effective weight; decoding merges and joins effective
+weights once (`prepare_for_decoding`). So whatever takes a projection's place, such as a low-rank adapter or a frozen
+weight, takes part everywhere.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+Role = Literal["projection", "table", "vector"]
+"""What a weight is to initialisation and optimiser: a matrix between features; a row for each token or position
+(an embedding, the output); the weight of a norm, or a bias.
+"""
+
+
+def weight_roles(model: nn.Module) -> dict[str, Role]:
+    """The role of every weight by its first name: what its module declares in `roles`.
+
+    Of modules that declare nothing, matrices are projections and all else are vectors.
+    """
+    roles: dict[int, Role] = {}
+    for module in model.modules():
+        declared = getattr(module, "roles", {})
+        for name, weight in module.named_parameters(recurse=False):
+            roles.setdefault(id(weight), declared.get(name, "projection" if weight.dim() > 1 else "vector"))
+    return {name: roles[id(weight)] for name, weight in model.named_parameters()}
+
+
+class Affine(NamedTuple):
+    """x W^T + b."""
+
+    weight: Float[Tensor, "F D"]
+    bias: Float[Tensor, "F"] | None
+
+    def __call__(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N F"]:
+        return F.linear(x, self.weight, self.bias)
+
+
+class Projection(nn.Module):
+    """A linear map of rows. Abstract: `Dense` owns its weight, others make theirs of something else."""
+
+    def effective(self) -> Affine:
+        """The weight and bias that take part in this pass; gradients flow through them."""
+        raise NotImplementedError
+
+    def forward(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N F"]:
+        return self.effective()(x)
+
+    def merged(self) -> "Dense":
+        """The same map as one plain matrix that does not learn; nothing is copied that is one already."""
+        weight, bias = self.effective()
+        with torch.device("meta"):
+            dense = Dense(weight.size(1), weight.size(0), bias is not None)
+        dense.place(Affine(weight, bias))
+        return dense
+
+
+class Dense(Projection):
+    """One matrix (F, D), and a bias (F) if asked for. Fresh: Xavier uniform (Glorot and Bengio 2010), no bias yet."""
+
+    roles: ClassVar[dict[str, Role]] = {"weight": "projection", "bias": "vector"}
+
+    def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(outputs, inputs))
+        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
+        nn.init.xavier_uniform_(self.weight)
+
+    def effective(self) -> Affine:
+        return Affine(self.weight, self.bias)
+
+    def place(self, affine: Affine) -> None:
+        """Takes these tensors, as they lie in memory, as weights that do not learn."""
+        self.weight = nn.Parameter(affine.weight.detach(), requires_grad=False)
+        self.bias = None if affine.bias is None else nn.Parameter(affine.bias.detach(), requires_grad=False)
+
+
+def join(projections: Sequence[Projection]) -> Affine:
+    """Several projections of one input as one: a large matrix product is faster than many small ones."""
+    weights, biases = zip(*(projection.effective() for projection in projections), strict=True)
+    some = [bias for bias in biases if bias is not None]
+    assert len(some) in (0, len(biases)), "joined projections have a bias all together, or none has"
+    return Affine(torch.cat(weights), torch.cat(some) if some else None)
+
+
+def join_in_memory(projections: Sequence[Projection]) -> Affine:
+    """The same, once and for all: merged projections become parts of the joined one, so that nothing is held twice."""
+    joined, first = join(projections), 0
+    for projection in projections:
+        assert isinstance(projection, Dense), "projections are merged before they are joined in memory"
+        part = slice(first, first + projection.weight.size(0))
+        projection.place(Affine(joined.weight[part], None if joined.bias is None else joined.bias[part]))
+        first = part.stop
+    return joined
