@@ -225,7 +225,7 @@ def test_longer_sentences_are_left_out_counted_and_reported(corpus, caplog):
     assert sorted(np.concatenate(batches.epoch(0))) == np.flatnonzero(~too_long).tolist()
     assert f"{batches.left_out} of 300 pairs" in caplog.text
     sizes = [batches.size_of(pairs) for pairs in batches.epoch(0)]
-    assert batches.tokens == sum(size_of.tokens for size_of in sizes)
+    assert batches.tokens == sum(size.tokens for size in sizes)
 
 
 def test_a_corpus_of_too_long_sentences_alone_is_refused(corpus):

@@ -1,6 +1,7 @@
 """Requests of all kinds that come, go and are cancelled while others are under way: each finds what it finds alone."""
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -163,9 +164,10 @@ class Watching:
 
     def __init__(self) -> None:
         self.steps: dict[int, list[list[Candidate]]] = {}
+        self.sites: Counter[str] = Counter()
 
     def tensor(self, site: str, value: torch.Tensor) -> None:
-        pass
+        self.sites[site] += 1
 
     def candidates(self, ticket: int, candidates: Sequence[Candidate]) -> None:
         self.steps.setdefault(ticket, []).append(list(candidates))
@@ -210,3 +212,17 @@ def plain_candidates(toy: Toy, request: Request, steps: int) -> list[list[tuple[
                 live.append((-cost, tokens))
         found.append(fates)
     return found
+
+
+def test_one_observer_watches_the_model_and_the_search() -> None:
+    watching, model = Watching(), translator(dtype=torch.float32).eval()
+    engine = Engine(ModelStepper(model, watching), start=2, end=3, observer=watching)
+    requests = [guest.request for guest in random_visits(3, model.output.size(0))]
+    found = search(engine, requests)
+    assert [[h.tokens for h in each] for each in found] == [
+        [h.tokens for h in each] for each in search(Engine(ModelStepper(model), start=2, end=3), requests)
+    ]
+    steps = max(map(len, watching.steps.values()))
+    assert set(watching.steps) == {0, 1, 2}
+    assert watching.sites["encoder.0.self_attention.weights"] == 1
+    assert watching.sites["decoder.0.cross_attention.weights"] == steps

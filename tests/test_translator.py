@@ -108,7 +108,7 @@ def test_texts_come_back_in_order_whatever_their_company(translator: Translator,
 def test_a_blank_text_stays_empty_and_asks_nothing_of_the_model(
     translator: Translator, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(translator.model, "encode", lambda *_: pytest.fail("the model was asked"))
+    monkeypatch.setattr(translator.model, "encode", lambda *_, **__: pytest.fail("the model was asked"))
     assert translator.translate([text]) == [Translation(text)]
     assert list(translator.stream(text)) == []
 
@@ -391,7 +391,7 @@ def test_bf16_leaves_the_model_it_was_given_alone() -> None:
     ],
 )
 def test_a_full_memory_says_what_to_lower(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr(EncoderDecoder, "encode", full)
@@ -496,7 +496,7 @@ def test_a_copied_word_is_one_line_of_unicode(translator: Translator) -> None:
 
 
 def test_a_giant_word_costs_the_model_nothing(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translator.model, "encode", lambda *_: pytest.fail("the model was asked"))
+    monkeypatch.setattr(translator.model, "encode", lambda *_, **__: pytest.fail("the model was asked"))
     word = "q" * 100_000
     assert translator.translate([word])[0].text == word
 

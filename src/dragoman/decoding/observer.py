@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
 
 from dragoman.decoding.beam import Beam, Continuation, Hypothesis
+from dragoman.model.observer import Observer
 
 Fate = Literal["live", "ended", "dropped"]
 """`live`: continued at the next step. `ended`: a finished hypothesis. `dropped`: better candidates filled the beam."""
@@ -23,12 +23,8 @@ class Candidate(NamedTuple):
 
 
 @runtime_checkable
-class SearchObserver(Protocol):
-    """Watches a model at its named sites, and the search above it."""
-
-    def tensor(self, site: str, value: Tensor) -> None:
-        """Takes a tensor that the model computed at this site."""
-        ...
+class SearchObserver(Observer, Protocol):
+    """Watches a search, and the model below it where the stepper shows it: one observer may be handed to both."""
 
     def candidates(self, ticket: int, candidates: Sequence[Candidate]) -> None:
         """Takes every candidate that one step considered for the request with this ticket, best first.

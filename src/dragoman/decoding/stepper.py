@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.model import Cache, EncoderDecoder, Packing
+from dragoman.model.observer import Observer
 
 
 class Step(NamedTuple):
@@ -41,10 +42,13 @@ class Stepper(Protocol):
 
 
 class ModelStepper:
-    """Steps an encoder-decoder through its cache. Log-probabilities are float32, whatever the weights are."""
+    """Steps an encoder-decoder through its cache. Log-probabilities are float32, whatever the weights are.
 
-    def __init__(self, model: EncoderDecoder) -> None:
-        self.model = model
+    The observer is shown what the model computes for all rows under way.
+    """
+
+    def __init__(self, model: EncoderDecoder, observer: Observer | None = None) -> None:
+        self.model, self.observer = model, observer
         self.cache: Cache | None = None
 
     @property
@@ -54,7 +58,8 @@ class ModelStepper:
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
         packing = Packing.of([len(source) for source in sources], self.device)
         source = torch.tensor(list(chain.from_iterable(sources)), device=self.device)
-        fresh = self.model.start(self.model.encode(source, packing), packing)
+        memory = self.model.encode(source, packing, observer=self.observer)
+        fresh = self.model.start(memory, packing)
         if self.cache is None or not self.cache.rows:
             self.cache = fresh
         else:
@@ -63,7 +68,7 @@ class ModelStepper:
     def advance(self, token: Int[Tensor, "R n"]) -> Step:
         assert self.cache is not None, "a row is admitted before it advances"
         packing = Packing.even(token.size(0), token.size(1), self.device)
-        hidden = self.model.decode(token.flatten(), packing, self.cache)
+        hidden = self.model.decode(token.flatten(), packing, self.cache, observer=self.observer)
         last = hidden.unflatten(0, token.shape)[:, -1]  # (R * n, D) -> (R, D)
         return Step(self.model.project(last).float().log_softmax(-1))
 
