@@ -27,6 +27,8 @@ FLOORS = {
     " < settle",
     "text": "reading < alignment | checks | mending | report | sides | split | phrasebook < inputs | intake"
     " < prepared | shards < findings < prepare",
+    "text/reading": "addresses | language_tags | languages | lines < roles < likeliest < columns < header"
+    " < pairs | tables < aligned | rows < readers",
     "training": "distributed | loss | muon | schedule < optimiser | settings < state < checkpoint | loop",
 }
 MOST_FILES, FILES_WITHOUT_FLOORS = 14, 8

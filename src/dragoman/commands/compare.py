@@ -26,7 +26,8 @@ from dragoman.files import check_output, write_file
 from dragoman.progress import Progress, silent
 from dragoman.store import find_model
 from dragoman.text.inputs import ReadingSettings, reading_overrides
-from dragoman.text.reading.columns import UNKNOWN_LANGUAGE, Naming
+from dragoman.text.reading.columns import Naming
+from dragoman.text.reading.languages import UNKNOWN_LANGUAGE
 from dragoman.translating import Translator
 
 

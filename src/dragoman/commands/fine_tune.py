@@ -28,7 +28,7 @@ from dragoman.runs.data import DATA
 from dragoman.runs.place import RunOptions
 from dragoman.store import find_model
 from dragoman.text.inputs import DataSettings, open_inputs
-from dragoman.text.reading.readers import Address
+from dragoman.text.reading.addresses import Address
 from dragoman.translating.translator import Translator
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,8 @@ from typing import Protocol, runtime_checkable
 
 from dragoman.errors import DataError, DecodeError
 from dragoman.store import find_model, read_config
-from dragoman.text.reading.columns import UNKNOWN_LANGUAGE, Naming, differing
+from dragoman.text.reading.columns import Naming
+from dragoman.text.reading.languages import UNKNOWN_LANGUAGE, differing
 from dragoman.text.report import REPORT, read_report
 from dragoman.translating import Translation
 

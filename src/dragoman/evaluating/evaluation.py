@@ -23,7 +23,8 @@ from dragoman.evaluating.references import ReferenceSet, read_references
 from dragoman.evaluating.scores import FORMAT
 from dragoman.evaluating.significance import Comparison
 from dragoman.progress import Progress, silent
-from dragoman.text.reading.columns import UNKNOWN_LANGUAGE, Naming
+from dragoman.text.reading.columns import Naming
+from dragoman.text.reading.languages import UNKNOWN_LANGUAGE
 from dragoman.text.reading.lines import read_lines
 from dragoman.translating import Translation, Translator
 

@@ -19,10 +19,11 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.direction import prepared_languages, refuse_other_languages
 from dragoman.store import find_model
 from dragoman.text.prepared import read_pairs
-from dragoman.text.reading.columns import UNKNOWN_LANGUAGE, Naming, differing
-from dragoman.text.reading.languages import language_of, languages_in
+from dragoman.text.reading.columns import Naming
+from dragoman.text.reading.languages import UNKNOWN_LANGUAGE, differing, language_of, languages_in
 from dragoman.text.reading.lines import EncodingErrors, read_lines, without_gz
-from dragoman.text.reading.readers import Broken, Format, Pair, open_pairs
+from dragoman.text.reading.pairs import Format, Pair
+from dragoman.text.reading.readers import open_pairs
 
 MULTIREF = ".multiref.tsv"
 PREPARED = "test.jsonl"
@@ -125,7 +126,7 @@ def _counted(pairs: Iterable[Pair], faults: Counter[str]) -> Iterable[Pair]:
     """The pairs; rows that gave none are counted by what is wrong with them, and where the first stands."""
     first: dict[str, str] = {}
     for pair in pairs:
-        if isinstance(pair, Broken):
+        if pair.fault:
             faults[f"{pair.fault}, first at {first.setdefault(pair.fault, pair.origin)}"] += 1
         yield pair
 

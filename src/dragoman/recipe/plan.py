@@ -15,7 +15,7 @@ from dragoman.errors import ConfigError
 from dragoman.model import ModelConfig
 from dragoman.model.config import Size
 from dragoman.recipe.recipe import LIMITS, Recipe
-from dragoman.text.reading.columns import UNKNOWN_LANGUAGE
+from dragoman.text.reading.languages import UNKNOWN_LANGUAGE
 from dragoman.text.report import REPORT, read_report
 from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.training.schedule import noam_peak

@@ -14,7 +14,7 @@ from dragoman.recipe.recipe import Recipe, StartSettings
 from dragoman.store import CONFIG, Languages, load_model, read_config
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import read_split
-from dragoman.text.reading.columns import UNKNOWN_LANGUAGE
+from dragoman.text.reading.languages import UNKNOWN_LANGUAGE
 from dragoman.text.report import DataReport, read_report
 from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizers

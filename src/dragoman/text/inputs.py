@@ -19,7 +19,8 @@ from dragoman.text.reading.addresses import HUB, Address, is_pattern
 from dragoman.text.reading.columns import Naming
 from dragoman.text.reading.language_tags import LanguageTag
 from dragoman.text.reading.lines import EncodingErrors
-from dragoman.text.reading.readers import Format, Reading, is_prefix, open_pairs
+from dragoman.text.reading.pairs import Format, Reading
+from dragoman.text.reading.readers import is_prefix, open_pairs
 from dragoman.text.report import ADDED_SETTINGS, FORMAT_NUMBER, REPORT, DataReport, read_report
 
 PHRASEBOOK = "phrasebook"

@@ -21,7 +21,7 @@ from dragoman.progress import Progress
 from dragoman.text.alignment import AlignmentDetector
 from dragoman.text.checks import CheckSettings, fault
 from dragoman.text.mending import has_entity, mend
-from dragoman.text.reading.readers import Broken, Pair, Reading
+from dragoman.text.reading.pairs import Pair, Reading
 from dragoman.text.report import Longest, Tally
 from dragoman.text.sides import Sides, learn_sides, words_of
 from dragoman.text.split import Keys, one_form, sentence_key, text_key
@@ -257,7 +257,7 @@ class _Taking:
         target = mend(given.target, self._decode, self._mended)
         words = words_of(source), words_of(target)
         self._alignment.see(source, target, words, origin)
-        reason = given.fault if isinstance(given, Broken) else fault(source, target, self._checks)
+        reason = given.fault or fault(source, target, self._checks)
         if reason:
             _count(self._faults, reason, row, origin)
         elif verdict := self._sides.verdict(*words):

@@ -9,7 +9,7 @@ from pathlib import Path
 from dragoman.errors import DataError
 from dragoman.files import sha256
 from dragoman.text.inputs import DataSettings, changes, hashes, lasting
-from dragoman.text.reading.readers import Reading
+from dragoman.text.reading.pairs import Reading
 from dragoman.text.report import REPORT, DataReport, InputReport, read_report
 
 log = logging.getLogger(__name__)

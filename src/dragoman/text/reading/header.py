@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
-from dragoman.text.reading.columns import Naming, differing, role_of
-from dragoman.text.reading.languages import is_code, language_of
+from dragoman.text.reading.columns import Naming
+from dragoman.text.reading.languages import differing, is_code, language_of
+from dragoman.text.reading.roles import role_of
 
 ROWS = 300
 """How many rows below the first are looked at."""

@@ -5,6 +5,7 @@ Names of columns, keys of records and endings of files are read the same way. Th
 """
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -48,6 +49,15 @@ def same_language(one: str, other: str) -> bool:
     (True, False, False)
     """
     return all(a == b for a, b in zip(one.lower().split("-"), other.lower().split("-"), strict=False))
+
+
+def differing(named: Sequence[str | None], wanted: Sequence[str | None]) -> list[int]:
+    """The sides (0 source, 1 target) of which both are known, and are different languages."""
+    return [
+        side
+        for side, (one, other) in enumerate(zip(named, wanted, strict=True))
+        if one and other and UNKNOWN_LANGUAGE not in (one, other) and not same_language(one, other)
+    ]
 
 
 def is_code(name: str) -> bool:
