@@ -1,5 +1,5 @@
-"""Whether text runs in the direction of a model: what the model's folder says of columns and languages, and, where no
-name tells, what the model itself thinks of the text.
+"""Whether text runs in the direction of a model: by columns and languages that its folder knows, and if names say
+nothing, by what the model itself thinks of the text.
 """
 
 import logging
@@ -17,37 +17,37 @@ from dragoman.text.report import REPORT, read_report
 from dragoman.translating import Translation
 
 PAIRS = 32
-"""How many pairs are looked at."""
+"""The number of pairs that are scored."""
 LONGEST = 200
-"""Characters of a side at most, so that the look is cheap."""
+"""The most characters of a side, so that scoring is cheap."""
 CLEAR, MOST = 1.0, 0.9
-"""How much more probable a target token must be with the sides exchanged, in nats, and for which share of the pairs.
-A model of Tatoeba loses 5.8 by it on its own test set and 3 on other domains (LOG.md)."""
+"""By how many nats a target token must be more probable with the sides exchanged, and for which share of the pairs.
+A model of Tatoeba loses 5.8 nats on its own test set and 3 on other domains (LOG.md)."""
 
 log = logging.getLogger(__name__)
 
 
 @runtime_checkable
 class Scores(Protocol):
-    """What is needed of a translator to hear what it thinks of given translations."""
+    """A translator that can score given translations."""
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> Sequence[Translation]: ...
 
 
 def naming_for(model: Path | str, given: Naming = Naming()) -> Naming:  # noqa: B008 (immutable)
-    """What the user says of the columns, and what a model folder, or the run that it belongs to, knows of them."""
+    """What the user says about the columns, and what a model folder or its run knows about them."""
     folder = find_model(model)
     languages, _ = read_config(folder)
     known = given._replace(expected=tuple(languages))
     for run in (Path(model), folder.parent):
         if (run / "data" / REPORT).is_file() and (run == Path(model) or (run / "recipe.toml").is_file()):
-            with suppress(DataError):  # of another version: the guess has to do
+            with suppress(DataError):  # of another version: columns are guessed
                 return known._replace(seen=read_report(run / "data").inputs["train"].columns)
     return known
 
 
 def prepared_languages(folder: Path | str) -> tuple[str | None, str | None]:
-    """Those of prepared data, as its report says; None where it does not, or there is none."""
+    """The languages in the report of prepared data; None where they are unknown, or there is no report."""
     try:
         report = read_report(folder)
     except DataError:
@@ -60,10 +60,10 @@ def prepared_languages(folder: Path | str) -> tuple[str | None, str | None]:
 
 
 def refuse_other_languages(path: Path | str, named: tuple[str | None, str | None], naming: Naming) -> None:
-    """Refuses text whose name or report says other languages than the model's; the user's word wins.
+    """Refuses text whose name or report says other languages than the model's, unless the user gave the languages.
 
     Raises:
-        DataError: saying what the text is, and what the model is.
+        DataError: names the languages of both.
     """
     if naming.expected and not any(naming.given) and differing(named, naming.expected):
         source, target = (language or UNKNOWN_LANGUAGE for language in named)
@@ -75,13 +75,13 @@ def refuse_other_languages(path: Path | str, named: tuple[str | None, str | None
 
 
 def warn_of_other_languages(languages: tuple[str, str], translator_languages: tuple[str, str], name: str) -> None:
-    """Warns where text is called otherwise than the model's languages."""
+    """Warns if text has other languages, by name, than the model."""
     if differing(languages, translator_languages):
         log.warning("the model translates %s to %s, but %s is called %s to %s", *translator_languages, name, *languages)
 
 
 def warn_of_exchanged_sides(translator: Scores, pairs: Sequence[tuple[str, str]], name: str) -> None:
-    """Warns where the model finds the sources clearly more probable as translations of the targets."""
+    """Warns if the model finds the sources clearly more probable as translations of the targets."""
     gain = exchange_gain(translator, pairs)
     if gain is not None and gain > CLEAR:
         log.warning(
@@ -93,9 +93,9 @@ def warn_of_exchanged_sides(translator: Scores, pairs: Sequence[tuple[str, str]]
 
 
 def exchange_gain(translator: Scores, pairs: Sequence[tuple[str, str]]) -> float | None:
-    """How much more probable a token of the translation is, in nats, when the sides of the pairs are exchanged.
+    """By how many nats a token of the translation gets more probable when the sides of the pairs are exchanged.
 
-    None where that cannot be said: too few pairs, or they disagree.
+    None where there are too few pairs, or they disagree.
     """
     usable = [pair for pair in pairs if all(side.strip() and len(side) <= LONGEST for side in pair)]
     chosen = usable[:: max(1, len(usable) // PAIRS)][:PAIRS]
@@ -107,7 +107,7 @@ def exchange_gain(translator: Scores, pairs: Sequence[tuple[str, str]]) -> float
             [each.log_prob / len(each.token_log_probs) for each in translator.score(*sides)]
             for sides in ((sources, targets), (targets, sources))
         )
-    except DecodeError:  # longer than the model's positions
+    except DecodeError:  # a text is longer than the model's positions
         return None
     gains = [after - before for before, after in zip(straight, exchanged, strict=True)]
     agreed = sum(gain > 0 for gain in gains) / len(gains)

@@ -13,7 +13,7 @@ from dragoman.progress import Progress
 from dragoman.recipe.recipe import Recipe, StartSettings
 from dragoman.store import CONFIG, Languages, load_model, read_config
 from dragoman.text.prepare import prepare_data
-from dragoman.text.prepared import read_split
+from dragoman.text.prepared import evenly_spaced, read_split
 from dragoman.text.reading.languages import UNKNOWN_LANGUAGE
 from dragoman.text.report import DataReport, read_report
 from dragoman.tokenizing.tokenizer import Tokenizers
@@ -94,7 +94,7 @@ def find_tokenizers(folder: Path, data: Path, recipe: Recipe, languages: Languag
     else:
         pairs = read_report(data).splits["train"].pairs
         tokenizers = learn_tokenizers(
-            lambda: _spread(read_split(data, "train"), pairs, SAMPLE), recipe.tokenizer, progress, languages
+            lambda: evenly_spaced(read_split(data, "train"), pairs, SAMPLE), recipe.tokenizer, progress, languages
         )
     with new_folder(folder) as aside:
         tokenizers.save(aside)
@@ -132,14 +132,7 @@ def _training_pairs(data: Path, start: StartSettings | None) -> Iterator[tuple[s
     share = new.characters * start.mix_rate / (1 - start.mix_rate) / max(1, old.characters)
     wanted = min(old.pairs, round(share * old.pairs))
     log.info("mixing in %s of %s old pairs", f"{wanted:,}", f"{old.pairs:,}")
-    yield from _spread(read_split(start.mix_data, "train"), old.pairs, wanted)
-
-
-def _spread(pairs: Iterable[tuple[str, str]], count: int, wanted: int) -> Iterator[tuple[str, str]]:
-    """As many of the `count` pairs as are wanted, evenly spread over all of them."""
-    for number, pair in enumerate(pairs):
-        if wanted >= count or (number + 1) * wanted // count > number * wanted // count:
-            yield pair
+    yield from evenly_spaced(read_split(start.mix_data, "train"), old.pairs, wanted)
 
 
 class _Amount(NamedTuple):

@@ -1,6 +1,6 @@
-"""Which two columns hold the pair, and in which languages: named by the user, or guessed, always with the reason.
+"""Which two columns hold the pair, and in which languages: as the user says, or guessed, always with the reason.
 
-A column here is whatever names one side of a pair: a header of a table, a key of a JSON row, the ending of one of two
+A column is whatever names one side of a pair: a header of a table, a key of a JSON row, the ending of one of two
 aligned files. Knows nothing of how they are read.
 """
 
@@ -15,10 +15,10 @@ from dragoman.text.reading.roles import SOURCE, TARGET, language_beside
 
 
 class Naming(NamedTuple):
-    """What is known of the columns before the text is opened; None is left to the guess.
+    """What is known about the columns before the text is opened; None where it is to be guessed.
 
-    A column is named by its header or key (`translation.en` for one inside another), or by its number, from 1. What the
-    user says (the first five) wins over everything else.
+    A column is named by its header or key (`translation.en` for a nested one), or by its number, from 1. The first five
+    fields are what the user says, which wins over everything else.
     """
 
     source_column: str | None = None
@@ -28,11 +28,11 @@ class Naming(NamedTuple):
     header: bool | None = None
     """Whether the first row of a table names the columns."""
     expected: tuple[str, str] | None = None
-    """The languages that the text must be in: those of a model, or of the training text that it stands beside."""
+    """The languages that the text must have: those of a model, or of the training text beside it."""
     owner: str = "the model"
     """Who expects them."""
     seen: tuple[str, str] | None = None
-    """The columns of the text that the model learnt from; taken where both are there."""
+    """The columns of the text that the model learnt from, which are taken if both exist."""
 
     @property
     def columns(self) -> tuple[str | None, str | None]:
@@ -52,7 +52,7 @@ class Naming(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """The two columns chosen, why, and where they stand: several columns may have one name."""
+    """The two columns chosen, why, and their positions, because several columns may have one name."""
 
     source: str
     target: str
@@ -61,7 +61,7 @@ class Columns(NamedTuple):
 
 
 class Languages(NamedTuple):
-    """The languages of the two columns, and why; `named` is what the names say, whatever the user says."""
+    """The languages of the two columns, and why. `named` is what the names say, whatever the user says."""
 
     source: str
     target: str
@@ -72,9 +72,9 @@ class Languages(NamedTuple):
 def choose_columns(
     names: Sequence[str], naming: Naming, where: str, file_name: str = "", numeric: Collection[int] = ()
 ) -> Columns:
-    """The source and target column among `names`; the name of the file may tell the direction.
+    """Chooses the source and target column among `names`; the name of the file may give the direction.
 
-    The columns at the positions `numeric` hold only numbers, and are taken only where the user names them.
+    The columns at the positions `numeric` hold only numbers, and are taken only if the user names them.
 
     >>> choose_columns(["id", "en", "it"], Naming(), "corpus.csv")[:3]
     ('en', 'it', 'columns named for languages')
@@ -84,7 +84,7 @@ def choose_columns(
     'English source'
 
     Raises:
-        DataError: none or several pairs of columns would do; lists them.
+        DataError: no pair of columns fits, or several do; lists them.
     """
     given = [None if name is None else _position(name, names, where) for name in naming.columns]
     if None not in given:
@@ -103,7 +103,7 @@ def choose_columns(
 
 
 def languages(columns: Columns, naming: Naming, file_name: str) -> Languages:
-    """The languages of the chosen columns; `und` where nothing tells.
+    """The languages of the chosen columns; `und` where they are unknown.
 
     >>> languages(Columns("English", "Italiano", ""), Naming(), "x.csv").named
     ('en', 'it')
@@ -135,7 +135,7 @@ def check_languages(names: Sequence[str], columns: Columns, found: Languages, na
     """Refuses columns whose names say other languages than are expected, unless the user chose them.
 
     Raises:
-        DataError: names the columns that there are, and how to choose among them.
+        DataError: lists the columns, and says how to choose among them.
     """
     if naming.expected is None or any(naming.columns) or any(naming.given):
         return
@@ -175,7 +175,7 @@ def _given_columns(names: Sequence[str], positions: Sequence[int | None], where:
 
 
 def _position(name: str, names: Sequence[str], where: str) -> int:
-    """Where the column stands that the user names, exactly, by its number, or in other case."""
+    """The position of the column that the user names: exactly, by its number, or in another case."""
     for found in (
         [position for position, other in enumerate(names) if other == name],
         [int(name) - 1] if name.isdecimal() and 1 <= int(name) <= len(names) else [],
@@ -200,7 +200,7 @@ def _seen(names: Sequence[str], naming: Naming) -> Columns | None:
 
 
 def _completed(given: Sequence[int | None], names: Sequence[str], where: str) -> list[int]:
-    """One column that the user names, and the only other one."""
+    """The column that the user names, and the only other one."""
     rest = [position for position in range(len(names)) if position not in given]
     if len(rest) != 1:
         raise DataError(f"{where}: give both data.source_column and data.target_column; columns{listed(names)}")
@@ -208,7 +208,7 @@ def _completed(given: Sequence[int | None], names: Sequence[str], where: str) ->
 
 
 def _only_two(names: Sequence[str], found: Sequence[Columns], where: str) -> Columns:
-    """Two columns of which no name tells anything; anything else is refused."""
+    """Takes two columns whose names say nothing, in their order; refuses everything else."""
     if found:
         raise DataError(f"{where}: {_choices(found)}")
     if len(names) == 2:
@@ -222,7 +222,7 @@ def _only_two(names: Sequence[str], found: Sequence[Columns], where: str) -> Col
 
 
 def _choices(found: Sequence[Columns]) -> str:
-    """Why none of several pairs was taken, and how to take one."""
+    """Why none of several pairs was taken, and how to choose one."""
     numbers = [tuple(at + 1 for at in columns.positions) for columns in found]
     pairs = [
         f"{columns.source!r} and {columns.target!r} (columns {source} and {target})"

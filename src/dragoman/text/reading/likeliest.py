@@ -1,4 +1,4 @@
-"""Which two of several columns are the likeliest pair, by what their names tell of languages and roles."""
+"""Which two of several columns are most likely the pair, by the languages and roles in their names."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -8,7 +8,7 @@ from dragoman.text.reading.languages import differing, language_of, languages_in
 from dragoman.text.reading.roles import OUTPUTS, SOURCE, TARGET, TEXT, role_of, side_of
 
 _ONE_LANGUAGE, _LANGUAGES, _ONE_ROLE, _BOTH_ROLES, _EXPECTED = range(1, 6)
-"""What speaks for a pair, from the weakest to the strongest."""
+"""The evidence for a pair, from the weakest to the strongest."""
 _REASONS = dict.fromkeys((_ONE_LANGUAGE, _LANGUAGES, _EXPECTED), "columns named for languages") | dict.fromkeys(
     (_ONE_ROLE, _BOTH_ROLES), "columns named for their roles"
 )
@@ -23,14 +23,14 @@ class Candidate(NamedTuple):
 
 
 class _Column(NamedTuple):
-    """A column, and what its name tells."""
+    """A column, and what its name says."""
 
     position: int
     name: str
     language: str | None
     side: str | None
     is_bare: bool
-    """Whether the name is one word, a language or a role, with nothing added to it."""
+    """Whether the name is a single word, a language or a role."""
 
 
 def likeliest(
@@ -40,10 +40,10 @@ def likeliest(
     file_name: str,
     numeric: Collection[int],
 ) -> list[Candidate]:
-    """The pairs for which most speaks: none, one, or several of which none is likelier than another.
+    """The pairs with the most evidence: none, one, or several that are equally likely.
 
-    The languages of the pair are `expected`, as far as they are known, or the name of the file tells them. The columns
-    `given` by the user are settled; those that are `numeric` hold only numbers.
+    The pair has the `expected` languages, as far as they are known, or those in the name of the file. Columns `given`
+    by the user are fixed; `numeric` ones hold only numbers.
     """
     columns = _described(names, [] if len(names) == 2 else [at for at in numeric if at not in given])
     wanted = expected if any(expected) else languages_in(file_name) or expected
@@ -59,17 +59,17 @@ def likeliest(
     first: list[tuple[int, tuple[_Column, _Column]]] = []
     for grade in sorted(ranked, reverse=True):
         best = ranked[grade][max(ranked[grade])]
-        # Where a pair would do either way round, the first column is the source.
+        # If a pair fits either way round, the first column is the source.
         best = [pair for pair in best if pair[0].position < pair[1].position or pair[::-1] not in best]
         if len(best) == 1 or not first:
             first = [(grade, pair) for pair in best]
         if len(best) == 1 or grade != _ONE_ROLE:
-            break  # a role alone may say where a text comes from: "source, en, it"
+            break  # a single role may say where a text comes from: "source, en, it"
     return [Candidate(source.position, target.position, _REASONS[grade]) for grade, (source, target) in first]
 
 
 def _described(names: Sequence[str], left_out: Collection[int]) -> list[_Column]:
-    """The columns that may be of the pair, with what their names tell beside each other."""
+    """The columns that may be of the pair, with what their names say beside each other."""
     columns = [
         _Column(
             at, name, language_of(name), side_of(name), re.fullmatch(r"[^\W_]+", name.rpartition(".")[2]) is not None
@@ -84,7 +84,7 @@ def _described(names: Sequence[str], left_out: Collection[int]) -> list[_Column]
             for column in columns
         ]
     languages = {column.language for column in columns if column.language}
-    if "id" in languages and (len(languages) > 2 or sides):  # among others, a number of the row
+    if "id" in languages and (len(languages) > 2 or sides):  # beside other languages it is the number of a row
         columns = [column._replace(language=None) if column.language == "id" else column for column in columns]
     if len(set(sides)) == 1 and len({column.language for column in columns if column.side and column.language}) > 1:
         return [column._replace(side=None) for column in columns]  # translation.en, translation.it
@@ -98,7 +98,7 @@ def _grade(
     wanted: Sequence[str | None],
     count: int,
 ) -> int:
-    """What speaks for a pair, as a number; 0 where nothing does, or a name speaks against it."""
+    """The evidence for a pair; 0 if there is none, or a name speaks against it."""
     both = (source.language, target.language)
     if all(expected) and _fits(both, expected) == 2:
         return _EXPECTED
@@ -117,12 +117,12 @@ def _grade(
 
 
 def _weight(source: _Column, target: _Column, wanted: Sequence[str | None]) -> tuple[int, ...]:
-    """What distinguishes two pairs for which the same speaks: the wanted languages, and then names without addition."""
+    """What decides between pairs with the same evidence: first the wanted languages, then names of a single word."""
     both = (source.language, target.language)
     exact = sum(language is not None and language == code for language, code in zip(both, wanted, strict=True))
     return _fits(both, wanted), exact, source.is_bare + target.is_bare
 
 
 def _fits(languages: Sequence[str | None], wanted: Sequence[str | None]) -> int:
-    """How many of two languages are the wanted ones, whatever region or script is said."""
+    """How many of two languages are the wanted ones, whatever their region or script."""
     return sum(bool(one and other and same_language(one, other)) for one, other in zip(languages, wanted, strict=True))

@@ -29,23 +29,23 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Reading:
-    """Pairs ready to be read, and what was chosen to read them."""
+    """Pairs that can be read, as often as wanted, and what was chosen to read them."""
 
     name: str
     files: tuple[Path, ...]
-    """What is read; nothing for the hub."""
+    """The files that are read; none for the hub."""
     format: Format
     columns: Columns
     languages: tuple[str, str]
     reasons: Mapping[str, str]
     """Why this format, these columns, these languages."""
     named: tuple[str | None, str | None]
-    """The languages that the names of columns or files tell, whatever else is known."""
+    """The languages in the names of columns or files, whatever else is known."""
     doubts: tuple[str, ...]
-    """What may have been read wrongly, for people to judge."""
+    """Warnings about what may have been read wrongly."""
     pairs: Callable[[Counter[str]], Iterator[Pair]]
     repairs: Counter[str] = field(default_factory=Counter)
-    """What the latest pass over the pairs mended, by kind."""
+    """How often the latest pass over the pairs mended something, by kind."""
 
     def __iter__(self) -> Iterator[Pair]:
         self.repairs.clear()
@@ -53,7 +53,7 @@ class Reading:
 
 
 class Table(NamedTuple):
-    """A table to open: its name and files, its format and why, and its rows, which count what they mend."""
+    """A table to open: its name and files, its format and why, and its numbered rows, which count repairs."""
 
     name: str
     files: tuple[Path, ...]
@@ -70,6 +70,11 @@ def make_reading(
     hint: str,
     pairs: Callable[[Counter[str]], Iterator[Pair]],
 ) -> Reading:
+    """The reading of a table's `pairs` from the chosen columns; `hint` is a name that may tell the languages.
+
+    Raises:
+        DataError: the names of the columns say other languages than are expected.
+    """
     found = languages(columns, naming, hint)
     check_languages(names, columns, found, naming, table.name)
     doubts = [
@@ -91,7 +96,7 @@ def make_reading(
 
 
 class RowTally:
-    """Counts the rows that give no pair, and remembers the first of them."""
+    """Counts the rows that give no pair, and keeps the complaints about the first ones."""
 
     def __init__(self, table: str, fault: str) -> None:
         self._table, self._fault = table, fault
@@ -109,7 +114,11 @@ class RowTally:
         return self.passed(Pair("", "", origin, self._fault))
 
     def judge(self) -> None:
-        """Refuses a table in which too many rows are broken: it is not what it was taken for."""
+        """Refuses a table with too many broken rows, because it is not what it was taken for.
+
+        Raises:
+            DataError: more than `MOST_BROKEN` of the rows are broken.
+        """
         if self._found > MOST_BROKEN * self._rows:
             share = f"{self._found:,} of {self._rows:,} rows" if self._found > 1 else f"1 of {self._rows:,} rows"
             raise DataError(

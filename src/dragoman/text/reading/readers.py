@@ -62,7 +62,7 @@ def open_pairs(
         return _open_prefix(path, naming, format, encoding_errors)
     if not path.exists():
         raise DataError(f"{path} does not exist{nearest(path, prefixes=True)}")
-    open_bytes(path).close()  # what cannot be read says so before anything is guessed from it
+    open_bytes(path).close()  # refuses an unreadable file before anything is guessed from it
     chosen, reason = (format, "as given") if format else _guess_format(path)
     if chosen == "plain":
         raise DataError(f"{path} is one side of a pair; give two files, or what their names begin with, as in train")
@@ -72,14 +72,14 @@ def open_pairs(
 
 
 def is_prefix(path: Path) -> bool:
-    """Whether `path` is no file itself, but files begin with its name and a dot."""
+    """Whether `path` is no file, but the beginning of the names of files, before a dot."""
     return not path.exists() and path.parent.is_dir() and any(_beginning_with(path))
 
 
 def _open_several(
     address: Address, several: list[Address], naming: Naming, format: Format | None, encoding_errors: EncodingErrors
 ) -> Reading:
-    """Files of one kind as one reading."""
+    """Reads files of one kind one after another."""
     readings = [open_pairs(each, naming, format, encoding_errors) for each in several]
     first = readings[0]
     for reading in readings[1:]:
@@ -106,7 +106,7 @@ def _beginning_with(path: Path) -> Iterator[Path]:
 
 
 def _open_prefix(path: Path, naming: Naming, format: Format | None, encoding_errors: EncodingErrors) -> Reading:
-    """Two files named for languages, or the one table whose name begins so."""
+    """Opens two files named for languages, or the only table whose name begins so."""
     files = {without_gz(file).name.removeprefix(f"{path.name}."): file for file in _beginning_with(path)}
     tables = [file for ending, file in files.items() if f".{ending}" in _ENDINGS]
     sides = {ending: file for ending, file in files.items() if "." not in ending and file not in tables}

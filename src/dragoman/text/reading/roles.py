@@ -10,7 +10,7 @@ OUTPUTS = frozenset("mt ref reference hyp hypothesis".split())
 
 
 def role_of(name: str) -> str | None:
-    """What a column is called for, if it is no language: source, target, or text of either side.
+    """The role that a name gives, if it names no language: source, target, or text of either side.
 
     >>> [role_of(name) for name in ("src", "Übersetzung", "sentence", "target_text", "en")]
     ['source', 'target', 'text', 'target', None]
@@ -21,7 +21,7 @@ def role_of(name: str) -> str | None:
 
 
 def side_of(name: str) -> str | None:
-    """The side that a name tells, also beside a language.
+    """The side that a name gives, even beside a language.
 
     >>> [side_of(name) for name in ("TgtTXT_IT", "Source (DE)", "German translation", "source_id", "text")]
     ['target', 'source', 'target', None, None]
@@ -31,12 +31,12 @@ def side_of(name: str) -> str | None:
 
 
 def language_beside(name: str, other: str) -> str | None:
-    """The language that a name tells beside another; "mt" beside a source is a machine's translation, not Maltese."""
+    """The language of a name beside another; "mt" beside a source is a machine's translation, not Maltese."""
     return None if name.lower() in OUTPUTS and side_of(other) == SOURCE else language_of(name)
 
 
 def _words(name: str) -> list[str]:
-    """The words of a name, also of one as in srcText and TgtTXT_IT."""
+    """The words of a name, even in srcText and TgtTXT_IT."""
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
     return [word for word in re.split(r"[\W_]+", apart.lower()) if word]
 

@@ -22,7 +22,11 @@ KEYLESS = "no text under the keys of the first row"
 
 
 def open_cells(table: Table, naming: Naming) -> Reading:
-    """A table whose rows are cells; its first row may be a header."""
+    """Opens a table whose rows are cells; its first row may be a header.
+
+    Raises:
+        DataError: there are no rows, or nothing tells which columns are the pair.
+    """
     rows = islice((cells for _, cells in table.rows(Counter()) if _filled(cells)), 1 + ROWS)
     first, below = next(rows, None), list(rows)
     if first is None:
@@ -98,7 +102,11 @@ def _filled(cells: list[str]) -> bool:
 
 
 def open_records(table: Table, naming: Naming, hint: str | None = None) -> Reading:
-    """A table whose rows are JSON objects, nested ones too, or lists of two texts."""
+    """Opens a table whose rows are JSON objects, nested or not, or lists of two texts.
+
+    Raises:
+        DataError: there are no rows, or nothing tells which keys are the pair.
+    """
     hint = Path(table.name).name if hint is None else hint
     number, first = next(((number, row) for number, row in table.rows(Counter()) if row is not None), (0, None))
     if first is None:
