@@ -16,22 +16,26 @@ LINE = (
 )
 # The floors inside each room of more than eight files; a folder inside a room counts as one file.
 FLOORS = {
-    "cli": "terminal < benchmark | doctor | evaluate | prepare_data | reproduce | runs | settings | train_tokenizer"
-    " | translate < train < demo | fine_tune < main",
+    "cli": "terminal < benchmark | doctor | evaluate | prepare_data | reproduce | runs | settings |"
+    " train_tokenizer | translate < train < demo | fine_tune < main",
     "commands": "benchmark | doctor | forecast | train | train_tokenizer < fine_tune | reproduce | seeds < compare",
-    "evaluating": "direction | metrics | startup < references | scores | significance | spread < groups < evaluation"
-    " < comparison | speed",
-    "model": "config | dropout | packing | positions | watch < keys | layers < cache | embedding | packed_attention"
-    " < attention < blocks < decoder | encoder < families < build",
-    "runs": "data | metrics | signals < curves | listing | validation < card | place < session < more | trial < follow"
-    " < settle",
-    "text": "reading < alignment | checks | mending | report | sides | split | phrasebook < inputs | intake"
-    " < prepared | shards < findings < prepare",
-    "training": "distributed | loss | muon | schedule < optimiser | settings < state < checkpoint | loop",
+    "evaluating": "direction | metrics | startup < references | scores | significance | spread < evaluation |"
+    " groups < comparison | speed",
+    "model": "config | dropout | observer | packing | projection < layers | positions < attention | embedding <"
+    " blocks < decoder | encoder < families < build",
+    "model/attention": "context | equation | keys < cache | compiled | flash | padded < ways < multi_head",
+    "recipe": "expected | recipe < choices | settings | source < language_model_choices | steps |"
+    " translation_choices < resolution",
+    "runs": "facts | metrics | options | signals < curves | data | listing | lookup | session < more | trial <"
+    " resolving",
+    "text": "alignment | checks | reading | report | sides | split < mending | phrasebook < inputs | intake <"
+    " plain | prepared | shards < findings < prepare",
+    "text/reading": "addresses | language_tags | languages | lines < roles < likeliest < columns < header | pairs"
+    " < aligned | tables < rows < readers",
+    "training": "exchanges | loss | muon | schedule < distributed | optimiser | settings | task < next_token |"
+    " state < checkpoint | loop",
 }
 MOST_FILES, FILES_WITHOUT_FLOORS = 14, 8
-OVERFULL = {"model"}
-"""Rooms that still hold more files than a shelf should."""
 
 PACKAGE = Path(dragoman.__file__).parent
 ROOMS = sorted({path.parent for path in PACKAGE.rglob("*.py")} - {PACKAGE})

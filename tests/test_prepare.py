@@ -21,7 +21,7 @@ from dragoman.text.mending import DECODED, TRIMMED
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import read_split
 from dragoman.text.reading.lines import CARRIAGE_RETURNS
-from dragoman.text.reading.readers import RAGGED
+from dragoman.text.reading.rows import RAGGED
 from dragoman.text.report import DataReport, Tally, read_report, report_rows
 from dragoman.text.sides import EXCHANGED, ONE_LANGUAGE
 

@@ -21,7 +21,9 @@ from dragoman.text.reading.columns import Columns, Naming, choose_columns
 from dragoman.text.reading.header import names_columns
 from dragoman.text.reading.languages import language_of
 from dragoman.text.reading.lines import BYTE_ORDER_MARKS, CARRIAGE_RETURNS, REPLACED, read_lines
-from dragoman.text.reading.readers import KEYLESS, LINE_BREAKS, RAGGED, Broken, Pair, open_pairs
+from dragoman.text.reading.pairs import LINE_BREAKS, Pair
+from dragoman.text.reading.readers import open_pairs
+from dragoman.text.reading.rows import KEYLESS, RAGGED
 from dragoman.text.reading.tables import SURROGATES, csv_rows
 
 PAIRS = [("Good morning.", "Buongiorno."), ('She said "no", Tom.', 'Ha detto "no", Tom.'), ("Thank you!", "Grazie!")]
@@ -311,7 +313,7 @@ def test_a_few_broken_rows_are_empty_pairs_that_say_why(tmp_path):
     }
     for name, (line, fault, rows) in tables.items():
         found = list(open_pairs(str(write(tmp_path / name, "".join([*rows[:7], line, *rows[7:]])))))
-        assert found[7] == ("", "", f"{name}:8") and isinstance(found[7], Broken) and found[7].fault == fault
+        assert found[7] == Pair("", "", f"{name}:8", fault)
         assert [pair[:2] for pair in found[:7] + found[8:]] == good
 
 

@@ -1,7 +1,7 @@
 """Settings: TOML text and overrides in, frozen models out, and back to TOML.
 
 A room declares its settings as a subclass of `Settings` beside what they configure; this file knows none of them and
-opens no file. Every mistake names where it stands, the key, and what is allowed.
+opens no file. Every error names the source of the setting, the key, and what is allowed.
 """
 
 import difflib
@@ -23,7 +23,7 @@ S = TypeVar("S", bound="Settings")
 
 
 class Settings(pydantic.BaseModel):
-    """A frozen, strict group of settings; the docstring under each field gives its unit and range."""
+    """A frozen, strict group of settings. The docstring under each field gives its unit and range."""
 
     model_config = pydantic.ConfigDict(
         frozen=True, strict=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
@@ -40,11 +40,11 @@ class SettingFacts(NamedTuple):
     key: str
     """Its dotted key, as `--set` and recipes take it."""
     type: str
-    """What kind of value it takes, in words."""
+    """The kind of value that it takes, in words."""
     allowed: str
-    """Its range or its values, in words; empty where any value of the type will do."""
+    """Its range or its values, in words; empty if any value of the type is allowed."""
     default: str
-    """The value that it has where nothing is given."""
+    """Its value if none is given."""
     meaning: str
     """Its docstring, on one line."""
 
@@ -53,7 +53,7 @@ def parse(text: str, origin: str, schema: type[S], overrides: Sequence[str] = ()
     """Reads TOML `text` (called `origin` in messages) into `schema`; each override is `dotted.key=value`, in TOML.
 
     Raises:
-        ConfigError: no TOML, an unknown key (with the nearest valid one), a wrong type or value.
+        ConfigError: the text is not TOML, a key is unknown (the nearest valid one is named), or a value is wrong.
     """
     return check(override(read(text, origin), overrides), origin, schema)
 
@@ -123,7 +123,7 @@ def choose(schema: type[S], group: str, overrides: Sequence[str], base: S | None
 def render(settings: Settings, reasons: Mapping[str, str] | None = None) -> str:
     """TOML text that parses back to the same settings. `reasons` (dotted key -> words) become comments.
 
-    Settings that are None are named in comments: absence is how TOML says it.
+    Settings that are None are named in comments, because TOML has no null.
     """
     document = tomlkit.document()
     _fill(document, settings.model_dump(mode="json"), dict(reasons or {}), "")
@@ -206,7 +206,7 @@ def _names_a_group(text: str, schema: type[Settings]) -> bool:
 
 
 def _value(text: str) -> Any:
-    """A TOML value; a bare word counts as a string, because shells eat quotes."""
+    """A TOML value. A bare word counts as a string, because shells remove quotes."""
     try:
         return parse_toml(f"value = {text}")["value"]
     except TOMLDecodeError:
@@ -230,7 +230,7 @@ def _fill(container: Any, tables: Mapping[str, Any], reasons: Mapping[str, str],
 
 
 def _short(text: str) -> str:
-    """Of a text that somebody gave, as much as a message needs."""
+    """As much of a text as a message needs."""
     return text if len(text) <= 100 else f"{text[:100]}…"
 
 
@@ -240,12 +240,12 @@ def _complaint(problem: Any, origin: str, schema: type[Settings]) -> str:
     key = _short(".".join(path))
     if problem["type"] == "extra_forbidden":
         return f"{origin}: unknown setting {key}; {nearest_setting('.'.join(path), schema)}"
-    if problem["type"] == "json_invalid":  # it was JSON of ours
+    if problem["type"] == "json_invalid":  # we wrote this JSON
         return f"{origin} holds text that is not UTF-8, or is nested too deep"
     if problem["type"] == "missing":
         return f"{origin}: {key} must be given"
     message = problem["msg"].removeprefix("Value error, ")
-    place = f"{origin}: {key}" if key and f"{key}." not in message else origin  # a message may name keys itself
+    place = f"{origin}: {key}" if key and f"{key}." not in message else origin  # the message may name the key itself
     if problem["type"] == "value_error":
         return f"{place}: {message}"
     message = message.removeprefix("Input should be ")

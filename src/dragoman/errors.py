@@ -1,4 +1,4 @@
-"""What a user can cause, as one tree of exceptions, each with the exit code of the command line.
+"""The errors that a user can cause, as one tree of exceptions, each with its exit code on the command line.
 
     Error 2
     ├── ConfigError 2        a setting, an option, a recipe
@@ -7,16 +7,16 @@
     ├── TokenizerError 2     a tokenizer file, or text that no tokenizer takes
     ├── DecodeError 2        a request that no search can answer
     ├── ExportError 2        what a foreign format cannot hold
-    ├── Interrupted 3        stopped on request, resumable: told as a note, not as an error
-    ├── CheckpointError 4    a model folder or checkpoint that is wrong, cut, foreign or newer
+    ├── Interrupted 3        stopped on request, resumable: printed as a note, not as an error
+    ├── CheckpointError 4    a model folder or checkpoint that is damaged, cut, foreign or newer
     ├── Diverged 5           the numbers of a training run left the finite ones
     ├── OutOfMemory 6
-    ├── DiskFull 7           where nothing can go on: a folder, a file, or standard output cannot be written
+    ├── DiskFull 7           a folder, a file or standard output that cannot be written, so that nothing can go on
     ├── FolderInUse 8        another process works on the same folder
     └── GateFailed 9         an expected score was not met
 
-Where the system refuses a file, the command line names it and gives the system's reason (exit code 2). Anything else
-that is raised is our own mistake and keeps its traceback (exit code 1).
+Where the system refuses a file, the command line names the file and the reason (exit code 2). Any other exception is
+our own mistake and keeps its traceback (exit code 1).
 A message says what was given, what is allowed and what to do, in the user's own words.
 """
 
@@ -26,58 +26,72 @@ class Error(Exception):
 
     exit_code = 2
     told = False
-    """Whether another process of the same run prints it, so that this one need not."""
+    """Whether another process of the same run prints it."""
 
 
 class ConfigError(Error):
-    pass
+    """A setting, an option or a recipe that cannot be used."""
 
 
 class MissingExtra(ConfigError):
-    pass
+    """An optional package that is needed and not installed."""
 
 
 class DataError(Error):
-    pass
+    """A file of text, a test set, prepared data or an encoded corpus that cannot be used."""
 
 
 class TokenizerError(Error):
-    pass
+    """A tokenizer file that cannot be used, or text that no tokenizer takes."""
 
 
 class DecodeError(Error):
-    pass
+    """A request that no search can answer."""
 
 
 class ExportError(Error):
-    pass
+    """A model that a foreign format cannot hold."""
 
 
 class Interrupted(Error):
+    """Work that was stopped on request; the message says how to go on."""
+
     exit_code = 3
 
 
 class CheckpointError(Error):
+    """A model folder, a checkpoint or a run's file that is missing, damaged, foreign or newer than this version."""
+
     exit_code = 4
 
 
 class Diverged(Error):
+    """A training run whose loss or weights are no longer finite numbers."""
+
     exit_code = 5
 
 
 class OutOfMemory(Error):
+    """Work that needs more memory than this process may hold."""
+
     exit_code = 6
 
 
 class DiskFull(Error):
+    """A disk, or standard output, that takes no more; nothing half-written is left."""
+
     exit_code = 7
 
 
 class FolderInUse(Error):
+    """A folder that another process works on."""
+
     exit_code = 8
 
 
 class GateFailed(Error):
+    """A score below the one that was expected."""
+
     exit_code = 9
 
 

@@ -1,7 +1,7 @@
-"""Files and folders that are whole or not there: atomic writes, locks, hashes. It alone knows the operating system.
+"""Files and folders that are whole or not there: atomic writes, locks, hashes. No other file knows the system.
 
-A file or folder is written aside under another name, flushed to the disk, and renamed once: whoever kills the process
-at any moment leaves the old one or the new one, never a half. A full disk is `DiskFull`, and leaves nothing behind.
+A file or folder is written aside under another name, flushed to the disk, and renamed once. A process killed at any
+moment leaves the old one or the new one, never a half. A full disk raises `DiskFull` and leaves nothing behind.
 """
 
 import difflib
@@ -17,7 +17,7 @@ from typing import IO
 
 from dragoman.errors import DataError, DiskFull, FolderInUse
 
-_BEFORE = ".before.partial"  # ends the name of a folder that makes way for another
+_BEFORE = ".before.partial"  # the end of the name of a folder that is moved aside for another
 
 
 def write_file(path: Path | str, content: str | bytes) -> None:
@@ -28,9 +28,9 @@ def write_file(path: Path | str, content: str | bytes) -> None:
 
 @contextmanager
 def new_file(path: Path | str) -> Generator[IO[bytes]]:
-    """A file to write; it appears at `path`, complete, when the block ends, and not at all when the block raises.
+    """Opens a file to write. It appears at `path`, complete, when the block ends, and not at all when the block raises.
 
-    A link is followed. A pipe or a device takes the bytes as they come, because it must not be replaced by a file.
+    A link is followed. A pipe or a device takes the bytes as they come, because no file must replace it.
 
     Raises:
         DiskFull: the disk is full; nothing is left behind.
@@ -88,8 +88,8 @@ def check_new_folder(path: Path | str) -> None:
 
 
 def make_folders(path: Path | str) -> None:
-    """Makes a folder, and those above it that are missing. Each is flushed in the one that holds it, so that what is
-    later written into it is still found after a power failure.
+    """Makes a folder and its missing parents. Each is flushed to the disk in its parent, so that files written into it
+    later are still found after a power failure.
     """
     path = Path(path)
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
@@ -100,10 +100,10 @@ def make_folders(path: Path | str) -> None:
 
 @contextmanager
 def new_folder(path: Path | str, replace: bool = False) -> Generator[Path]:
-    """A folder to fill; it appears at `path`, complete, when the block ends, and not at all when the block raises.
+    """Makes a folder to fill. It appears at `path`, complete, when the block ends, and not at all if the block raises.
 
-    With `replace`, a folder that stands there makes way in that moment, and is deleted after. Not every system swaps
-    folders in one move: for a moment neither stands there, and `remove_partial` brings the old one back after a kill.
+    With `replace`, a folder that stands there is moved aside in that moment and then deleted. Not every system can swap
+    folders: for a moment neither is there, and after a kill `remove_partial` brings the old one back.
 
     Raises:
         DataError: something stands at `path` already.
@@ -135,7 +135,7 @@ def new_folder(path: Path | str, replace: bool = False) -> Generator[Path]:
 
 
 def remove_partial(folder: Path | str) -> None:
-    """Clears what killed processes left aside in `folder`, and brings back what made way. Call it under the lock."""
+    """Deletes what killed processes left aside in `folder`, and brings back folders moved aside; call it locked."""
     for leftover in Path(folder).glob(".*.partial"):
         if leftover.name.endswith(_BEFORE):
             _bring_back(leftover)
@@ -143,14 +143,14 @@ def remove_partial(folder: Path | str) -> None:
 
 
 def _bring_back(before: Path) -> None:
-    """A folder that made way takes its place again, if nothing stands there."""
+    """Moves a folder back from aside, if nothing stands in its place."""
     name = before.name.removeprefix(".").removesuffix(_BEFORE).rpartition(".")[0]  # .NAME.PROCESS.before.partial
     if before.exists() and not before.with_name(name).exists():
         os.replace(before, before.with_name(name))
 
 
 def remove(path: Path) -> None:
-    """Deletes a file or a folder with all it holds, if it is there."""
+    """Deletes a file, or a folder with everything in it, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -158,7 +158,7 @@ def remove(path: Path) -> None:
 
 
 def set_aside(path: Path, word: str = "broken") -> Path:
-    """Renames a file or folder to a free name beside it, and returns that name. Nothing is deleted."""
+    """Renames a file or folder to a free name beside it, and returns the name. Nothing is deleted."""
     number = 1
     while (name := path.with_name(f"{path.name}.{word}-{number}")).exists():
         number += 1
@@ -168,10 +168,10 @@ def set_aside(path: Path, word: str = "broken") -> Path:
 
 @contextmanager
 def lock(folder: Path | str) -> Generator[None]:
-    """Holds `folder` for this process; the operating system lets go of it when the process ends, however it ends.
+    """Locks `folder` for this process. The operating system unlocks it when the process ends, however it ends.
 
     Raises:
-        FolderInUse: another process holds it.
+        FolderInUse: another process has locked it.
     """
     folder = Path(folder)
     handle = open(folder / ".lock", "a+")  # noqa: SIM115 (held until the block ends)
@@ -186,7 +186,7 @@ def lock(folder: Path | str) -> Generator[None]:
 
 
 def is_locked(folder: Path | str) -> bool:
-    """Whether a process holds `folder`."""
+    """Whether a process has locked `folder`."""
     try:
         with open(Path(folder) / ".lock", "rb") as handle:
             _look(handle.fileno())
@@ -198,7 +198,7 @@ def is_locked(folder: Path | str) -> bool:
 
 
 def _take_soon(handle: int) -> None:
-    """Takes a lock, at the second attempt where somebody was looking at the first: `is_locked` takes an instant."""
+    """Takes a lock. It tries twice, because `is_locked` of another process holds the lock for an instant."""
     try:
         _take(handle)
     except OSError:
@@ -223,9 +223,9 @@ def free_name(folder: Path | str) -> Path:
 
 
 def nearest(path: Path | str, prefixes: bool = False) -> str:
-    """What a name that does not exist may have been meant for, as a question; empty if nothing is near.
+    """The existing name that a missing one was probably meant for, as a question; empty if no name is similar.
 
-    With `prefixes` what several names begin with counts too: `train` for `train.en` and `train.it`.
+    With `prefixes`, the common beginning of several names counts too: `train` for `train.en` and `train.it`.
     """
     found = _nearest(Path(path), prefixes)
     return f"; did you mean {found}?" if found else ""
@@ -247,7 +247,7 @@ def _nearest(path: Path, prefixes: bool) -> Path | None:
 
 @contextmanager
 def _disk_errors(path: Path, aside: Path) -> Generator[None]:
-    """Clears what was written aside on any failure; says so in our words when the disk is full or forbids it."""
+    """Deletes what was written aside after any failure, and explains a full disk or a missing permission."""
     try:
         yield
     except BaseException as error:
@@ -263,7 +263,7 @@ def _disk_errors(path: Path, aside: Path) -> Generator[None]:
 
 
 def _flush(path: Path) -> None:
-    """Asks the system to bring a file or folder to the disk now; folders cannot be flushed on Windows."""
+    """Asks the system to write a file or folder to the disk now; Windows cannot flush folders."""
     if path.is_dir() and os.name == "nt":
         return
     handle = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)

@@ -1,7 +1,7 @@
-"""Facts about the machine: memory, versions, compiler, GPUs, how fast it multiplies matrices; what is chosen by them.
+"""Facts about the machine (memory, versions, compiler, GPUs, speed of matrix products) and the choices they decide.
 
-No speed is printed without them, and a run is bit for bit the same only where its `envelope` is. What a system does not
-tell is None. Only the functions that are about torch load it.
+No speed is printed without them, and a run is bit for bit the same only where its `envelope` is. A fact that the system
+does not reveal is None. Only the functions that are about torch load torch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PACKAGES = (
     "dragoman torch numpy tokenizers safetensors pydantic typer rich sacrebleu jaxtyping "
     "tensorboard pyarrow datasets spacy ctranslate2 onnxruntime transformers fastapi matplotlib"
 ).split()
-"""What a result may depend on, and the packages of the extras."""
+"""The packages that a result may depend on, and those of the extras."""
 
 # Each changes which kernels run, and so the last bits of every sum.
 _KERNEL_VARIABLES = (
@@ -43,21 +43,24 @@ _KERNEL_VARIABLES = (
     "ONEDNN_MAX_CPU_ISA",
 )
 
-WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "3000"}
-"""How torch's threads wait for work: awake for some 50 microseconds, then asleep.
+MOST_THREADS = 1_024
+"""More than any machine gains from; far more exhaust what a process may start."""
 
-Wide awake, they spin against each other on a machine with anything else to do, and training was seen to fall from
-10,000 tokens a second to 1,000. Asleep at once, they wait to be woken a thousand times a step.
+WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "3000"}
+"""How torch's threads wait for work: they spin for some 50 microseconds, then sleep.
+
+Threads that always spin slow each other down on a busy machine: training fell from 10,000 tokens a second to 1,000.
+Threads that sleep at once must be woken a thousand times a step.
 """
 PREPARED = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
-"""How many shapes of matrix products oneDNN and torch stay prepared for.
+"""How many shapes of matrix products oneDNN and torch keep prepared.
 
-By themselves they keep 1,024, and a run that validates meets as many: 450 MB, and no time that could be measured.
+The default is 1,024. A run that validates meets as many, which takes 450 MB and saves no time that could be measured.
 """
 
 
 def machine() -> dict[str, Any]:
-    """Everything a printed speed or a report of a fault should carry, as plain values for JSON."""
+    """The facts that belong to a printed speed or a bug report, as plain values for JSON."""
     return {
         "processor": processor(),
         "cores": cores(),
@@ -73,7 +76,7 @@ def machine() -> dict[str, Any]:
 
 
 def describe() -> str:
-    """The machine in one line, to stand under a table of speeds."""
+    """The machine in one line, for the foot of a table of speeds."""
     chip, memory = processor(), installed_memory_bytes()
     parts = [
         f"{chip['name'] or 'unknown processor'}, {cores()} cores, {threads()} threads",
@@ -89,7 +92,7 @@ def envelope(
 ) -> dict[str, Any]:
     """All that the bits of a run depend on besides its recipe, its data and its tokenizer.
 
-    Two equal envelopes promise equal weights; the first key that differs says why they need not be.
+    Equal envelopes promise equal weights; the first key that differs says why weights may differ.
     """
     chip = processor()
     return {
@@ -109,9 +112,9 @@ def envelope(
 
 
 def gemm_rate(precision: str = "float32", seconds: float = 1.0, size: int = 2048, device: str = "cpu") -> float:
-    """GFLOP/s of square matrix products: the roof under which every speed of this machine stands.
+    """GFLOP/s of square matrix products, an upper bound for every speed of this machine.
 
-    Median over products made for `seconds` after a warm-up.
+    The median over `seconds` of products, after a warm-up.
     """
     import torch
 
@@ -130,29 +133,33 @@ def gemm_rate(precision: str = "float32", seconds: float = 1.0, size: int = 2048
 
 
 def prepare_environment() -> None:
-    """Sets the variables that libraries read when torch is loaded, where nobody else has."""
+    """Sets the environment variables that libraries read when torch is loaded, unless they are set already."""
     for name, value in (WAITING | PREPARED).items():
         os.environ.setdefault(name, value)
 
 
 def cores() -> int:
-    """Processors that this process may run on."""
+    """The number of processors that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def threads() -> int:
-    """Threads that torch uses inside one operation."""
+    """The number of threads that torch uses inside one operation."""
     import torch
 
     return torch.get_num_threads()
 
 
 def choose_threads(asked: int | None) -> int:
-    """As many as are asked for, or as torch uses by itself."""
-    if asked is not None and asked < 1:
-        raise ConfigError(f"threads must be at least 1, but is {asked}")
+    """The number of threads asked for, or torch's own choice.
+
+    Raises:
+        ConfigError: fewer than one, or more than `MOST_THREADS`.
+    """
+    if asked is not None and not 1 <= asked <= MOST_THREADS:
+        raise ConfigError(f"threads must be from 1 to {MOST_THREADS:,}, but is {asked:,}")
     return asked or threads()
 
 
@@ -176,12 +183,12 @@ def use_threads(asked: int | None) -> Generator[None]:
 
 
 def rank() -> int:
-    """The number that torchrun gave this process among those of its run; 0 for one on its own."""
+    """The number that torchrun gave to this process; 0 for a process of its own."""
     return int(os.environ.get("RANK", "0"))
 
 
 def installed_memory_bytes() -> int | None:
-    """Memory of the whole machine."""
+    """Memory of the whole machine, in bytes."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -190,7 +197,7 @@ def installed_memory_bytes() -> int | None:
 
 @cache
 def versions() -> dict[str, str]:
-    """The installed packages that matter, without loading any."""
+    """The versions of the installed `PACKAGES`; none is loaded."""
     found = {}
     for name in PACKAGES:
         try:
@@ -201,7 +208,7 @@ def versions() -> dict[str, str]:
 
 
 def torch_build() -> dict[str, str | None]:
-    """Which torch this is, to the commit and the libraries it was built with, and the instructions it chose."""
+    """Which torch this is: its commit, the libraries it was built with, and the instruction set that it uses."""
     import torch
 
     return {
@@ -214,7 +221,7 @@ def torch_build() -> dict[str, str | None]:
 
 
 def compiler_path() -> str | None:
-    """The C++ compiler of this machine: the one that CXX names, else the first of the usual ones that answers."""
+    """The C++ compiler of this machine: the one that CXX names, else the first usual one that runs."""
     for name in filter(None, (os.environ.get("CXX"), "g++", "clang++", "c++")):
         path = shutil.which(name)
         if path and output_of(path, "--version"):
@@ -224,7 +231,7 @@ def compiler_path() -> str | None:
 
 @cache
 def compiler() -> str | None:
-    """Which C++ compiler is there, in the first line of its `--version`: kernels are compiled with it."""
+    """The first line that the C++ compiler prints for `--version`; kernels are compiled with it."""
     path = compiler_path()
     return (output_of(path, "--version") or "").partition("\n")[0] if path else shutil.which("cl")
 
@@ -248,7 +255,7 @@ _BF16_FLAGS = ("amx_bf16", "avx512_bf16")
 
 
 def choose_device(requested: str = "auto") -> tuple[str, str]:
-    """Where a model runs, and why in words.
+    """Where a model runs, and the reason.
 
     Raises:
         ConfigError: the requested device is not here.
@@ -267,7 +274,7 @@ def choose_device(requested: str = "auto") -> tuple[str, str]:
 
 
 def choose_precision(requested: str = "auto", device: str = "cpu") -> tuple[str, str]:
-    """What a model computes with, `float32` or `bf16`, and why in words.
+    """The precision that a model computes in, `float32` or `bf16`, and the reason.
 
     Raises:
         ConfigError: no such precision.

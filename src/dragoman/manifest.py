@@ -26,7 +26,7 @@ def write_manifest(folder: Path | str) -> None:
 
 
 def verify_manifest(folder: Path | str, free: Collection[str] = ()) -> None:
-    """Checks every file of a folder against its manifest, but those that anyone is `free` to change or remove.
+    """Checks every file of a folder against its manifest, except those that are `free` to be changed or removed.
 
     Raises:
         CheckpointError: naming the first file that is missing, cut, changed, not listed, or a link to another place.

@@ -1,8 +1,8 @@
-"""JSON and TOML to plain values: the one reader of each, whatever file or command line the text comes from.
+"""JSON and TOML to plain values: one reader of each, whatever file or command line the text comes from.
 
-What could later break a function, a print or a file is refused here once, in words: values nested deeper than any
-function should follow, whole numbers beyond 64 bits, a key that stands twice, half of a surrogate pair.
-Every refusal is a `ValueError` whose message goes on from "FILE cannot be read: ".
+It refuses values that could break a function, a print or a file later: values nested too deep, whole numbers beyond 64
+bits, a key that stands twice, half of a surrogate pair. Each refusal is a `ValueError` whose message continues "FILE
+cannot be read: ".
 """
 
 import json
@@ -16,7 +16,7 @@ _SURROGATE = re.compile(r"\\u[dD][89abAB-F]")
 _TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 _TOO_LARGE = "it holds a whole number beyond 64 bits"
 _CONTAINERS = (dict, list)
-# A dotted key of n parts takes tomllib n² steps: within these bounds, a second at most.
+# A dotted key of n parts takes tomllib n² steps. Within these bounds it needs a second at most.
 _TOML_CHARACTERS, _TOML_DOTS = 2**20, 200
 
 
@@ -27,7 +27,7 @@ def parse_json(text: str | bytes) -> Any:
     {'steps': [1, 2]}
 
     Raises:
-        ValueError: it is not JSON, or holds what the first lines of this file name.
+        ValueError: it is not JSON, or holds one of the values that this file refuses.
     """
     text = text.decode() if isinstance(text, bytes) else text
     try:
@@ -44,7 +44,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     """The tables of a TOML text.
 
     Raises:
-        ValueError: it is not TOML (then a `tomllib.TOMLDecodeError`), or holds what the first lines of this file name.
+        ValueError: it is not TOML (a `tomllib.TOMLDecodeError`), or holds one of the values that this file refuses.
     """
     if len(text) > _TOML_CHARACTERS or any(line.count(".") > _TOML_DOTS for line in text.split("\n")):
         raise ValueError(
@@ -64,7 +64,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def refuse_surrogates(text: str) -> None:
-    """Half of a surrogate pair is no character: it can be neither printed nor written as UTF-8.
+    """Refuses text with half of a surrogate pair, which is no character: it cannot be printed, nor written as UTF-8.
 
     Raises:
         ValueError: the text holds one.
@@ -94,7 +94,7 @@ _JSON = json.JSONDecoder(object_pairs_hook=_object, parse_int=_whole_number)
 
 
 def _refuse_depth(value: Any) -> None:
-    """Level by level, so that it needs no stack itself; in one expression, because a vocabulary has 100,000 lists."""
+    """Goes level by level, so that it needs no stack; in one expression, because a vocabulary has 100,000 lists."""
     level = [value] if type(value) in _CONTAINERS else []
     for _ in range(DEEPEST):
         level = [

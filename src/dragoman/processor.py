@@ -1,4 +1,4 @@
-"""Which processor this is, read from what Linux on x86 and ARM, macOS and Windows say of it."""
+"""Which processor this is, as Linux on x86 and ARM, macOS and Windows describe it."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ _CACHE_KINDS = {"Data": "d", "Instruction": "i"}
 
 
 class Processor(TypedDict):
-    """A processor as it calls itself; on ARM, family, model and stepping are architecture, part and variant."""
+    """A processor as it describes itself. On ARM, family, model and stepping are architecture, part and variant."""
 
     name: str | None
     vendor: str | None
@@ -26,7 +26,7 @@ class Processor(TypedDict):
 
 @cache
 def processor() -> Processor:
-    """The first processor of this machine; all of its processors are taken to be alike."""
+    """The first processor of this machine; the others are assumed to be the same."""
     if sys.platform == "linux":
         return _from_cpuinfo(_read(Path("/proc/cpuinfo")) or "", _linux_caches())
     if sys.platform == "darwin":
@@ -35,7 +35,7 @@ def processor() -> Processor:
 
 
 def output_of(*command: str) -> str | None:
-    """What a command prints; None where it cannot be run, or is silent."""
+    """What a command prints; None where it cannot be run or prints nothing."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -44,7 +44,7 @@ def output_of(*command: str) -> str | None:
 
 
 def _from_cpuinfo(text: str, caches: dict[str, str]) -> Processor:
-    """Linux's /proc/cpuinfo, whose keys x86 and ARM name differently."""
+    """From Linux's /proc/cpuinfo, whose keys differ between x86 and ARM."""
     first = text.partition("\n\n")[0]
     fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.split("\n"))}
 
@@ -63,7 +63,7 @@ def _from_cpuinfo(text: str, caches: dict[str, str]) -> Processor:
 
 
 def _from_sysctl(text: str) -> Processor:
-    """macOS's sysctl; Apple's own processors tell family and features, not model and stepping."""
+    """From macOS's sysctl; Apple's own processors have a family and features, but no model or stepping."""
     fields = {key: value.strip() for key, _, value in (line.partition(":") for line in text.split("\n"))}
     flags = f"{fields.get('machdep.cpu.features', '')} {fields.get('machdep.cpu.leaf7_features', '')}".lower().split()
     flags += [
@@ -83,7 +83,7 @@ def _from_sysctl(text: str) -> Processor:
 
 
 def _from_identifier(text: str) -> Processor:
-    """Windows' one line: `Intel64 Family 6 Model 158 Stepping 10, GenuineIntel`. It tells no flags and no caches."""
+    """From Windows' line: `Intel64 Family 6 Model 158 Stepping 10, GenuineIntel`. It has no flags and no caches."""
     name, _, vendor = (part.strip() for part in text.partition(","))
     family, model, stepping = (
         found[1] if (found := re.search(rf"{word} (\w+)", text)) else None for word in ("Family", "Model", "Stepping")
@@ -94,7 +94,7 @@ def _from_identifier(text: str) -> Processor:
 
 
 def _linux_caches() -> dict[str, str]:
-    """Size of each cache that the first processor sees: `{"L1d": "32K", "L2": "1024K"}`."""
+    """The size of each cache of the first processor: `{"L1d": "32K", "L2": "1024K"}`."""
     caches = {}
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         level, kind, size = (_read(folder / name) for name in ("level", "type", "size"))

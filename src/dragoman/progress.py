@@ -1,4 +1,4 @@
-"""How long work tells how far it is. Rooms report to a `Progress` that is handed in; only the command line draws.
+"""How long-running work reports how far it is: to a `Progress` that is handed in. Only the command line draws.
 
 with progress.track("encode", total=1_000_000, unit="pairs") as advance:
     advance(1_000, rate="210,000/s")
@@ -11,15 +11,19 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class Advance(Protocol):
+    """What a piece of work calls as it goes on."""
+
     def __call__(self, count: int = 1, **facts: str) -> None:
-        """`count` more units are done; `facts` are shown beside the bar until they change."""
+        """Reports that `count` more units are done; `facts` are shown beside the bar until they change."""
         ...
 
 
 @runtime_checkable
 class Progress(Protocol):
+    """Where work reports how far it is."""
+
     def track(self, label: str, total: int | None = None, unit: str = "") -> AbstractContextManager[Advance]:
-        """A piece of work of `total` units (unknown: None), from entry to exit."""
+        """Follows a piece of work from entry to exit; `total` is its number of units, or None where it is unknown."""
         ...
 
 

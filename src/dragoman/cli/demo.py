@@ -1,4 +1,4 @@
-"""`dragoman demo`: trains on the built-in phrasebook, then translates what is typed."""
+"""`dragoman demo`: trains on the built-in phrasebook, then translates what you type."""
 
 import sys
 from contextlib import suppress

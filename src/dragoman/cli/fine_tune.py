@@ -1,4 +1,4 @@
-"""`dragoman fine-tune`: goes on training a finished model on other text."""
+"""`dragoman fine-tune`: trains a finished model on other text."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,10 +19,11 @@ def fine_tune(
     data: Data,
     run: TimedRun,
     mix_rate: Annotated[
-        float, typer.Option(min=0.0, max=0.99, help="Share of the model's old data in the text it sees.")
+        float, typer.Option(min=0.0, max=0.99, help="Share of the model's old data in the text that it sees.")
     ] = 0.0,
     mix_data: Annotated[
-        Path | None, typer.Option(help="The old data, as prepared.", show_default="that of the model's run")
+        Path | None,
+        typer.Option(help="The old data, a folder of prepared data.", show_default="that of the model's run"),
     ] = None,
     quiet: Quiet = False,
 ) -> None:

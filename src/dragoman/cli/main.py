@@ -1,4 +1,4 @@
-"""The command `dragoman`: gathers the commands and turns what went wrong into one line and an exit code."""
+"""The command `dragoman`: collects the commands, and turns every error into one line and an exit code."""
 
 import errno
 import sys
@@ -31,9 +31,9 @@ INTERRUPTED = 130
 REFUSED_BY_THE_SYSTEM = {
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EIO)
 }
-"""Errors that a user's file or folder may cause, wherever they come up."""
+"""Errors of the system that a user's file or folder may cause."""
 LONGEST_NAME = 100
-"""How much of a file's name is shown: a whole text may have been given in its place."""
+"""How much of a file's name is shown, because a whole text may have been given in its place."""
 
 app = typer.Typer(
     name="dragoman",
@@ -42,7 +42,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-# In the order of a model's life, which --help keeps. A command has its function's name, with hyphens.
+# --help keeps this order, that of a model's life. A command has the name of its function, with hyphens.
 _LIFE = (demo, prepare_data, train_tokenizer, train, reproduce, runs, translate, evaluate, fine_tune, benchmark)
 _ABOUT = (settings, doctor)
 for command in (*_LIFE, *_ABOUT):
@@ -72,12 +72,12 @@ def run() -> None:
         code = main(sys.argv[1:])
     finally:
         with suppress(Error, SystemExit):
-            console.flush()  # Python would try it at exit, and a failure there changes the exit code
+            console.flush()  # before Python does it at exit, where a failure would change the exit code
     sys.exit(code)
 
 
 def main(arguments: list[str]) -> int:
-    """Runs one command and returns its exit code. A mistake of our own keeps its traceback."""
+    """Runs one command and returns its exit code. An error that is our own mistake keeps its traceback."""
     started = time.monotonic()
     try:
         code = app(arguments or ["--help"], prog_name="dragoman", standalone_mode=False)
@@ -91,7 +91,7 @@ def main(arguments: list[str]) -> int:
             console.complain(str(error))
         return error.exit_code
     except typer.TyperException as error:
-        if machine.rank() == 0:  # several processes are given the same command line
+        if machine.rank() == 0:  # several processes have the same command line
             console.complain(usage(error))
         return error.exit_code
     except OSError as error:
@@ -112,7 +112,7 @@ def main(arguments: list[str]) -> int:
 
 
 def stopped(end: Interrupted, seconds: float) -> str:
-    """What came to its end on request, after how long, and how to go on.
+    """What was stopped, after how long, and how to go on.
 
     >>> stopped(Interrupted("stopped at step 9 of 12; go on with: dragoman train runs/mine"), 75)
     'stopped at step 9 of 12 after 0:01:15; go on with: dragoman train runs/mine'
@@ -124,9 +124,9 @@ def stopped(end: Interrupted, seconds: float) -> str:
 
 
 def usage(error: typer.TyperException) -> str:
-    """A mistake in the command line itself, with the command that explains it."""
+    """A mistake in the command line, with the command that explains it."""
     context: typer.Context | None = getattr(error, "ctx", None)
     name = context.command_path if context else "dragoman"
-    # Typer checks values with pydantic, whose prefix tells a user nothing.
+    # Typer checks values with pydantic, whose prefix means nothing to a user.
     message = " ".join(error.format_message().replace("Value error, ", "").split())
     return f"{message} (see {name} --help)"

@@ -17,10 +17,15 @@ if TYPE_CHECKING:
 def prepare_data(
     data: Data,
     folder: Annotated[Path, typer.Option(help="The new folder.", show_default=False)],
-    source_language: Annotated[str | None, typer.Option(help="As in en.", show_default="from the names")] = None,
-    target_language: Annotated[str | None, typer.Option(help="As in it.", show_default="from the names")] = None,
+    source_language: Annotated[
+        str | None, typer.Option(help="Language code, as in en.", show_default="from the names")
+    ] = None,
+    target_language: Annotated[
+        str | None, typer.Option(help="Language code, as in it.", show_default="from the names")
+    ] = None,
     encoding_errors: Annotated[
-        Literal["strict", "replace"], typer.Option(help="Whether text that is not UTF-8 stops or is mended.")
+        Literal["strict", "replace"],
+        typer.Option(help="Whether text that is not UTF-8 is an error (strict) or repaired (replace)."),
     ] = "strict",
     shard: Annotated[
         str | None,

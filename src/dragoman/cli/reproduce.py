@@ -1,4 +1,4 @@
-"""`dragoman reproduce`: does a recipe give on this machine what it gave where it was written?"""
+"""`dragoman reproduce`: does a recipe reach its expected score on this machine?"""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ def reproduce(
     run: Run,
     quiet: Quiet = False,
 ) -> None:
-    """Train by a recipe for the steps that its expected score took, and say whether this machine reaches it."""
+    """Train a recipe for as many steps as its expected score took, and say whether the score is reached."""
     screen = open_screen(quiet)
     found = dragoman.reproduce(recipe, **run.options(screen.progress))
     if not found.met:

@@ -1,4 +1,4 @@
-"""`dragoman runs`: which runs there are, how far each is and how good."""
+"""`dragoman runs`: lists the runs, how far each is and how good."""
 
 import time
 from pathlib import Path

@@ -29,5 +29,5 @@ def settings(
 
 
 def _takes(kind: str, allowed: str) -> str:
-    """A type and its range in few words; a list of words needs no type before it."""
+    """A type and its range in a few words; a list of words needs no type before it."""
     return allowed if kind == "word" else ", ".join(filter(None, (kind, allowed)))

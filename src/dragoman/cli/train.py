@@ -1,4 +1,4 @@
-"""`dragoman train`: from a recipe or plain data to a scored model; the same command resumes a run."""
+"""`dragoman train`: from a recipe or data to a scored model. The same command resumes a run."""
 
 import logging
 from collections.abc import Sequence
@@ -34,17 +34,18 @@ def train(
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only estimate steps, memory and time; nothing is kept.")
+        bool, typer.Option("--dry-run", help="Only estimate steps, memory and time. Nothing is kept.")
     ] = False,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Train this many runs, each from another seed, and show the spread.")
+        int | None,
+        typer.Option(min=1, help="Train this many runs, each from its own seed, and show how much they differ."),
     ] = None,
     more: Annotated[
         bool,
         typer.Option(
             "--more",
-            help="Train a finished run on, from its last state; --minutes (or --set train.steps=N, train.epochs=N) "
-            "counts from there.",
+            help="Go on training a finished run, from its last state; the limit (--minutes, or --set "
+            "train.steps=N or train.epochs=N) counts from there.",
         ),
     ] = False,
     quiet: Quiet = False,
@@ -63,7 +64,7 @@ def train(
 
 
 def show_run(screen: Screen, result: "RunResult") -> None:
-    """The curves and scores of a run, and what may be done with it."""
+    """Shows the curves and scores of a run, and what to do with it."""
     show_result(screen, result)
     screen.note(f'translate with it: dragoman translate {result.folder} "..."')
     screen.note(f"score it on other text: dragoman evaluate {result.folder} SOURCE REFERENCE")
@@ -83,7 +84,7 @@ def show_result(screen: Screen, result: "RunResult") -> None:
 
 
 def show_kept_scores(run: Path) -> None:
-    """Shows the scores in a run's `scores.json`, if any; damaged ones are a warning, because the run is whole."""
+    """Shows the scores in a run's `scores.json`, if any. A damaged file is only a warning, because the run is whole."""
     from dragoman.evaluating.scores import read_evaluations
     from dragoman.run_folder import RunFolder
 

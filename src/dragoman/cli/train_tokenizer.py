@@ -22,7 +22,7 @@ def train_tokenizer(
         Literal["bpe", "unigram", "byte_bpe", "word", "spacy"], typer.Option(help="How text is cut into tokens.")
     ] = "bpe",
     vocabulary_size: Annotated[
-        int | None, typer.Option(help="Tokens at most.", show_default="8,000; words: all")
+        int | None, typer.Option(help="The most tokens that a vocabulary may have.", show_default="8,000; words: all")
     ] = None,
     overrides: Set = None,
     quiet: Quiet = False,

@@ -74,7 +74,7 @@ def translate(
 
 
 def check_sources(texts: Sequence[str] | None, input_file: Path | None, item: int | None) -> None:
-    """Refuses, before a model is loaded, what cannot be translated."""
+    """Refuses, before a model is loaded, input that cannot be translated."""
     given = {"TEXT": texts or None, "--input": input_file, "--item": item}
     names = [name for name, value in given.items() if value is not None]
     if len(names) > 1:
@@ -86,7 +86,7 @@ def check_sources(texts: Sequence[str] | None, input_file: Path | None, item: in
 
 
 def check_text(text: str) -> None:
-    """Refuses a TEXT that is no Unicode, or that looks like the path of a file and is one."""
+    """Refuses a TEXT that is not Unicode, or that is the path of a file."""
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise DataError("TEXT is not valid UTF-8; give it in UTF-8, or as a file with --input")
     if os.path.isfile(text) and (Path(text).suffix or Path(text).name != text):
@@ -97,7 +97,7 @@ def check_text(text: str) -> None:
 
 
 class Work:
-    """One translator at work for the command line."""
+    """One translator that works for the command line."""
 
     def __init__(
         self,
@@ -107,7 +107,9 @@ class Work:
         as_json: bool = False,
         known_words: frozenset[str] | None = None,
     ) -> None:
-        """`known_words`, in lower case: all others are named as unknown; without them, those that no token spells."""
+        """Words that are not among the `known_words`, in lower case, are named as unknown; without `known_words`, those
+        that the vocabulary does not hold.
+        """
         self._screen = screen
         self._translator = translator
         self._options = options
@@ -116,7 +118,7 @@ class Work:
         self._flags: Counter[str] = Counter()
 
     def say(self, text: str) -> None:
-        """One text; on a terminal word by word, as it is made."""
+        """Translates one text; on a terminal the words appear as they are found."""
         if self._as_json or self._options.n_best > 1 or not sys.stdout.isatty():
             (found,) = self._translator.translate([text], self._options)
             console.write("\n".join(self._lines(1, found)))
@@ -125,13 +127,13 @@ class Work:
         self._explain(found)
 
     def converse(self) -> None:
-        """Translates what is typed, line by line, until the end of input."""
+        """Translates lines as they are typed, until the end of input."""
         self._screen.note("type a text and press Enter; Ctrl-D ends")
         for text in standard_input():
             self.say(text)
 
     def translate_all(self, texts: Iterable[str], output: Path | None) -> None:
-        """Every line, many at a time; what is written to a file appears there when it is complete."""
+        """Translates every line, many at a time. An output file appears when it is complete."""
         number = 0
         with self._screen.progress.track("translate", unit="lines") as advance, writer(output) as write:
             for batch in batches(texts):
@@ -147,7 +149,7 @@ class Work:
             self._screen.note(f"{of_all} flagged {flag}: {meaning}")
 
     def compare(self, source: str, target: str) -> None:
-        """One sentence of a test set beside what the model makes of it."""
+        """Shows one sentence of a test set beside the model's translation."""
         (found,) = self._translator.translate([source], self._options)
         if self._as_json:
             console.write(json.dumps({"target": target, **dataclasses.asdict(found)}, ensure_ascii=False))
@@ -197,7 +199,7 @@ def test_pair(run: Path, item: int) -> tuple[str, str]:
 
 
 def batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Texts as many at a time as are translated together; memory holds one batch, however many there are."""
+    """Groups the texts that are translated together, so that memory holds one batch, however many there are."""
     batch: list[str] = []
     characters = 0
     for text in texts:
@@ -212,9 +214,9 @@ def batches(texts: Iterable[str]) -> Iterator[list[str]]:
 
 @contextmanager
 def writer(output: Path | None) -> Iterator[Callable[[str], object]]:
-    """Writes text to a new file, which appears when it is complete, or at once to standard output.
+    """A function that writes text to a new file, which appears when it is complete, or at once to standard output.
 
-    A signal to stop leaves no part of the file behind.
+    A signal to stop leaves no part of the file.
     """
     from dragoman.files import new_file
     from dragoman.runs.signals import interrupted_by_signals
@@ -231,7 +233,7 @@ def writer(output: Path | None) -> Iterator[Callable[[str], object]]:
 
 
 def meanings(flags: Iterable[str]) -> dict[str, str]:
-    """The flags among these, in their usual order, in plain words."""
+    """What these flags mean, in their usual order."""
     from dragoman.translating.translation import MEANINGS
 
     given = set(flags)
@@ -239,7 +241,7 @@ def meanings(flags: Iterable[str]) -> dict[str, str]:
 
 
 def read(path: Path) -> Iterator[str]:
-    """The lines of a file, which is looked at now; an empty file has none."""
+    """The lines of a file. It is opened at once, so that a missing one is refused now; an empty file has no lines."""
     from dragoman.text.reading.lines import open_bytes, read_lines
 
     if path.is_file() and path.stat().st_size == 0:
@@ -249,7 +251,7 @@ def read(path: Path) -> Iterator[str]:
 
 
 def standard_input() -> Iterator[str]:
-    """The lines of standard input, by the rules of a file's."""
+    """The lines of standard input, by the same rules as those of a file."""
     from dragoman.text.reading.lines import lines_of
 
     return lines_of(sys.stdin.buffer, "standard input")

@@ -26,7 +26,8 @@ from dragoman.machine import use_threads
 from dragoman.progress import Progress, silent
 from dragoman.store import find_model
 from dragoman.text.inputs import ReadingSettings, reading_overrides
-from dragoman.text.reading.columns import UNKNOWN_LANGUAGE, Naming
+from dragoman.text.reading.columns import Naming
+from dragoman.text.reading.languages import UNKNOWN_LANGUAGE
 from dragoman.translating import SearchOptions, Translator
 
 

@@ -29,7 +29,7 @@ from dragoman.run_folder import RunFolder
 from dragoman.runs.options import RunOptions
 from dragoman.store import find_model
 from dragoman.text.inputs import DataSettings, open_inputs
-from dragoman.text.reading.readers import Address
+from dragoman.text.reading.addresses import Address
 from dragoman.translating.translator import Translator
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,9 @@ from dragoman.files import new_folder
 from dragoman.progress import Progress, silent
 from dragoman.text.inputs import ReadingSettings
 from dragoman.text.prepared import read_split
-from dragoman.text.reading.readers import Address, Broken, Reading, open_pairs
+from dragoman.text.reading.addresses import Address
+from dragoman.text.reading.pairs import Reading
+from dragoman.text.reading.readers import open_pairs
 from dragoman.text.report import REPORT, read_report
 from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
@@ -70,4 +72,4 @@ class _TrainingText(NamedTuple):
         """The pairs, from the first, each time."""
         if isinstance(self.source, Path):
             return read_split(self.source, "train")
-        return ((pair.source, pair.target) for pair in self.source if not isinstance(pair, Broken))
+        return ((pair.source, pair.target) for pair in self.source if not pair.fault)

@@ -1,1 +1,1 @@
-"""How good, and how fast: scores with signatures, significance, speed. Start reading at `evaluation`."""
+"""How good models are, and how fast: scores with signatures, significance, speed. Start with `evaluation`."""

@@ -11,7 +11,8 @@ from typing import Protocol, runtime_checkable
 
 from dragoman.errors import DataError, DecodeError
 from dragoman.store import find_model, read_config
-from dragoman.text.reading.columns import UNKNOWN_LANGUAGE, Naming, differing
+from dragoman.text.reading.columns import Naming
+from dragoman.text.reading.languages import UNKNOWN_LANGUAGE, differing
 from dragoman.text.report import REPORT, read_report
 from dragoman.translating import Translation
 
@@ -92,7 +93,7 @@ def warn_of_exchanged_sides(translator: Scores, pairs: Sequence[tuple[str, str]]
 
 
 def exchange_gain(translator: Scores, pairs: Sequence[tuple[str, str]]) -> float | None:
-    """How much more probable a token of the translation is, in nats, when the sides of the pairs are exchanged.
+    """By how many nats a token of the translation gets more probable when the sides of the pairs are exchanged.
 
     None if there are too few pairs to say, or they disagree.
     """
@@ -106,7 +107,7 @@ def exchange_gain(translator: Scores, pairs: Sequence[tuple[str, str]]) -> float
             [each.log_prob / len(each.token_log_probs) for each in translator.score(*sides)]
             for sides in ((sources, targets), (targets, sources))
         )
-    except DecodeError:  # longer than the model's positions
+    except DecodeError:  # a text is longer than the model's positions
         return None
     gains = [after - before for before, after in zip(straight, exchanged, strict=True)]
     agreed = sum(gain > 0 for gain in gains) / len(gains)

@@ -1,7 +1,7 @@
 """`evaluate`: a model, or a file of its translations, on a test set.
 
-An `Evaluation` holds all that belongs to a score: signatures, intervals, the search, the test set, and the translations
-themselves, from which everything else can be computed again.
+An `Evaluation` holds everything that belongs to a score: signature, interval, search, test set, and the translations,
+from which all else can be computed again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from dragoman.evaluating.references import ReferenceSet, read_references
 from dragoman.evaluating.scores import FORMAT
 from dragoman.evaluating.significance import Comparison
 from dragoman.progress import Progress, silent
-from dragoman.text.reading.columns import UNKNOWN_LANGUAGE, Naming
+from dragoman.text.reading.columns import Naming
+from dragoman.text.reading.languages import UNKNOWN_LANGUAGE
 from dragoman.text.reading.lines import read_lines
 from dragoman.translating import SearchOptions, Translation, Translator
 
@@ -30,7 +31,7 @@ HEADINGS = ("metric", "score", "95 % interval", "signature")
 
 
 class Translates(Protocol):
-    """What `evaluate` needs of a translator."""
+    """What `evaluate` needs from a translator."""
 
     @property
     def options(self) -> SearchOptions: ...
@@ -62,12 +63,12 @@ class Evaluation:
 
     @property
     def language(self) -> str:
-        """Of the translations."""
+        """The language of the translations."""
         return self.measures.get("language", UNKNOWN_LANGUAGE)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Lines, and how many of them went wrong in plain sight."""
+        """The number of lines, of references, and of lines with an obvious fault."""
         lines = list(zip(self.test.sources, self.test.references, self.hypotheses, strict=True))
         return {
             "lines": len(lines),
@@ -80,7 +81,7 @@ class Evaluation:
         }
 
     def facts(self) -> dict[str, Any]:
-        """Everything but the translations, of which it has the SHA-256, as plain values for JSON."""
+        """Everything except the translations, whose SHA-256 it holds, as plain values for JSON."""
         lines = "".join(line + "\n" for line in self.hypotheses)
         return {
             "system": self.system,
@@ -106,17 +107,17 @@ def evaluate(
 ) -> Evaluation:
     """Scores `system` on `test`: a translator, a model folder, or a file with one translation a line.
 
-    `test` and `references` are what `read_references` takes, or the test set that it gave; a file is read as the model
-    expects it, and warned of where its text runs the other way. `samples` is the number of
-    bootstrap samples of the intervals, 0 for none; `measures` are the `metrics`, the `language` of the translations if
-    neither model nor test set tells it, which chooses BLEU's tokenizer, unless `tokenizer` does, and `lowercase`.
+    `test` and `references` are what `read_references` takes or returned. A file is read in the direction of the model;
+    if its text seems to run the other way, a warning says so. `samples` is the number of bootstrap samples of the
+    intervals, 0 for none. `measures` are the `metrics`, whether to `lowercase`, the `language` of the translations if
+    neither model nor test set names it, and BLEU's `tokenizer`, which otherwise follows from the language.
 
     Raises:
         DataError: the test set cannot be read, or the file has another number of lines.
         CheckpointError: the folder holds no model that can be loaded.
         ConfigError: an unknown metric or tokenizer.
     """
-    build_metrics(**{**measures, "language": UNKNOWN_LANGUAGE})  # refused now, not after all is translated
+    build_metrics(**{**measures, "language": UNKNOWN_LANGUAGE})  # refuses unknown names before anything is translated
     if isinstance(system, str | Path) and not Path(system).is_dir():
         test = test if isinstance(test, ReferenceSet) else read_references(test, references)
         output = _Output(read_hypotheses(Path(system), test), "translations read from a file")
@@ -214,7 +215,7 @@ def _translate(
 
 
 def _warn_of_direction(translator: Translates, test: ReferenceSet) -> None:
-    """Warns where the test set, by name or by its text, runs the other way than the model: names may be wrong."""
+    """Warns if the test set, by its names or by its text, runs the other way than the model. Names may be wrong."""
     source, target = translator.languages
     warn_of_other_languages((test.source_language, test.language), (source, target), test.name)
     if isinstance(translator, Scores):

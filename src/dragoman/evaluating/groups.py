@@ -1,9 +1,9 @@
-"""Is one system better than another when each was trained from several seeds? The difference, held against luck.
+"""Is one system better than another if each was trained from several seeds? A test of the difference.
 
-What is asked is whether it would be there again with other seeds and other sentences. Both kinds of chance are
-estimated and added up: the spread of the seeds' scores (Welch 1947), and that of the mean difference over the test set,
-by the paired bootstrap (Koehn 2004); what the seeds change sentence by sentence is in both, so the test errs on the
-side of caution. Degrees of freedom are Satterthwaite's (1946), and count the seeds alone: sentences are many.
+It asks whether the difference would appear again with other seeds and other sentences. It adds two variances: that of
+the seeds' scores (Welch 1947), and that of the mean difference over the test set by the paired bootstrap (Koehn 2004).
+What the seeds change sentence by sentence is in both, so the test is conservative. Degrees of freedom are
+Satterthwaite's (1946), and count the seeds alone, because sentences are many.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dragoman.evaluating.metrics import (
 from dragoman.evaluating.significance import LEVEL, SEEDS, Comparison
 
 MANY = 10_000.0
-"""Degrees of freedom above which Student's distribution is the normal one."""
+"""With more degrees of freedom, Student's distribution is practically normal."""
 
 
 class Student(NamedTuple):
@@ -39,7 +39,7 @@ class Student(NamedTuple):
     freedom: float
 
     def two_sided(self, t: float) -> float:
-        """How often chance lies at least as far from zero as `t`.
+        """The probability of a value at least as far from zero as `t`.
 
         >>> round(Student(4).two_sided(2.776), 3)
         0.05
@@ -48,7 +48,7 @@ class Student(NamedTuple):
         return float(1 - np.interp(math.atan(abs(t) / math.sqrt(self.freedom)), angles, reached))
 
     def within(self, share: float) -> float:
-        """How far from zero that `share` of all chance reaches.
+        """The distance from zero within which this `share` of all values lies.
 
         >>> round(Student(4).within(0.95), 3)
         2.776
@@ -87,10 +87,10 @@ def compare_groups(
 
 
 def check_seeds(seeds: tuple[int, int], names: tuple[str, str]) -> None:
-    """Whether a spread of seeds can be told.
+    """Checks that both systems have a spread of seeds.
 
     Raises:
-        ConfigError: one of the systems has fewer than two seeds, which have no spread.
+        ConfigError: one of the systems has fewer than two seeds.
     """
     if min(seeds) < 2:
         raise ConfigError(

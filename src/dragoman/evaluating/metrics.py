@@ -1,7 +1,7 @@
 """Scores of translations against references: BLEU, chrF and TER through sacreBLEU, with signatures and 95 % intervals.
 
-Every score and interval is the one that the `sacrebleu` command prints for the same lines. A line may have any number
-of references. Knows nothing of models or files; `Statistics` is what significance tests resample.
+Every score and interval equals the one that the `sacrebleu` command prints for the same lines. A line may have any
+number of references. Knows nothing of models or files. Significance tests resample `Statistics`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ logger = logging.getLogger(__name__)
 METRICS = ("bleu", "chrf", "ter")
 SAMPLES = 1000
 SEED = 12345
-"""The command's own number of bootstrap samples and seed, so that its intervals are ours."""
+"""The bootstrap samples and seed of the `sacrebleu` command, so that intervals are the same."""
 
 References = Sequence[str] | Sequence[Sequence[str]]
-"""Of every line its references; a line that is a plain string has this one."""
+"""The references of every line; a plain string is the only reference of its line."""
 
 Array = npt.NDArray[np.float64]
 
-# 13a splits at spaces and punctuation: of scripts that put no spaces between words it would count whole clauses.
+# 13a splits at spaces and punctuation: in scripts without spaces between words it would count whole clauses.
 _UNSPACED = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"} | dict.fromkeys(
     ("th", "lo", "km", "my", "bo", "dz"), "char"
 )
@@ -60,7 +60,7 @@ class Score:
     value: float
     low: float | None
     high: float | None
-    """The ends of the 95 % interval (percentile bootstrap); None where no sample was drawn."""
+    """The ends of the 95 % interval (percentile bootstrap); None if no sample was drawn."""
     signature: str
     detail: str
 
@@ -76,7 +76,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What one metric counted in every line, a row each: the score of any sample is a function of its summed rows."""
+    """What one metric counted, a row for each line. The score of a sample of lines is a function of its summed rows."""
 
     metric: Metric
     lines: Array
@@ -86,7 +86,7 @@ class Statistics:
         return self.lines.sum(axis=0)
 
     def resampled(self, samples: int = SAMPLES, seed: int = SEED) -> Array:
-        """The scores of `samples` draws of as many lines, with replacement; the same seed draws the same lines."""
+        """The scores of `samples` samples of as many lines, drawn with replacement; the seed decides which."""
         random, count = np.random.default_rng(seed), len(self.lines)
         draws = (np.bincount(random.integers(0, count, size=count), minlength=count) for _ in range(samples))
         return self.scores(np.stack([draw @ self.lines for draw in draws]))
@@ -96,7 +96,7 @@ class Statistics:
         return np.array([self.metric._compute_score_from_stats(row).score for row in totals.tolist()])
 
     def signature(self, **facts: object) -> str:
-        """sacreBLEU's signature, with facts about the test that was made: `bs`, `ar`, `seed`."""
+        """sacreBLEU's signature, with facts about the test: `bs`, `ar`, `seed`."""
         signature = self.metric.get_signature()
         for key, value in facts.items():
             signature.update(key, value)
@@ -104,7 +104,7 @@ class Statistics:
 
 
 class Measures(TypedDict, total=False):
-    """What translations are measured by: what `build_metrics` takes, and every function that scores hands on to it."""
+    """How translations are scored: the arguments of `build_metrics`, which every scoring function passes on."""
 
     metrics: Sequence[str]
     language: str
@@ -122,7 +122,7 @@ def score(
     BLEU 100.0 nrefs:2|case:mixed|eff:no|tok:13a|smooth:exp|version:...
 
     Raises:
-        DataError: as many lines as references are needed, and a reference for every line.
+        DataError: lines and references differ in number, or a line has no reference.
         ConfigError: an unknown metric or tokenizer.
     """
     rows = checked(hypotheses, references)
@@ -133,7 +133,7 @@ def score(
 
 
 def bleu_and_chrf(hypotheses: Sequence[str], references: References, language: str = "und") -> dict[str, float]:
-    """The light score for validation inside training: `{"bleu": …, "chrf": …}`, no interval."""
+    """The cheap scores of a validation during training, `{"bleu": …, "chrf": …}`, without intervals."""
     scores = score(hypotheses, references, language=language, metrics=("bleu", "chrf"), samples=0)
     return {name: found.value for name, found in scores.items()}
 
@@ -148,21 +148,21 @@ def summary(counted: Statistics, samples: int = SAMPLES) -> Score:
 
 
 def interval(samples: Array) -> tuple[float, float]:
-    """The middle 95 % of bootstrap samples; half its width is the ± of the `sacrebleu` command."""
+    """The middle 95 % of bootstrap samples. Half its width is the ± of the `sacrebleu` command."""
     ordered, tail = np.sort(samples), len(samples) // 40
     return float(ordered[tail]), float(ordered[len(ordered) - tail - 1])
 
 
 def statistics(metric: Metric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Statistics:
     """Counts every line against its references."""
-    # A missing reference must be None: an empty string would be a reference of no words, which halves TER's mean length
-    # and lets BLEU forgive short output.
+    # A missing reference must be None. An empty string would be a reference without words, which would halve TER's mean
+    # length and let BLEU forgive short output.
     streams = list(zip_longest(*references))
     return Statistics(metric, np.array(metric._extract_corpus_statistics(hypotheses, streams), dtype=np.float64))
 
 
 def checked(hypotheses: Sequence[str], references: References) -> list[Sequence[str]]:
-    """The references of every line as a sequence, after checking that lines and references belong together."""
+    """The references of every line as a sequence, once lines and references are known to fit."""
     rows = [(row,) if isinstance(row, str) else row for row in references]
     if len(hypotheses) != len(rows):
         raise DataError(
@@ -183,8 +183,8 @@ def checked(hypotheses: Sequence[str], references: References) -> list[Sequence[
 def build_metrics(
     *, metrics: Sequence[str] = METRICS, language: str = "und", tokenizer: str | None = None, lowercase: bool = False
 ) -> dict[str, Metric]:
-    """sacreBLEU's metrics by name, for output in `language`, which chooses BLEU's tokenizer, unless `tokenizer` does;
-    `lowercase` has BLEU and chrF ignore case, as TER does anyhow.
+    """sacreBLEU's metrics by name. The `language` of the output chooses BLEU's tokenizer unless `tokenizer` is given;
+    `lowercase` makes BLEU and chrF ignore case, as TER always does.
 
     Raises:
         ConfigError: an unknown metric, or a tokenizer that is unknown or cannot be used here.
@@ -193,9 +193,9 @@ def build_metrics(
 
 
 def build_metric(name: str, language: str = "und", tokenizer: str | None = None, lowercase: bool = False) -> Metric:
-    """sacreBLEU's metric for output in `language`.
+    """One of sacreBLEU's metrics, for output in `language`.
 
-    TER splits Chinese and Japanese into characters, as its authors do; the signature says so (`asian:yes`).
+    TER splits Chinese and Japanese into characters, as its authors do. The signature says so (`asian:yes`).
     """
     if name == "bleu":
         return _bleu(tokenizer or choose_tokenizer(language), lowercase)
@@ -208,7 +208,7 @@ def build_metric(name: str, language: str = "und", tokenizer: str | None = None,
 
 
 def choose_tokenizer(language: str) -> str:
-    """BLEU's tokenizer for a language: sacreBLEU's own choice where it works offline, else characters.
+    """BLEU's tokenizer for a language: sacreBLEU's own choice if it works offline, else characters.
 
     >>> choose_tokenizer("it"), choose_tokenizer("zh-Hant"), choose_tokenizer("tha")
     ('13a', 'zh', 'char')
@@ -228,7 +228,7 @@ def _bleu(tokenizer: str, lowercase: bool) -> BLEU:
     if tokenizer not in BLEU.TOKENIZERS:
         raise ConfigError(f"{tokenizer!r} is no tokenizer of sacreBLEU; choose from {', '.join(BLEU.TOKENIZERS)}")
     try:
-        # force: sacreBLEU's own warning about tokenised text takes three lines; ours takes one
+        # force: silences sacreBLEU's warning about tokenised text, which takes three lines; ours takes one
         return BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)
     except (ImportError, RuntimeError, OSError) as error:
         reason = " ".join(str(error).split())
@@ -236,7 +236,7 @@ def _bleu(tokenizer: str, lowercase: bool) -> BLEU:
 
 
 def _plain(language: str) -> str:
-    """The language of a code, without script and country, in two letters if it has them: `zho_Hant` is `zh`."""
+    """The code of a language without script and country, in two letters if it has them: `zho_Hant` is `zh`."""
     code = language.replace("_", "-").partition("-")[0].lower()
     return _THREE_LETTERS.get(code, code)
 

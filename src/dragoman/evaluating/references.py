@@ -1,7 +1,7 @@
-"""Test sets: source sentences with every reference that a translation of them may be held against.
+"""Test sets: source sentences, and every reference that their translations are compared with.
 
-A line may have any number of references: one in pairs, as many as there are files beside the source, or those that
-stand after the source in a `.multiref.tsv`.
+A line may have any number of references: one in pairs, one in each file beside the source, or all that follow the
+source in a `.multiref.tsv`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.direction import prepared_languages, refuse_other_languages
 from dragoman.store import find_model
 from dragoman.text.prepared import read_pairs
-from dragoman.text.reading.columns import UNKNOWN_LANGUAGE, Naming, differing
-from dragoman.text.reading.languages import language_of, languages_in
+from dragoman.text.reading.columns import Naming
+from dragoman.text.reading.languages import UNKNOWN_LANGUAGE, differing, language_of, languages_in
 from dragoman.text.reading.lines import EncodingErrors, read_lines, without_gz
-from dragoman.text.reading.readers import Broken, Format, Pair, open_pairs
+from dragoman.text.reading.pairs import Format, Pair
+from dragoman.text.reading.readers import open_pairs
 
 MULTIREF = ".multiref.tsv"
 PREPARED = "test.jsonl"
@@ -38,7 +39,7 @@ class ReferenceSet:
     sources: tuple[str, ...]
     references: tuple[tuple[str, ...], ...]
     language: str = UNKNOWN_LANGUAGE
-    """Of the references, as far as the user, the model, or the names of files or columns tell."""
+    """The language of the references, as the user, the model, or the names of files or columns say."""
     source_language: str = UNKNOWN_LANGUAGE
 
     def __len__(self) -> int:
@@ -52,7 +53,7 @@ class ReferenceSet:
 
     @cached_property
     def identity(self) -> str:
-        """SHA-256 of sources and references: the same for the same test set, whatever file it came from."""
+        """SHA-256 of sources and references, which does not depend on the file they came from."""
         rows = ([source, *row] for source, row in zip(self.sources, self.references, strict=True))
         return hashlib.sha256("".join(json.dumps(row) + "\n" for row in rows).encode()).hexdigest()
 
@@ -64,14 +65,14 @@ def read_references(
     format: Format | None = None,
     encoding_errors: EncodingErrors = "strict",
 ) -> ReferenceSet:
-    """Reads a test set from `source`, a file of sentences that has its `references` in files of as many lines.
+    """Reads a test set from `source`, a file of sentences, and `references`, files with as many lines.
 
     Without `references`, `source` is a `.multiref.tsv` (source, then its references, separated by tabs), the folder of
-    prepared data, or pairs in any form that training reads. `naming` is what is known of the columns.
+    prepared data, or pairs in any form that training reads. `naming` is what is known about the columns.
 
     Raises:
-        DataError: files of different length, a line without reference, names that say other languages than are
-            expected, or nothing readable.
+        DataError: files differ in length, a line has no reference, names say other languages than expected, or nothing
+            is readable.
     """
     path = Path(source)
     if references:
@@ -122,10 +123,10 @@ def own_test_pairs(run: Path | str) -> list[tuple[str, str]]:
 
 
 def _counted(pairs: Iterable[Pair], faults: Counter[str]) -> Iterable[Pair]:
-    """The pairs; rows that gave none are counted by what is wrong with them, and where the first stands."""
+    """Passes the pairs on, and counts the faults of rows that gave none, with the place of the first."""
     first: dict[str, str] = {}
     for pair in pairs:
-        if isinstance(pair, Broken):
+        if pair.fault:
             faults[f"{pair.fault}, first at {first.setdefault(pair.fault, pair.origin)}"] += 1
         yield pair
 
@@ -152,7 +153,7 @@ def _read_aligned(
                 f"{path} has {len(streams[-1]):,} lines but {source} {len(sources):,}; "
                 "references must be aligned with the source line by line"
             )
-    # An empty line stays: the `sacrebleu` command counts it as a reference of no words, and our scores are its scores.
+    # An empty line stays, because the `sacrebleu` command counts it as a reference without words.
     found = ReferenceSet(source.name, sources, tuple(zip(*streams, strict=True)))
     return _with_languages(found, (_ending(source), _ending(references[0])), naming)
 
@@ -163,7 +164,7 @@ def _ending(path: Path) -> str | None:
 
 
 def _refuse_other_endings(source: Path, references: Sequence[Path], naming: Naming) -> None:
-    """Refuses files whose endings say other languages than the model's, with the order that they belong in."""
+    """Refuses files whose endings say other languages than the model's, and says in which order to give them."""
     if naming.expected is None or any(naming.given):
         return
     from_language, to_language = naming.expected
@@ -183,10 +184,10 @@ def _refuse_other_endings(source: Path, references: Sequence[Path], naming: Nami
 
 
 def _gather(path: Path, rows: Iterable[Sequence[str]], keep_empty: bool = False) -> ReferenceSet:
-    """Rows of a source and its references.
+    """Collects rows of a source and its references.
 
-    An empty cell is a reference that is missing, unless `keep_empty`: a pair has one reference, and the `sacrebleu`
-    command counts an empty line as a reference of no words.
+    An empty cell is a missing reference, unless `keep_empty`: the only reference of a pair may be empty, and the
+    `sacrebleu` command counts it as a reference without words.
     """
     sources, references = [], []
     for number, (source, *row) in enumerate(rows, start=1):

@@ -1,4 +1,4 @@
-"""The one reader of `scores.json`, which `write_scores` writes; it loads no model."""
+"""Reads `scores.json`, which `write_scores` writes, without loading a model."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,7 @@ from dragoman.evaluating.metrics import Score
 
 FORMAT = 1
 HIGHEST = 1e6
-"""Above every score that can be printed sensibly; TER has no highest value of its own."""
+"""Higher than any score that makes sense; TER has no upper bound."""
 
 
 def _refuse_impossible(score: Score) -> Score:
@@ -58,7 +58,7 @@ def read_evaluations(path: Path) -> tuple[KeptEvaluation, ...]:
     """The evaluations in a `scores.json`, in its order.
 
     Raises:
-        CheckpointError: no such file, another one, or a damaged one.
+        CheckpointError: the file is missing, foreign or damaged.
     """
     return read_document(path, _ScoresFile, FORMAT).evaluations
 
@@ -67,6 +67,6 @@ def read_scores(path: Path) -> dict[str, dict[str, Score]]:
     """The scores in a `scores.json`, by test set (`test` of `test.jsonl`) and metric.
 
     Raises:
-        CheckpointError: no such file, another one, or a damaged one.
+        CheckpointError: the file is missing, foreign or damaged.
     """
     return {found.test.stem: found.scores for found in read_evaluations(path)}

@@ -1,7 +1,7 @@
-"""Is one system better than another on the same test set, or was it luck? Paired tests, and the answer in a sentence.
+"""Is one system significantly better than another on the same test set? Paired tests, and the answer in a sentence.
 
-Both tests are those of the `sacrebleu` command (`--paired-ar`, `--paired-bs`), drawn with the same seed; the difference
-has a 95 % interval besides, from the paired bootstrap (Koehn 2004).
+Both tests are those of the `sacrebleu` command (`--paired-ar`, `--paired-bs`) with the same seed. The difference also
+has a 95 % interval, from the paired bootstrap (Koehn 2004).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from dragoman.evaluating.metrics import (
 )
 
 SEEDS = "seeds"
-"""The test of systems that were trained from several seeds each: `groups`."""
+"""The name of the test in `groups`, for systems that were trained from several seeds each."""
 LEVEL = 0.05
-"""A difference counts as shown when chance alone would make it less often than this."""
+"""The level of significance: a difference is shown if its p-value is lower."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Comparison:
 
     @property
     def better(self) -> str | None:
-        """The name of the better system; None where no difference can be shown."""
+        """The name of the better system; None if no difference can be shown."""
         if self.p_value >= LEVEL or self.delta == 0:
             return None
         return self.names[0] if (self.delta > 0) != (self.metric == "TER") else self.names[1]
@@ -97,8 +97,8 @@ def compare_outputs(
 def randomisation_p_value(first: Statistics, second: Statistics, trials: int) -> float:
     """Approximate randomisation: how often do systems that swap lines at random differ as much as these? Two-sided.
 
-    A trial that differs exactly as much counts (Edgington 1969). The `sacrebleu` command leaves it out, so that two
-    systems that differ in a single line come out as different with p = 1 / (trials + 1).
+    A trial that differs exactly as much counts (Edgington 1969). The `sacrebleu` command does not count it, and so
+    reports two systems that differ in a single line as different with p = 1 / (trials + 1).
     """
     real = _distance(first, first.total[None], second.total[None])[0]
     as_much = exchanged_distances(first, second, trials) >= real - 1e-9
@@ -106,7 +106,7 @@ def randomisation_p_value(first: Statistics, second: Statistics, trials: int) ->
 
 
 def exchanged_distances(first: Statistics, second: Statistics, trials: int) -> Array:
-    """How far apart the two scores are, in each trial, after every line changed sides or not by a coin."""
+    """How far apart the two scores are, in each trial, after a coin decided for every line whether it changes sides."""
     both, surplus = first.total + second.total, first.lines - second.lines
     return np.concatenate(
         [_distance(first, one := second.total + coins @ surplus, both - one) for coins in _coins(trials, len(surplus))]
@@ -144,9 +144,9 @@ def _distance(statistic: Statistics, one: Array, other: Array) -> Array:
 
 
 def _coins(trials: int, lines: int) -> Iterator[np.ndarray]:
-    """A coin for every line of every trial, a few trials at a time: one line of each in memory would be trials x lines.
+    """A coin for every line of every trial, a few trials at a time to save memory.
 
-    Blocks of 32 trials draw the same coins as one large draw does: NumPy takes 32 of them from one random word.
+    Blocks of 32 trials draw the same coins as one large draw, because NumPy takes 32 of them from one random word.
     """
     random = np.random.default_rng(SEED)
     for start in range(0, trials, 32):

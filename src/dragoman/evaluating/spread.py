@@ -1,4 +1,4 @@
-"""How much the scores of runs differ that differ in nothing but their seed."""
+"""How much the scores of runs differ if only their seeds differ."""
 
 import statistics
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from dragoman.evaluating.metrics import Score
 
 @dataclass(frozen=True)
 class Spread:
-    """One metric of several runs on one test set."""
+    """The scores of several runs, by one metric on one test set."""
 
     test: str
     scores: Sequence[Score]
@@ -20,7 +20,7 @@ class Spread:
 
     @property
     def deviation(self) -> float | None:
-        """The standard deviation of the runs' scores; one run has none."""
+        """The standard deviation of the scores; None for a single run."""
         values = [score.value for score in self.scores]
         return statistics.stdev(values) if len(values) > 1 else None
 

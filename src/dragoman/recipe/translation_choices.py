@@ -9,7 +9,7 @@ from dragoman.errors import ConfigError
 from dragoman.model.config import Size
 from dragoman.recipe.choices import Choice, Choices, Facts
 from dragoman.recipe.recipe import Recipe
-from dragoman.text.reading.columns import UNKNOWN_LANGUAGE
+from dragoman.text.reading.languages import UNKNOWN_LANGUAGE
 
 FEW_PAIRS = 5_000
 """Fewer pairs are hardly enough for a model of its own."""

@@ -14,11 +14,11 @@ from dragoman.recipe.recipe import Recipe, StartSettings
 from dragoman.recipe.translation_choices import FEW_PAIRS
 from dragoman.run_folder import RunFolder
 from dragoman.store import CONFIG, Languages, load_model, read_config
-from dragoman.tasks.run_data import evenly_spread, verified
+from dragoman.tasks.run_data import verified
 from dragoman.text import inputs
 from dragoman.text.prepare import prepare_data
-from dragoman.text.prepared import read_split
-from dragoman.text.reading.columns import UNKNOWN_LANGUAGE
+from dragoman.text.prepared import evenly_spaced, read_split
+from dragoman.text.reading.languages import UNKNOWN_LANGUAGE
 from dragoman.text.report import REPORT, DataReport, read_report
 from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizers
@@ -97,7 +97,7 @@ def find_tokenizers(run: RunFolder, recipe: Recipe, languages: Languages, progre
     else:
         pairs = read_report(run.data).splits["train"].pairs
         tokenizers = learn_tokenizers(
-            lambda: evenly_spread(read_split(run.data, "train"), pairs, SAMPLE), recipe.tokenizer, progress, languages
+            lambda: evenly_spaced(read_split(run.data, "train"), pairs, SAMPLE), recipe.tokenizer, progress, languages
         )
     with new_folder(run.tokenizer) as aside:
         tokenizers.save(aside)
@@ -130,7 +130,7 @@ def _training_pairs(data: Path, start: StartSettings | None) -> Iterator[tuple[s
     share = new.characters * start.mix_rate / (1 - start.mix_rate) / max(1, old.characters)
     wanted = min(old.pairs, round(share * old.pairs))
     log.info("mixing in %s of %s old pairs", f"{wanted:,}", f"{old.pairs:,}")
-    yield from evenly_spread(read_split(start.mix_data, "train"), old.pairs, wanted)
+    yield from evenly_spaced(read_split(start.mix_data, "train"), old.pairs, wanted)
 
 
 class _Amount(NamedTuple):

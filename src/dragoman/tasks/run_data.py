@@ -1,13 +1,10 @@
 """What every task makes of a run's text before training: tokenizers and encoded corpora."""
 
-from collections.abc import Iterable, Iterator
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import TokenizerError
 from dragoman.tokenizing.tokenizer import Tokenizers
-
-T = TypeVar("T")
 
 
 class RunData(Protocol):
@@ -46,14 +43,3 @@ def verified(corpus: EncodedCorpus, tokenizers: Tokenizers) -> EncodedCorpus:
                 f"{corpus.folder} was encoded by another tokenizer than the one in the run now; use --fresh"
             )
     return corpus
-
-
-def evenly_spread(items: Iterable[T], count: int, wanted: int) -> Iterator[T]:
-    """As many of the `count` items as are wanted, evenly spread over all of them.
-
-    >>> list(evenly_spread("abcdef", 6, 3))
-    ['b', 'd', 'f']
-    """
-    for number, item in enumerate(items):
-        if wanted >= count or (number + 1) * wanted // count > number * wanted // count:
-            yield item

@@ -1,1 +1,1 @@
-"""Raw text in, checked and split pairs out. Loads no torch. Start with `prepare`."""
+"""Raw text in, checked and split pairs out, without torch. Start with `prepare`."""

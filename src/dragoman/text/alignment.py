@@ -1,9 +1,9 @@
-"""Rows whose two sides do not belong together: slid by a row, or no translations of each other at all.
+"""Finds rows whose two sides do not belong together: shifted by a row, or no translations of each other at all.
 
-Each row is asked how well its target fits its own source, the sources of both neighbours, and those of two strangers
-some rows away. What tells is length (a long sentence has a long translation) and what translations share: names,
-numbers, words that both languages have, question marks. The answers are summed up row by row (CUSUM, Page 1954), so
-that a stretch is found wherever it begins, near the end of a file too. Knows nothing of files.
+Each target is compared with its own source, with the sources of both neighbours, and with those of two strangers some
+rows away. The evidence is length (a long sentence has a long translation) and what translations share: names, numbers,
+words of both languages, question marks. It is summed up row by row (CUSUM, Page 1954), which finds a stretch wherever
+it begins, even near the end of a file. Knows nothing of files.
 """
 
 import math
@@ -19,7 +19,7 @@ class Misalignment(NamedTuple):
     """Rows whose targets fit the source of the row before (-1) or after (+1) better than their own, or none (0)."""
 
     origin: str
-    """Where it begins, to a few rows."""
+    """Where it begins, within a few rows."""
     first: int
     rows: int
     offset: int
@@ -38,33 +38,33 @@ class _Row(NamedTuple):
     target_length: int
     source_marks: set[str]
     target_marks: set[str]
-    """What a translation often shares with its source."""
+    """What a translation often shares with its source: words and question marks."""
     origin: str
 
 
 class AlignmentDetector:
-    """Watches pairs, in windows of rows, for stretches that look misaligned.
+    """Looks for stretches of rows that look misaligned, in windows of rows.
 
-    Texts that tell nothing, such as a list of sentences of nearly equal length, pass.
+    Texts without evidence pass, such as a list of sentences of nearly equal length.
     """
 
     WINDOW = 200
     SMALLEST = 50
-    """A text of fewer rows is not judged."""
+    """Texts of fewer rows are not judged."""
     STRANGERS = (17, -23)
-    """How far away the sources lie that a target is compared with and should not fit."""
+    """How many rows away the strangers are."""
 
     def __init__(self) -> None:
         self._rows: list[_Row] = []
         self._judged = 0
-        """How many of the rows were judged; they stay because the next ones are compared with them."""
+        """How many of the rows were judged. They are kept because the next rows are compared with them."""
         self._before = 0
-        """How many rows came before these."""
+        """How many earlier rows are no longer kept."""
         self._suspicions = [_Suspicion(offset) for offset in (1, -1, 0)]
 
     def see(self, source: str, target: str, words: tuple[Sequence[str], Sequence[str]], origin: str) -> None:
         self._rows.append(_Row(len(source), len(target), _marks(source, words[0]), _marks(target, words[1]), origin))
-        if len(self._rows) - self._judged > self.WINDOW:  # one more, which the last of the window is compared with
+        if len(self._rows) - self._judged > self.WINDOW:  # one more, to compare the last of the window with
             self._judge(len(self._rows) - 1)
             done = len(self._rows) - 1 - self.WINDOW
             del self._rows[:done]
@@ -93,34 +93,33 @@ class AlignmentDetector:
 
 
 class _Window:
-    """Some hundred rows that follow one another, and what is usual among the last of them."""
+    """Some hundred consecutive rows, and what is usual among the last of them."""
 
     MOST_SHARED = 6 * 64
-    """Marks that a row shares count for 6 nats at most: near repetitions share many."""
+    """Shared marks count for 6 nats at most, because near repetitions share many."""
 
     def __init__(self, rows: Sequence[_Row], usual: int) -> None:
         self._sources = [row.source_marks for row in rows]
         self._targets = [row.target_marks for row in rows]
         lengths = np.array([row[:2] for row in rows], np.float64)
         self._source, self._target = np.log1p(lengths).T
-        # Variance of the logarithm of the ratio of the lengths: of translations, measured on real text (captions,
-        # a novel, manuals, single sentences), where it is wider in short ones; and of sentences that only stand
-        # together.
+        # Variances of the logarithm of the ratio of lengths. That of translations was measured on real text (captions,
+        # a novel, manuals, single sentences); it is larger in short ones. The other is of unrelated sentences.
         self._related = 0.015 + 1 / np.maximum(lengths.mean(axis=1), 5)
         source, target = self._source[-usual:], self._target[-usual:]
         self._ratio = float(target.mean() - source.mean())
         spread = float(source.var()), float(target.var())
         self._unrelated = np.maximum(sum(spread), self._related)
         self.tells = 2 * min(spread) > float(np.median(self._related[-usual:]))
-        """Whether lengths differ enough for a translation to fit its source clearly better than strangers do."""
+        """Whether lengths differ enough for a translation to fit its source clearly better than a stranger."""
         counts = Counter(chain.from_iterable(self._sources[-usual:] + self._targets[-usual:]))
-        # In 64ths, whose sums are exact: sets come in another order in each process.
+        # In 64ths, whose sums are exact, because sets have another order in each process.
         most = math.log(2 * min(usual, len(rows))) - 1
         weights = {count: max(0, round(64 * (most - math.log(count)))) for count in set(counts.values())}
         self._rarity = {mark: weights[count] for mark, count in counts.items()}
 
     def fit(self, rows: range, offset: int) -> np.ndarray:
-        """Logarithm of how much likelier each row's target is with the source some rows on than with any source."""
+        """By how many nats each row's target fits the source `offset` rows on better than any source."""
         sources = [row + offset if 0 <= row + offset < len(self._sources) else row - offset for row in rows]
         gap = (self._target[rows] - self._source[sources] - self._ratio) ** 2
         related, unrelated = self._related[rows], self._unrelated[rows]
@@ -131,14 +130,14 @@ class _Window:
 
 
 class _Suspicion:
-    """One way in which rows may be misaligned: evidence is summed up while it lasts."""
+    """One way in which rows may be misaligned, and the evidence for it, summed up while it lasts."""
 
     CLEAR = 20.0
-    """Sum of evidence, in nats, from which on it is no accident: aligned text of all kinds came to 8 at most."""
+    """The sum of evidence, in nats, that is no accident; aligned text of all kinds reached 8 at most."""
     SHORTEST = 20
-    """Fewer rows are left alone: translators merge and split sentences."""
+    """Shorter stretches are ignored, because translators merge and split sentences."""
     GAP = 100
-    """Rows that must fit between two stretches."""
+    """Two stretches with fewer fitting rows between them are one."""
 
     def __init__(self, offset: int) -> None:
         self._offset = offset
@@ -146,7 +145,7 @@ class _Suspicion:
         self._forget()
 
     def weigh(self, evidence: Sequence[float], first: int, origins: Sequence[str]) -> None:
-        """Adds the evidence of rows that follow the ones before, of which the `first` is given by its number."""
+        """Adds the evidence of the next rows; `first` is the number of the first of them."""
         for row, each in enumerate(evidence):
             if self._sum == 0:
                 if each <= 0:
@@ -169,7 +168,7 @@ class _Suspicion:
         self._forget()
 
     def _add(self, stretch: Misalignment) -> None:
-        """Adds a stretch, or lengthens the last one if few rows between them seemed to fit."""
+        """Adds a stretch, or extends the last one if few rows between them seemed to fit."""
         if self._found:
             last = self._found[-1]
             if stretch.first - (last.first + last.rows) < self.GAP:
@@ -191,7 +190,7 @@ def _marks(text: str, words: Sequence[str]) -> set[str]:
 
 
 def _covered(stretch: Misalignment, others: Sequence[Misalignment]) -> bool:
-    """Whether others say of most of a stretch's rows what is wrong with them."""
+    """Whether others cover most rows of a stretch."""
     end = stretch.first + stretch.rows
     known = sum(max(0, min(end, each.first + each.rows) - max(stretch.first, each.first)) for each in others)
     return 2 * known >= stretch.rows

@@ -1,7 +1,7 @@
-"""What is wrong with a pair: each rule is a word in the report, none changes the text.
+"""The rules that a pair may break. Each has a name in the report, and none changes the text.
 
-`fault` judges one pair. What many pairs tell together is found in `alignment` and `sides`, what is changed in
-`mending`; what is done about a fault is `prepare`'s business.
+`fault` judges one pair; `alignment` and `sides` judge many together. `mending` repairs text beforehand, and `intake`
+drops pairs with a fault.
 """
 
 import re
@@ -18,11 +18,11 @@ RATIO = "length ratio"
 COPY = "source copied to target"
 DUPLICATE = "duplicate of an earlier pair"
 
-# Sides shorter than this count as this long: "No." for "Assolutamente no." is a fair translation.
+# Shorter sides count as this long, because "No." for "Assolutamente no." is a fair translation.
 SHORT_CHARACTERS = 20
 
-# Characters that print nothing and mark text that was damaged on its way: control characters, carriage returns (those
-# of line ends are gone), the Unicode line separators, byte order marks inside a text. Tab and line feed are text.
+# Invisible characters that betray damaged text: control characters, carriage returns (those at line ends are gone), the
+# Unicode line separators, byte order marks inside a text. Tab and line feed are text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
 
@@ -30,11 +30,11 @@ class CheckSettings(Settings):
     """Which pairs are dropped from the training text. Test and dev sets that are given keep every pair."""
 
     max_words: int | None = Field(default=250, ge=1)
-    """Longest side kept, in words between spaces; left out for no limit."""
+    """The longest side kept, in words between spaces; left out for no limit."""
     max_characters: int | None = Field(default=2000, ge=1)
-    """Longest side kept, in characters; the limit that counts in scripts without spaces."""
+    """The longest side kept, in characters; the limit that matters in scripts without spaces."""
     max_ratio: float | None = Field(default=5.0, ge=1)
-    """Most characters of the longer side for one of the shorter, which counts as 20 at least."""
+    """The most characters of the longer side for each of the shorter, which counts as 20 at least."""
     html_entities: Literal["keep", "decode"] = "keep"
     """Entities such as &amp; in the text: keep leaves them, decode replaces them by the characters they stand for."""
     drop_copies: bool = True
@@ -48,7 +48,7 @@ class CheckSettings(Settings):
 
 
 def fault(source: str, target: str, checks: CheckSettings) -> str | None:
-    """The first rule that a pair breaks.
+    """The first rule that a pair breaks, or None.
 
     >>> fault("Good morning.", " ", CheckSettings())
     'empty side'
@@ -76,5 +76,5 @@ def _too_long(text: str, checks: CheckSettings) -> bool:
     length = len(text)
     if checks.max_characters is not None and length > checks.max_characters:
         return True
-    # n words need n - 1 spaces: most texts need not be split to be judged
+    # n words need n - 1 spaces, so most texts need not be split
     return checks.max_words is not None and length >= 2 * checks.max_words and len(text.split()) > checks.max_words

@@ -1,4 +1,4 @@
-"""Which text is prepared: the settings, the readings that they name, and the identity of both."""
+"""Which text is prepared: the settings, the inputs that they name, and the identity of both."""
 
 import hashlib
 import json
@@ -19,17 +19,18 @@ from dragoman.text.reading.addresses import HUB, Address, is_pattern
 from dragoman.text.reading.columns import Naming
 from dragoman.text.reading.language_tags import LanguageTag
 from dragoman.text.reading.lines import EncodingErrors
-from dragoman.text.reading.readers import Format, Reading, is_prefix, open_pairs
+from dragoman.text.reading.pairs import Format, Reading
+from dragoman.text.reading.readers import is_prefix, open_pairs
 from dragoman.text.report import ADDED_SETTINGS, FORMAT_NUMBER, REPORT, DataReport, read_report
 
 PHRASEBOOK = "phrasebook"
 
-# Under which names a folder may hold each set.
+# The names under which a folder may hold each set.
 _FOLDER_NAMES = {"train": ("train",), "dev": ("dev", "valid", "val", "validation"), "test": ("test",)}
 
 
 class ReadingSettings(Settings):
-    """How parallel text is read, whichever it is."""
+    """How parallel text is read."""
 
     header: bool | None = None
     """Whether the first row of a TSV or CSV file names the columns; left out, it is judged by what it says."""
@@ -69,7 +70,7 @@ class ReadingSettings(Settings):
 
 
 def reading_overrides(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Those of some `dotted.key=value` that say how text is read, which begin with `data.`; and the others."""
+    """Splits `dotted.key=value` into those that say how text is read, which begin with `data.`, and the others."""
     reading = [text for text in overrides if text.strip().startswith("data.")]
     return reading, [text for text in overrides if text not in reading]
 
@@ -113,7 +114,7 @@ class DataSettings(ReadingSettings):
         return self
 
     def inside(self, address: Address) -> Address:
-        """Where an address lies; one of the hub, or an absolute one, is what it is."""
+        """An address inside `folder`, unless it is of the hub or absolute."""
         if self.folder is None or address == PHRASEBOOK:
             return address
         if isinstance(address, str):
@@ -123,8 +124,8 @@ class DataSettings(ReadingSettings):
 
 @contextmanager
 def open_inputs(settings: DataSettings, naming: Naming | None = None) -> Iterator[dict[str, Reading]]:
-    """The training text, as `train`, and the sets that stand beside it, opened; `naming` may know
-    more of the columns than the settings do.
+    """Opens the training text, as `train`, and the sets beside it. `naming` may know more about the columns than the
+    settings do.
 
     Raises:
         DataError: one of them cannot be read.
@@ -143,7 +144,7 @@ def open_inputs(settings: DataSettings, naming: Naming | None = None) -> Iterato
 
 
 def data_identity(settings: DataSettings) -> str:
-    """What `prepare_data` calls the identity of its result: of the text and the settings, wherever the files lie."""
+    """The identity of what `prepare_data` would make: a hash of the text and settings, wherever the files lie."""
     with open_inputs(settings) as inputs:
         return identity(settings, inputs)
 
@@ -153,7 +154,7 @@ def identity(settings: DataSettings, inputs: Mapping[str, Reading]) -> str:
 
 
 def identities(settings: DataSettings, inputs: Mapping[str, Reading]) -> list[str]:
-    """The identity, and those by which earlier formats knew the same text and settings, newest first."""
+    """The identities of the same text and settings in this format and in earlier ones, newest first."""
     facts = {
         "format_number": FORMAT_NUMBER,
         "settings": lasting(settings),
@@ -163,7 +164,7 @@ def identities(settings: DataSettings, inputs: Mapping[str, Reading]) -> list[st
     for number in range(FORMAT_NUMBER, 1, -1):
         added = ADDED_SETTINGS[number]
         if any(facts["settings"][key] != before for key, before in added.items()):
-            break  # earlier formats could not be asked for this
+            break  # earlier formats could not do this
         kept = {key: value for key, value in facts["settings"].items() if key not in added}
         facts = {**facts, "format_number": number - 1, "settings": kept}
         found.append(_digest(facts))
@@ -171,7 +172,7 @@ def identities(settings: DataSettings, inputs: Mapping[str, Reading]) -> list[st
 
 
 def is_made_from(report: DataReport, settings: DataSettings) -> bool:
-    """Whether prepared data came from the text that `settings` name, by the same rules, in this version or before."""
+    """Whether this or an earlier version prepared the data from the text that `settings` name, by the same rules."""
     with open_inputs(settings) as inputs:
         return report.identity in identities(settings, inputs)
 
@@ -181,15 +182,15 @@ def _digest(facts: Mapping[str, Any]) -> str:
 
 
 def lasting(settings: DataSettings) -> dict[str, Any]:
-    """The settings that shape the result: all but where the text lies."""
+    """The settings that decide the result: all except where the text lies."""
     left_out = {"folder", "origin", "path", "dev_path", "test_path"}
     if settings.header is None:
-        left_out.add("header")  # data that was prepared before there was this setting keeps its identity
+        left_out.add("header")  # so that data prepared before this setting existed keeps its identity
     return flatten(settings.model_dump(mode="json", exclude=left_out))
 
 
 def hashes(reading: Reading) -> dict[str, str]:
-    """File name -> SHA-256. A data set of the hub is known by its address: its files are the library's business."""
+    """File name -> SHA-256. A data set of the hub is identified by its address, because the library keeps its files."""
     if not reading.files:
         return {reading.name: hashlib.sha256(f"{reading.name} {reading.reasons['format']}".encode()).hexdigest()}
     files = [file.absolute() for file in reading.files]
@@ -200,7 +201,7 @@ def hashes(reading: Reading) -> dict[str, str]:
 
 
 def changes(report: DataReport, settings: DataSettings) -> list[str]:
-    """What differs between the data that a report tells of and what `settings` name now, in words."""
+    """The differences between the data of a report and what `settings` name now, in words."""
     before, now = report.settings, lasting(settings)
     keys = sorted(before.keys() | now.keys())
     found = [f"{key} was {before.get(key)}, is {now.get(key)}" for key in keys if before.get(key) != now.get(key)]
@@ -213,7 +214,7 @@ def changes(report: DataReport, settings: DataSettings) -> list[str]:
 
 
 def _check_presence(settings: DataSettings, addresses: Mapping[str, Address]) -> None:
-    """Says of text that is to be had elsewhere where that is."""
+    """Refuses missing text, and says where it can be had, if `origin` does."""
     for address in addresses.values():
         for name in [address] if isinstance(address, str) else address:
             path, is_elsewhere = Path(name), name.startswith(HUB) or is_pattern(name)
@@ -228,7 +229,7 @@ def _addresses(settings: DataSettings, stack: ExitStack) -> dict[str, Address]:
     path = settings.inside(settings.path)
     found: dict[str, Address] = {"train": path}
     if settings.path == PHRASEBOOK:
-        from dragoman.text.phrasebook import write_phrasebook  # its lexicon is read only where it is wanted
+        from dragoman.text.phrasebook import write_phrasebook  # reads its lexicon only when needed
 
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-")))
         write_phrasebook(folder)
@@ -239,7 +240,7 @@ def _addresses(settings: DataSettings, stack: ExitStack) -> dict[str, Address]:
         if address is not None:
             found[name] = settings.inside(address)
         elif getattr(settings, f"{name}_size") is not None:
-            found.pop(name, None)  # a size asks for a set split off, also where a folder holds one
+            found.pop(name, None)  # a size asks for a set to be split off, even if a folder holds one
     return found
 
 

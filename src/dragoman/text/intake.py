@@ -1,7 +1,7 @@
-"""One input streamed into a file of JSON lines, judged pair by pair; what the split and the report need is remembered.
+"""Streams one input into a file of JSON lines, judges every pair, and keeps what the split and the report need.
 
-Beside the pairs their keys are written, so that memory holds nothing that grows with them. A shard is the part of an
-input that one of several jobs takes in: every so many rows of it, the next stretch is another's.
+The keys of the pairs are written beside them, so that memory does not grow with the text. A shard is the part of an
+input that one of several jobs takes in: stretches of rows go to the jobs in turn.
 """
 
 import json
@@ -21,16 +21,16 @@ from dragoman.progress import Progress
 from dragoman.text.alignment import AlignmentDetector
 from dragoman.text.checks import CheckSettings, fault
 from dragoman.text.mending import has_entity, mend
-from dragoman.text.reading.readers import Broken, Pair, Reading
+from dragoman.text.reading.pairs import Pair, Reading
 from dragoman.text.report import Longest, Tally
 from dragoman.text.sides import Sides, learn_sides, words_of
 from dragoman.text.split import Keys, one_form, sentence_key, text_key
 
 STRETCH = 50_000
-"""Rows that follow one another in a shard."""
+"""The number of consecutive rows that belong to one shard."""
 _NUMBERS = ("place", "text", "source", "target")
 KEYS = np.dtype([(name, "<u8") for name in _NUMBERS])
-"""What is remembered of a pair: the file and line it stood at, a key of its text, one of each sentence."""
+"""What is kept of a pair: its file and line, a key of its text, and a key of each sentence."""
 
 ENTITIES = "pairs with HTML entities"
 EMPTY_SOURCES = "empty sources in given sets"
@@ -42,23 +42,24 @@ _JSON = json.JSONEncoder(ensure_ascii=False)
 
 
 class Shard(NamedTuple):
-    """Which part of an input, counted from 1."""
+    """One part of an input: its number, from 1, and how many parts there are."""
 
     number: int
     of: int
 
     @classmethod
     def parse(cls, text: str) -> "Shard":
-        """
+        """The shard that a text such as 3/16 names.
+
         >>> Shard.parse("3/16")
         Shard(number=3, of=16)
 
         Raises:
-            ConfigError: it is no such part.
+            ConfigError: the text names no part of a whole.
         """
         number, _, of = text.partition("/")
         if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
-            raise ConfigError(f"a shard is a part of a whole, from 1/16 to 16/16 for sixteen jobs, but is {text!r}")
+            raise ConfigError(f"a shard is given as NUMBER/OF, from 1/16 to 16/16 for sixteen jobs, but is {text!r}")
         return cls(int(number), int(of))
 
 
@@ -66,12 +67,12 @@ WHOLE = Shard(1, 1)
 
 
 class Fault(Settings):
-    """Pairs that break one rule, or that something else was noted of."""
+    """The pairs that break one rule, or that were noted for another reason."""
 
     pairs: int
     row: int
     first: str
-    """Where the first of them stands, and its row, from 0."""
+    """Where the first of them stood; `row` is its row, from 0."""
 
 
 class Long(Settings):
@@ -82,29 +83,29 @@ class Long(Settings):
 
 
 class Facts(Settings):
-    """What is known of an input, or of one shard of it."""
+    """What is known about an input, or about one shard of it."""
 
     rows: int
     """Rows of the whole input."""
     mended: dict[str, int]
-    """What was mended in the pairs, by kind."""
+    """How often pairs were mended, by kind."""
     faults: dict[str, Fault]
     """By reason, in the order in which they were first met."""
     notes: dict[str, Fault]
-    """What was met and left as it is, by kind, in the same order."""
+    """What was noted and left as it is, by kind, in the same order."""
     repairs: dict[str, int]
-    """What was mended while reading the whole input, by kind."""
+    """How often the reading of the whole input mended something, by kind."""
     longest: tuple[Long, Long]
     warnings: tuple[str, ...]
     names: tuple[str, ...]
-    """The files that places are counted in."""
+    """The files of the input, which keys refer to by number."""
     stretches: tuple[tuple[int, int], ...]
-    """Pairs and bytes that were written of each stretch of rows."""
+    """The pairs and bytes written for each stretch of rows."""
 
 
 @dataclass(frozen=True)
 class Intake:
-    """An input that was taken in: a file of pairs, and their keys."""
+    """An input as it was taken in: a file of pairs, and their keys."""
 
     path: Path
     facts: Facts
@@ -129,7 +130,7 @@ class Intake:
         return keys["source"], keys["target"]
 
     def origin(self, index: int) -> str:
-        """Where the pair written as number `index` (from 0) stood."""
+        """Where the pair number `index`, from 0, stood in the input."""
         place = int(self._keys()["place"][index])
         return f"{self.facts.names[place >> _LINE_BITS]}:{place & (1 << _LINE_BITS) - 1}"
 
@@ -147,7 +148,7 @@ def keys_of(path: Path) -> Path:
 
 
 def learn_from(reading: Reading, checks: CheckSettings) -> Sides:
-    """Learns from the first rows of an input which words belong to which side."""
+    """Learns from the first rows of an input which words are typical of which side."""
 
     def words() -> Iterator[tuple[list[str], list[str]]]:
         for pair in reading:
@@ -167,9 +168,9 @@ def take_in(
     progress: Progress,
     shard: Shard = WHOLE,
 ) -> Intake:
-    """Streams an input into `path`, without the pairs that break a rule; with `keep_all` they are only noted.
+    """Streams an input into `path`, without the pairs that break a rule; with `keep_all` they are only counted.
 
-    Pairs are mended first. Of a shard's input all rows are read, and those of other shards left alone.
+    Pairs are mended first. A shard reads all rows, and skips those of other shards.
     """
     row, mine = -1, False
     with (
@@ -194,7 +195,7 @@ def take_in(
 
 
 def merge(shards: Sequence[Facts]) -> Facts:
-    """What is known of an input from all of its shards, in their order."""
+    """What is known about an input from all of its shards, in order."""
     stretches = sum(len(shard.stretches) for shard in shards)
     return shards[0].but(
         mended=dict(sum((Counter(shard.mended) for shard in shards), Counter[str]())),
@@ -207,7 +208,7 @@ def merge(shards: Sequence[Facts]) -> Facts:
 
 
 def _together(shards: Sequence[Mapping[str, Fault]]) -> dict[str, object]:
-    """What was counted in several shards, in the order in which it stands in the text."""
+    """What several shards counted, in the order of the text."""
     found: dict[str, Fault] = {}
     for kind in {kind for shard in shards for kind in shard}:
         met = [shard[kind] for shard in shards if kind in shard]
@@ -257,7 +258,7 @@ class _Taking:
         target = mend(given.target, self._decode, self._mended)
         words = words_of(source), words_of(target)
         self._alignment.see(source, target, words, origin)
-        reason = given.fault if isinstance(given, Broken) else fault(source, target, self._checks)
+        reason = given.fault or fault(source, target, self._checks)
         if reason:
             _count(self._faults, reason, row, origin)
         elif verdict := self._sides.verdict(*words):
@@ -288,7 +289,7 @@ class _Taking:
         )
 
     def _note(self, source: str, target: str, row: int, origin: str) -> None:
-        """Counts what is kept all the same."""
+        """Counts what is kept, but worth a note."""
         if not source:
             _count(self._notes, EMPTY_SOURCES, row, origin)
         if not target:
@@ -306,7 +307,7 @@ class _Taking:
 
     def _measure(self, side: int, text: str, row: int, origin: str) -> None:
         longest = self._longest[side].longest
-        if (len(text) + 1) // 2 < longest.words:  # it cannot have more words than that
+        if (len(text) + 1) // 2 < longest.words:  # it cannot have more words
             return
         words = len(text.split())
         if (words, len(text)) > (longest.words, longest.characters):

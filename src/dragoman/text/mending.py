@@ -1,6 +1,6 @@
-"""What is mended in a pair before it is judged: line ends, HTML entities where that is asked for, spaces around a side.
+"""Mends pairs before they are judged: line ends, spaces around a side, and HTML entities if asked to.
 
-Everything mended is counted, by kind, under the names below.
+Every repair is counted under one of the names below.
 """
 
 import html
@@ -17,7 +17,7 @@ _ENTITY = re.compile("&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{
 
 
 def mend(text: str, decode: bool, repairs: Counter[str]) -> str:
-    """The text with plain line ends and without spaces around it; `decode` replaces HTML entities by what they mean."""
+    """The text with plain line ends and no spaces around it; `decode` replaces HTML entities by characters."""
     if "\r\n" in text:
         repairs[CARRIAGE_RETURNS] += text.count("\r\n")
         text = text.replace("\r\n", "\n")
@@ -45,7 +45,7 @@ def _decoded(match: re.Match[str], repairs: Counter[str]) -> str:
 
 
 def _character(entity: str) -> str | None:
-    """What an entity stands for; None for a name or a number that HTML does not know."""
+    """The character that an entity stands for; None for a name or number that HTML does not know."""
     if entity[1] != "#":
         return html5.get(entity[1:])
     found = html.unescape(entity)

@@ -21,7 +21,7 @@ from dragoman.text.findings import DROPPED, SIDES, Deal, Findings
 from dragoman.text.inputs import DataSettings, identities, lasting, open_inputs
 from dragoman.text.intake import Intake, learn_from, take_in
 from dragoman.text.prepared import reuse, take_over
-from dragoman.text.reading.readers import Reading
+from dragoman.text.reading.pairs import Reading
 from dragoman.text.report import FORMAT_NUMBER, REPORT, DataReport, Tally
 from dragoman.text.shards import find_shards, join, shards_folder
 from dragoman.text.split import assign, default_sizes, first_occurrences

@@ -1,16 +1,19 @@
-"""Folders of prepared data: their splits read, one made before used again, one that is given taken over as it is."""
+"""Folders of prepared data: reads their splits, uses one made before again, or copies one that is given as text."""
 
 import json
 import logging
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from dragoman.errors import DataError
 from dragoman.files import sha256
 from dragoman.text.inputs import DataSettings, changes, hashes, lasting
-from dragoman.text.reading.readers import Reading
+from dragoman.text.reading.pairs import Reading
 from dragoman.text.report import REPORT, DataReport, InputReport, read_report
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -53,10 +56,24 @@ def _parsed(line: bytes) -> object:
         return None
 
 
-def reuse(folder: Path, settings: DataSettings, names: Sequence[str]) -> DataReport:
-    """The report of a folder made before, if it was made from the same and is whole.
+def evenly_spaced(items: Iterable[T], count: int, wanted: int) -> Iterator[T]:
+    """At most `wanted` of `count` items, evenly spaced over all of them.
 
-    `names` are the identities of the text and settings, today's first, then those of earlier formats.
+    >>> list(evenly_spaced("abcdefgh", 8, 3))
+    ['c', 'f', 'h']
+    """
+    for number, item in enumerate(items):
+        if wanted >= count or (number + 1) * wanted // count > number * wanted // count:
+            yield item
+
+
+def reuse(folder: Path, settings: DataSettings, names: Sequence[str]) -> DataReport:
+    """The report of a folder made before, if it is whole and was made from the same text.
+
+    `names` are the identities of the text and settings, newest format first.
+
+    Raises:
+        DataError: the folder was made from other text or settings, or was changed.
     """
     report = read_report(folder)
     if report.identity not in names:
@@ -68,14 +85,16 @@ def reuse(folder: Path, settings: DataSettings, names: Sequence[str]) -> DataRep
             raise DataError(f"{path} is missing or was changed; remove {folder} and prepare the data again")
     log.info("%s holds this data already", folder)
     if report.identity != names[0]:
-        log.info("an earlier version of Dragoman prepared it, with fewer checks; another folder gets today's")
+        log.info(
+            "an earlier version of Dragoman prepared it, with fewer checks; prepare another folder for all of them"
+        )
     return report
 
 
 def take_over(settings: DataSettings, inputs: Mapping[str, Reading], name: str, folder: Path) -> DataReport | None:
-    """Copies prepared data that is given as text into `folder`; None where it is no such, or to be judged anew.
+    """Copies prepared data that is given as text into `folder`, and returns its report, or None if it must be prepared.
 
-    It is taken over when its splits are as they were written, all of them are wanted, and by the same rules.
+    It is copied if its splits are unchanged, all of them are wanted, and the rules are the same.
     """
     given = Path(str(settings.inside(settings.path)))
     if not (given / REPORT).is_file() or settings.source_column or settings.target_column:
@@ -88,7 +107,7 @@ def take_over(settings: DataSettings, inputs: Mapping[str, Reading], name: str, 
         return None
     for role in report.splits:
         shutil.copyfile(given / f"{role}.jsonl", folder / f"{role}.jsonl")
-    log.info("%s is prepared data, and taken over as it is", given)
+    log.info("%s is prepared data, and is copied as it is", given)
     source, target = inputs["train"].languages
     read = {role: describe_input(reading, report.splits[role].pairs) for role, reading in inputs.items()}
     changed = {"identity": name, "settings": now, "source_language": source, "target_language": target, "inputs": read}

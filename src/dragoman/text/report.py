@@ -1,6 +1,6 @@
 """The report on prepared data: what was read and how, what was dropped and why, what the splits hold.
 
-It is `data.json` in the folder of the data, and `report_rows` is the same as a table for people.
+It is `data.json` in the folder of the data; `report_rows` makes a table of it.
 """
 
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ REPORT = "data.json"
 FORMAT_NUMBER = 2
 
 ADDED_SETTINGS: dict[int, dict[str, pydantic.JsonValue]] = {2: {"checks.html_entities": "keep"}}
-"""Settings that came with a format, with the values that mean what was done before."""
+"""Settings that a format added, with the values that mean what was done before."""
 
 
 class Tally(Settings):
-    """How often something was met, and where first."""
+    """How many pairs had something in common, and where the first stood."""
 
     pairs: int
     first: str
@@ -37,7 +37,7 @@ class Longest(Settings):
 
 
 class InputReport(Settings):
-    """One input: what it is, how it was read and why so."""
+    """One input: what it is, how it was read and why."""
 
     name: str
     format: str
@@ -57,10 +57,12 @@ class Leaks(Settings):
     targets: int
     either: int
     first: str | None
-    """Where the first of them stands."""
+    """Where the first of them stood."""
 
 
 class SplitReport(Settings):
+    """One split: its size, its file's SHA-256, where it came from, and what leaks into it."""
+
     pairs: int
     sha256: str
     origin: str
@@ -72,7 +74,7 @@ class SplitReport(Settings):
 
 
 class DataReport(Settings):
-    """All that is known of prepared data."""
+    """Everything that is known about prepared data."""
 
     format_number: int
     identity: str
@@ -82,15 +84,15 @@ class DataReport(Settings):
     target_language: str
     inputs: dict[str, InputReport]
     rows: int
-    """Rows read of the training input."""
+    """Rows read from the training input."""
     dropped: dict[str, Tally]
     """Reason -> pairs dropped from the training input."""
     kept_faults: dict[str, Tally]
-    """The same faults met in the held-out sets that were given, where nothing is dropped."""
+    """The same faults in the held-out sets that were given, which keep every pair."""
     noted: dict[str, Tally]
-    """What was met in all inputs and left as it is, by kind."""
+    """What was noted in all inputs and left as it is, by kind."""
     repairs: dict[str, int]
-    """What was mended while reading, by kind."""
+    """How often something was mended, by kind."""
     warnings: tuple[str, ...]
     longest_source: Longest
     longest_target: Longest
@@ -102,10 +104,10 @@ class DataReport(Settings):
 
 
 def read_report(folder: Path | str) -> DataReport:
-    """The report in a folder of prepared data, also of one that an earlier version made.
+    """The report in a folder of prepared data that this or an earlier version made.
 
     Raises:
-        DataError: there is none, or it is cut, foreign or of a newer format.
+        DataError: the report is missing, damaged, foreign or of a newer format.
     """
     return read_document(
         Path(folder) / REPORT,
@@ -118,8 +120,8 @@ def read_report(folder: Path | str) -> DataReport:
 
 
 def from_1_to_2(content: dict[str, Any]) -> dict[str, Any]:
-    """Format 2 compares sentences in one Unicode form and dev with test, notes what it leaves as it is, and may decode
-    HTML entities; its identity is another one, so that of format 1 stays.
+    """Format 2 compares sentences in one Unicode form, compares dev with test, notes what it leaves as it is, and can
+    decode HTML entities. The identity of format 1 stays.
     """
     splits = {name: {**split, "leaks_from_dev": None} for name, split in content["splits"].items()}
     settings = {**content["settings"], **ADDED_SETTINGS[2]}

@@ -1,11 +1,11 @@
-"""Preparing as independent jobs: each takes in its part of the text, in any order, anywhere; `prepare_data` joins them.
+"""Preparing by independent jobs: each takes in its part of the text, in any order; `prepare_data` joins the parts.
 
     dragoman prepare-data corpus.tsv --folder data --shard 3/16      on any machine that sees the folder
     dragoman prepare-data corpus.tsv --folder data                   when all sixteen are there
 
-A job that is done is not done again, one that was cut off leaves nothing. Joining lays the stretches of the shards in
-the order of the text, and goes on as if one job had read it all: duplicates and leaks are found across shards, and
-the result is the same to the byte. Only warnings of rows that slid may be told in pieces.
+A finished job is not done again, and one that was cut off leaves nothing. Joining puts the stretches of the shards in
+the order of the text and goes on as if one job had read everything: it finds duplicates and leaks across shards, and
+the result is the same to the byte. Only warnings about shifted rows may come in pieces.
 """
 
 import logging
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 class _ShardFacts(Settings):
     identity: str
-    """Of the text and the settings, as in the report on all of the data."""
+    """The identity of the text and settings, as in the report on the whole."""
     intake: Facts
 
 
@@ -45,7 +45,7 @@ def prepare_shard(settings: DataSettings, folder: Path | str, shard: Shard, prog
         name = identity(settings, inputs)
         if part.exists():
             facts = _read(part, name)
-            log.info("%s is there already", part)
+            log.info("%s is done already", part)
             return facts
         with new_folder(part) as aside:
             train, checks = inputs["train"], settings.checks
@@ -62,10 +62,10 @@ def shards_folder(folder: Path | str) -> Path:
 
 
 def find_shards(folder: Path | str) -> list[Path]:
-    """All shards of what is to lie in `folder`, in their order; none, if it is not prepared in shards.
+    """All shards of the data for `folder`, in order; none if it is not prepared in shards.
 
     Raises:
-        DataError: some are missing, or belong to another number of shards.
+        DataError: some are missing, or they are of different numbers of shards.
     """
     home = shards_folder(folder)
     if not home.is_dir():
@@ -86,10 +86,10 @@ def find_shards(folder: Path | str) -> list[Path]:
 
 
 def join(shards: Sequence[Path], name: str, path: Path) -> Intake:
-    """Lays the pairs of all shards, and their keys, in the order of the text.
+    """Puts the pairs of all shards, and their keys, in the order of the text.
 
     Raises:
-        DataError: a shard is damaged, or was made from other data than is called `name`.
+        DataError: a shard is damaged, or was made from data of another identity than `name`.
     """
     facts = [_read(shard, name) for shard in shards]
     for suffix, size in ((_PAIRS, None), (keys_of(Path(_PAIRS)).name, KEYS.itemsize)):

@@ -1,7 +1,7 @@
-"""Which rows hold the wrong language on a side, told by the words of the text itself: no list, no model, no download.
+"""Finds rows with the wrong language on a side, by the words of the text itself: no list, no model, no download.
 
-`learn_sides` counts the words of both sides; a word that stands nearly always on one side tells that side's language.
-A row whose words all tell the other side was exchanged; one whose sides tell the same holds one language twice.
+`learn_sides` counts the words of both sides. A word that is nearly always on one side is evidence for its language. A
+row whose words speak for the opposite sides was exchanged; one whose sides speak for the same holds one language twice.
 """
 
 import math
@@ -13,20 +13,20 @@ EXCHANGED = "rows whose sides look exchanged"
 ONE_LANGUAGE = "rows that look like one language on both sides"
 
 LEARN_ROWS = 10_000
-"""The words of this many rows are counted, the first ones of the training text."""
+"""The number of rows, from the first of the training text, whose words are counted."""
 _ROUNDS = 5
 _LONGEST = 12
-"""Words of a side that are looked at, the first ones."""
+"""The number of words of a side, from the first, that are looked at."""
 _SEEN = 5
-"""Times that a word must be met to tell anything."""
+"""How often a word must occur to count as evidence."""
 _CLEAR = 6.0
-"""Logarithm of how much likelier one side must be for a text, over all words that tell."""
+"""By how many nats one side must be more probable for a text, over all its words."""
 
 Words = Sequence[str]
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in small letters, most without punctuation; characters, in Chinese, Japanese and Korean.
+    """The words of a text in lower case, most without punctuation; in Chinese, Japanese and Korean, its characters.
 
     >>> words_of("Come in, Tom!"), words_of("你好")
     (['come', 'in', 'tom'], ['你', '好'])
@@ -38,13 +38,13 @@ def words_of(text: str) -> list[str]:
 
 
 class Sides:
-    """How much each word tells of the side that it stands on: above zero of the source, below of the target."""
+    """The evidence of each word, in nats: above zero for the source, below zero for the target."""
 
     def __init__(self, telling: dict[str, float]) -> None:
         self._telling = telling
 
     def verdict(self, source: Words, target: Words) -> str | None:
-        """What looks wrong with the languages of a row.
+        """What looks wrong with the languages of a row, or None.
 
         >>> Sides({"the": 3.0, "dog": 3.0, "il": -3.0, "cane": -3.0}).verdict(["il", "cane"], ["the", "dog"])
         'rows whose sides look exchanged'
@@ -55,19 +55,19 @@ class Sides:
         return ONE_LANGUAGE if one * other > 0 else None
 
     def _side(self, words: Words) -> int:
-        """1 where the words clearly tell the source's language, -1 for the target's, 0 for neither."""
+        """1 if the words are clearly of the source's language, -1 if of the target's, 0 if neither."""
         total = self.lean(words)
         return 0 if abs(total) < _CLEAR else 1 if total > 0 else -1
 
     def lean(self, words: Words) -> float:
-        """Logarithm of how much likelier the words are on the source side."""
+        """By how many nats the words are more probable on the source side."""
         return sum(filter(None, map(self._telling.get, words[:_LONGEST])))
 
 
 def learn_sides(pairs: Iterable[tuple[Words, Words]]) -> Sides:
-    """Counts words on both sides, a few times over, each time with the rows that looked exchanged put right.
+    """Counts words on both sides in a few rounds; each round exchanges the rows that looked exchanged before.
 
-    Where many rows are exchanged, each word tells little at first, and more in each round.
+    If many rows are exchanged, each word is weak evidence at first, and stronger evidence in each round.
     """
     rows = _held(islice(pairs, LEARN_ROWS))
     telling: dict[str, float] = {}
@@ -83,7 +83,7 @@ def learn_sides(pairs: Iterable[tuple[Words, Words]]) -> Sides:
 
 
 def _held(pairs: Iterable[tuple[Words, Words]]) -> list[tuple[Words, Words]]:
-    """The beginnings of all rows, each word of them held once."""
+    """The beginnings of all rows; equal words share memory."""
     once: dict[str, str] = {}
     return [
         (
@@ -95,7 +95,7 @@ def _held(pairs: Iterable[tuple[Words, Words]]) -> list[tuple[Words, Words]]:
 
 
 def _told(source: Counter[str], target: Counter[str]) -> dict[str, float]:
-    """Logarithm of how much likelier each word is on the source side."""
+    """By how many nats each word is more probable on the source side."""
     balance = math.log((target.total() + 1) / (source.total() + 1))
     return {
         word: max(-3.0, min(3.0, math.log((source[word] + 0.5) / (target[word] + 0.5)) + balance))

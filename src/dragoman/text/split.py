@@ -1,10 +1,10 @@
 """A split that cannot leak: pairs that share a sentence on either side stay on one side of it.
 
 Sentences are compared as 64-bit keys, in one Unicode form. Pairs linked by a shared sentence, over any number of steps,
-form a component; whole components are dealt out, in an order that depends on the seed and on their content alone. Knows
+form a component. Whole components are dealt out, in an order that depends only on the seed and on their content. Knows
 nothing of files.
 
-Keys may be mapped from a disk: they are looked at in parts, and what is held at once is about 30 bytes a pair.
+Keys may be mapped from a disk. They are processed in parts, and memory holds about 30 bytes for each pair.
 """
 
 import hashlib
@@ -16,21 +16,21 @@ import numpy as np
 
 TRAIN, DEV, TEST = 0, 1, 2
 
-# Dropped from the end of a sentence before it is compared: "Come in!" and "come in." are one sentence.
+# Dropped from the end of a sentence before it is compared, because "Come in!" and "come in." are one sentence.
 FINAL_PUNCTUATION = " .,;:!?…。！？、，।؟"
 
-# A component larger than this part of a held-out set is taken only when smaller ones do not fill it: one sentence with
-# its ninety renderings would stand for the whole test.
+# A component larger than this part of a held-out set is taken only if smaller ones do not fill the set. Otherwise one
+# sentence with its ninety renderings could be the whole test.
 LARGEST_PART = 0.05
 
 Keys = np.ndarray  # of uint64, one a pair
 
-# How many keys are looked at together.
+# How many keys are processed together.
 _PART = 2**20
 
 
 class Sizes(NamedTuple):
-    """How many pairs are held out, and why so many."""
+    """The numbers of pairs to hold out, and the reason."""
 
     dev: int
     test: int
@@ -38,11 +38,11 @@ class Sizes(NamedTuple):
 
 
 class Leakage(NamedTuple):
-    """How much of a held-out set stands in another set too, in pairs of it."""
+    """How many pairs of a held-out set share a sentence with another set."""
 
     pairs: int
     sources: int
-    """Source sentence found among the sources of the other set."""
+    """Pairs whose source is among the sources of the other set."""
     targets: int
     either: int
     first: int | None
@@ -50,7 +50,7 @@ class Leakage(NamedTuple):
 
 
 def one_form(text: str) -> str:
-    """The text in Unicode's form NFKC: letters with combining accents, ligatures and wide letters look like plain ones.
+    """The text in Unicode's form NFKC: letters with combining accents, ligatures and wide letters become plain ones.
 
     >>> one_form("perche\u0301"), one_form("\ufb01ne")
     ('perché', 'fine')
@@ -59,7 +59,7 @@ def one_form(text: str) -> str:
 
 
 def sentence_key(text: str) -> int:
-    """64 bits of a sentence, without its case, spacing, final punctuation and Unicode form; the same in every process.
+    """64 bits of a sentence, whatever its case, spacing, final punctuation and Unicode form; the same in every process.
 
     >>> sentence_key("Come  in!") == sentence_key("come in.")
     True
@@ -88,7 +88,7 @@ def default_sizes(pairs: int) -> Sizes:
 
 
 def first_occurrences(keys: Keys) -> np.ndarray:
-    """True where a key stands for the first time."""
+    """True where a key occurs for the first time."""
     first = np.zeros(len(keys), bool)
     for places in _by_value(keys):
         first[places[np.unique(keys[places], return_index=True)[1]]] = True
@@ -99,7 +99,7 @@ def components(sources: Keys, targets: Keys) -> np.ndarray:
     """A number for each pair, equal for pairs that are linked through shared sentences; 0, 1, 2 … in no stated order.
 
     Every root of a forest over the sentences takes the smallest root that a pair links it to, then all paths are
-    shortened to their root; a few rounds reach the end, also for a chain of a million pairs.
+    shortened to their root. A few rounds are enough, even for a chain of a million pairs.
     """
     (source, count), (target, more) = _numbered(sources), _numbered(targets)
     target += count
@@ -119,10 +119,10 @@ def components(sources: Keys, targets: Keys) -> np.ndarray:
 def assign(
     sources: Keys, targets: Keys, dev: int, test: int, seed: int, given: Sequence[tuple[Keys, Keys]] = ()
 ) -> np.ndarray:
-    """TRAIN, DEV or TEST for each pair; components go whole. Held-out sets come out smaller where none fits.
+    """TRAIN, DEV or TEST for each pair; components stay whole. Held-out sets come out smaller if no component fits.
 
-    A component that shares a sentence with one of the sets that are `given` beside the text stays in training: dev and
-    test may not overlap. The order of the pairs does not matter: the same sentences land on the same side in any order.
+    A component that shares a sentence with one of the sets that are `given` beside the text stays in training, because
+    dev and test may not overlap. The order of the pairs does not matter.
     """
     label = components(sources, targets)
     count = int(label.max(initial=-1)) + 1
@@ -151,7 +151,7 @@ def leakage(other: tuple[Keys, Keys], held_out: tuple[Keys, Keys]) -> Leakage:
 
 
 def _by_value(keys: Keys) -> Iterator[np.ndarray]:
-    """The places of all keys, those of the smallest keys first, so many at a time that sorting them needs no room."""
+    """The positions of all keys, those of the smallest keys first, in parts small enough to sort in little memory."""
     bits = min(8, (len(keys) // _PART).bit_length())
     if not bits:
         yield np.arange(len(keys))
@@ -166,7 +166,7 @@ def _parts(keys: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _numbered(keys: Keys) -> tuple[np.ndarray, int]:
-    """A number for each key, equal for equal keys, from 0 without a gap; and how many there are."""
+    """A number for each key, equal for equal keys, from 0 without a gap; and how many numbers there are."""
     numbers = np.empty(len(keys), np.int32 if 2 * len(keys) < 2**31 else np.int64)  # room for both sides
     count = 0
     for places in _by_value(keys):
@@ -177,7 +177,7 @@ def _numbered(keys: Keys) -> tuple[np.ndarray, int]:
 
 
 def _link(root: np.ndarray, source: np.ndarray, target: np.ndarray) -> bool:
-    """Lets each root take the smallest that a pair links it to; whether there was any to be taken."""
+    """Gives each root the smallest root that a pair links it to; returns whether any changed."""
     changed = False
     for sources, targets in zip(_parts(source), _parts(target), strict=True):
         one, other = root[sources], root[targets]
@@ -189,7 +189,7 @@ def _link(root: np.ndarray, source: np.ndarray, target: np.ndarray) -> bool:
 
 
 def _look_up(numbers: np.ndarray, table: np.ndarray) -> bool:
-    """Puts for each number what the table says of it; whether anything changed. Numbers may be the table itself."""
+    """Replaces each number by its entry in the table; returns whether any changed. Numbers may be the table itself."""
     changed = False
     for part in _parts(numbers):
         found = table[part]
@@ -199,14 +199,14 @@ def _look_up(numbers: np.ndarray, table: np.ndarray) -> bool:
 
 
 def _in_order(key: Keys, free: np.ndarray) -> Iterator[int]:
-    """The numbers of free components, by their keys; no more of them are put in order than are taken."""
+    """The numbers of free components in the order of their keys; only as many are sorted as are taken."""
     for places in _by_value(key):
         places = places[free[places]]
         yield from places[np.argsort(key[places], kind="stable")].tolist()
 
 
 def _fill(candidates: Iterable[int], sizes: np.ndarray, wanted: int) -> list[int]:
-    """Candidates in their order, each taken if it still fits."""
+    """The candidates that are taken: in order, each if it still fits."""
     taken: list[int] = []
     for candidate in candidates:
         if wanted <= 0:
@@ -220,7 +220,7 @@ def _fill(candidates: Iterable[int], sizes: np.ndarray, wanted: int) -> list[int
 def _apart_from(
     given: Sequence[tuple[Keys, Keys]], sources: Keys, targets: Keys, label: np.ndarray, count: int
 ) -> np.ndarray:
-    """True for each of `count` components of which no pair shares a sentence with a given set."""
+    """True for each of `count` components without a pair that shares a sentence with a given set."""
     apart = np.ones(count, bool)
     for keys in given:
         for mine, theirs in zip((sources, targets), keys, strict=True):
@@ -230,7 +230,7 @@ def _apart_from(
 
 
 def _found(mine: Keys, theirs: Keys) -> np.ndarray:
-    """True for each of my keys that is among theirs, which may be many."""
+    """True for each of `mine` that is among `theirs`, which may be many."""
     known, number = np.unique(mine, return_inverse=True)
     found = np.zeros(len(known), bool)
     for part in _parts(theirs):

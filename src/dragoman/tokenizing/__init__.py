@@ -1,1 +1,1 @@
-"""Text to ids and back. Start with `tokenizer`."""
+"""Text to ids and back: tokenizers, their training, vocabularies and special symbols. Start with `tokenizer`."""

@@ -1,7 +1,7 @@
-"""Where text is cut before a vocabulary is applied, and how a list of words becomes a line of text again.
+"""Where text is cut before a vocabulary is applied, and how words become a line of text again.
 
-Two patterns for the library's engine, one set of joining rules, and spaCy's rules as an extra. An elided word keeps its
-apostrophe (`l'` + `uomo`), an English ending takes it along (`don` + `'t`); nothing is ever merged across these cuts.
+There are two patterns for the library's engine, one set of joining rules, and spaCy's rules as an extra. An elided word
+keeps its apostrophe (`l'` + `uomo`), and so does an English ending (`don` + `'t`). Nothing is merged across these cuts.
 """
 
 import re
@@ -13,12 +13,12 @@ from dragoman.errors import ConfigError, missing_extra
 _ENDING = r"['’](?i:s|t|d|m|ll|re|ve)(?![\p{L}\p{M}])"
 _ELISION = rf"(?!{_ENDING})['’](?=[\p{{L}}\p{{N}}])"
 
-# Every character falls into exactly one match, a word together with the space before it, so that laying the pieces end
-# to end gives the text back. Digits stand alone: a number is copied digit by digit instead of being learnt by heart.
+# Every character is in exactly one match, and a word includes the space before it, so that the pieces joined give the
+# text back. Digits stand alone, so that numbers are copied digit by digit and not learnt by heart.
 SUBWORD_PATTERN = rf"{_ENDING}| ?[\p{{L}}\p{{M}}]+(?:{_ELISION})?| ?\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+|\s+(?!\S)|\s+"
 
-# Numbers, hyphenated words, abbreviations with dots and years as in '90 stay whole; each mark of punctuation is its own
-# word; spaces are dropped.
+# Numbers, hyphenated words, abbreviations with dots and years as in '90 stay whole. Each punctuation mark is a word of
+# its own. Spaces are dropped.
 WORD_PATTERN = (
     rf"{_ENDING}|['’]\p{{N}}+s?|\p{{L}}(?:\.\p{{L}})+(?!\p{{L}})\.?"
     rf"|[\p{{L}}\p{{M}}\p{{N}}]+(?:-[\p{{L}}\p{{M}}\p{{N}}]+|(?<=\p{{N}})[.,:/]\p{{N}}+)*(?:{_ELISION})?"
@@ -53,7 +53,7 @@ def join_words(words: Iterable[str]) -> str:
 
 @cache
 def spacy_split(language: str) -> Split:
-    """spaCy's rules for `language`: text -> words with the place of their first character. Downloads nothing.
+    """spaCy's rules for `language`: text -> words, each with the position of its first character. Downloads nothing.
 
     Raises:
         MissingExtra: spaCy is not installed.

@@ -1,6 +1,6 @@
 """The four special symbols: their ids, fixed for every vocabulary, and the names they are shown under.
 
-They stand before the pieces of every vocabulary and outside the library's model, so that no text can spell one of them.
+They come before the pieces of every vocabulary and are not in the library's model, so that no text can spell them.
 """
 
 from typing import Self
@@ -13,7 +13,7 @@ UNKNOWN, PADDING, START, END = range(4)
 
 
 class Specials(Settings):
-    """How the special symbols are shown. Names only: text that looks like one of them stays text."""
+    """How the special symbols are shown. These are only names: text that looks like one of them stays text."""
 
     unknown: str = "[UNK]"
     """Stands for a word that a vocabulary of words does not hold."""

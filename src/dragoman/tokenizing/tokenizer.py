@@ -1,12 +1,11 @@
 """Text to ids and back: words, or pieces of words, over the `tokenizers` library.
 
-Ids are laid out as special symbols, then 256 bytes (`bpe` and `unigram` spell with them what they never saw, so that
-nothing is unknown), then the library's pieces. Symbols and bytes stand outside the library's model: `[EOS]`, `</s>` or
-`<0x0A>` typed by a person is text like any other.
+Ids begin with the special symbols. In `bpe` and `unigram`, 256 bytes follow, which spell characters never seen in
+training, so that nothing is unknown. Then come the library's pieces. Symbols and bytes are not in the library's model:
+`[EOS]`, `</s>` or `<0x0A>` typed by a person is text like any other.
 
-Text is brought to Unicode's normal form C (`byte_bpe` keeps every byte as it is); case is kept. `decode(encode(text))`
-is `normalise(text)` for the subword kinds, spaces and line ends included; the word kinds put spaces by rule.
-Training is in `tokenizer_training`.
+Text is brought to Unicode's normal form C (`byte_bpe` keeps every byte); case is kept. `decode(encode(text))` is
+`normalise(text)` for the subword kinds, spaces and line ends included; the word kinds put spaces by rule.
 """
 
 import hashlib
@@ -35,7 +34,7 @@ _PUNCTUATION = string.punctuation + "«»“”‘’…¿¡–—"
 
 
 class Tokenizer:
-    """One vocabulary and its rules. Made by `learn_tokenizer` or `load`; never changes.
+    """One vocabulary and its rules, made by `learn_tokenizer` or `load`. It never changes.
 
     Attributes:
         size: number of ids V, special symbols included.
@@ -62,7 +61,7 @@ class Tokenizer:
         """The ids of a text, without start and end.
 
         Raises:
-            TokenizerError: the text is no Unicode (it holds half a surrogate pair).
+            TokenizerError: the text is not Unicode, because it holds half of a surrogate pair.
         """
         return self.encode_batch([text])[0]
 
@@ -81,9 +80,9 @@ class Tokenizer:
         ]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids. Special symbols are left out, but the unknown one is shown by its name.
+        """The text of ids, without special symbols, except that the unknown one appears by its name.
 
-        Bytes that are no character (a model may write such) become U+FFFD.
+        Bytes that are no character, which a model may write, become U+FFFD.
         """
         spelled = [self._spelling[i] for i in ids if i == UNKNOWN or i >= _FIRST_BYTE]
         if self.kind in ("word", "spacy"):
@@ -92,20 +91,20 @@ class Tokenizer:
         return text.removeprefix(" ") if self._spells else text
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """Each id as a person reads it: a space is `▁`, what cannot be printed is its bytes, as in `<0x0A>`."""
+        """Each id as a person reads it: a space is `▁`, and unprintable text is its bytes, as in `<0x0A>`."""
         return [_readable(self._spelling[i]) for i in ids]
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Which characters of `text` each id of `encode(text)` stands for, as (first, last + 1).
+        """The characters of `text` that each id of `encode(text)` stands for, as (first, last + 1).
 
-        Bytes that spell one character share its place, and so do those of a run of unseen characters in a `unigram`.
+        Bytes that spell one character share its place, and in a `unigram` those of a run of unseen characters do too.
         """
         return [(first, last) for _, first, last in self._pieces(text)]
 
     def unknown_words(self, text: str) -> list[str]:
         """The words of `text` that the vocabulary does not hold, each once.
 
-        For subwords: the words with a character that was never, or too rarely, seen in training. `byte_bpe` knows all.
+        In subwords: the words with a character that training saw never or too rarely. `byte_bpe` knows all words.
         """
         pieces = self._pieces(text)
         if self._spells:
@@ -122,7 +121,7 @@ class Tokenizer:
 
     @cached_property
     def identity(self) -> str:
-        """SHA-256 of all that decides the ids of a text, in hexadecimal."""
+        """SHA-256, in hexadecimal, of everything that decides the ids of a text."""
         canonical = json.dumps(self.vocabulary.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -134,7 +133,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Reads what `save` wrote. Every part is checked, nothing is executed.
+        """Reads what `save` wrote. Every part is checked, and nothing is executed.
 
         Raises:
             TokenizerError: naming the file and what is wrong with it.
@@ -143,7 +142,7 @@ class Tokenizer:
         return cls(read_document(path, Vocabulary, FORMAT, error=TokenizerError, advice=advice))
 
     def _pieces(self, text: str) -> list[tuple[int, int, int]]:
-        """Each id of `text` with its first character and the one after its last."""
+        """Each id of `text`, with the positions of its first character and of the one after its last."""
         with only_unicode([text]):
             if self._split:
                 words = self._split(text)
@@ -156,7 +155,7 @@ class Tokenizer:
         return [(self._id_of[i], *place) for i, place in zip(encoding.ids, places, strict=True)]
 
     def _spelled(self, text: str, ids: list[int], places: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
-        """Bytes in the place of unseen characters; the space put before the first word stands for no character."""
+        """Puts bytes in the place of unseen characters. The space before the first word stands for no character."""
         normal = self.normalise(text)
         in_normal = self._library.encode(normal, add_special_tokens=False).offsets
         if ids and self._spelling[self._id_of[ids[0]]] == b" ":
@@ -170,7 +169,7 @@ class Tokenizer:
 
 
 class Tokenizers(NamedTuple):
-    """The tokenizers of both sides; the same object twice where one vocabulary serves both."""
+    """The tokenizers of both sides; the same object twice if one vocabulary serves both."""
 
     source: Tokenizer
     target: Tokenizer
@@ -192,7 +191,7 @@ class Tokenizers(NamedTuple):
         """Reads what `save` wrote.
 
         Raises:
-            TokenizerError: a file is missing or wrong, or the folder holds both ways at once.
+            TokenizerError: a file is missing or wrong, or the folder holds tokenizers of both kinds.
         """
         joint, *sides = (Path(folder) / f"tokenizer{side}.json" for side in ("", ".source", ".target"))
         if joint.exists() and any(side.exists() for side in sides):
@@ -205,7 +204,7 @@ class Tokenizers(NamedTuple):
 
 @contextmanager
 def only_unicode(texts: Sequence[str]) -> Iterator[None]:
-    """Says in our words what the library refuses in `texts`.
+    """Explains why the library refuses `texts`.
 
     Raises:
         TokenizerError: a text holds half a surrogate pair.
@@ -223,7 +222,7 @@ def only_unicode(texts: Sequence[str]) -> Iterator[None]:
 
 
 def _covering(text: str, places: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Places that leave out nothing but spaces: the library's end before a mark that it drew into a letter."""
+    """Extends places to the next one, except for spaces: the library's end before a mark that it joined to a letter."""
     following = chain((first for first, _ in places[1:]), [len(text)])
     return [
         (first, max(last, first + len(text[first:start].rstrip())))
@@ -239,7 +238,7 @@ def _readable(spelled: bytes) -> str:
 
 
 def _word_around(text: str, first: int, last: int) -> str:
-    """The word, without punctuation, that the characters from `first` to `last` belong to."""
+    """The word, without punctuation, around the characters from `first` to `last`."""
     begin = max((space.end() for space in re.finditer(r"\s", text[:first])), default=0)
     space = re.compile(r"\s").search(text, last)
     word = text[begin : space.start() if space else None]

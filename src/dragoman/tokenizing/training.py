@@ -1,8 +1,8 @@
 """Learns a vocabulary from text: `learn_tokenizer` for one, `learn_tokenizers` for both sides of a translation.
 
-Texts are read once, from any iterator; memory grows with the number of different words only. The same texts give the
-same words, BPE and byte-level BPE; unigram training sums in an order of its own and may differ in a few pieces, so a
-run counts from its saved tokenizer.
+Texts are read once, from any iterator; memory grows only with the number of different words. The same texts give the
+same vocabulary of words, BPE or byte-level BPE. Unigram training sums in an order of its own and may differ in a few
+pieces, so a run is reproducible only from its saved tokenizer.
 """
 
 import json
@@ -29,7 +29,7 @@ _SYMBOLS = len(Specials().names)
 _BYTES = 256
 _CHUNK = 1_000
 _NO_LIMIT = 2**31 - 1
-# The library keeps every character it meets. Rare ones are dropped afterwards; these further pieces fill the gap.
+# The library keeps every character it meets. We drop rare ones afterwards, and these spare pieces fill the gap.
 _SPARE = 2_000
 
 
@@ -52,7 +52,7 @@ class TokenizerSettings(Settings):
     @pydantic.model_validator(mode="before")
     @classmethod
     def _derive(cls, given: Any) -> Any:
-        """What is not given follows from the kind."""
+        """Fills in settings that follow from the kind."""
         if not isinstance(given, dict):
             return given
         derived = {"joint": False} if given.get("kind") in ("word", "spacy") else {"vocabulary_size": 8_000}
@@ -77,11 +77,11 @@ def learn_tokenizer(
     progress: Progress = silent,
     language: str | None = None,
 ) -> Tokenizer:
-    """Learns one vocabulary. `language` (a code such as "it") is noted in it; spaCy's rules need it.
+    """Learns one vocabulary. It records `language` (a code such as "it"), which spaCy's rules need.
 
     Raises:
-        TokenizerError: there is no text, or it is no Unicode.
-        ConfigError: spaCy's rules without a language.
+        TokenizerError: there is no text, or it is not Unicode.
+        ConfigError: spaCy's rules are asked for without a language.
     """
     settings = settings or TokenizerSettings()
     if settings.kind == "spacy" and language is None:
@@ -103,7 +103,7 @@ def learn_tokenizers(
     progress: Progress = silent,
     languages: tuple[str | None, str | None] = (None, None),
 ) -> Tokenizers:
-    """Learns the vocabulary of both sides. `pairs` gives the sentence pairs from the start each time it is called.
+    """Learns the vocabulary of both sides. `pairs` returns the sentence pairs from the first, each time it is called.
 
     Raises:
         TokenizerError, ConfigError: as `learn_tokenizer` does.
@@ -118,7 +118,7 @@ def learn_tokenizers(
 
 
 class _Reading:
-    """Passes texts on in chunks, and counts the characters that go by."""
+    """Passes texts on in chunks, and counts their characters."""
 
     def __init__(self, texts: Iterable[str], advance: Advance) -> None:
         self._texts = texts
@@ -165,7 +165,7 @@ def _learn_byte_bpe(reading: _Reading, limit: int, minimum: int) -> dict[str, An
 
 
 def _learn_bpe(reading: _Reading, limit: int, minimum: int) -> dict[str, Any]:
-    """Characters first, the frequent ones before the rare, then merges in the order in which they were learnt."""
+    """Characters come first, frequent ones before rare ones, then merges in the order in which they were learnt."""
     trainer = trainers.BpeTrainer(vocab_size=limit + _SPARE, min_frequency=minimum, show_progress=False)
     trained = _trained("bpe", trainer, reading)
     pieces, count = _in_order(trained["vocab"]), reading.characters
@@ -189,12 +189,12 @@ def _learn_unigram(reading: _Reading, limit: int, minimum: int) -> dict[str, Any
         ) from error
     alphabet = {*_frequent(scored, reading.characters, minimum)}
     kept = tuple(piece for piece in scored if piece in alphabet or len(piece) > 1)
-    # The library computes in an order of its own; further decimals mean nothing.
+    # The library sums in an order of its own, so further decimals mean nothing.
     return {"pieces": kept, "scores": tuple(round(scored[piece], 6) for piece in kept)}
 
 
 def _trained(kind: Kind, trainer: trainers.Trainer, chunks: Iterable[list[str]]) -> dict[str, Any]:
-    """What the library learnt, as it writes it. spaCy's words come one by one, so that no rule cuts them again."""
+    """What the library learnt, in its own format. spaCy's words come one by one, so that no rule cuts them again."""
     library = build_library(kind)
     library.train_from_iterator(chunks, trainer)
     return json.loads(library.to_str())["model"]
@@ -206,5 +206,5 @@ def _in_order(numbers: dict[str, int]) -> tuple[str, ...]:
 
 
 def _frequent(pieces: Iterable[str], count: Counter[str], minimum: int) -> Iterator[str]:
-    """The single characters that occur often enough, and the space, which every text is given."""
+    """The single characters that occur often enough, and the space, which is added to every text."""
     return (piece for piece in pieces if len(piece) == 1 and (piece == " " or minimum <= count[piece]))

@@ -1,7 +1,7 @@
-"""What a tokenizer has learnt, as it stands in `tokenizer.json`, and the `tokenizers` library built from it.
+"""What a tokenizer has learnt, as `tokenizer.json` holds it, and the `tokenizers` library built from it.
 
-A file holds the pieces and how they are put together, nothing that could be run; all rules are built here, so that a
-strange file is refused by name before the library sees it.
+The file holds the pieces and how they are put together, and nothing executable. All rules are built here, so that a
+foreign file is refused by name before the library sees it.
 """
 
 from typing import Literal, Self
@@ -25,8 +25,8 @@ PATTERNS: dict[Kind, str | None] = {
     "byte_bpe": SUBWORD_PATTERN,
 }
 
-# The library wants a piece for what it does not know. Normal form C turns this character into another one,
-# so that no normalised text can spell it.
+# The library needs a piece for unknown text. Normal form C turns this character into another one, so that no
+# normalised text can spell it.
 NOTHING = "\u2000"
 
 
@@ -42,11 +42,11 @@ class Vocabulary(Settings):
     specials: Specials = Specials()
     """Names of the special symbols."""
     pattern: str | None
-    """Where text is cut, as a regular expression; none for spaCy."""
+    """Where text is cut, as a regular expression; None for spaCy."""
     pieces: tuple[str, ...]
     """What was learnt, in the order of the ids, after the special symbols and bytes."""
     merges: tuple[tuple[str, str], ...] = ()
-    """Byte-pair encoding: which two pieces become one, the earlier the sooner."""
+    """Byte-pair encoding: the pairs of pieces that become one, in the order in which they do."""
     scores: tuple[float, ...] = ()
     """Unigram: the logarithm of each piece's probability."""
 
@@ -73,16 +73,16 @@ class Vocabulary(Settings):
 
 
 def build_library(kind: Kind, vocabulary: Vocabulary | None = None) -> tokenizers.Tokenizer:
-    """The library's tokenizer by our rules for `kind`, with what was learnt or ready to learn.
+    """The library's tokenizer by our rules for `kind`, with a vocabulary or ready to learn one.
 
-    But for `byte_bpe`, which knows every byte, the piece for unknown text comes last.
+    The piece for unknown text comes last; `byte_bpe` has none, because it knows every byte.
     """
     library = tokenizers.Tokenizer(_model(kind, vocabulary))
     if kind == "byte_bpe":
         byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         library.pre_tokenizer = pre_tokenizers.Sequence([_cut(SUBWORD_PATTERN), byte_level])
     elif kind in ("bpe", "unigram"):
-        # The first word looks like any other: with its space, which decoding takes away again.
+        # A space before the first word makes it look like any other; decoding removes it.
         library.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Prepend(" ")])
         library.pre_tokenizer = _cut(SUBWORD_PATTERN)
     else:
@@ -115,7 +115,7 @@ def _cut(pattern: str) -> pre_tokenizers.PreTokenizer:
 
 
 def _byte_level() -> dict[str, int]:
-    """The library's characters for bytes: printable ones stand for themselves, the rest follow from U+0100 on."""
+    """The library's characters for bytes: printable ones stand for themselves, the rest start at U+0100."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [value for value in range(256) if value not in printable]
     return {chr(value): value for value in printable} | {chr(256 + n): value for n, value in enumerate(rest)}

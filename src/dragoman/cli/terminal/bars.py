@@ -1,4 +1,4 @@
-"""Two ways to show progress: bars on a terminal, and where there is none a plain line now and then."""
+"""Two ways to show progress: bars on a terminal, and elsewhere a plain line now and then."""
 
 import time
 from collections import deque
@@ -19,7 +19,7 @@ SECONDS_OF_RATE = 60.0
 
 
 class Bars:
-    """One bar for each piece of work under way; the outermost stays on the screen when it is done."""
+    """One bar for each piece of work in progress. The outermost bar stays on the screen when it is done."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -44,12 +44,12 @@ class Bars:
 
     @contextmanager
     def _drawn(self) -> Iterator[Drawing]:
-        """The drawing under way, or a new one for the time of the outermost piece of work."""
+        """The drawing in progress, or a new one for the outermost piece of work."""
         if self._drawing is not None:
             yield self._drawing
             return
-        # Standard output is not redirected: a result that goes to a file must not end up on the screen.
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=16), Told())
+        # Standard output is not redirected, because a result meant for a file must not end up on the screen.
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=16), CountColumn())
         try:
             with Drawing(*columns, console=self._console, redirect_stdout=False) as self._drawing:
                 yield self._drawing
@@ -133,14 +133,14 @@ class Count:
         return [duration(now - self._started), *told]
 
     def _rate(self, now: float) -> float | None:
-        """Units a second lately. What the first call adds does not count: a resumed piece of work begins with it."""
+        """Units a second in the last minute. The first call does not count: it adds what was done before a resume."""
         if not self._lately or now - self._lately[0][0] < 1:
             return None
         since, before = self._lately[0]
         return (self._done - before) / (now - since)
 
 
-class Told(ProgressColumn):
+class CountColumn(ProgressColumn):
     """The words beside a bar."""
 
     def render(self, task: Task) -> Text:

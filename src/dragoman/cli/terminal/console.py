@@ -1,4 +1,4 @@
-"""Text on the terminal: results on standard output, complaints on standard error, and nothing in it that steers.
+"""Text on the terminal: results on standard output, errors on standard error. No text can control the terminal.
 
 NO_COLOR is respected.
 """
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-# Nothing is folded where no one looks at it: a log or a pipe gets whole lines.
+# A log or a pipe gets whole lines.
 UNFOLDED = 10_000
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -26,12 +26,12 @@ def error_console() -> "Console":
 
 
 def say(console: "Console", text: str, style: str | None = None) -> None:
-    """Text as it is, whoever wrote it: nothing in it is markup, none of it steers the terminal, no line is folded."""
+    """Prints text as it is: nothing in it is markup or controls the terminal, and no line is folded."""
     console.print(visible(text), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Draws a result on standard output: numbers stand right, words left; a cell is text, never markup or control."""
+    """Prints a table on standard output: numbers on the right, words on the left. A cell is never markup or control."""
     from rich.console import Console
 
     output = Console(width=None if sys.stdout.isatty() else UNFOLDED)
@@ -59,7 +59,7 @@ def _is_number(cell: str) -> bool:
 
 
 def write(text: str = "", end: str = "\n") -> None:
-    """Writes a result to standard output; a terminal is shown the control characters in it."""
+    """Writes a result to standard output. On a terminal its control characters are spelt out."""
     _put(visible(text) if sys.stdout.isatty() else text, end)
 
 
@@ -72,17 +72,17 @@ def flush() -> None:
 
 
 def complain(message: str) -> None:
-    """One line on standard error, whatever the message holds."""
+    """Prints an error as one line on standard error, whatever the message holds."""
     say(error_console(), f"error: {_one_line(message)}", style="red")
 
 
 def say_stopped(message: str) -> None:
-    """The last line of a command that was asked to stop, which is no error."""
+    """Prints the last line of a command that was asked to stop, which is no error."""
     say(error_console(), _one_line(message))
 
 
 def visible(text: str) -> str:
-    r"""The text with its control characters spelt out, but line breaks and tabs: it must not steer a terminal.
+    r"""The text with control characters spelt out, except line breaks and tabs: it cannot control a terminal.
 
     >>> print(visible("red \x1b[31m"))
     red \x1b[31m

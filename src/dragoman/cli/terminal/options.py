@@ -1,6 +1,6 @@
-"""The options that several commands share, so that each has one name and one explanation; groups of them are classes.
+"""The options that several commands share, so that each has one name and one explanation. Classes group them.
 
-A command that takes a group as one argument, and is decorated `grouped`, has the options of the group.
+A command that is decorated `grouped` and takes such a group as one argument has all options of the group.
 """
 
 import dataclasses
@@ -15,6 +15,7 @@ import typer
 
 import dragoman
 from dragoman.errors import ConfigError
+from dragoman.machine import MOST_THREADS
 
 if TYPE_CHECKING:
     from dragoman.evaluating.metrics import Measures
@@ -43,13 +44,14 @@ Set = Annotated[
 ]
 Minutes = Annotated[
     float | None,
-    typer.Option(help="Minutes of training, turned into a number of steps before it begins.", show_default="30"),
+    typer.Option(help="Minutes of training; they become a number of steps before it begins.", show_default="30"),
 ]
 Name = Annotated[str | None, typer.Option(help="Name of the run.", show_default="from the recipe or data")]
 Runs = Annotated[Path, typer.Option(help="The folder that holds the runs.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Begin a new run under a new name; nothing is deleted.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Begin a new run under a new name. Nothing is deleted.")]
 Anyway = Annotated[
-    bool, typer.Option("--anyway", help="Go on although machine or data have changed; the weights will then differ.")
+    bool,
+    typer.Option("--anyway", help="Go on although the machine or the data have changed. The weights will then differ."),
 ]
 BeamSize = Annotated[int | None, typer.Option(help="Hypotheses kept at each step; 1 is greedy.", show_default="4")]
 LengthPenalty = Annotated[
@@ -59,14 +61,16 @@ Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Whe
 Precision = Annotated[
     Literal["auto", "float32", "bf16"], typer.Option(help="The number format that the model computes in.")
 ]
-Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads.", show_default="all cores")]
+Threads = Annotated[
+    int | None, typer.Option(min=1, max=MOST_THREADS, help="Processor threads.", show_default="all cores")
+]
 Format = Annotated[Literal["text", "json"], typer.Option("--format", help="How results are printed.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show only results, warnings and errors.")]
 
 
 @dataclass(frozen=True)
 class Run:
-    """How a run is made, whatever it learns and for how long."""
+    """The options of every run."""
 
     overrides: Set = None
     name: Name = None
@@ -77,7 +81,7 @@ class Run:
     threads: Threads = None
 
     def options(self, progress: "Progress") -> "RunOptions":
-        """As `train` and the functions that hand on to it take them."""
+        """As `train`, and every function that calls it, takes them."""
         return {
             "overrides": self.overrides or (),
             "name": self.name,
@@ -92,12 +96,12 @@ class Run:
 
 @dataclass(frozen=True)
 class TimedRun(Run):
-    """A run whose end can be asked for."""
+    """The options of a run that may be limited in time."""
 
     minutes: Minutes = None
 
     def options(self, progress: "Progress") -> "RunOptions":
-        """Those of any run; the limit in minutes is one of the overrides."""
+        """As for any run; the limit in minutes becomes an override."""
         return {**super().options(progress), "overrides": with_minutes(self.overrides, self.minutes)}
 
 
@@ -109,14 +113,14 @@ class PlaceOptions(TypedDict):
 
 @dataclass(frozen=True)
 class Place:
-    """What a model runs on."""
+    """Where and in which numbers a model runs."""
 
     device: Device = "auto"
     precision: Precision = "auto"
     threads: Threads = None
 
     def options(self) -> PlaceOptions:
-        """As the functions that load models take them."""
+        """As every function that loads a model takes them."""
         return {"device": self.device, "precision": self.precision, "threads": self.threads}
 
     def load(self, model: Path) -> "Translator":
@@ -132,7 +136,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Search:
-    """How translations are looked for."""
+    """How translations are searched for."""
 
     beam_size: BeamSize = None
     length_penalty: LengthPenalty = None
@@ -140,7 +144,7 @@ class Search:
 
     @property
     def overrides(self) -> list[str]:
-        """All that was asked for, as `dotted.key=value`; a `--set` wins, because it comes last."""
+        """All of them as `dotted.key=value`; a `--set` comes last, so that it wins."""
         asked = {"beam_size": self.beam_size, "length_penalty": self.length_penalty}
         given = [f"decode.{name}={value}" for name, value in asked.items() if value is not None]
         return [*given, *(self.settings or ())]
@@ -148,7 +152,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How translations are measured."""
+    """How translations are scored."""
 
     metric: Annotated[
         list[str] | None, typer.Option(help="bleu, chrf or ter; may be repeated.", show_default="all three")
@@ -166,9 +170,9 @@ class Scoring:
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, with the fields of each group of options that it takes as parameters of its own.
+    """The command with the options of its groups as parameters of its own, in the place of each group.
 
-    They stand where the group stood; Typer reads them from the signature.
+    Typer reads them from the signature.
     """
     parameters = inspect.signature(command).parameters
     groups: dict[str, Any] = {
@@ -194,15 +198,15 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def with_minutes(overrides: Sequence[str] | None, minutes: float | None) -> list[str]:
-    """The overrides, and the limit of the training time as one of them."""
+    """The overrides and a limit in minutes, which becomes one of them."""
     return [*(overrides or ()), *([] if minutes is None else [f"train.minutes={minutes}"])]
 
 
 def one_or_two(data: list[str]) -> str | tuple[str, str]:
-    """One file, or two that are aligned."""
+    """The address of one file, or of two aligned ones."""
     if len(data) > 2:
         raise ConfigError(
-            f"DATA is one file, or two that are aligned line by line, but {len(data)} names were given; many files are "
-            "named by a pattern in quotes, as in 'parts/*.tsv'"
+            f"DATA is one file, or two that are aligned line by line, but {len(data)} names were given; name many "
+            "files by a pattern in quotes, as in 'parts/*.tsv'"
         )
     return data[0] if len(data) == 1 else (data[0], data[1])

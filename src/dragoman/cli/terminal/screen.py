@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 def open_screen(quiet: bool = False) -> "Screen":
-    """The screen of this process, which from now on shows what the rooms log too."""
+    """A screen that from now on also shows what the rooms log."""
     screen = Screen(quiet)
     screen.listen()
     return screen
 
 
 class Screen:
-    """The terminal of one command. Its `progress` is what the public functions report to.
+    """Where one command shows bars and notes. The public functions report to its `progress`.
 
-    Of several processes that do one command together, the first speaks for all.
+    If several processes run one command together, only the first one shows anything.
     """
 
     progress: Progress
@@ -35,7 +35,7 @@ class Screen:
         self.progress = silent if self.quiet else self._bars()
 
     def note(self, what: str) -> None:
-        """Tells something beside the result, on standard error."""
+        """Prints a note, which is not part of the result, on standard error."""
         if not self.quiet:
             console.say(self._notes, what)
 
@@ -45,7 +45,7 @@ class Screen:
         return Bars(self._notes) if self._notes.is_terminal else Lines(self._notes)
 
     def listen(self) -> None:
-        """Shows what the rooms log: plain where it informs, named where it warns."""
+        """Shows what the rooms log: information as it is, warnings with their name."""
         log = logging.getLogger("dragoman")
         for earlier in [each for each in log.handlers if isinstance(each, NoteHandler)]:
             log.removeHandler(earlier)

@@ -1,7 +1,7 @@
-"""The standard streams of the command, also where one of them is closed, its reader has gone away or its disk is full.
+"""The standard streams of the command, even if one is closed, its reader has gone away or its disk is full.
 
-Standard error carries notes and bars: what it cannot take is dropped, and the work goes on. Standard output carries
-results: where it cannot take them the command ends, quietly if nobody reads any longer, else with an error.
+Standard error carries notes and bars; if it cannot be written, they are dropped and the work goes on. Standard output
+carries results; if it cannot be written, the command ends: silently if the reader has gone away, else with an error.
 """
 
 import errno
@@ -18,14 +18,14 @@ def prepare_streams() -> None:
     """Makes the streams of this process UTF-8 with `\\n` line ends on every system, and safe to write to."""
     _reopen_closed()
     out, err = _raw(sys.stdout, 1), _raw(sys.stderr, 2)
-    # Bytes of a result that are no text pass through; a note shows them.
+    # Results pass bytes that are no text; notes spell them out.
     sys.stdout = _text(Results(out), "surrogateescape", line_buffering=out.isatty())
     sys.stderr = _text(Notes(err), "backslashreplace", line_buffering=True)
     sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 (open as long as the process)
 
 
 class _Stream(io.RawIOBase):
-    """Bytes on their way out of the process, through a stream that may fail."""
+    """An output stream that may fail."""
 
     def __init__(self, raw: io.RawIOBase) -> None:
         self._raw = raw
@@ -41,7 +41,7 @@ class _Stream(io.RawIOBase):
 
 
 class Notes(_Stream):
-    """Drops what cannot be written."""
+    """Drops what the stream cannot take."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -52,7 +52,7 @@ class Notes(_Stream):
 
 
 class Results(_Stream):
-    """Ends the command where something cannot be written, and says so once: what follows is dropped."""
+    """Ends the command at the first failure, with one error; everything after it is dropped."""
 
     _failed = False
 
@@ -76,10 +76,10 @@ def _give_up(error: OSError) -> NoReturn:
 
 
 def _reopen_closed() -> None:
-    """Fills the places of streams that are closed, or the next file to be opened would get one's number, and with it
-    what is meant for the stream.
+    """Opens streams that are closed. Otherwise the next file to be opened would get the number of the stream, and the
+    stream's output.
     """
-    # Input is empty, notes are dropped, and a result cannot be written to what is open for reading alone.
+    # Input is then empty, notes are dropped, and writing a result fails because the stream is open for reading only.
     for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(number)
@@ -88,7 +88,7 @@ def _reopen_closed() -> None:
 
 
 def _raw(stream: TextIO | None, number: int) -> Any:
-    """What lies under a stream's buffer; Python has no stream where it found the descriptor closed."""
+    """The raw stream under a buffer. Python has no stream if the descriptor was closed at start."""
     if stream is None:
         return io.FileIO(number, "w", closefd=False)
     return getattr(stream.buffer, "raw", stream.buffer)

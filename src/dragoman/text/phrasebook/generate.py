@@ -22,7 +22,7 @@ from dragoman.text.phrasebook.lexemes import Lexeme, Noun
 from dragoman.text.phrasebook.lexicon import tagged
 from dragoman.text.phrasebook.patterns import Pattern, Word, patterns
 from dragoman.text.phrasebook.rendering import render_english, render_italian
-from dragoman.text.reading.readers import Pair
+from dragoman.text.reading.pairs import Pair
 
 Part = Literal["train", "dev", "test", "any"]
 

@@ -1,1 +1,1 @@
-"""Files in, pairs of texts out: which columns, which languages, and what stood broken. Start with `readers`."""
+"""Files in, pairs of texts out, with the columns and languages that were chosen and why. Start with `readers`."""

@@ -1,4 +1,4 @@
-"""Names that stand for several files: `parts/*.tsv`, or a pair of patterns for aligned ones."""
+"""Addresses of text, and the patterns among them, which name several files: `parts/*.tsv`, or a pair of patterns."""
 
 import glob
 from pathlib import Path
@@ -14,7 +14,7 @@ several files that are read one after another; or `hub:NAME:CONFIG[@REVISION]`."
 
 
 def is_pattern(address: str) -> bool:
-    """Whether an address stands for all files that match it.
+    """Whether an address names all files that match it.
 
     >>> is_pattern("parts/*.tsv"), is_pattern("corpus.tsv")
     (True, False)
@@ -23,7 +23,7 @@ def is_pattern(address: str) -> bool:
 
 
 def matching(address: Address) -> list[Address]:
-    """The addresses that a pattern, or a pair of patterns, stands for, by their names; none, if it is no pattern.
+    """The addresses that match a pattern or a pair of patterns, by name; none if the address is no pattern.
 
     Raises:
         DataError: no file matches, or more on one side than on the other.

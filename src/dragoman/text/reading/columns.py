@@ -1,27 +1,24 @@
-"""Which two columns hold the pair, and in which languages: named by the user, or guessed, always with the reason.
+"""Which two columns hold the pair, and in which languages: as the user says, or guessed, always with the reason.
 
-A column here is whatever names one side of a pair: a header of a table, a key of a JSON row, the ending of one of two
+A column is whatever names one side of a pair: a header of a table, a key of a JSON row, the ending of one of two
 aligned files. Knows nothing of how they are read.
 """
 
-import re
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.text.reading.languages import UNKNOWN_LANGUAGE, language_of, languages_in, same_language
-
-SOURCE, TARGET, TEXT = "source", "target", "text"
-
-_SIDES = (SOURCE, TARGET)
+from dragoman.text.reading.languages import UNKNOWN_LANGUAGE, differing, languages_in
+from dragoman.text.reading.likeliest import likeliest
+from dragoman.text.reading.roles import SOURCE, TARGET, language_beside
 
 
 class Naming(NamedTuple):
-    """What is known of the columns before the text is opened; None is left to the guess.
+    """What is known about the columns before the text is opened; None where it is to be guessed.
 
-    A column is named by its header or key (`translation.en` for one inside another), or by its number, from 1. What the
-    user says (the first five) wins over everything else.
+    A column is named by its header or key (`translation.en` for a nested one), or by its number, from 1. The first five
+    fields are what the user says, which wins over everything else.
     """
 
     source_column: str | None = None
@@ -31,11 +28,11 @@ class Naming(NamedTuple):
     header: bool | None = None
     """Whether the first row of a table names the columns."""
     expected: tuple[str, str] | None = None
-    """The languages that the text must be in: those of a model, or of the training text that it stands beside."""
+    """The languages that the text must have: those of a model, or of the training text beside it."""
     owner: str = "the model"
     """Who expects them."""
     seen: tuple[str, str] | None = None
-    """The columns of the text that the model learnt from; taken where both are there."""
+    """The columns of the text that the model learnt from, which are taken if both exist."""
 
     @property
     def columns(self) -> tuple[str | None, str | None]:
@@ -55,7 +52,7 @@ class Naming(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """The two columns chosen, why, and where they stand: several columns may have one name."""
+    """The two columns chosen, why, and their positions, because several columns may have one name."""
 
     source: str
     target: str
@@ -64,7 +61,7 @@ class Columns(NamedTuple):
 
 
 class Languages(NamedTuple):
-    """The languages of the two columns, and why; `named` is what the names say, whatever the user says."""
+    """The languages of the two columns, and why. `named` is what the names say, whatever the user says."""
 
     source: str
     target: str
@@ -75,9 +72,9 @@ class Languages(NamedTuple):
 def choose_columns(
     names: Sequence[str], naming: Naming, where: str, file_name: str = "", numeric: Collection[int] = ()
 ) -> Columns:
-    """The source and target column among `names`; the name of the file may tell the direction.
+    """Chooses the source and target column among `names`; the name of the file may give the direction.
 
-    The columns at the positions `numeric` hold only numbers, and are taken only where the user names them.
+    The columns at the positions `numeric` hold only numbers, and are taken only if the user names them.
 
     >>> choose_columns(["id", "en", "it"], Naming(), "corpus.csv")[:3]
     ('en', 'it', 'columns named for languages')
@@ -87,40 +84,31 @@ def choose_columns(
     'English source'
 
     Raises:
-        DataError: none or several pairs of columns would do; lists them.
+        DataError: no pair of columns fits, or several do; lists them.
     """
     given = [None if name is None else _position(name, names, where) for name in naming.columns]
     if None not in given:
         return _given_columns(names, given, where)
     if given == [None, None] and (seen := _seen(names, naming)):
         return seen
-    found = _likeliest(names, naming, given, file_name, numeric)
+    found = [
+        Columns(names[source], names[target], reason, (source, target))
+        for source, target, reason in likeliest(names, naming.wanted, given, file_name, numeric)
+    ]
     if len(found) == 1:
         return found[0]
     if given != [None, None]:
-        rest = [position for position in range(len(names)) if position not in given]
-        if len(rest) != 1:
-            raise DataError(f"{where}: give both data.source_column and data.target_column; columns{listed(names)}")
-        return _given_columns(names, [rest[0] if position is None else position for position in given], where)
-    if found:
-        raise DataError(f"{where}: {_choices(found)}")
-    if len(names) == 2:
-        return Columns(names[0], names[1], "there are two columns, and the first is the source")
-    if len(names) < 2:
-        raise DataError(f"{where} has one column{listed(names)}; a pair needs a source and a target")
-    raise DataError(
-        f"{where} has {len(names)} columns{listed(names)}; say which are the pair, by name or number from 1: "
-        "--set data.source_column=NAME --set data.target_column=NAME"
-    )
+        return _given_columns(names, _completed(given, names, where), where)
+    return _only_two(names, found, where)
 
 
 def languages(columns: Columns, naming: Naming, file_name: str) -> Languages:
-    """The languages of the chosen columns; `und` where nothing tells.
+    """The languages of the chosen columns; `und` where they are unknown.
 
     >>> languages(Columns("English", "Italiano", ""), Naming(), "x.csv").named
     ('en', 'it')
     """
-    named = (_own_language(columns.source, columns.target), _own_language(columns.target, columns.source))
+    named = (language_beside(columns.source, columns.target), language_beside(columns.target, columns.source))
     reason = f"from the names {columns.source} and {columns.target}" if any(named) else ""
     if not any(named) and (found := languages_in(file_name)):
         turned = columns.source.isdecimal() and columns.target.isdecimal() and int(columns.source) > int(columns.target)
@@ -131,28 +119,23 @@ def languages(columns: Columns, naming: Naming, file_name: str) -> Languages:
     elif not any(named):
         reason = f"those of {naming.owner}"
     if None in sides:
-        known = " and ".join(f"the {side} is {code}" for side, code in zip(_SIDES, sides, strict=True) if code)
-        missing = [f"--set data.{side}_language=CODE" for side, code in zip(_SIDES, sides, strict=True) if not code]
+        known = " and ".join(
+            f"the {side} is {code}" for side, code in zip((SOURCE, TARGET), sides, strict=True) if code
+        )
+        missing = [
+            f"--set data.{side}_language=CODE" for side, code in zip((SOURCE, TARGET), sides, strict=True) if not code
+        ]
         reason = (
             f"{known}; " * bool(known) + f"no name tells {'the other' if known else 'them'}; give {' '.join(missing)}"
         )
     return Languages(sides[0] or UNKNOWN_LANGUAGE, sides[1] or UNKNOWN_LANGUAGE, reason, named)
 
 
-def differing(named: Sequence[str | None], wanted: Sequence[str | None]) -> list[int]:
-    """The sides (0 source, 1 target) of which both are known, and are different languages."""
-    return [
-        side
-        for side, (one, other) in enumerate(zip(named, wanted, strict=True))
-        if one and other and UNKNOWN_LANGUAGE not in (one, other) and not same_language(one, other)
-    ]
-
-
 def check_languages(names: Sequence[str], columns: Columns, found: Languages, naming: Naming, where: str) -> None:
     """Refuses columns whose names say other languages than are expected, unless the user chose them.
 
     Raises:
-        DataError: names the columns that there are, and how to choose among them.
+        DataError: lists the columns, and says how to choose among them.
     """
     if naming.expected is None or any(naming.columns) or any(naming.given):
         return
@@ -178,42 +161,10 @@ def check_languages(names: Sequence[str], columns: Columns, found: Languages, na
     )
 
 
-def role_of(name: str) -> str | None:
-    """What a column is called for, if it is no language: source, target, or text of either side.
-
-    >>> [role_of(name) for name in ("src", "Übersetzung", "sentence", "target_text", "en")]
-    ['source', 'target', 'text', 'target', None]
-    """
-    roles = {_ROLES.get(word) for word in _words(name)} or {None}
-    sides = roles - {TEXT}
-    return None if None in roles or len(sides) > 1 else (sides or roles).pop()
-
-
-def side_of(name: str) -> str | None:
-    """The side that a name tells, also beside a language.
-
-    >>> [side_of(name) for name in ("TgtTXT_IT", "Source (DE)", "German translation", "source_id", "text")]
-    ['target', 'source', 'target', None, None]
-    """
-    sides = {_ROLES.get(word) for word in _words(name)} & set(_SIDES)
-    return sides.pop() if len(sides) == 1 and (role_of(name) or language_of(name)) else None
-
-
 def listed(names: Sequence[str]) -> str:
     """Some names in brackets, for a message."""
     shown = ", ".join(repr(name if len(name) <= 40 else f"{name[:39]}…") for name in names[:8])
     return f" ({shown}{', …' if len(names) > 8 else ''})" if names else ""
-
-
-class _Column(NamedTuple):
-    """A column, and what its name tells."""
-
-    position: int
-    name: str
-    language: str | None
-    side: str | None
-    is_bare: bool
-    """Whether the name is one word, a language or a role, with nothing added to it."""
 
 
 def _given_columns(names: Sequence[str], positions: Sequence[int | None], where: str) -> Columns:
@@ -224,7 +175,7 @@ def _given_columns(names: Sequence[str], positions: Sequence[int | None], where:
 
 
 def _position(name: str, names: Sequence[str], where: str) -> int:
-    """Where the column stands that the user names, exactly, by its number, or in other case."""
+    """The position of the column that the user names: exactly, by its number, or in another case."""
     for found in (
         [position for position, other in enumerate(names) if other == name],
         [int(name) - 1] if name.isdecimal() and 1 <= int(name) <= len(names) else [],
@@ -248,107 +199,30 @@ def _seen(names: Sequence[str], naming: Naming) -> Columns | None:
     return Columns(*naming.seen, "the columns of the training text", (source, target))
 
 
-def _likeliest(
-    names: Sequence[str], naming: Naming, given: Sequence[int | None], file_name: str, numeric: Collection[int]
-) -> list[Columns]:
-    """The pairs for which most speaks: none, one, or several of which none is likelier than another."""
-    columns = _described(names, [] if len(names) == 2 else [at for at in numeric if at not in given])
-    wanted = naming.wanted if any(naming.wanted) else languages_in(file_name) or naming.wanted
-    ranked: dict[int, dict[tuple[int, ...], list[tuple[_Column, _Column]]]] = {}
-    for source in columns:
-        for target in columns:
-            if any(at not in (None, found.position) for at, found in zip(given, (source, target), strict=True)):
-                continue
-            grade = _grade(source, target, naming.wanted, wanted, len(columns))
-            if grade and source.position != target.position:
-                weight = _weight(source, target, wanted)
-                ranked.setdefault(grade, {}).setdefault(weight, []).append((source, target))
-    first: list[tuple[int, tuple[_Column, _Column]]] = []
-    for grade in sorted(ranked, reverse=True):
-        best = ranked[grade][max(ranked[grade])]
-        # Where a pair would do either way round, the first column is the source.
-        best = [pair for pair in best if pair[0].position < pair[1].position or pair[::-1] not in best]
-        if len(best) == 1 or not first:
-            first = [(grade, pair) for pair in best]
-        if len(best) == 1 or grade != _ONE_ROLE:
-            break  # a role alone may say where a text comes from: "source, en, it"
-    reasons = {_ROLES_BOTH: "columns named for their roles", _ONE_ROLE: "columns named for their roles"}
-    return [
-        Columns(
-            source.name,
-            target.name,
-            reasons.get(grade, "columns named for languages"),
-            (source.position, target.position),
-        )
-        for grade, (source, target) in first
-    ]
+def _completed(given: Sequence[int | None], names: Sequence[str], where: str) -> list[int]:
+    """The column that the user names, and the only other one."""
+    rest = [position for position in range(len(names)) if position not in given]
+    if len(rest) != 1:
+        raise DataError(f"{where}: give both data.source_column and data.target_column; columns{listed(names)}")
+    return [rest[0] if position is None else position for position in given]
 
 
-def _described(names: Sequence[str], left_out: Collection[int]) -> list[_Column]:
-    """The columns that may be of the pair, with what their names tell beside each other."""
-    columns = [
-        _Column(
-            at, name, language_of(name), side_of(name), re.fullmatch(r"[^\W_]+", name.rpartition(".")[2]) is not None
-        )
-        for at, name in enumerate(names)
-        if at not in left_out
-    ]
-    sides = [column.side for column in columns if column.side]
-    if SOURCE in sides and TARGET not in sides:
-        columns = [
-            column._replace(side=TARGET, language=None) if column.name.lower() in _OUTPUTS else column
-            for column in columns
-        ]
-    languages = {column.language for column in columns if column.language}
-    if "id" in languages and (len(languages) > 2 or sides):  # among others, a number of the row
-        columns = [column._replace(language=None) if column.language == "id" else column for column in columns]
-    if len(set(sides)) == 1 and len({column.language for column in columns if column.side and column.language}) > 1:
-        return [column._replace(side=None) for column in columns]  # translation.en, translation.it
-    return columns
-
-
-_ONE_LANGUAGE, _LANGUAGES, _ONE_ROLE, _ROLES_BOTH, _WANTED = range(1, 6)
-
-
-def _grade(
-    source: _Column,
-    target: _Column,
-    expected: Sequence[str | None],
-    wanted: Sequence[str | None],
-    count: int,
-) -> int:
-    """What speaks for a pair, as a number; 0 where nothing does, or a name speaks against it."""
-    both = (source.language, target.language)
-    if all(expected) and _fits(both, expected) == 2:
-        return _WANTED
-    if source.side == TARGET or target.side == SOURCE:
-        return 0
-    if source.side and target.side:
-        return _ROLES_BOTH
-    if all(both) and not differing(both[:1], both[1:]):
-        return 0
-    if source.side or target.side:
-        other = target if source.side else source
-        return _ONE_ROLE if other.language or role_of(other.name) == TEXT or count == 2 else 0
-    if all(both):
-        return _LANGUAGES
-    return _ONE_LANGUAGE if count == 2 and _fits(both, wanted) else 0
-
-
-def _weight(source: _Column, target: _Column, wanted: Sequence[str | None]) -> tuple[int, ...]:
-    """What distinguishes two pairs for which the same speaks: the wanted languages, and then names without addition."""
-    both = (source.language, target.language)
-    exact = sum(language is not None and language == code for language, code in zip(both, wanted, strict=True))
-    return _fits(both, wanted), exact, source.is_bare + target.is_bare
-
-
-def _fits(languages: Sequence[str | None], wanted: Sequence[str | None]) -> int:
-    """How many of two languages are the wanted ones, whatever region or script is said."""
-    return sum(bool(one and other and same_language(one, other)) for one, other in zip(languages, wanted, strict=True))
+def _only_two(names: Sequence[str], found: Sequence[Columns], where: str) -> Columns:
+    """Takes two columns whose names say nothing, in their order; refuses everything else."""
+    if found:
+        raise DataError(f"{where}: {_choices(found)}")
+    if len(names) == 2:
+        return Columns(names[0], names[1], "there are two columns, and the first is the source")
+    if len(names) < 2:
+        raise DataError(f"{where} has one column{listed(names)}; a pair needs a source and a target")
+    raise DataError(
+        f"{where} has {len(names)} columns{listed(names)}; say which are the pair, by name or number from 1: "
+        "--set data.source_column=NAME --set data.target_column=NAME"
+    )
 
 
 def _choices(found: Sequence[Columns]) -> str:
-    """Why none of several pairs was taken, and how to take one."""
+    """Why none of several pairs was taken, and how to choose one."""
     numbers = [tuple(at + 1 for at in columns.positions) for columns in found]
     pairs = [
         f"{columns.source!r} and {columns.target!r} (columns {source} and {target})"
@@ -358,38 +232,3 @@ def _choices(found: Sequence[Columns]) -> str:
         f"several columns may be the pair: {'; '.join(pairs[:6])}{'; …' * (len(pairs) > 6)}; say which, by name or "
         f"number, as in --set data.source_column={numbers[0][0]} --set data.target_column={numbers[0][1]}"
     )
-
-
-def _own_language(name: str, other: str) -> str | None:
-    """The language that a name tells; "mt" beside a source is a machine's translation as well as Maltese."""
-    return None if name.lower() in _OUTPUTS and side_of(other) == SOURCE else language_of(name)
-
-
-def _words(name: str) -> list[str]:
-    """The words of a name, also of one as in srcText and TgtTXT_IT."""
-    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
-    return [word for word in re.split(r"[\W_]+", apart.lower()) if word]
-
-
-_OUTPUTS = frozenset("mt ref reference hyp hypothesis".split())
-"""Names of translations beside a source, where no other name says target."""
-_ROLES = {
-    name: role
-    for role, names in (
-        (SOURCE, "source src input original originale origine origen orig оригинал источник 原文 源文"),
-        (SOURCE, "ausgangstext quelle quelltext sorgente fuente origem"),
-        (
-            TARGET,
-            "target tgt trg output translation translated traduzione traduction traducción traduccion",
-        ),
-        (
-            TARGET,
-            "tradução traducao übersetzung uebersetzung zieltext ziel cible destino перевод 訳文 翻訳 译文 翻译 譯文",
-        ),
-        (
-            TEXT,
-            "text txt texte testo texto sentence sentences satz frase frases phrase oración предложение фраза текст 文",
-        ),
-    )
-    for name in names.split()
-}

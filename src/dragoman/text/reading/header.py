@@ -1,7 +1,7 @@
-"""Whether the first row of a table names its columns: judged by what it says, and by the rows below it.
+"""Whether the first row of a table names its columns, judged by what it says and by the rows below it.
 
 A row that names two languages, or a language and a role, is a header; a pair names one thing twice ("Polish, Polacco").
-Where only the look of the row speaks for a header it is read as a pair, and doubted aloud.
+A row that only looks like a header is read as a pair, with a warning.
 """
 
 import re
@@ -9,14 +9,15 @@ from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
-from dragoman.text.reading.columns import Naming, differing, role_of
-from dragoman.text.reading.languages import is_code, language_of
+from dragoman.text.reading.columns import Naming
+from dragoman.text.reading.languages import differing, is_code, language_of
+from dragoman.text.reading.roles import role_of
 
 ROWS = 300
-"""How many rows below the first are looked at."""
+"""The number of rows below the first that are looked at."""
 
 _FEW, _ENOUGH = 3, 20
-# Words that stand between a language and what is said of it.
+# Words between a language and what is said about it.
 _JOINTS = frozenset("in en of di de auf the language lang lingua langue sprache idioma lengua язык".split())
 _WORD = re.compile(r"[^\W\d_]+")
 _STOP = re.compile(r"[.!?…。！？][\"'»”’)]*$")
@@ -24,7 +25,7 @@ _NUMBER = re.compile(r"[-+]?[\d.,]+%?")
 
 
 class Header(NamedTuple):
-    """Whether the first row is a header, and why; `doubt` is what else it might be."""
+    """Whether the first row is a header, and why; `doubt` is the reason to think otherwise."""
 
     found: bool
     reason: str = ""
@@ -32,7 +33,7 @@ class Header(NamedTuple):
 
 
 def judge_header(first: Sequence[str], rows: Sequence[Sequence[str]], naming: Naming) -> Header:
-    """Judges the first row by itself, by what is known of the columns, and by some rows that follow it.
+    """Judges the first row by itself, by what is known about the columns, and by the rows that follow.
 
     >>> judge_header(["English", "Français"], [["Good morning.", "Bonjour."]], Naming())
     Header(found=True, reason='it names en and fr', doubt='')
@@ -82,7 +83,7 @@ def names_columns(cells: Sequence[str]) -> bool:
 
 
 def numeric_columns(width: int, rows: Sequence[Sequence[str]]) -> list[int]:
-    """The columns, from 0, in which there are only numbers.
+    """The positions, from 0, of columns that hold only numbers.
 
     >>> numeric_columns(2, [["1", "one"], ["2", "two"], ["3", "three"]])
     [0]
@@ -96,7 +97,7 @@ def _kind(cell: str) -> str | None:
 
 
 def _is_name(cell: str) -> bool:
-    """Whether a cell that names something says little else: "Sentence in English" does, "I speak English" does not."""
+    """Whether a cell is little more than a name: "Sentence in English" is, "I speak English" is not."""
     words = re.findall(r"[^\W\d_]+", cell)
     return " " not in cell or sum(not (role_of(word) or word.lower() in _JOINTS) for word in words) <= 1
 
@@ -121,7 +122,7 @@ def _of_codes(cells: Sequence[str], below: Sequence[Sequence[str]], naming: Nami
 
 
 def _returns(cell: str, column: Sequence[str]) -> bool:
-    """Whether a word of the cell is met again below it."""
+    """Whether a word of the cell occurs again below it."""
     words = {word.casefold() for word in _WORD.findall(cell)}
     return any(words & {word.casefold() for word in _WORD.findall(text)} for text in column)
 
@@ -131,7 +132,7 @@ def _tops_numbers(cell: str, column: Sequence[str]) -> bool:
 
 
 def _numbered(cells: Sequence[str]) -> bool:
-    """Whether the cells are one name with numbers, as in text_1 and text_2, or are spelt as names in programs are."""
+    """Whether the cells are one name with numbers, as in text_1 and text_2, or spelt like names in a program."""
     stems = [found[1] for cell in cells if (found := re.fullmatch(r"([^\W\d]+?)[ _-]?\d", cell))]
     if len(stems) == len(cells) > 1 and len(set(stems)) == 1:
         return True
@@ -139,7 +140,7 @@ def _numbered(cells: Sequence[str]) -> bool:
 
 
 def _is_short(cell: str, column: Sequence[str]) -> bool:
-    """Whether a cell is unlike those below: a few words that never return, far shorter, and no sentence."""
+    """Whether a cell is unlike those below it: a few words that never return, far shorter, and no sentence."""
     if len(column) < _ENOUGH or len(cell.split()) > _FEW or _STOP.search(cell) or _returns(cell, column):
         return False
     ended = sum(_STOP.search(text) is not None for text in column) / len(column)
@@ -148,7 +149,7 @@ def _is_short(cell: str, column: Sequence[str]) -> bool:
 
 
 def _looks_like_a_name(cell: str, column: Sequence[str]) -> bool:
-    """Whether a cell is a few words and no sentence, while most of those below it are sentences, or far longer."""
+    """Whether a cell is a few words and no sentence, while most cells below it are sentences or far longer."""
     if len(column) < _FEW or len(cell.split()) > _FEW or _STOP.search(cell) or _NUMBER.fullmatch(cell):
         return False
     unlike = sum(len(text) >= 3 * len(cell) or _STOP.search(text) is not None for text in column)

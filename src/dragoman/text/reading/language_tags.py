@@ -1,4 +1,4 @@
-"""Codes of languages: BCP 47 tags, such as `en`, `pt-BR` or `zh-Hant`; `und` where the language is unknown."""
+"""Codes of languages: BCP 47 tags such as `en`, `pt-BR` or `zh-Hant`, and `und` for an unknown language."""
 
 import re
 from typing import Annotated
@@ -7,7 +7,7 @@ import pydantic
 
 
 def _tag(given: str) -> str:
-    """The tag with hyphens, as BCP 47 writes it; many files have `pt_BR`."""
+    """The tag with hyphens, as BCP 47 has it, because many files say `pt_BR`."""
     tag = given.replace("_", "-")
     if len(tag) > 60 or not re.fullmatch(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*", tag):
         raise ValueError(
@@ -18,4 +18,4 @@ def _tag(given: str) -> str:
 
 
 LanguageTag = Annotated[str, pydantic.AfterValidator(_tag)]
-"""The language of a text, wherever a setting or a file names it."""
+"""The language of a text in a setting or a file."""

@@ -1,10 +1,11 @@
-"""Which language a name stands for: a code, a code inside a name, or the name of a language in any language.
+"""Which language a name means: a code, a code inside a name, or the name of a language in any language.
 
-Names of columns, keys of records and endings of files are read the same way. The names of languages are Unicode's
-(CLDR), which the language_data library keeps.
+Names of columns, keys of records and endings of files are read in the same way. The names of languages are Unicode's
+(CLDR), from the language_data library.
 """
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -42,12 +43,21 @@ def languages_in(file_name: str) -> tuple[str, str] | None:
 
 
 def same_language(one: str, other: str) -> bool:
-    """Whether two codes mean one language, as far as both say.
+    """Whether two codes mean the same language, as far as both are specific.
 
     >>> same_language("pt", "pt-BR"), same_language("zh-Hans", "zh-Hant"), same_language("en", "it")
     (True, False, False)
     """
     return all(a == b for a, b in zip(one.lower().split("-"), other.lower().split("-"), strict=False))
+
+
+def differing(named: Sequence[str | None], wanted: Sequence[str | None]) -> list[int]:
+    """The sides (0 source, 1 target) whose languages are both known and differ."""
+    return [
+        side
+        for side, (one, other) in enumerate(zip(named, wanted, strict=True))
+        if one and other and UNKNOWN_LANGUAGE not in (one, other) and not same_language(one, other)
+    ]
 
 
 def is_code(name: str) -> bool:
@@ -81,9 +91,9 @@ def _with_region(name: str) -> str | None:
 
 
 def _inside(name: str) -> str | None:
-    """The one code beside other words, as in en_text, src-en, lang:en and "Text (en)".
+    """The only code among other words, as in en_text, src-en, lang:en and "Text (en)".
 
-    Of words apart only a code in brackets or capitals counts: "it works" is a sentence.
+    Among words with spaces only a code in brackets or capitals counts, because "it works" is a sentence.
     """
     words = [word for word in re.split(r"[^a-zA-Z0-9]+", name) if word]
     if len(words) < 2 or re.search(r"[^\x00-\x7f]", name):
@@ -92,12 +102,12 @@ def _inside(name: str) -> str | None:
         return None
     found = [word for word in words if word.lower() in _CODES | _UNLIKE_WORDS]
     if len(found) != 1 or found[0].lower() == "id" or (found[0] == words[0] and found[0].lower() in _WORDS):
-        return None  # "row_id" is no Indonesian, "is_valid" no Icelandic
+        return None  # "row_id" is not Indonesian, and "is_valid" not Icelandic
     return _of_code(found[0].lower())
 
 
 def _of_name(name: str) -> str | None:
-    """The one language that the words name, as in "English sentence" and "язык: русский"."""
+    """The only language that the words name, as in "English sentence" and "язык: русский"."""
     whole = _known_name(name)
     if whole:
         return whole
@@ -107,7 +117,7 @@ def _of_name(name: str) -> str | None:
 
 
 def _known_name(name: str) -> str | None:
-    """The language with exactly this name in some language; an adjective's ending is taken off."""
+    """The language with exactly this name in some language, or as an adjective."""
     names = _names()
     lowered = name.strip().lower()
     if len(lowered) < (4 if lowered.isascii() else 2):
@@ -134,7 +144,7 @@ class _Names:
         self._trie: Any = names.load_trie(data_filename("trie/und/name_to_language.marisa"))
 
     def find(self, name: str) -> str | None:
-        """The code for a name, which must be whole: the library's own search takes "person" for "pers"."""
+        """The code for a whole name. The library's own search would take "person" for "pers"."""
         key = self._names.normalize_name(name)
         return self._names.get_trie_value(self._trie, key) if key in self._trie else None
 
@@ -153,7 +163,7 @@ _CODES = frozenset(
     "ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st "
     "su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu".split()
 )
-# Codes of three letters for languages that are often met in parallel text, beside those that have a short one.
+# Codes of three letters for languages that are common in parallel text and have no short one.
 _LONG_CODES = {code: code for code in "yue fil ceb ast".split()} | {"cmn": "zh"}
 # Codes of three letters that are no words ("may", "her" and "cat" are codes too).
 _UNLIKE_WORDS = frozenset("eng deu fra ita spa por rus jpn zho kor nld".split())

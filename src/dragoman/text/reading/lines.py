@@ -1,7 +1,7 @@
 """The lines of a text file, whatever its bytes hold: UTF-8, gzip'd or not, read in bounded memory.
 
-A line ends at `\\n` alone, so NUL, form feed and the Unicode line separators never change how many lines there are.
-What is mended on the way (a byte order mark, a carriage return, invalid UTF-8) is counted under the names below.
+Only `\\n` ends a line, so NUL, form feed and the Unicode line separators never change the number of lines. Repairs (a
+byte order mark, a carriage return, invalid UTF-8) are counted under the names below.
 """
 
 import gzip
@@ -22,7 +22,7 @@ CARRIAGE_RETURNS = "carriage returns dropped at line ends"
 BYTE_ORDER_MARKS = "byte order marks dropped"
 REPLACED = "invalid characters replaced"
 
-# A text line is never this long; a binary file, or one whose lines end in \r alone, would otherwise fill the memory.
+# No line of text is so long. A binary file, or one whose lines end in \r alone, would otherwise fill the memory.
 LONGEST_LINE_BYTES = 1 << 24
 
 
@@ -31,10 +31,10 @@ def read_lines(
 ) -> Iterator[str]:
     """The lines of a file without their ends; a last line without `\\n` is a line too.
 
-    Without `encoding_errors` invalid UTF-8 is an error, as with "strict", but no such setting is advised.
+    Without `encoding_errors`, invalid UTF-8 is an error as with "strict", but the message does not name the setting.
 
     Raises:
-        DataError: the file cannot be read (see `open_bytes`), or is not UTF-8: with line and byte offset.
+        DataError: the file cannot be read (see `open_bytes`), or is not UTF-8; names the line and byte offset.
     """
     with open_bytes(path) as file:
         yield from lines_of(file, str(path), encoding_errors, repairs)
@@ -69,15 +69,15 @@ def lines_of(
             line = line[:-1]
         offset += len(raw)
         yield line
-    if returns < ends:  # where all lines end so, it is how lines end in this file
+    if returns < ends:  # if all lines end so, it is how lines end in this file
         repairs[CARRIAGE_RETURNS] += returns
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """A regular file with something in it, unpacked on the fly where its name ends in `.gz`.
+    """Opens a regular file that is not empty, and unpacks it on the fly if its name ends in `.gz`.
 
     Raises:
-        DataError: missing, a folder, a pipe, unreadable, empty, or not the gzip that its name says.
+        DataError: it is missing, a folder, a pipe, unreadable, empty, or not the gzip that its name says.
     """
     try:
         if path.is_dir():
@@ -110,7 +110,7 @@ def without_gz(path: Path) -> Path:
 
 @contextmanager
 def _reading(name: str) -> Iterator[None]:
-    """What can go wrong while bytes come in, as `DataError`."""
+    """Turns what can go wrong while bytes come in into `DataError`."""
     try:
         yield
     except EOFError:

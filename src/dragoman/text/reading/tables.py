@@ -1,7 +1,7 @@
 """The rows of tables, one at a time: cells (TSV, CSV) or records with keys (JSON lines, Parquet, the hub).
 
-Every reader yields a number and a row. The number is the line on which the row begins, or the row's own where there
-are no lines; `repairs` counts what is mended. Which cells are the pair is `readers`' business.
+Every reader yields a number and a row. The number is that of the line on which the row begins, or of the row itself if
+there are no lines. `repairs` counts what is mended. `rows` chooses the cells of the pair.
 """
 
 import csv
@@ -47,7 +47,7 @@ def csv_rows(
     Carriage returns at line ends are not counted as repairs, because that is how the lines of CSV end.
 
     Raises:
-        DataError: a quote that is never closed, or not doubled; with the line where its row begins.
+        DataError: a quote is never closed, or not doubled; names the line where its row begins.
     """
     taken, before = 0, repairs[CARRIAGE_RETURNS]
 
@@ -71,11 +71,11 @@ def csv_rows(
 
 
 def csv_delimiter(path: Path, encoding_errors: EncodingErrors) -> str:
-    """What stands between cells: comma, semicolon or tab, whichever makes a header, or else rows of one width."""
+    """The delimiter of cells: comma, semicolon or tab, whichever gives a header, or else rows of equal width."""
     fits: dict[str, tuple[bool, float, bool]] = {}
     for delimiter in ",;\t":
         sample: list[list[str]] = []
-        with suppress(DataError):  # reading says so, where this is the delimiter
+        with suppress(DataError):  # if this is the delimiter, reading will complain
             rows = csv_rows(path, delimiter, encoding_errors, Counter())
             sample.extend(islice((cells for _, cells in rows if any(cells)), _ROWS_OF_DELIMITER))
         first = sample[0] if sample else []
@@ -132,7 +132,7 @@ def hub_records(
         import datasets
     except ImportError:
         raise missing_extra("datasets", "hub") from None
-    datasets.disable_progress_bars()  # drawing is the command line's business
+    datasets.disable_progress_bars()  # only the command line draws
     try:
         rows = datasets.load_dataset(name, config, split="train", revision=revision)
     except Exception as error:  # the library raises dozens of kinds, network ones among them
@@ -198,7 +198,7 @@ def _json_complaint(path: Path, number: int, line: str, error: Exception) -> str
 
 
 def _mend_surrogates(record: Any, where: str, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Any:
-    """JSON escapes can spell half a character, which no file can hold."""
+    """Replaces or refuses lone surrogates, which JSON escapes can spell and no file can hold."""
     if isinstance(record, dict):
         return {key: _mend_surrogates(value, where, encoding_errors, repairs) for key, value in record.items()}
     if isinstance(record, list):
