@@ -100,7 +100,7 @@ def test_shuffled_targets_are_found(rows):
     assert "the targets fit strangers' sources as well as their own" in str(stretch)
 
 
-def test_rows_that_slid_further_are_found_as_strangers():
+def test_rows_shifted_further_are_found_as_unrelated():
     source, target = some_text(1000)
     ((begin, offset),) = found(source, target[:800] + target[805:])
     assert offset == 0
@@ -124,7 +124,7 @@ def test_a_handful_of_rows_is_not_judged():
     ],
 )
 @pytest.mark.slow
-def test_real_text_passes_and_its_last_rows_are_found_when_they_slid(shared_data, name, source, target):
+def test_real_text_passes_and_its_last_rows_are_found_when_shifted(shared_data, name, source, target):
     sides = [(shared_data / f"{name}.{each}").read_text(encoding="utf-8").split("\n")[:-1] for each in (source, target)]
     assert found(*sides) == []
     rows = list(zip(*sides, strict=True))

@@ -122,7 +122,7 @@ def test_without_a_terminal_nothing_is_coloured_or_folded(capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("character", ["\x1b", "\x07", "\r", "\x9b", "\x7f", "\ud800"])
-def test_no_text_from_outside_steers_the_terminal(
+def test_no_foreign_text_controls_the_terminal(
     character: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text, shown = f"a{character}[31mb", f"a{repr(character)[1:-1]}[31mb"
@@ -160,7 +160,7 @@ def test_a_quiet_screen_leaves_results_and_warnings(capsys: pytest.CaptureFixtur
     assert capsys.readouterr() == ("a result\n", "warning: row 7 looks shifted\n")
 
 
-def test_what_a_file_holds_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_content_of_a_file_does_not_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     hostile, shown = "a\x1b[31m\x07\x9b b\tc", r"a\x1b[31m\x07\x9b b"
     open_screen()
     console.complain(hostile)
@@ -171,7 +171,7 @@ def test_what_a_file_holds_does_not_steer_the_terminal(capsys: pytest.CaptureFix
     assert not {"\x1b", "\x07", "\x9b"} & {*out, *err}
 
 
-def test_numbers_stand_right_and_words_left(capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_are_aligned_right_and_words_left(capsys: pytest.CaptureFixture[str]) -> None:
     console.write_table(["what", "how many"], [["a", "5"], ["b", "1,000"]])
     lines = capsys.readouterr().out.split("\n")
     assert lines[2].endswith("    5") and lines[3].endswith("1,000")
@@ -200,7 +200,7 @@ def test_progress_without_a_terminal_is_a_line_now_and_then(monkeypatch: pytest.
     ]
 
 
-def test_what_a_resumed_run_begins_with_does_not_count_as_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_before_a_resume_does_not_count_as_speed(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, count = Clock(monkeypatch), Count(10_000, "steps")
     count.add(9_000, {})
     clock.now += 10
@@ -208,7 +208,7 @@ def test_what_a_resumed_run_begins_with_does_not_count_as_speed(monkeypatch: pyt
     assert str(count) == "9,100 of 10,000 steps, 0:01:30 left, 10 steps/s"
 
 
-def test_work_inside_other_work_says_nothing_of_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nested_work_does_not_report_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     Clock(monkeypatch)
     output = StringIO()
     progress = Lines(Console(file=output, width=1000))
@@ -245,7 +245,7 @@ def test_one_line_in_is_one_line_out(
     assert len(lines) == 6 and lines[1:3] == ["", ""] and lines[5] == ""
 
 
-def test_the_same_text_gives_the_same_by_every_way(
+def test_every_way_of_giving_a_text_gives_the_same_translation(
     run_folder: Path, tmp_path: Path, type_in: Callable[[bytes], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     text, model = "the gatt sees the top", str(run_folder)
@@ -261,7 +261,7 @@ def test_the_same_text_gives_the_same_by_every_way(
     assert found[3] == ""
 
 
-def test_on_a_terminal_words_come_one_by_one_and_join_to_the_same(
+def test_words_streamed_to_a_terminal_join_to_the_same_text(
     run_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["translate", str(run_folder), "the gatt sees the top", "--quiet"]
@@ -341,7 +341,7 @@ def test_lines_of_a_file_and_of_standard_input_follow_the_same_rules(
     assert typed.count("\n") == content.count("\n") + (content[-1:] not in ("\n", ""))
 
 
-def test_giant_and_undecodable_lines_of_standard_input_are_refused_as_those_of_a_file(
+def test_standard_input_refuses_giant_and_undecodable_lines_as_a_file_does(
     run_folder: Path,
     type_in: Callable[[bytes], None],
     monkeypatch: pytest.MonkeyPatch,
@@ -379,7 +379,7 @@ class Echo:
 
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("n_best", [1, 2])
-def test_output_is_written_as_it_is_made_and_appears_when_it_is_complete(
+def test_output_is_written_in_batches_and_appears_when_complete(
     as_json: bool, n_best: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(translate_command, "LINES_AT_A_TIME", 100)
@@ -399,7 +399,7 @@ def test_output_is_written_as_it_is_made_and_appears_when_it_is_complete(
     assert output.read_text("utf-8").count("\n") == (1000 if as_json else 1000 * n_best)
 
 
-def test_few_characters_and_few_lines_are_translated_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_are_limited_in_lines_and_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(translate_command, "LINES_AT_A_TIME", 3)
     monkeypatch.setattr(translate_command, "CHARACTERS_AT_A_TIME", 10)
     texts = ["a", "b", "c", "d" * 30, "e", "", "f", "g"]

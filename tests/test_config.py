@@ -65,7 +65,7 @@ def test_what_is_rendered_reads_back_the_same_with_or_without_reasons(train: Tra
     assert read(render(train, {"wheels": reason, "engine.power": reason})) == train
 
 
-def test_reasons_stand_as_comments_and_absence_says_none() -> None:
+def test_reasons_and_missing_settings_are_comments() -> None:
     text = render(Train(wheels=4), {"engine.fuel": "cheapest here"})
     assert 'fuel = "steam" # cheapest here' in text
     assert "# length is not given" in text
@@ -115,7 +115,7 @@ def test_overrides_reach_into_groups_and_the_last_one_counts() -> None:
     ("value", "label"),
     [("'steam'", "steam"), ("steam engine", "steam engine"), ("", ""), ("a=b", "a=b"), ('"a # b"', "a # b")],
 )
-def test_bare_words_are_text_for_shells_eat_quotes(value: str, label: str) -> None:
+def test_bare_words_are_text_because_shells_remove_quotes(value: str, label: str) -> None:
     assert read("wheels = 4", f"label={value}").label == label
 
 
@@ -128,7 +128,7 @@ def test_bare_words_are_text_for_shells_eat_quotes(value: str, label: str) -> No
         ("engine.powr=3", "unknown setting engine.powr; did you mean engine.power?"),
     ],
 )
-def test_overrides_that_do_not_fit_are_told(given: str, message: str) -> None:
+def test_overrides_that_do_not_fit_are_refused(given: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read("wheels = 4", given)
     assert message in str(caught.value)
@@ -179,7 +179,7 @@ def test_hostile_toml_is_refused_with_its_origin() -> None:
         read("wheels = " + "[" * 10_000)
 
 
-def test_text_that_is_not_utf_8_is_told_in_words() -> None:
+def test_text_that_is_not_utf_8_is_refused_in_words() -> None:
     with pytest.raises(ConfigError, match="^here holds text that is not UTF-8"):
         check({"wheels": 4, "label": "\udcff"}, "here", Train)
 

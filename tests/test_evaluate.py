@@ -101,7 +101,7 @@ def test_an_empty_reference_of_prepared_data_is_a_reference_of_no_words(tmp_path
 
 
 @pytest.mark.parametrize("line", ["{", '{"source": 1}', '["alone"]', '["a", 2]'])
-def test_prepared_data_that_is_none_is_refused_by_line(tmp_path, line):
+def test_damaged_prepared_data_is_refused_by_line(tmp_path, line):
     write(tmp_path / "test.jsonl", ['["a", "b"]', line])
     with pytest.raises(DataError, match=r"test\.jsonl:2 is not"):
         read_references(tmp_path)
@@ -114,7 +114,7 @@ def test_pairs_in_any_form_of_the_readers_are_a_test_set(tmp_path):
     assert found.language == "it"
 
 
-def test_the_same_test_set_is_known_again_from_another_file(tmp_path):
+def test_the_same_test_set_is_recognised_in_another_file(tmp_path):
     rows = list(zip(SOURCES[:2], TARGETS[:2], strict=True))
     multiref = read_references(write(tmp_path / "x.multiref.tsv", ["\t".join(row) for row in rows]))
     prepared = read_references(write(tmp_path / "test.jsonl", [json.dumps(row) for row in rows]))
@@ -163,7 +163,7 @@ def test_files_in_the_wrong_order_are_refused_with_the_right_one(tmp_path):
     assert (named.source_language, named.language) == ("it", "en"), "the user's word wins"
 
 
-def test_broken_rows_of_a_test_set_stay_as_empty_lines_and_are_told(tmp_path, caplog):
+def test_broken_rows_of_a_test_set_stay_as_empty_lines_with_a_warning(tmp_path, caplog):
     rows: list[tuple[str, ...]] = [(f"one {n}", f"uno {n}") for n in range(40)]
     rows[6] = ("a", "b", "c")
     found = read_references(csv_of(tmp_path / "a.csv", "en,it", rows))
@@ -183,7 +183,7 @@ class Italian:
 
 
 @pytest.mark.parametrize(("exchanged", "gain"), [(False, -5.0), (True, 5.0)])
-def test_exchanged_sides_are_heard_from_the_model(exchanged, gain, caplog):
+def test_the_model_detects_exchanged_sides(exchanged, gain, caplog):
     pairs = [(f"one {n}", f"uno {n}") for n in range(40)] + [("", "")]
     pairs = [(target, source) for source, target in pairs] if exchanged else pairs
     assert exchange_gain(Italian(), pairs) == gain
@@ -196,14 +196,14 @@ class Scoring(Dictionary, Italian):
 
 
 @pytest.mark.parametrize("exchanged", [False, True])
-def test_exchanged_sides_are_heard_below_a_header_that_names_languages_too(exchanged, tmp_path, caplog):
+def test_the_model_detects_exchanged_sides_below_a_header_with_languages(exchanged, tmp_path, caplog):
     pairs = [(f"one {n}", f"uno {n}") for n in range(40)]
     rows: list[tuple[str, ...]] = [(target, source) if exchanged else (source, target) for source, target in pairs]
     evaluate(Scoring({}), csv_of(tmp_path / "a.csv", "English,Italian", rows), samples=0)
     assert ("a.csv: the columns look exchanged" in caplog.text) == exchanged
 
 
-def test_pairs_that_disagree_or_are_few_tell_nothing():
+def test_few_or_contradictory_pairs_cause_no_warning():
     pairs = [(f"one {n}", f"uno {n}") for n in range(20)]
     assert exchange_gain(Italian(), pairs + [(target, source) for source, target in pairs]) is None
     assert exchange_gain(Italian(), pairs[:3]) is None
@@ -242,7 +242,7 @@ def test_an_unknown_metric_is_refused_before_anything_is_translated(test_set):
     assert not translator.asked
 
 
-def test_faults_in_plain_sight_are_counted(test_set):
+def test_obvious_faults_are_counted(test_set):
     translator = Dictionary({"the cat sat": "the cat sat", "a dog ran": "  ", "Rome": "Rome", "one two three": "uno"})
     # "Rome" is its own translation, and an empty line stays empty
     assert evaluate(translator, test_set, samples=0).counts == {
@@ -287,7 +287,7 @@ def test_the_language_of_the_references_chooses_the_tokenizer(tmp_path):
     ("options", "words"),
     [(SearchOptions(beam_size=1), "greedy"), (SearchOptions(beam_size=5), "beam 5, length penalty 0.6")],
 )
-def test_a_search_is_told_in_words(options, words):
+def test_a_search_is_described_in_words(options, words):
     assert describe(options) == words
 
 

@@ -94,28 +94,28 @@ def test_links_are_followed_and_pipes_are_written_into(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
-def test_a_device_that_is_full_is_told_as_a_disk_is() -> None:
+def test_a_full_device_is_reported_like_a_full_disk() -> None:
     with pytest.raises(DiskFull, match="/dev/full was not written"):
         write_file("/dev/full", "a text")
     assert Path("/dev/full").is_char_device()
 
 
 @pytest.mark.parametrize(("name", "told"), [("file/new", "file is no folder"), ("file", "exists"), (".", "exists")])
-def test_where_no_folder_can_be_made_none_is_begun(name: str, told: str, tmp_path: Path) -> None:
+def test_an_impossible_folder_is_refused_before_any_is_made(name: str, told: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("a file")
     with pytest.raises(DataError, match=told), new_folder(tmp_path / name):
         raise AssertionError("it was begun")
     assert names(tmp_path) == ["file"]
 
 
-def test_a_full_disk_is_told_in_words_with_exit_code_7(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_in_words_with_exit_code_7(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", failing(FULL))
     with pytest.raises(DiskFull, match="the disk is full: .*a.txt was not written; free some space") as caught:
         write_file(tmp_path / "a.txt", "new")
     assert caught.value.exit_code == 7
 
 
-def test_a_place_that_may_not_be_written_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_permission_is_reported_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "replace", failing(PermissionError(errno.EACCES, "no")))
     with pytest.raises(DataError, match="a.txt may not be written: permission denied"):
         write_file(tmp_path / "a.txt", "new")
@@ -160,7 +160,7 @@ def test_a_block_that_raises_leaves_no_folder(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_a_folder_that_stands_there_is_not_overwritten_unasked(tmp_path: Path) -> None:
+def test_an_existing_folder_is_not_overwritten_unasked(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     with pytest.raises(DataError, match="model exists already; name another folder"), new_folder(tmp_path / "model"):
         pytest.fail("the block was entered")
@@ -230,7 +230,7 @@ def test_a_process_killed_at_any_rename_loses_neither_the_old_folder_nor_space(l
     assert (tmp_path / "model.v1" / "a.txt").read_text() == "old"
 
 
-def test_what_made_way_is_deleted_once_the_new_one_stands(tmp_path: Path) -> None:
+def test_a_replaced_folder_is_deleted_once_the_new_one_is_there(tmp_path: Path) -> None:
     folder_with(tmp_path / "model", "new")
     folder_with(tmp_path / ".model.77.before.partial", "old")
     remove_partial(tmp_path)
@@ -253,7 +253,7 @@ def test_a_folder_held_by_another_process_is_refused_until_that_ends(tmp_path: P
         pass
 
 
-def test_a_lock_is_let_go_when_the_block_ends(tmp_path: Path) -> None:
+def test_a_lock_is_released_when_the_block_ends(tmp_path: Path) -> None:
     for _ in range(2):
         with lock(tmp_path):
             pass

@@ -98,7 +98,7 @@ def test_a_pair_is_no_header(first: tuple[str, str], rows: list[tuple[str, str]]
         (("I speak English", "Parlo italiano"), SENTENCES[:5], "it names en and it"),
     ],
 )
-def test_a_row_that_only_looks_like_a_header_is_doubted(
+def test_a_row_that_only_looks_like_a_header_is_read_with_a_warning(
     tmp_path: Path, first: tuple[str, str], rows: list[tuple[str, str]], words: str
 ) -> None:
     path = tmp_path / "a.tsv"

@@ -14,7 +14,7 @@ from dragoman.errors import ConfigError
 
 
 @pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="reads Linux's /proc/cpuinfo")
-def test_this_linux_machine_tells_its_processor_caches_and_memory():
+def test_this_linux_machine_reveals_processor_caches_and_memory():
     found = machine.processor()
     assert found["vendor"] and found["family"] and found["flags"]
     assert (machine.installed_memory_bytes() or 0) > 2**28
@@ -28,7 +28,7 @@ def test_machine_and_envelope_are_plain_json():
     assert json.loads(json.dumps(inside)) == inside
 
 
-def test_the_envelope_names_what_promise_one_names():
+def test_the_envelope_holds_everything_that_decides_the_bits():
     inside = machine.envelope(threads=2, world_size=3, precision="bf16", compiled=True)
     assert set(inside["processor"]) == {"vendor", "family", "model", "stepping", "flags", "caches"}
     assert (inside["threads"], inside["world_size"], inside["precision"], inside["compiled"]) == (2, 3, "bf16", True)
@@ -37,7 +37,7 @@ def test_the_envelope_names_what_promise_one_names():
     assert inside["torch"]["commit"] and inside["torch"]["capability"]
 
 
-def test_the_envelope_tells_variables_that_choose_other_kernels(monkeypatch):
+def test_the_envelope_holds_variables_that_choose_kernels(monkeypatch):
     before = machine.envelope(threads=1)
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     assert machine.envelope(threads=1)["kernels"] == {**before["kernels"], "ONEDNN_MAX_CPU_ISA": "AVX2"}
@@ -62,7 +62,7 @@ def test_the_rate_of_matrix_products_is_a_positive_number(precision):
     assert machine.gemm_rate(precision, seconds=0.01, size=64) > 0
 
 
-def test_device_and_precision_are_chosen_with_a_reason_or_taken_as_asked_for():
+def test_device_and_precision_are_chosen_with_a_reason_or_as_asked():
     device, why = machine.choose_device()
     assert device in {"cpu", "cuda", "mps"} and why
     assert machine.choose_device("cpu") == ("cpu", "as asked for")
@@ -70,14 +70,14 @@ def test_device_and_precision_are_chosen_with_a_reason_or_taken_as_asked_for():
     assert machine.choose_precision("auto", "cpu")[0] in {"float32", "bf16"}
 
 
-def test_devices_and_precisions_that_are_not_there_are_refused():
+def test_missing_devices_and_unknown_precisions_are_refused():
     with pytest.raises(ConfigError, match="device must be auto, cuda, mps, cpu, but is tpu"):
         machine.choose_device("tpu")
     with pytest.raises(ConfigError, match="precision must be auto, float32 or bf16, but is fp8"):
         machine.choose_precision("fp8")
 
 
-def test_the_machine_in_one_line_names_torch_and_threads():
+def test_the_line_about_the_machine_names_torch_and_threads():
     line = machine.describe()
     assert "threads" in line and "torch 2" in line and "\n" not in line
 
@@ -89,7 +89,7 @@ def test_importing_machine_loads_no_torch():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_libraries_find_their_settings_and_those_of_the_user_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_libraries_get_our_variables_unless_the_user_set_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {"LRU_CACHE_CAPACITY": "512"})
     machine.prepare_environment()
     assert os.environ == machine.WAITING | machine.PREPARED | {"LRU_CACHE_CAPACITY": "512"}

@@ -132,7 +132,7 @@ def test_the_order_of_lines_and_of_references_changes_no_score():
         assert found.value == pytest.approx(backwards[name].value, abs=1e-9)
 
 
-def test_the_light_score_of_validation_is_the_same_score():
+def test_the_cheap_score_of_validation_is_the_same_score():
     hypotheses, references = noisy(sentences(40, seed=1), seed=5), ragged(40)
     full = score(hypotheses, references)
     assert bleu_and_chrf(hypotheses, references) == {name: full[name].value for name in ("bleu", "chrf")}
@@ -217,7 +217,7 @@ def test_a_line_break_inside_a_translation_is_refused():
         score(["a\nb"], ["a b"])
 
 
-def test_case_is_ignored_where_that_is_asked_for_and_the_signature_says_so():
+def test_case_is_ignored_on_request_and_the_signature_says_so():
     lines, references = ["DER HUND bellt laut ."], ["Der Hund bellt laut ."]
     mixed, lower = score(lines, references), score(lines, references, lowercase=True)
     for metric in ("bleu", "chrf"):

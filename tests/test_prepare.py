@@ -85,7 +85,7 @@ def test_the_report_is_read_back_and_names_the_files(tmp_path):
     assert set(hashes) == {"train.jsonl", "dev.jsonl", "test.jsonl", "data.json"}
 
 
-def test_what_is_dropped_is_counted_with_its_reason_and_first_place(tmp_path):
+def test_dropped_pairs_are_counted_with_reason_and_first_place(tmp_path):
     pairs = [
         *corpus(100),
         ("Rome", "Rome"),
@@ -109,7 +109,7 @@ def test_what_is_dropped_is_counted_with_its_reason_and_first_place(tmp_path):
     assert ("dropped: duplicate of an earlier pair", "3", "first at a.tsv:106") in rows
 
 
-def test_a_broken_row_is_dropped_counted_and_told_with_its_line(tmp_path):
+def test_a_broken_row_is_dropped_counted_and_reported_with_its_line(tmp_path):
     rows = [f"{source}\t{target}\n" for source, target in corpus(60)]
     rows[7] = "one cell\n"
     (tmp_path / "a.tsv").write_text("en\tit\n" + "".join(rows))
@@ -131,13 +131,13 @@ def test_an_absolute_path_may_stand_beside_a_relative_one(tmp_path, monkeypatch)
     assert list(report.inputs["train"].sha256) == ["here/a.en", "a.it"]
 
 
-def test_a_row_that_looks_like_a_header_is_warned_of(tmp_path):
+def test_a_row_that_looks_like_a_header_causes_a_warning(tmp_path):
     path = write_tsv(tmp_path / "a.tsv", [(f"One {n}, please.", f"Uno {n}, prego.") for n in range(60)], "ask\tdiga\n")
     report = prepare_data(DataSettings(path=path), tmp_path / "data")
     assert any("your first row looks like a header (ask | diga)" in warning for warning in report.warnings)
 
 
-def test_sets_beside_the_training_text_are_read_as_it_is(tmp_path):
+def test_sets_beside_the_training_text_are_read_like_it(tmp_path):
     train = write_tsv(tmp_path / "train.tsv", corpus(60), "Inglese\tItaliano\n")
     turned = write_tsv(tmp_path / "turned.tsv", [("y", "x")], "Italiano\tInglese\n")
     prepare_data(DataSettings(path=train, test_path=turned), tmp_path / "data")
@@ -147,7 +147,7 @@ def test_sets_beside_the_training_text_are_read_as_it_is(tmp_path):
         prepare_data(DataSettings(path=train, test_path=other), tmp_path / "more")
 
 
-def test_what_is_dropped_is_told(tmp_path, caplog):
+def test_dropped_pairs_are_logged(tmp_path, caplog):
     with caplog.at_level(logging.INFO):
         prepare_data(DataSettings(path=write_tsv(tmp_path / "a.tsv", [*corpus(100), *corpus(3)])), tmp_path / "data")
     assert f"dropped: 3 pairs of 103: {DUPLICATE}, first at a.tsv:102" in caplog.messages
@@ -258,7 +258,7 @@ def test_a_set_split_off_shares_no_sentence_with_a_given_one(tmp_path, given, sp
     assert leaks is not None and leaks.either == 0
 
 
-def test_a_corpus_that_stands_in_the_given_test_set_leaves_nothing_to_split_off(tmp_path):
+def test_a_corpus_inside_the_given_test_set_leaves_nothing_to_split_off(tmp_path):
     path = write_tsv(tmp_path / "a.tsv", corpus(200))
     report = prepare_data(DataSettings(path=path, test_path=path), tmp_path / "data")
     assert report.splits["dev"].pairs == 0
@@ -287,7 +287,7 @@ def test_sentences_that_given_dev_and_test_sets_share_are_reported(tmp_path):
 # Sets that are given
 
 
-def test_given_sets_keep_every_pair_and_say_what_is_wrong(tmp_path, caplog):
+def test_given_sets_keep_every_pair_and_report_faults(tmp_path, caplog):
     test = [("This is sentence number 7!", "altro"), ("", ""), ("Rome", "Rome"), ("New.", "Nuovo."), ("New.", "Nuovo.")]
     settings = DataSettings(
         path=write_tsv(tmp_path / "a.tsv", corpus(200)), test_path=write_plain(tmp_path / "test", test), dev_size=10
@@ -308,7 +308,7 @@ def test_given_sets_keep_every_pair_and_say_what_is_wrong(tmp_path, caplog):
     ) in report_rows(report)
 
 
-def test_empty_sides_of_given_sets_are_warned_of_with_their_place(tmp_path):
+def test_empty_sides_of_given_sets_cause_a_warning_with_their_place(tmp_path):
     settings = DataSettings(
         path=write_tsv(tmp_path / "a.tsv", corpus(50)),
         dev_path=write_plain(tmp_path / "dev", [("A.", "Uno."), ("B.", " ")]),
@@ -352,7 +352,7 @@ def test_the_phrasebook_keeps_its_own_split(tmp_path, monkeypatch):
 # Warnings
 
 
-def test_unknown_languages_are_said_with_the_remedy(tmp_path):
+def test_unknown_languages_cause_a_warning_with_the_remedy(tmp_path):
     path = write_tsv(tmp_path / "a.tsv", corpus(50), header="")
     report = prepare_data(DataSettings(path=path), tmp_path / "data")
     assert (report.source_language, report.target_language) == ("und", "und")
@@ -361,7 +361,7 @@ def test_unknown_languages_are_said_with_the_remedy(tmp_path):
     assert prepare_data(named, tmp_path / "named").warnings == ()
 
 
-def test_rows_that_slid_are_warned_of_with_their_line(tmp_path):
+def test_shifted_rows_cause_a_warning_with_their_line(tmp_path):
     pairs = [(f"{n} " + "w" * (n * 37 % 150), f"{n} " + "p" * (n * 37 % 150)) for n in range(1000)]
     sources, targets = zip(*pairs, strict=True)
     slid = list(zip(sources[:-1], targets[:400] + targets[401:], strict=True))
@@ -370,7 +370,7 @@ def test_rows_that_slid_are_warned_of_with_their_line(tmp_path):
     assert warning.startswith(("a.en:399:", "a.en:400:", "a.en:401:"))
 
 
-def test_a_corpus_that_hangs_together_is_warned_of(tmp_path):
+def test_a_corpus_of_one_component_causes_a_warning(tmp_path):
     path = write_tsv(tmp_path / "a.tsv", [("The same.", f"Frase {n}.") for n in range(100)])
     report = prepare_data(DataSettings(path=path), tmp_path / "data")
     assert [split.pairs for split in report.splits.values()] == [100, 0, 0]
@@ -386,7 +386,7 @@ def some_italian(rows: int) -> list[tuple[str, str]]:
     ]
 
 
-def test_rows_in_the_wrong_language_are_counted_and_warned_of(tmp_path):
+def test_rows_in_the_wrong_language_are_counted_and_cause_a_warning(tmp_path):
     pairs = some_italian(400)
     pairs[100:103] = [(target, source) for source, target in pairs[100:103]]
     pairs[200] = (pairs[200][0], pairs[200][0] + " again")
@@ -407,7 +407,7 @@ HTML = [
 ]
 
 
-def test_html_entities_are_counted_and_offered_to_be_decoded(tmp_path):
+def test_html_entities_are_counted_with_advice_to_decode_them(tmp_path):
     path = write_tsv(tmp_path / "a.tsv", [*corpus(60), *HTML])
     report = prepare_data(DataSettings(path=path, dev_size=0, test_size=0), tmp_path / "data")
     assert (report.noted[ENTITIES].pairs, report.noted[ENTITIES].first) == (2, "a.tsv:62")
@@ -445,7 +445,7 @@ def test_html_entities_are_decoded_before_pairs_are_judged(tmp_path):
     assert ENTITIES not in report.noted
 
 
-def test_characters_that_print_nothing_drop_a_pair_and_line_ends_in_a_cell_are_mended(tmp_path):
+def test_invisible_characters_drop_a_pair_and_line_ends_in_a_cell_are_mended(tmp_path):
     rows = ["a\rb", "a\ufeffb", "a\x00b", "a\u2028b", "a\x85b", "c\r\nd", "e\nf"]
     lines = [json.dumps({"en": source, "it": f"{number} tradotto"}) for number, source in enumerate(rows)]
     (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -504,7 +504,7 @@ def test_settings_survive_toml(tmp_path):
 # The same data again
 
 
-def test_the_result_depends_on_text_and_settings_alone(tmp_path):
+def test_the_result_depends_only_on_text_and_settings(tmp_path):
     one = write_tsv(tmp_path / "one.tsv", corpus(200))
     two = write_tsv(tmp_path / "two.tsv", corpus(200))
     reports = [prepare_data(DataSettings(path=path), tmp_path / f"data-{Path(path).name}") for path in (one, two)]
@@ -515,7 +515,7 @@ def test_the_result_depends_on_text_and_settings_alone(tmp_path):
     assert prepare_data(other, tmp_path / "other").splits["test"].sha256 != reports[0].splits["test"].sha256
 
 
-def test_a_folder_made_from_the_same_is_used_as_it_is(tmp_path, monkeypatch):
+def test_a_folder_made_from_the_same_text_is_used_as_it_is(tmp_path, monkeypatch):
     settings = DataSettings(path=write_tsv(tmp_path / "a.tsv", corpus(100)))
     report = prepare_data(settings, tmp_path / "data")
     times = {file: file.stat().st_mtime_ns for file in (tmp_path / "data").iterdir()}
@@ -588,7 +588,7 @@ def test_a_damaged_split_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1", '{"format_number": "x"}', '{"format_number": 1}', "[" * 100_000])
-def test_a_report_that_is_none_is_refused(tmp_path, content):
+def test_a_damaged_report_is_refused(tmp_path, content):
     (tmp_path / "data.json").write_text(content)
     with pytest.raises(DataError, match=r"data\.json (is not Dragoman's|is damaged|cannot be read)"):
         read_report(tmp_path)

@@ -107,7 +107,7 @@ def test_a_prefix_finds_the_one_table_that_begins_so(tmp_path):
     assert texts(tmp_path / "train") == PAIRS
 
 
-def test_pairs_know_where_they_stand(tmp_path):
+def test_pairs_know_where_they_stood(tmp_path):
     path = write(tmp_path / "two.csv", 'en,it\n"a\nb","c"\nd,e\n')
     assert list(open_pairs(str(path))) == [Pair("a\nb", "c", "two.csv:2"), Pair("d", "e", "two.csv:4")]
 
@@ -118,7 +118,7 @@ def test_a_reading_can_be_read_again_and_counts_anew(tmp_path):
     assert reading.repairs[CARRIAGE_RETURNS] == 2
 
 
-def test_line_ends_of_windows_are_no_repair(tmp_path):
+def test_windows_line_ends_are_not_counted_as_repairs(tmp_path):
     for name, content in (
         ("a.tsv", "a\tb\r\nc\td\r\ne\tf"),
         ("a.csv", 'a,b\r\n"c\nd",e\r\n'),  # as spreadsheets write a break inside a cell
@@ -336,7 +336,7 @@ def test_quoted_cells_may_stand_between_semicolons(tmp_path):
     assert texts(path) == PAIRS
 
 
-def test_commas_in_sentences_are_no_delimiter_where_semicolons_make_rows(tmp_path):
+def test_commas_in_sentences_are_not_taken_for_delimiters(tmp_path):
     rows = [(f"{n}", f"Well, I see {n}, Tom", f"Ah, {'vedo, ' * (n % 3)}Tom") for n in range(9)]
     path = write(tmp_path / "a.csv", csv_text([("id", "frase", "traduzione"), *rows], delimiter=";"))
     assert texts(path) == [row[1:] for row in rows]
@@ -446,12 +446,12 @@ def test_columns_are_guessed_or_taken_as_named(names, naming, expected):
         (["a"], Naming(), "has one column"),
     ],
 )
-def test_columns_that_nothing_tells_are_refused(names, naming, words):
+def test_columns_without_telling_names_are_refused(names, naming, words):
     with pytest.raises(DataError, match=words):
         choose_columns(names, naming, "x")
 
 
-def test_a_header_is_told_from_a_pair():
+def test_a_header_is_distinguished_from_a_pair():
     assert names_columns(["en", "it"])
     assert names_columns(["source", "target"])
     assert not names_columns(["No", "No"])

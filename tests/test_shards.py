@@ -78,7 +78,7 @@ def test_shards_of_text_with_given_sets_are_one_job(settings, tmp_path):
     assert whole.splits["dev"].leaks and whole.splits["dev"].leaks.either
 
 
-def test_a_shard_that_is_there_is_not_made_again(settings, tmp_path):
+def test_a_finished_shard_is_not_made_again(settings, tmp_path):
     facts = prepare_shard(settings, tmp_path / "parts", Shard(1, 2))
     part = shards_folder(tmp_path / "parts") / "1-of-2"
     times = {file: file.stat().st_mtime_ns for file in part.iterdir()}
@@ -100,7 +100,7 @@ def test_a_shard_that_fails_leaves_nothing_and_can_be_made_again(settings, tmp_p
     prepare_data(settings, tmp_path / "parts")
 
 
-def test_several_files_are_the_one_that_they_were_cut_from(settings, tmp_path):
+def test_parts_of_a_file_give_the_same_as_the_whole_file(settings, tmp_path):
     pairs = some_text(300)
     for number in range(3):
         write(tmp_path / f"part-{number}.tsv", pairs[100 * number : 100 * number + 100])
@@ -158,7 +158,7 @@ def test_a_shard_is_a_part_of_a_whole(text):
         Shard.parse(text)
 
 
-def test_rows_that_slid_are_looked_for_in_whole_windows():
+def test_shifted_rows_are_looked_for_in_whole_windows():
     from dragoman.text.alignment import AlignmentDetector
 
     assert STRETCH % AlignmentDetector.WINDOW == 0
@@ -167,7 +167,7 @@ def test_rows_that_slid_are_looked_for_in_whole_windows():
 # Prepared data given as text
 
 
-def test_prepared_data_is_taken_over(settings, tmp_path, caplog):
+def test_prepared_data_is_copied(settings, tmp_path, caplog):
     report = prepare_data(settings, tmp_path / "data")
     given = DataSettings(path=str(tmp_path / "data"), source_language="en", target_language="it")
     again = prepare_data(given, tmp_path / "again")
@@ -182,13 +182,13 @@ def test_prepared_data_is_taken_over(settings, tmp_path, caplog):
 @pytest.mark.parametrize(
     "change", [{"checks": {"max_words": 100}}, {"test_size": 4}, {"source_column": "2", "target_column": "1"}]
 )
-def test_prepared_data_is_judged_anew_where_other_is_wanted(settings, tmp_path, change):
+def test_prepared_data_is_prepared_again_for_other_settings(settings, tmp_path, change):
     prepare_data(settings, tmp_path / "data")
     again = prepare_data(check({"path": str(tmp_path / "data"), **change}, "x", DataSettings), tmp_path / "again")
     assert again.rows == read_report(tmp_path / "data").splits["train"].pairs
 
 
-def test_prepared_data_that_was_changed_is_judged_anew(settings, tmp_path):
+def test_prepared_data_that_was_changed_is_prepared_again(settings, tmp_path):
     prepare_data(settings, tmp_path / "data")
     with (tmp_path / "data" / "train.jsonl").open("a", encoding="utf-8") as file:
         file.write('["new", "nuovo"]\n')
@@ -196,7 +196,7 @@ def test_prepared_data_that_was_changed_is_judged_anew(settings, tmp_path):
     assert again.splits["train"].pairs == read_report(tmp_path / "data").splits["train"].pairs + 1
 
 
-def test_prepared_data_without_held_out_sets_is_taken_over(settings, tmp_path):
+def test_prepared_data_without_held_out_sets_is_copied(settings, tmp_path):
     prepare_data(settings.but(dev_size=0, test_size=0), tmp_path / "data")
     again = prepare_data(DataSettings(path=str(tmp_path / "data")), tmp_path / "again")
     assert [split.pairs for split in again.splits.values()][1:] == [0, 0]

@@ -25,12 +25,12 @@ def verdicts(rows: list[tuple[list[str], list[str]]]) -> list[str | None]:
     return [sides.verdict(*row) for row in rows]
 
 
-def test_rows_that_stand_as_they_should_pass():
+def test_correct_rows_pass():
     assert verdicts(some_rows(500)) == [None] * 500
 
 
 @pytest.mark.parametrize("part", [0.01, 0.1, 0.3, 0.45])
-def test_exchanged_rows_are_found_also_where_they_are_nearly_half(part):
+def test_exchanged_rows_are_found_even_if_they_are_nearly_half(part):
     rows = some_rows(1000)
     exchanged = set(random.Random(1).sample(range(1000), int(1000 * part)))
     mixed = [exchange(row) if number in exchanged else row for number, row in enumerate(rows)]
@@ -51,12 +51,12 @@ def test_a_set_given_beside_is_judged_by_the_words_of_the_training_text():
     assert {sides.verdict(target, source) for source, target in some_rows(50, seed=1)} == {EXCHANGED}
 
 
-def test_words_met_seldom_or_on_both_sides_tell_nothing():
+def test_words_that_are_rare_or_on_both_sides_are_no_evidence():
     assert verdicts([([f"s{n}", "tom"], [f"t{n}", "tom"]) for n in range(100)]) == [None] * 100
     assert Sides({}).verdict(["a"], ["b"]) is None
 
 
-def test_text_without_spaces_is_told_by_its_characters():
+def test_text_without_spaces_is_judged_by_its_characters():
     assert words_of("我们走吧") == ["我", "们", "走", "吧"]
     assert words_of("Perché no? Sì!") == ["perché", "no", "sì"]
 

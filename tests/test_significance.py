@@ -46,7 +46,7 @@ def test_bootstrap_p_values_equal_the_sacrebleu_command(tmp_path):
     )
 
 
-def test_randomisation_equals_the_sacrebleu_command_but_for_ties(tmp_path):
+def test_randomisation_equals_the_sacrebleu_command_except_for_ties(tmp_path):
     first, second = random_damage(0.1, seed=1), random_damage(0.13, seed=2)
     strict = []
     for name in METRICS:
@@ -133,11 +133,11 @@ def comparison(p_value: float, delta: float = 0.8) -> Comparison:
         ),
     ],
 )
-def test_a_comparison_is_said_in_a_sentence(found, sentence):
+def test_a_comparison_is_one_sentence(found, sentence):
     assert str(found) == sentence
 
 
-def test_the_signature_tells_test_samples_and_seed():
+def test_the_signature_names_test_samples_and_seed():
     one = compare_outputs(damaged(3), damaged(2), REFERENCES, metrics=["bleu"], samples=40)["bleu"]
     assert one.signature.startswith("nrefs:1|bs:1000|ar:40|seed:12345|")
 

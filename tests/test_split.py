@@ -140,7 +140,7 @@ def test_the_same_split_comes_out_of_every_process():
     assert len(printed) == 1
 
 
-def test_light_differences_make_no_other_sentence():
+def test_light_differences_do_not_make_another_sentence():
     same = ["Come in!", "come in", " COME  IN. ", "Come in…"]
     assert len({sentence_key(text) for text in same}) == 1
     assert len({sentence_key(text) for text in ("Perch\u00e9", "perche\u0301", "\uff30erch\u00e9!")}) == 1

@@ -163,7 +163,7 @@ def test_characters_that_were_not_learnt_are_spelled_in_bytes(tokenizers):
     assert tokenizer.offsets("il 寿")[-3:] == [(3, 4)] * 3
 
 
-def test_a_mark_drawn_into_its_letter_belongs_to_the_piece(tokenizers):
+def test_a_mark_joined_to_its_letter_belongs_to_the_piece(tokenizers):
     text = "caffe\u0300 e"
     pieces = [text[first:last] for first, last in tokenizers["word"].offsets(text)]
     assert pieces == ["caffe\u0300", "e"]
@@ -189,7 +189,7 @@ def test_half_a_surrogate_pair_is_refused(tokenizers, kind):
 
 
 @pytest.mark.parametrize("text", ["Ciao , come stai ?", "ciao.", "( a )"])
-def test_words_are_joined_with_spaces_where_print_has_them(text):
+def test_words_are_joined_with_spaces_as_in_print(text):
     expected = {"Ciao , come stai ?": "Ciao, come stai?", "( a )": "(a)"}.get(text, text)
     tokenizer = train("word", [text] * 2)
     assert tokenizer.decode(tokenizer.encode(text)) == expected
@@ -270,7 +270,7 @@ def test_a_saved_tokenizer_is_the_same_when_loaded(tokenizers, kind, tmp_path):
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "tokenizer.json").read_bytes()
 
 
-def test_vocabularies_keep_to_their_size(caplog):
+def test_vocabularies_are_no_larger_than_asked(caplog):
     assert train("unigram", vocabulary_size=320).size <= 320
     assert train("bpe", vocabulary_size=300).size == 300
     assert train("byte_bpe", vocabulary_size=300).size == 300
