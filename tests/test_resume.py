@@ -270,9 +270,9 @@ def test_a_run_whose_checkpoints_are_all_damaged_begins_anew_only_if_asked(stopp
     ("name", "content", "message"),
     [
         ("run.json", None, r"was a run, but its run\.json is missing"),
-        ("run.json", b"{}", r"run\.json is not of this version"),
-        ("run.json", b'{"format": 1, "asked": {}, "threads": 1}', r"run\.json is damaged: 'status' is missing"),
-        ("run.json", b'{"format": 1, "asked": {}, "threads": 1, "status": "finished"}', "'steps' is missing"),
+        ("run.json", b"{}", r"run\.json is not Dragoman's: it has no format number"),
+        ("run.json", b'{"format": 1, "asked": {}, "threads": 1}', r"run\.json is damaged: status must be given"),
+        ("run.json", b'{"format": 1, "asked": {}, "threads": 1, "status": "finished"}', "steps must be given for a finished run"),
         ("recipe.toml", b"", r"recipe\.toml is damaged: train\.steps is missing"),
         ("recipe.toml", b"\xff\xfe", r"recipe\.toml cannot be read"),
         ("data/data.json", None, r"data\.json is missing; --fresh begins a new run"),

@@ -309,7 +309,8 @@ def test_options_of_the_model_folder_are_used_and_checked(translator: Translator
     with pytest.raises(
         CheckpointError, match=r"generation_config\.json: unknown setting beem_size; did you mean beam_size"
     ) as caught:
-        Translator(stored()._replace(generation={"beem_size": 3}))
+        model = stored()
+        Translator(model._replace(files=model.files._replace(generation={"beem_size": 3})))
     assert caught.value.exit_code == 4, "as for any other damage of a model folder"
 
 
@@ -320,7 +321,7 @@ def test_wrong_requests_are_refused_in_words(translator: Translator, tmp_path: P
         translator.score(["a", "b"], ["c"])
     with pytest.raises(DecodeError, match="target 1 is blank"):
         translator.score(["the cat"], [" "])
-    with pytest.raises(ConfigError, match="threads must be at least 1, but is 0"):
+    with pytest.raises(ConfigError, match="threads must be from 1 to 1,024, but is 0"):
         translate(tmp_path, ["the cat"], threads=0)
 
 

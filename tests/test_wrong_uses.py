@@ -49,7 +49,7 @@ WRONG = [
     ("benchmark RUN --set decode.beam_size=0", "decode.beam_size should be greater than or equal to 1, but is 0", 2),
     ("settings lerning_rate", "no setting is called lerning_rate; did you mean train.learning_rate?", 2),
     ("settings train.learning_rat_e", "did you mean train.learning_rate?", 2),
-    ("settings qqqq", "no setting is called qqqq; known here: start, data,", 2),
+    ("settings qqqq", "no setting is called qqqq; known here: task, start, data,", 2),
     ("runs nowhere", "nowhere is no folder; dragoman runs takes the folder that runs lie in", 2),
     ("train pairs.tsv --minutes 1e300", "train.minutes should be less than or equal to 10000000, but is 1e+300", 2),
     ("translate RUN text --set beam_size", "--set takes KEY=VALUE", 2),

@@ -1,25 +1,17 @@
-"""`run.json`: what a run was asked for, and how far it is; and what may be asked differently when it goes on."""
+"""`run.json`: what a run was asked for, and how far it is. Loads no torch."""
 
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pydantic
 
-import dragoman
-from dragoman import machine
-from dragoman.config import Settings, check, flatten
+from dragoman.config import Settings
 from dragoman.documents import read_document, write_json
 from dragoman.errors import ConfigError
 from dragoman.files import make_folders, remove
-from dragoman.recipe.recipe import LIMITS, Recipe, read_recipe
 from dragoman.run_folder import RunFolder
-from dragoman.tasks.kinds import kind_of
-from dragoman.training.settings import HARMLESS
 
 FORMAT = 1
-PATHS = ("folder", "path", "dev_path", "test_path")
-"""Settings of `[data]` that say where text lies; the same text may lie elsewhere."""
 
 
 class _RunFile(Settings, extra="allow"):
@@ -61,29 +53,6 @@ def read_facts_to_go_on(run: RunFolder) -> dict[str, Any]:
         raise ConfigError(f"{error}; take another --name for a new run") from None
 
 
-def open_run(run: RunFolder, asked: dict[str, Any] | None, threads: int | None) -> dict[str, Any]:
-    """What `run.json` says, with what is asked now; written, if the run is new.
-
-    Raises:
-        ConfigError: the folder holds something else, or the run was begun with other settings or threads.
-    """
-    if not run.is_run:
-        if strangers := sorted(path.name for path in run.path.iterdir() if path.name != ".lock"):
-            raise ConfigError(f"{run} is no run, and not empty ({strangers[0]}); take another --name")
-        assert asked is not None, "an earlier run has its facts"
-        chosen = machine.choose_threads(threads)
-        facts = {"format": FORMAT, "dragoman": dragoman.__version__, "threads": chosen, "asked": asked}
-        write_json(run.facts, facts | {"status": "preparing"})
-        return read_facts(run)
-    facts = read_facts_to_go_on(run)
-    if asked is not None:
-        refuse_changes(run, facts["asked"], asked, finished=facts["status"] == "finished")
-        facts["asked"] = asked
-    if threads not in (None, facts["threads"]):
-        raise ConfigError(f"{run} was begun with {facts['threads']} threads; go on with as many, or use --fresh")
-    return facts
-
-
 def note(run: RunFolder, status: str, **more: Any) -> None:
     """Writes down how far a run is."""
     write_json(run.facts, {**read_facts(run), "status": status, **more})
@@ -106,59 +75,3 @@ def remove_unmade(run: RunFolder) -> None:
     if {path.name for path in run.path.iterdir()} <= {run.facts.name, ".lock"}:
         with suppress(OSError):  # Windows keeps a file that is locked
             remove(run.path)
-
-
-def refuse_changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any], finished: bool = False) -> None:
-    """Refuses settings that differ from those from which something of the run was made already.
-
-    Raises:
-        ConfigError: naming each with its old and its new value.
-    """
-    changes = _changes(run, before, now)
-    moved = {f"data.{name}" for name in PATHS} & changes.keys()
-    if moved and _is_same_text(run, check(now, str(run), Recipe)):
-        changes = {key: values for key, values in changes.items() if key not in moved}
-    harmful = {
-        key: values
-        for key, values in changes.items()
-        if key.removeprefix("train.") not in HARMLESS and _made_from(run, key).exists()
-    }
-    if finished and harmful and all(key.removeprefix("train.") in LIMITS for key in harmful):
-        raise ConfigError(
-            f"{run} is finished; to train it on, by a limit that counts from where it ended: dragoman train "
-            f"{run} --more --minutes N (or --set train.steps=N); --fresh begins a new run"
-        )
-    if harmful:
-        told = "; ".join(f"{key} was {_shown(was)}, is {_shown(value)}" for key, (was, value) in harmful.items())
-        raise ConfigError(f"{run} was begun with other settings ({told}); use --fresh or another --name for a new run")
-
-
-def _made_from(run: RunFolder, key: str) -> Path:
-    """What was made from a setting first; once it is there, the setting is fixed."""
-    group = key.partition(".")[0]
-    return {"task": run.data, "data": run.data, "tokenizer": run.tokenizer, "start": run.tokenizer}.get(
-        group, run.recipe
-    )
-
-
-def _changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Settings that differ, with both values; one that was not given before has the value that was chosen then."""
-    asked, wanted = (_given(tables, str(run)) for tables in (before, now))
-    chosen = read_recipe(run.recipe) if run.recipe.is_file() else Recipe()
-    known = flatten(chosen.model_dump(mode="json")) | asked
-    values = {key: (known.get(key), wanted.get(key)) for key in sorted(asked.keys() | wanted.keys())}
-    return {key: (was, value) for key, (was, value) in values.items() if was != value}
-
-
-def _given(tables: dict[str, Any], origin: str) -> dict[str, Any]:
-    """The settings that stand in the tables, as they are understood."""
-    understood = flatten(check(tables, origin, Recipe).model_dump(mode="json"))
-    return {key: understood[key] for key in flatten(tables)}
-
-
-def _is_same_text(run: RunFolder, recipe: Recipe) -> bool:
-    return run.report.is_file() and kind_of(recipe).is_made_from(run.data, recipe)
-
-
-def _shown(value: Any) -> str:
-    return "not given" if value is None else repr(value)

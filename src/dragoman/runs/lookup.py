@@ -11,7 +11,8 @@ from dragoman.files import free_name
 from dragoman.recipe.recipe import Recipe
 from dragoman.recipe.source import apply, find_recipe
 from dragoman.run_folder import RunFolder
-from dragoman.runs.facts import read_facts_to_go_on, refuse_changes
+from dragoman.runs.changes import refuse_changes
+from dragoman.runs.facts import read_facts_to_go_on
 from dragoman.runs.options import RunOptions
 
 What = Recipe | str | Path | Sequence[str | Path]
