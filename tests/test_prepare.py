@@ -15,7 +15,7 @@ from small import Counting
 from dragoman.config import check, parse, render
 from dragoman.errors import ConfigError, DataError
 from dragoman.text.checks import CONTROL, COPY, DUPLICATE, EMPTY, RATIO
-from dragoman.text.inputs import DataSettings, changes, data_identity, identities, lasting, open_inputs
+from dragoman.text.inputs import DataSettings, changes, identities, identity, lasting, open_inputs
 from dragoman.text.intake import ENTITIES
 from dragoman.text.mending import DECODED, TRIMMED
 from dragoman.text.prepare import prepare_data
@@ -53,6 +53,11 @@ def splits(folder: Path, *names: str) -> list[list[tuple[str, str]]]:
 
 def files(folder: Path) -> dict[str, str]:
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
+
+
+def identity_of(settings: DataSettings) -> str:
+    with open_inputs(settings) as inputs:
+        return identity(settings, inputs)
 
 
 def test_every_pair_lands_in_one_split_and_order_is_kept(tmp_path):
@@ -102,7 +107,11 @@ def test_dropped_pairs_are_counted_with_reason_and_first_place(tmp_path):
         RATIO: (1, "a.tsv:105"),
         DUPLICATE: (3, "a.tsv:106"),
     }
-    assert report.rows == len(pairs) == report.dropped_pairs + sum(split.pairs for split in report.splits.values())
+    assert (
+        report.rows
+        == len(pairs)
+        == sum(tally.pairs for tally in report.dropped.values()) + sum(split.pairs for split in report.splits.values())
+    )
     assert report.repairs[TRIMMED] == 2  # one of them was all spaces
     assert any(("spaces", "spazi") in split for split in splits(tmp_path / "data"))
     rows = report_rows(report)
@@ -508,10 +517,10 @@ def test_the_result_depends_only_on_text_and_settings(tmp_path):
     one = write_tsv(tmp_path / "one.tsv", corpus(200))
     two = write_tsv(tmp_path / "two.tsv", corpus(200))
     reports = [prepare_data(DataSettings(path=path), tmp_path / f"data-{Path(path).name}") for path in (one, two)]
-    assert reports[0].identity == reports[1].identity == data_identity(DataSettings(path=one))
+    assert reports[0].identity == reports[1].identity == identity_of(DataSettings(path=one))
     assert reports[0].splits == reports[1].splits
     other = DataSettings(path=one, seed=2)
-    assert data_identity(other) != reports[0].identity
+    assert identity_of(other) != reports[0].identity
     assert prepare_data(other, tmp_path / "other").splits["test"].sha256 != reports[0].splits["test"].sha256
 
 

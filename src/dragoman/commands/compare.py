@@ -18,7 +18,7 @@ from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
 from dragoman.evaluating.groups import check_seeds
 from dragoman.evaluating.metrics import SAMPLES, Measures
-from dragoman.evaluating.references import own_test_set, read_references
+from dragoman.evaluating.references import ReferenceSet, own_test_set, read_references
 from dragoman.evaluating.significance import Comparison
 from dragoman.evaluating.spread import Spread
 from dragoman.files import check_output, write_file
@@ -94,22 +94,17 @@ def compare(
     _check(found, output, scores)
     reading, search = reading_overrides(overrides)
     settings = choose(ReadingSettings, "data", reading)
-    naming = _naming(found, settings.naming, measures.get("language", UNKNOWN_LANGUAGE))
-    test_set = read_references(
-        test or own_test_set(found[0].members[0]), references, naming, settings.format, settings.encoding_errors
-    )
+    test_set = _read_test(found, test, references, settings, measures.get("language", UNKNOWN_LANGUAGE))
 
     def evaluated(path: Path) -> Evaluation:
         translator = Translator.load(path, device, precision) if path.is_dir() else None
         options = choose(SearchOptions, "decode", search, translator and translator.options)
-        system = translator or path
-        return evaluate(
-            system, test_set, options=options, name=str(path), samples=samples, progress=progress, **measures
-        )
+        system, name = translator or path, str(path)
+        return evaluate(system, test_set, options=options, name=name, samples=samples, progress=progress, **measures)
 
     with use_threads(threads):
-        results = [SystemResult(each.name, tuple(map(evaluated, each.members))) for each in found]
-    result = CompareResult(tuple(results), tuple(_comparisons(results)))
+        results = tuple(SystemResult(each.name, tuple(map(evaluated, each.members))) for each in found)
+    result = CompareResult(results, tuple(_comparisons(results)))
     _write(result, output, scores)
     return result
 
@@ -140,6 +135,18 @@ def _check(systems: Sequence[_System], output: Path | str | None, scores: Path |
         check_output(path)
     for path in (path for system in systems for path in system.members if not path.is_file()):
         find_model(path)
+
+
+def _read_test(
+    systems: Sequence[_System],
+    test: Path | str | None,
+    references: Sequence[Path | str],
+    settings: ReadingSettings,
+    language: str,
+) -> ReferenceSet:
+    naming = _naming(systems, settings.naming, language)
+    source = own_test_set(systems[0].members[0]) if test is None else test
+    return read_references(source, references, naming, settings.format, settings.encoding_errors)
 
 
 def _naming(systems: Sequence[_System], given: Naming, language: str) -> Naming:

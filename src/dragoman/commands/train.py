@@ -21,8 +21,8 @@ from dragoman.progress import Progress, silent
 from dragoman.recipe.recipe import Recipe
 from dragoman.recipe.translation_choices import FEW_PAIRS
 from dragoman.run_folder import RunFolder
-from dragoman.runs.curves import draw_curves
 from dragoman.runs.changes import open_run
+from dragoman.runs.curves import draw_curves
 from dragoman.runs.facts import make_folder, note, remove_unmade
 from dragoman.runs.lookup import What, find_run
 from dragoman.runs.metrics import read_metrics

@@ -26,8 +26,8 @@ from dragoman.recipe.recipe import Recipe, read_recipe
 from dragoman.recipe.resolution import Resolved, resolve
 from dragoman.recipe.source import apply
 from dragoman.recipe.steps import limit_of
-from dragoman.runs.data import gather, prepare, training_batches
 from dragoman.runs.changes import PATHS
+from dragoman.runs.data import gather, prepare, training_batches
 from dragoman.runs.more import More
 from dragoman.runs.options import RunContext
 from dragoman.runs.session import refuse_too_large

@@ -143,13 +143,8 @@ def open_inputs(settings: DataSettings, naming: Naming | None = None) -> Iterato
         yield {"train": train, **others}
 
 
-def data_identity(settings: DataSettings) -> str:
-    """The identity of what `prepare_data` would make: a hash of the text and settings, wherever the files lie."""
-    with open_inputs(settings) as inputs:
-        return identity(settings, inputs)
-
-
 def identity(settings: DataSettings, inputs: Mapping[str, Reading]) -> str:
+    """A hash of the text and the settings of prepared data, wherever the files lie."""
     return identities(settings, inputs)[0]
 
 

@@ -98,10 +98,6 @@ class DataReport(Settings):
     longest_target: Longest
     splits: dict[str, SplitReport]
 
-    @property
-    def dropped_pairs(self) -> int:
-        return sum(tally.pairs for tally in self.dropped.values())
-
 
 def read_report(folder: Path | str) -> DataReport:
     """The report in a folder of prepared data that this or an earlier version made.
