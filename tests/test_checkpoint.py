@@ -149,16 +149,16 @@ def test_a_run_without_a_whole_checkpoint_never_begins_anew_by_itself(three: Pat
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 2}, r"training.json has format 2, newer than this version reads \(1\)"),
+        ({"format": 3}, r"training.json has format 3, newer than this version reads \(2\)"),
         ({"format": None}, "training.json is not Dragoman's"),
         ({"format": True}, "training.json is not Dragoman's: it has no format number"),
         ({"format": 0}, "training.json is not Dragoman's: formats count from 1, but its format is 0"),
-        ({"step": -1}, "training.json is damaged: step cannot be '-1'"),
-        ({"tokens": True}, "training.json is damaged: tokens cannot be 'True'"),
-        ({"best_score": "good"}, "training.json is damaged: best_score cannot be 'good'"),
-        ({"identity": []}, r"training.json is damaged: identity cannot be '\[\]'"),
-        ({"epoch": ...}, "training.json lacks epoch"),
-        ({"identity": ...}, "training.json lacks identity"),
+        ({"step": -1}, "training.json is damaged: step should be greater than or equal to 0, but is -1"),
+        ({"tokens": True}, "training.json is damaged: tokens should be a valid integer, but is true"),
+        ({"best_score": "good"}, "training.json is damaged: best_score should be a valid number, but is"),
+        ({"identity": []}, "training.json is damaged: identity should be an object, but is"),
+        ({"epoch": ...}, "training.json is damaged: epoch must be given"),
+        ({"identity": ...}, "training.json is damaged: identity must be given"),
     ],
 )
 def test_facts_that_do_not_fit_are_named(change: dict, message: str, three: Path) -> None:
@@ -172,7 +172,13 @@ def test_facts_that_do_not_fit_are_named(change: dict, message: str, three: Path
 
 def test_facts_hold_counts_identities_and_the_machine(three: Path) -> None:
     facts = read_facts(three / "step-00000004")
-    assert (facts["step"], facts["identity"], facts["envelope"]) == (4, {"data": "abc"}, {"threads": 1})
+    assert (facts.step, facts.identity, facts.envelope) == (4, {"data": "abc"}, {"threads": 1})
+
+
+def test_facts_of_format_1_numbered_the_sites_of_dropout(three: Path) -> None:
+    path = three / "step-00000004" / "training.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 1}))
+    assert read_facts(path.parent).envelope == {"threads": 1, "dropout sites": "by number"}
 
 
 def test_weights_of_another_architecture_are_refused(three: Path) -> None:

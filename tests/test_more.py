@@ -104,7 +104,7 @@ def test_new_steps_follow_the_old_ones(first: Path, whole: Path) -> None:
     rates = [line["learning_rate"] for line in lines[STEPS:]]
     assert rates[0] == max(rates) == settings.learning_rate and rates[-1] == 0
     facts = read_facts(list_checkpoints(whole / "checkpoints")[-1])
-    assert facts["tokens"] == sum(line["tokens"] for line in lines)
+    assert facts.tokens == sum(line["tokens"] for line in lines)
     text = (whole / "recipe.toml").read_text()
     assert "warmup_steps = 1 # a tenth of the new steps" in text
     assert re.search(r"source_vocabulary = \d+ # from the tokenizer", text), "old reasons stay"
@@ -141,7 +141,7 @@ def test_best_is_replaced_only_by_something_better(finished: Path) -> None:
     before = weights(run_of(finished))[1]
     run = train_on(finished, "train.steps=8", "train.learning_rate=1e-30").folder
     assert weights(run)[1] == before
-    assert read_facts(list_checkpoints(run / "checkpoints")[-1])["best_step"] <= STEPS
+    assert read_facts(list_checkpoints(run / "checkpoints")[-1]).best_step <= STEPS
 
 
 # Cut off

@@ -329,9 +329,7 @@ def test_a_run_of_another_version_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "corpus"
     folder.mkdir(parents=True)
     (folder / "run.json").write_text('{"format": 2}')
-    with pytest.raises(
-        ConfigError, match="run.json has format 2, newer than this version reads .*; take another --name"
-    ):
+    with pytest.raises(ConfigError, match="run.json has format 2, newer .*; take another --name"):
         train_small(tmp_path)
 
 

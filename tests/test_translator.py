@@ -306,11 +306,12 @@ def test_contradictory_options_are_refused_together() -> None:
 
 def test_options_of_the_model_folder_are_used_and_checked(translator: Translator) -> None:
     assert translator.options == asked(beam_size=3)
+    model = stored()
+    misspelt = model._replace(files=model.files._replace(generation={"beem_size": 3}))
     with pytest.raises(
         CheckpointError, match=r"generation_config\.json: unknown setting beem_size; did you mean beam_size"
     ) as caught:
-        model = stored()
-        Translator(model._replace(files=model.files._replace(generation={"beem_size": 3})))
+        Translator(misspelt)
     assert caught.value.exit_code == 4, "as for any other damage of a model folder"
 
 

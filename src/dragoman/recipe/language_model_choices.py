@@ -30,6 +30,12 @@ def be_a_language_model(_recipe: Recipe, _facts: Facts) -> Choices:
     yield Choice("model.tied", "target", "input and output are one vocabulary")
 
 
+def refuse_other_families(recipe: Recipe, _facts: Facts) -> Choices:
+    if recipe.model.family != "language_model":
+        raise ConfigError("the model of a language model is model.family = 'language_model'; leave it out")
+    yield from ()
+
+
 def choose_sizes(recipe: Recipe, facts: Facts) -> Choices:
     """Vocabulary, model and batch go by the number of characters; a model that is fine-tuned has its own."""
     if facts.text is None:
@@ -57,5 +63,5 @@ def match_vocabulary(recipe: Recipe, facts: Facts) -> Choices:
     yield Choice("model.target_vocabulary", size, "from the tokenizer", replaces=True)
 
 
-CHOICES = (be_a_language_model, choose_sizes, match_vocabulary)
+CHOICES = (be_a_language_model, refuse_other_families, choose_sizes, match_vocabulary)
 """In this order, because one may go by what another chose."""

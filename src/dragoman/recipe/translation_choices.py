@@ -42,6 +42,15 @@ SIZES = (
 )
 
 
+def refuse_other_families(recipe: Recipe, _facts: Facts) -> Choices:
+    if recipe.model.family != "encoder_decoder":
+        raise ConfigError(
+            f"a translator is model.family = 'encoder_decoder', not {recipe.model.family!r}; to learn from running text, "
+            "set task = 'language_model'"
+        )
+    yield from ()
+
+
 def take_languages(_recipe: Recipe, facts: Facts) -> Choices:
     """Prepared data knows its languages, which its files do not tell, and the rules by which it was checked."""
     if facts.prepared is None:
@@ -99,5 +108,5 @@ def match_vocabularies(recipe: Recipe, facts: Facts) -> Choices:
     yield Choice("model.tied", tied, reason)
 
 
-CHOICES = (take_languages, choose_sizes, choose_split, match_vocabularies)
+CHOICES = (refuse_other_families, take_languages, choose_sizes, choose_split, match_vocabularies)
 """In this order, because one may go by what another chose."""

@@ -105,7 +105,7 @@ class Session:
         Raises:
             CheckpointError: no checkpoint is undamaged, or the newest was made of other data, settings or elsewhere.
         """
-        envelope = machine.envelope(
+        envelope = {"dropout sites": "by name"} | machine.envelope(
             threads=machine.threads(),
             world_size=context.world.size,
             precision=recipe.train.precision,
@@ -286,13 +286,13 @@ def refuse_other_checkpoint(
         CheckpointError: naming what differs.
     """
     facts = read_facts(checkpoint)
-    then, now = facts["identity"], identity
-    if facts["step"] < (settings.continued_from or 0):
+    then, now = facts.identity, identity
+    if facts.step < (settings.continued_from or 0):
         raise CheckpointError(
             f"{checkpoint} is older than step {settings.continued_from:,}, from which the run is trained on, and "
             "the checkpoint of that step is damaged or missing; put it back, or use --fresh to start again"
         )
-    trained_on = facts["step"] == settings.continued_from
+    trained_on = facts.step == settings.continued_from
     if trained_on:
         then, now = ({key: each[key] for key in each.keys() - RENEWED} for each in (then, now))
     if changes := _differences(then, now):
@@ -300,7 +300,7 @@ def refuse_other_checkpoint(
             f"{checkpoint} belongs to other data, another tokenizer or other settings ({changes}); "
             "put back what was changed, or use --fresh to start again"
         )
-    if (changes := _differences(facts["envelope"], envelope)) and not anyway and not trained_on:
+    if (changes := _differences(facts.envelope, envelope)) and not anyway and not trained_on:
         raise CheckpointError(
             f"{checkpoint} was made elsewhere, and going on here would not end in the same weights "
             f"({changes}); use --anyway to go on all the same, or --fresh to start again"

@@ -152,7 +152,7 @@ def _reuse(folder: Path, identity: str) -> TextReport:
 
 def _refuse_settings_of_pairs(settings: DataSettings) -> None:
     given: dict[str, Any] = settings.model_dump(mode="json", exclude_defaults=True)
-    if wrong := sorted(flatten(given).keys() & OF_PAIRS | ({"checks"} & given.keys())):
+    if wrong := [key for key in flatten(given) if key.partition(".")[0] in OF_PAIRS]:
         raise ConfigError(f"data.{wrong[0]} is about sentence pairs; task = 'language_model' reads running text")
     if settings.path == PHRASEBOOK:
         raise ConfigError("task = 'language_model' learns from a text file; name one with data.path")

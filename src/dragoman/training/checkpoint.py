@@ -1,6 +1,6 @@
-"""A run's state on disk: a model folder, and beside it what going on needs.
+"""A run's state on disk: a model folder, and beside it what a resumed run needs.
 
-    model.safetensors …      the float32 masters, as in any model folder
+    model.safetensors …      the float32 master weights, as in any model folder
     training.safetensors     the optimiser's moments, the average
     training.json            counts, identities (data, tokenizer, settings), envelope
 
@@ -9,12 +9,12 @@ ever stands under its name. A damaged one is set aside, loudly, and the one befo
 """
 
 import logging
-import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import pydantic
 from torch import nn
 
 from dragoman.config import Settings
@@ -25,10 +25,12 @@ from dragoman.manifest import write_manifest
 from dragoman.store import WEIGHTS, ModelFiles, read_weights, verify_model, write_model, write_weights
 from dragoman.training.state import TrainState
 
-FORMAT = 1
+FORMAT = 2
 STATE, FACTS = "training.safetensors", "training.json"
 _KINDS = ("exp_avg", "exp_avg_sq", "momentum", "step", "average")
-"""What stands in `training.safetensors` for a weight, before its name: what optimisers keep of it, and its average."""
+"""The first part of a tensor's name in `training.safetensors`: what optimisers keep of a weight, and its average."""
+
+Count = Annotated[int, pydantic.Field(ge=0)]
 
 log = logging.getLogger(__name__)
 
@@ -93,26 +95,37 @@ def newest_checkpoint(folder: Path) -> Path | None:
     return None
 
 
-class _Facts(Settings, extra="allow"):
+class CheckpointFacts(Settings):
+    """What `training.json` says: the counts of `TrainState`, and what a resumed run compares with itself."""
+
     format: int
+    step: Count
+    epoch: Count
+    batch: Count
+    tokens: Count
+    skipped: Count
+    skipped_in_a_row: Count
+    best_score: float | None
+    best_step: Count
+    validations_since_best: Count
+    identity: dict[str, Any]
+    """Data, tokenizer and settings."""
+    envelope: dict[str, Any]
+    """Whatever else the bits of a run depend on."""
 
 
-def read_facts(path: Path) -> dict[str, Any]:
-    """`training.json` of a checkpoint."""
-    facts = read_document(path / FACTS, _Facts, FORMAT).model_dump()
-    if missing := [name for name in (*TrainState.COUNTS, "identity", "envelope") if name not in facts]:
-        raise CheckpointError(f"{path / FACTS} lacks {missing[0]}")
-    if wrong := [name for name, value in facts.items() if not _is_sound(name, value)]:
-        raise CheckpointError(f"{path / FACTS} is damaged: {wrong[0]} cannot be {str(facts[wrong[0]])[:100]!r}")
-    return facts
+def read_facts(path: Path) -> CheckpointFacts:
+    """`training.json` of a checkpoint, of this format or brought to it.
+
+    Raises:
+        CheckpointError: it is missing, damaged or newer.
+    """
+    return read_document(path / FACTS, CheckpointFacts, FORMAT, upgrades={1: from_1_to_2})
 
 
-def _is_sound(name: str, value: object) -> bool:
-    if name in ("identity", "envelope"):
-        return isinstance(value, dict)
-    if name == "best_score":
-        return value is None or (isinstance(value, float) and math.isfinite(value))
-    return name not in TrainState.COUNTS or (isinstance(value, int) and not isinstance(value, bool) and value >= 0)
+def from_1_to_2(facts: dict[str, Any]) -> dict[str, Any]:
+    """Format 2 keys dropout by the names of its sites; format 1 numbered them."""
+    return {**facts, "format": 2, "envelope": {**facts["envelope"], "dropout sites": "by number"}}
 
 
 def restore(path: Path, state: TrainState) -> None:
@@ -135,4 +148,4 @@ def restore(path: Path, state: TrainState) -> None:
     if unused := sorted(moments.keys() - state.masters.state().keys()):
         raise CheckpointError(f"{path / STATE}: tensor {unused[0]} does not belong to this optimiser")
     for name in TrainState.COUNTS:
-        setattr(state, name, facts[name])
+        setattr(state, name, getattr(facts, name))
