@@ -29,6 +29,7 @@ def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = 
     from dragoman.evaluating.references import own_test_pairs
 
     screen = open_screen(quiet)
+    dragoman.keep_freed_memory()
     result = dragoman.train(
         "phrasebook",
         overrides=with_minutes(None, minutes),

@@ -29,6 +29,7 @@ def fine_tune(
 ) -> None:
     """Train a finished model on new text; score it on the old and the new test set, before and after."""
     screen = open_screen(quiet)
+    dragoman.keep_freed_memory()
     result = dragoman.fine_tune(
         model, one_or_two(data), mix_rate=mix_rate, mix_data=mix_data, **run.options(screen.progress)
     )

@@ -21,6 +21,7 @@ def reproduce(
 ) -> None:
     """Train a recipe for as many steps as its expected score took, and say whether the score is reached."""
     screen = open_screen(quiet)
+    dragoman.keep_freed_memory()
     found = dragoman.reproduce(recipe, **run.options(screen.progress))
     if not found.met:
         raise GateFailed(f"{recipe}: {found}")

@@ -55,6 +55,7 @@ def train(
     options = run.options(screen.progress) | {"more": more}
     if dry_run and seeds is not None:
         raise ConfigError("--dry-run estimates one run, whatever its seed; leave --seeds out")
+    dragoman.keep_freed_memory()
     if dry_run:
         show_forecast(dragoman.forecast(what, **options))
     elif seeds is not None:
@@ -66,8 +67,9 @@ def train(
 def show_run(screen: Screen, result: "RunResult") -> None:
     """Shows the curves and scores of a run, and what to do with it."""
     show_result(screen, result)
-    screen.note(f'translate with it: dragoman translate {result.folder} "..."')
-    screen.note(f"score it on other text: dragoman evaluate {result.folder} SOURCE REFERENCE")
+    if result.task == "translation":
+        screen.note(f'translate with it: dragoman translate {result.folder} "..."')
+        screen.note(f"score it on other text: dragoman evaluate {result.folder} SOURCE REFERENCE")
     screen.note(f"train it on: dragoman train {result.folder} --more --minutes 30")
 
 

@@ -50,6 +50,7 @@ class RunResult:
     steps: int
     evaluations: tuple[Evaluation | TextEvaluation, ...]
     """On each test set of the run, by its best model; none where the run was finished before."""
+    task: str = "translation"
 
 
 def train(
@@ -128,7 +129,7 @@ def _run(
             run,
             run.scores,
         )
-        return RunResult(run.path, begun["steps"], ())
+        return RunResult(run.path, begun["steps"], (), begun["asked"].get("task", "translation"))
     with machine.use_threads(begun["threads"]):
         try:
             more = begun["more"] and More(**begun["more"])
@@ -141,12 +142,12 @@ def _run(
         with _noted(run, world, begun["asked"]):
             state = session.train()
         if not world.is_first:
-            return RunResult(run.path, state.step, ())
+            return RunResult(run.path, state.step, (), recipe.task)
         evaluations = tuple(kind_of(recipe).score(run, recipe, context.device, context.progress))
         _draw(run)
         _warn_of_nothing_learnt(run, recipe, state.best_step)
         note(run, "finished", steps=state.step, peak_memory_bytes=peak_memory_bytes())
-        return RunResult(run.path, state.step, evaluations)
+        return RunResult(run.path, state.step, evaluations, recipe.task)
 
 
 def _begin(

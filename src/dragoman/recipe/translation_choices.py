@@ -45,8 +45,8 @@ SIZES = (
 def refuse_other_families(recipe: Recipe, _facts: Facts) -> Choices:
     if recipe.model.family != "encoder_decoder":
         raise ConfigError(
-            f"a translator is model.family = 'encoder_decoder', not {recipe.model.family!r}; to learn from running text, "
-            "set task = 'language_model'"
+            f"a translator is model.family = 'encoder_decoder', not {recipe.model.family!r}; "
+            "task = 'language_model' learns from running text"
         )
     yield from ()
 
