@@ -4,9 +4,10 @@
     python benchmarks/versions.py ../before --model runs/my [--rounds 20] [--out results.json]
 
 Each checkout trains the same model on the same text through `dragoman.train`, and translates the same sentences with
-`--model`, in a process of its own that waits for its turn. A turn is some steps, or all sentences. It uses only
-public functions, so any two versions compare. A ratio above 1 means that this checkout is faster. The interval is of
-the median over the rounds.
+`--model`, in a process of its own that waits for its turn. A turn is some steps, or all sentences. Starting is measured
+too: `--help`, `translate` of one sentence, and `train` until the first step is done, each in a new process every turn.
+Only public functions and commands are used, so any two versions compare. A ratio above 1 means that this checkout is
+faster. The interval is of the median over the rounds.
 """
 
 import argparse
@@ -84,6 +85,8 @@ def serve(work: str, facts: dict[str, Any]) -> None:
 def serve_training(facts: dict[str, Any]) -> None:
     import dragoman
 
+    if hasattr(dragoman, "keep_freed_memory"):  # earlier versions did it themselves
+        dragoman.keep_freed_memory()
     with tempfile.TemporaryDirectory() as runs:
         overrides = [f"model.size={facts['size']}", "train.steps=1000000", "train.validate_every=1000000"]
         dragoman.train(
@@ -135,9 +138,56 @@ def wait() -> None:
         raise SystemExit
 
 
+class Start:
+    """The start of a command of one checkout, a new process every turn."""
+
+    def __init__(self, checkout: Path, work: str, options: argparse.Namespace) -> None:
+        self.work, self.options = work, options
+        self.environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
+        self.folder = tempfile.TemporaryDirectory()
+        self.turns = 0
+        if work == "start train":
+            text = Path(self.folder.name, "pairs.tsv")
+            sides = [Path(side).read_text(encoding="utf-8").splitlines()[:1_000] for side in options.data]
+            pairs = (f"{source}\t{target}\n" for source, target in zip(*sides, strict=True))
+            text.write_text("".join(pairs), encoding="utf-8")
+            self._run("prepare-data", str(text), "--folder", f"{self.folder.name}/data", "--quiet").wait()
+
+    def turn(self) -> float:
+        """Seconds until the command has ended; of training, until its first step is done."""
+        self.turns += 1
+        started = time.perf_counter()
+        if self.work == "start --help":
+            self._run("--help").wait()
+        elif self.work == "start translate":
+            self._run("translate", str(self.options.model), "A man sleeps.", "--quiet").wait()
+        else:
+            run = Path(self.folder.name, f"turn-{self.turns}")
+            settings = ["train.steps=1000000", "train.precision=float32", f"model.size={self.options.size}"]
+            sets = [part for setting in settings for part in ("--set", setting)]
+            named = ["--runs", self.folder.name, "--name", run.name, "--quiet"]
+            process = self._run("train", f"{self.folder.name}/data", *named, *sets)
+            metrics = run / "metrics.jsonl"
+            while process.poll() is None and not (metrics.is_file() and metrics.stat().st_size):
+                time.sleep(0.005)
+            seconds = time.perf_counter() - started
+            process.kill()
+            process.wait()
+            return seconds
+        return time.perf_counter() - started
+
+    def leave(self) -> None:
+        self.folder.cleanup()
+
+    def _run(self, *arguments: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "dragoman", *arguments]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=self.environment)
+
+
 def compare(work: str, other: Path, options: argparse.Namespace) -> list[float]:
     """Seconds of the other checkout over seconds of this one, round by round."""
-    versions = {"other": Version(other, work, options), "this": Version(HERE, work, options)}
+    kind = Start if work.startswith("start") else Version
+    versions = {"other": kind(other, work, options), "this": kind(HERE, work, options)}
     ratios = []
     for number in range(WARM_UP + options.rounds):
         seconds = {name: versions[name].turn() for name in list(versions)[:: -1 if number % 2 else 1]}
@@ -157,6 +207,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--size", default="mini", choices=["tiny", "mini", "small", "base", "big"])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--works", nargs="+", help="of train, greedy, 'beam 4', 'start train' …; without it, all")
     parser.add_argument("--out", type=figures_file, help="write the figures as JSON")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -168,11 +219,12 @@ def main(arguments: Sequence[str]) -> None:
     from dragoman.machine import describe, machine
 
     results = {}
-    for work in ("train", *(SEARCHES if options.model else ())):
+    starts = ("start --help", "start train", *(("start translate",) if options.model else ()))
+    for work in options.works or ("train", *(SEARCHES if options.model else ()), *starts):
         ratios = compare(work, options.other, options)
         low, high = interval(ratios)
         results[work] = {"ratio": statistics.median(ratios), "interval": [low, high]}
-        print(f"{work:<10}{statistics.median(ratios):>7.3f}  ({low:.3f} - {high:.3f})", flush=True)
+        print(f"{work:<16}{statistics.median(ratios):>7.3f}  ({low:.3f} - {high:.3f})", flush=True)
     print(f"\n{describe()}; {options.threads} threads, {options.rounds} rounds")
     if options.out:
         facts = {"machine": machine(), "command": command_line(), "rounds": options.rounds, "results": results}
