@@ -29,6 +29,7 @@ import numpy as np
 import torch
 from command_line import command_line
 
+from dragoman import kernels
 from dragoman.data.batch import Batch, BatchList
 from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus, encode_corpus
@@ -100,6 +101,7 @@ def step(shape: Shape, seconds: float) -> Found:
             {"steps": 10**6, "learning_rate": 1e-3, "warmup_steps": 10**6, "precision": shape.precision}
         ),
     )
+    kernels.prepare()
     model, state = fresh_state(recipe, "cpu")
     model.train()
     batch, rates, begin = random_batch(shape), [], time.perf_counter()

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from small import Source, few_batches, fresh_state, objective, random_batch, train_settings, translator
 from small_runs import command, exit_codes, kill_at, train_command, train_small, weights, write_corpus
 
-from dragoman import machine
+from dragoman import kernels, machine
 from dragoman.config import parse
 from dragoman.data.batch import Batch
 from dragoman.errors import OutOfMemory
@@ -37,6 +37,7 @@ def uneven_batches() -> list[Batch]:
 
 def train_here(folder: Path, accumulate: int, precision: str) -> None:
     """Trains as one of the processes that there are, and writes down its reports and weights."""
+    kernels.prepare()
     settings = train_settings(steps=STEPS, accumulate=accumulate, precision=precision, ema=0.5)
     model = translator(dtype=torch.float32, dropout=0.1, attention_dropout=0.1, activation_dropout=0.1)
     state, told = fresh_state(model, settings), []
