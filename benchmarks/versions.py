@@ -30,8 +30,6 @@ MULTI30K = "../shared/data/multi30k"
 HERE = Path(__file__).parents[1]
 WARM_UP = 2
 """Rounds that are not counted."""
-STEPS = 20
-"""Steps of training in a turn."""
 SEARCHES = {"greedy": 1, "beam 4": 4}
 
 
@@ -90,12 +88,20 @@ def serve_training(facts: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as runs:
         overrides = [f"model.size={facts['size']}", "train.steps=1000000", "train.validate_every=1000000"]
         dragoman.train(
-            facts["data"], overrides=overrides, runs=runs, name="speed", threads=int(facts["threads"]), progress=Turns()
+            facts["data"],
+            overrides=overrides,
+            runs=runs,
+            name="speed",
+            threads=int(facts["threads"]),
+            progress=Turns(int(facts["steps"])),
         )
 
 
 class Turns:
     """A progress that makes training wait after the last step of every turn."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
 
     @contextmanager
     def track(self, label: str, total: int | None = None, unit: str = "") -> Iterator[Any]:
@@ -106,7 +112,7 @@ class Turns:
             if label != "train" or not count:
                 return
             done += count
-            if done % STEPS == 0:
+            if done % self.steps == 0:
                 say("ready" if not started else f"{time.perf_counter() - started}")
                 wait()
                 started = time.perf_counter()
@@ -205,6 +211,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--sentences", type=int, default=300)
     parser.add_argument("--data", nargs="+", default=[f"{MULTI30K}/train.en", f"{MULTI30K}/train.de"])
     parser.add_argument("--size", default="mini", choices=["tiny", "mini", "small", "base", "big"])
+    parser.add_argument("--steps", type=int, default=20, help="steps of training in a turn")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--works", nargs="+", help="of train, greedy, 'beam 4', 'start train' …; without it, all")
