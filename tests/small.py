@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
+from dragoman.config import Settings, check, override, read
 from dragoman.data.batch import Batch, BatchSize
 from dragoman.model import EncoderDecoder, LanguageModel, ModelConfig, build_model
 from dragoman.progress import Advance
@@ -17,6 +18,8 @@ from dragoman.training.optimiser import MasterWeights
 from dragoman.training.task import BatchSource
 
 VOCABULARY, START, END = 23, 2, 3
+
+S = TypeVar("S", bound=Settings)
 PRESETS = ["paper", "modern"]
 
 
@@ -106,6 +109,11 @@ def fresh_state(model: torch.nn.Module, settings: TrainSettings) -> TrainState:
     )
     masters.attach(model)
     return TrainState(masters)
+
+
+def parse(text: str, origin: str, schema: type[S], overrides: Sequence[str] = ()) -> S:
+    """TOML text, with overrides `dotted.key=value`, as settings."""
+    return check(override(read(text, origin), overrides), origin, schema)
 
 
 class Counting:

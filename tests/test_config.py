@@ -7,8 +7,9 @@ import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small import parse
 
-from dragoman.config import SettingFacts, Settings, check, describe, flatten, override, parse, render
+from dragoman.config import SettingFacts, Settings, check, describe, flatten, override, render
 from dragoman.errors import ConfigError
 from dragoman.model import ModelConfig
 from dragoman.recipe.recipe import Recipe

@@ -14,11 +14,10 @@ import pytest
 import torch
 from closeness import assert_close
 from safetensors.torch import load_file, save_file
-from small import Source, few_batches, fresh_state, objective, random_batch, train_settings, translator
+from small import Source, few_batches, fresh_state, objective, parse, random_batch, train_settings, translator
 from small_runs import command, exit_codes, kill_at, train_command, train_small, weights, write_corpus
 
 from dragoman import kernels, machine
-from dragoman.config import parse
 from dragoman.data.batch import Batch
 from dragoman.errors import OutOfMemory
 from dragoman.recipe.recipe import Recipe

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small import parse
 from small_runs import SETTINGS, STEPS, some_pairs, times, train_command, train_small, weights, write_corpus
 
 from dragoman.cli.main import main
 from dragoman.commands.forecast import forecast
 from dragoman.commands.train import train
-from dragoman.config import parse
 from dragoman.errors import ConfigError, OutOfMemory
 from dragoman.recipe.recipe import Recipe
 from dragoman.runs import trial

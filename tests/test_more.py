@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small import parse
 from small_runs import (
     STEPS,
     AtSteps,
@@ -26,7 +27,6 @@ from dragoman import machine
 from dragoman.cli.main import main
 from dragoman.commands.forecast import forecast
 from dragoman.commands.train import RunResult, train
-from dragoman.config import parse
 from dragoman.errors import CheckpointError, ConfigError, DataError, Interrupted
 from dragoman.files import remove
 from dragoman.manifest import write_manifest

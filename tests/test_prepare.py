@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from small import Counting
+from small import Counting, parse
 
-from dragoman.config import check, parse, render
+from dragoman.config import check, render
 from dragoman.errors import ConfigError, DataError
 from dragoman.text.checks import CONTROL, COPY, DUPLICATE, EMPTY, RATIO
 from dragoman.text.inputs import DataSettings, changes, identities, identity, lasting, open_inputs

@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+from small import parse
 
-from dragoman.config import parse, reasons_in, render
+from dragoman.config import reasons_in, render
 from dragoman.errors import ConfigError
 from dragoman.recipe.choices import Facts, Precision, Prepared, Seconds, Start, TextFacts, Vocabularies
 from dragoman.recipe.recipe import Recipe

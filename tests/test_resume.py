@@ -12,6 +12,7 @@ from typing import IO, Any
 
 import pytest
 import torch
+from small import parse
 from small_runs import (
     AtSteps,
     command,
@@ -27,7 +28,6 @@ from small_runs import (
 
 from dragoman import files, machine
 from dragoman.commands.train import train
-from dragoman.config import parse
 from dragoman.errors import (
     CheckpointError,
     ConfigError,

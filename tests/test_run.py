@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small import small_config
+from small import parse, small_config
 from small_runs import SETTINGS, STEPS, AtSteps, some_pairs, terminate, times, train_small, weights, write_corpus
 
 from dragoman.commands.train import RunResult, train
-from dragoman.config import parse
 from dragoman.data.batching import build_batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import ConfigError, DataError, Error, Interrupted, OutOfMemory

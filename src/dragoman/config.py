@@ -49,15 +49,6 @@ class SettingFacts(NamedTuple):
     """Its docstring, on one line."""
 
 
-def parse(text: str, origin: str, schema: type[S], overrides: Sequence[str] = ()) -> S:
-    """Reads TOML `text` (called `origin` in messages) into `schema`; each override is `dotted.key=value`, in TOML.
-
-    Raises:
-        ConfigError: the text is not TOML, a key is unknown (the nearest valid one is named), or a value is wrong.
-    """
-    return check(override(read(text, origin), overrides), origin, schema)
-
-
 def read(text: str, origin: str) -> dict[str, Any]:
     """The tables of a TOML text."""
     try:

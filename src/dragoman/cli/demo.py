@@ -38,7 +38,7 @@ def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = 
         progress=screen.progress,
     )
     show_result(screen, result)
-    translator = Place(threads=threads).load(result.folder)
+    translator = Place(threads=threads).load(result.folder, screen.progress)
     work = Work(screen, translator, translator.options, known_words=known_words(result.folder))
     pairs = own_test_pairs(result.folder)
     for source, target in pairs[:: max(1, len(pairs) // SAMPLES)][:SAMPLES]:

@@ -59,7 +59,7 @@ def translate(
     if output is not None:
         check_output(output)
     pair = None if item is None else test_pair(model, item)
-    translator = place.load(model)
+    translator = place.load(model, screen.progress)
     options = choose(dragoman.SearchOptions, "decode", search.overrides, translator.options, n_best=n_best)
     screen.note(f"{' → '.join(translator.languages)}, {translator.device}, {translator.precision}")
     work = Work(screen, translator, options, output_format == "json")

@@ -97,7 +97,7 @@ def compare(
     test_set = _read_test(found, test, references, settings, measures.get("language", UNKNOWN_LANGUAGE))
 
     def evaluated(path: Path) -> Evaluation:
-        translator = Translator.load(path, device, precision) if path.is_dir() else None
+        translator = Translator.load(path, device, precision, progress) if path.is_dir() else None
         options = choose(SearchOptions, "decode", search, translator and translator.options)
         system, name = translator or path, str(path)
         return evaluate(system, test_set, options=options, name=name, samples=samples, progress=progress, **measures)

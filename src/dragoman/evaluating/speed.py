@@ -32,7 +32,6 @@ ALONE = 100
 """Texts translated alone in each round; three rounds are then enough for a 99th percentile."""
 LIMIT = 500
 WARM_UP = 8
-HEADINGS = ("model", "search", "batch", "tokens/s", "range", "sentences/s", "p50 ms", "p95 ms", "p99 ms")
 
 
 class Translates(Protocol):
@@ -126,22 +125,6 @@ class Benchmark:
     speeds: tuple[Speed, ...]
     ratios: tuple[Ratio, ...]
     starts: dict[str, Start]
-
-    def rows(self) -> list[tuple[str, ...]]:
-        """The speeds as a table, under `HEADINGS`."""
-        return [
-            (
-                speed.model,
-                speed.search,
-                speed.batch,
-                f"{speed.tokens_per_second.median:,.0f}",
-                f"{speed.tokens_per_second.low:,.0f} to {speed.tokens_per_second.high:,.0f}",
-                f"{speed.sentences_per_second.median:,.1f}",
-                *(f"{wait:,.1f}" for wait in speed.latency_ms or ()),
-                *("" for _ in Latency._fields if speed.latency_ms is None),
-            )
-            for speed in self.speeds
-        ]
 
     def facts(self) -> dict[str, Any]:
         """Plain values for JSON; medians and percentiles keep their names."""

@@ -123,7 +123,7 @@ class Place:
         """As every function that loads a model takes them."""
         return {"device": self.device, "precision": self.precision, "threads": self.threads}
 
-    def load(self, model: Path) -> "Translator":
+    def load(self, model: Path, progress: "Progress") -> "Translator":
         """The translator of a model, after this process has taken the threads that were asked for."""
         if self.threads is not None:
             import torch
@@ -131,7 +131,7 @@ class Place:
             from dragoman.machine import choose_threads
 
             torch.set_num_threads(choose_threads(self.threads))
-        return dragoman.Translator.load(model, self.device, self.precision)
+        return dragoman.Translator.load(model, self.device, self.precision, progress)
 
 
 @dataclass(frozen=True)
