@@ -24,8 +24,8 @@ from dragoman.cli.terminal.streams import prepare_streams
 from dragoman.cli.train import train
 from dragoman.cli.train_tokenizer import train_tokenizer
 from dragoman.cli.translate import translate
-from dragoman.errors import Error, Interrupted, OutOfMemory
-from dragoman.memory import is_out_of_memory
+from dragoman.errors import Error, Interrupted
+from dragoman.memory import out_of_memory_as
 
 INTERRUPTED = 130
 REFUSED_BY_THE_SYSTEM = {
@@ -80,8 +80,9 @@ def main(arguments: list[str]) -> int:
     """Runs one command and returns its exit code. An error that is our own mistake keeps its traceback."""
     started = time.monotonic()
     try:
-        code = app(arguments or ["--help"], prog_name="dragoman", standalone_mode=False)
-        console.flush()
+        with out_of_memory_as("there is not enough memory; smaller batches or a smaller model need less"):
+            code = app(arguments or ["--help"], prog_name="dragoman", standalone_mode=False)
+            console.flush()
     except Interrupted as end:
         if not end.told:
             console.say_stopped(stopped(end, time.monotonic() - started))
@@ -99,11 +100,6 @@ def main(arguments: list[str]) -> int:
             raise
         console.complain(f"{str(error.filename)[:LONGEST_NAME]}: {error.strerror}")
         return Error.exit_code
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
-            raise
-        console.complain("there is not enough memory; smaller batches or a smaller model need less")
-        return OutOfMemory.exit_code
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     if code == INTERRUPTED:
