@@ -215,7 +215,7 @@ def test_the_same_command_adds_nothing_while_its_steps_are_under_way(
             train_on(finished, progress=AtSteps({STEPS + 2: terminate, STEPS + 4: terminate}))
     with caplog.at_level(logging.INFO):
         assert train_on(finished).steps == STEPS + NEW
-    assert "is being trained on already, to step 20; that goes on, and nothing is added to it" in caplog.text
+    assert "is already being trained further, to step 20; that goes on, and no steps are added" in caplog.text
     check_whole(run_of(finished), whole)
 
 
@@ -225,7 +225,7 @@ def test_other_new_steps_than_those_under_way_are_refused(setting: str, finished
         train_on(finished, progress=AtSteps({STEPS + 2: terminate}))
     key = setting.partition("=")[0]
     with pytest.raises(
-        ConfigError, match=rf"is being trained on already, with {key} = .*; finish that first: dragoman"
+        ConfigError, match=rf"is already being trained further, with {key} = .*; finish that first: dragoman"
     ):
         train_on(finished, setting)
 
