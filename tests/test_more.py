@@ -254,7 +254,7 @@ def test_a_state_from_before_the_new_steps_is_refused(first: Path, finished: Pat
     folder, older = run_of(finished) / "checkpoints", "step-00000008"
     remove(folder)
     shutil.copytree(run_of(first) / "checkpoints" / older, folder / older)
-    with pytest.raises(CheckpointError, match="step-00000008 is older than step 12, from which the run is trained on"):
+    with pytest.raises(CheckpointError, match="step-00000008 is older than step 12, from which --more trains the run"):
         train(run_of(finished), device="cpu")
 
 

@@ -94,7 +94,7 @@ class RunFolder:
 
     @cached_property
     def diverged(self) -> Path:
-        """The batch of the last step whose gradient was not finite."""
+        """The pairs of the last step whose gradient was not finite."""
         return self.path / "diverged.json"
 
     @cached_property
