@@ -332,7 +332,7 @@ def test_a_run_that_is_not_finished_is_finished_first(tmp_path: Path) -> None:
 def test_a_finished_run_says_how_it_is_trained_on(setting: str, finished: Path) -> None:
     before = times(run_of(finished))
     with pytest.raises(
-        ConfigError, match=r"corpus is finished; to train it on.*dragoman train .*corpus --more --minut"
+        ConfigError, match=r"corpus is finished; to train it further.*dragoman train .*corpus --more --minut"
     ):
         train(run_of(finished), overrides=[setting], device="cpu")
     assert times(run_of(finished)) == before
