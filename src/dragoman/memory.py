@@ -20,12 +20,12 @@ _GROWTH_BYTES = 64 * 2**20
 
 def memory_bytes() -> int | None:
     """Memory that this process holds now (resident), in bytes."""
-    return _kernel_figure(Path("/proc/self/status"), "VmRSS")
+    return _proc_bytes(Path("/proc/self/status"), "VmRSS")
 
 
 def peak_memory_bytes() -> int | None:
     """The most memory that this process ever held (resident), in bytes."""
-    if (peak := _kernel_figure(Path("/proc/self/status"), "VmHWM")) is not None:
+    if (peak := _proc_bytes(Path("/proc/self/status"), "VmHWM")) is not None:
         return peak
     try:
         import resource
@@ -38,7 +38,7 @@ def usable_memory_bytes() -> int | None:
     """The most memory that this process may hold, in bytes: what it holds plus what is free, or the limit of its
     control group if that is lower. Processes that torchrun started on one machine share it equally.
     """
-    held, left = memory_bytes(), _kernel_figure(Path("/proc/meminfo"), "MemAvailable")
+    held, left = memory_bytes(), _proc_bytes(Path("/proc/meminfo"), "MemAvailable")
     if held is None or left is None:
         return None
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
@@ -143,8 +143,8 @@ def keep_freed_memory() -> bool:
     return True
 
 
-def _kernel_figure(path: Path, key: str) -> int | None:
-    """A figure of the Linux kernel, which gives it in kB, in bytes."""
+def _proc_bytes(path: Path, key: str) -> int | None:
+    """A figure in bytes that a file under `/proc` gives in kB."""
     try:
         found = re.search(rf"^{key}:\s+(\d+) kB", path.read_text(), re.MULTILINE)
     except OSError:
