@@ -184,7 +184,7 @@ def verify_model(folder: Path) -> None:
     """
     for name in (MANIFEST, CONFIG, WEIGHTS, GENERATION):
         if not (folder / name).is_file():
-            raise CheckpointError(f"{folder} is not a whole model folder: {name} is missing")
+            raise CheckpointError(f"{folder} is not a complete model folder: {name} is missing")
     verify_manifest(folder, free={CARD})
 
 

@@ -107,6 +107,6 @@ def _check_last_state(run: RunFolder, step: int) -> None:
     newest = newest_checkpoint(run.checkpoints)
     if newest is None or read_facts(newest).step != step:
         raise CheckpointError(
-            f"{run.checkpoints} has no undamaged checkpoint of step {step:,}, where the run was finished, so it "
+            f"{run.checkpoints} has no undamaged checkpoint of step {step:,}, where the run finished, so it "
             f"cannot be trained on; dragoman fine-tune {run} DATA starts from the weights of its best model"
         )
