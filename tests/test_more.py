@@ -358,11 +358,11 @@ def test_other_settings_do_not_change(overrides: list[str], message: str, finish
 def test_more_goes_with_a_finished_run_alone(finished: Path) -> None:
     run = run_of(finished)
     for what in ("phrasebook", finished / "corpus.tsv", [finished / "corpus.tsv", run], run / "recipe.toml"):
-        with pytest.raises(ConfigError, match="--more trains a finished run on; name its folder"):
+        with pytest.raises(ConfigError, match="--more trains a finished run further; name its folder"):
             train(what, more=True)
-    with pytest.raises(ConfigError, match=r"on, --fresh begins a new run; give one of the two"):
+    with pytest.raises(ConfigError, match=r"further, --fresh begins a new run; give one of the two"):
         train(run, more=True, fresh=True)
-    with pytest.raises(ConfigError, match=r"on, --name names a new run; give one of the two"):
+    with pytest.raises(ConfigError, match=r"further, --name names a new run; give one of the two"):
         train([run], more=True, name="other")
     with pytest.raises(ConfigError, match="--dry-run estimates a run from its beginning; leave --more out"):
         forecast(run, more=True)
@@ -384,7 +384,7 @@ def test_changed_text_leaves_the_run_as_it_was(tmp_path: Path) -> None:
 
 
 def test_the_recipe_of_a_run_that_was_trained_on_is_of_no_new_run(whole: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"train\.continued_from belongs to a finished run"):
+    with pytest.raises(ConfigError, match=r"train\.continued_from belongs to a run that --more trained further"):
         train(whole / "recipe.toml", runs=tmp_path / "runs", device="cpu")
     with pytest.raises(ConfigError, match=r"it must be above continued_from \(12\), but is 12"):
         parse("[train]\nsteps = 12\ncontinued_from = 12\n", "recipe", Recipe)

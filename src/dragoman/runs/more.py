@@ -40,10 +40,13 @@ def split_overrides(
     """
     what = only_one(what)
     if run_named(what) is None:
-        raise ConfigError("--more trains a finished run on; name its folder, as in: dragoman train runs/NAME --more")
+        raise ConfigError(
+            "--more trains a finished run further; name its folder, as in: dragoman train runs/NAME --more"
+        )
     if fresh or name is not None:
         raise ConfigError(
-            f"--more trains {what} on, {'--fresh begins' if fresh else '--name names'} a new run; give one of the two"
+            f"--more trains {what} further, {'--fresh begins' if fresh else '--name names'} a new run; "
+            "give one of the two"
         )
     askable = {f"train.{key}" for key in ASKABLE}
     new = [text for text in overrides if flatten(override({}, [text])).keys() <= askable]
@@ -108,5 +111,5 @@ def _check_last_state(run: RunFolder, step: int) -> None:
     if newest is None or read_facts(newest).step != step:
         raise CheckpointError(
             f"{run.checkpoints} has no undamaged checkpoint of step {step:,}, where the run finished, so it "
-            f"cannot be trained on; dragoman fine-tune {run} DATA starts from the weights of its best model"
+            f"cannot be trained further; dragoman fine-tune {run} DATA starts from the weights of its best model"
         )
