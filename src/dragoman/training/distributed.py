@@ -99,7 +99,7 @@ class World:
             return flag
         links = self._begin(self._links, f"any {name!r}")
         seen = links.exchanges.fingerprint
-        found = torch.tensor([flag, seen, -seen])  # on the host, so that no GPU is waited for
+        found = torch.tensor([flag, seen, -seen])  # on the host, so that nothing waits for a GPU
         self._reduce(links, found, dist.ReduceOp.MAX, links.flags)
         flag, highest, lowest = found.tolist()
         if highest != -lowest:
