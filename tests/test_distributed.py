@@ -415,6 +415,6 @@ def test_two_train_a_finished_run_on_to_the_same_bytes(two: Path, tmp_path: Path
     assert together(more_killed, tmp_path / "killed", 6)[0] == [-signal.SIGKILL] * 2
     codes, said = together(run_more, tmp_path / "killed")
     assert codes == [0, 0], said
-    assert said.count("nothing is added to it") == 1
+    assert said.count("no steps are added") == 1
     unbroken, killed = (tmp_path / name / "runs" / "corpus" for name in ("unbroken", "killed"))
     assert weights(unbroken) == weights(killed) != weights(two)

@@ -183,7 +183,7 @@ def test_no_model_is_said_at_once(old: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(CheckpointError, match="empty is not a model folder: it has no config.json"):
         tune(tmp_path / "empty", tmp_path)
-    with pytest.raises(ConfigError, match="empty is no prepared data: it has no train.jsonl"):
+    with pytest.raises(ConfigError, match="empty is not prepared data: it has no train.jsonl"):
         tune(old, tmp_path, mix_rate=0.5, mix_data=tmp_path / "empty")
     assert not (tmp_path / "runs").exists()
 

@@ -178,7 +178,7 @@ def test_a_full_disk_under_tensorboard_is_one_line(
         for step in range(2, 9):
             written.write(step, loss=1.0)
     assert printed == [], "the thread prints no traceback"
-    assert caplog.text.count("a tracker failed and is left out from here on: [Errno 28] No space left") == 1
+    assert caplog.text.count("a tracker failed and is not used any more: [Errno 28] No space left") == 1
     assert len(caplog.records) == 1
     assert steps_in(tmp_path) == list(range(1, 9))
     assert threading.excepthook == printed.append, "other threads are as loud as before"
@@ -215,7 +215,7 @@ def test_a_tracker_that_raises_is_left_out(
     works = Works()
     monkeypatch.setattr(journal, "_trackers", lambda *_: [Fails(), works])
     write_steps(tmp_path, [1, 2])
-    assert caplog.text.count("a tracker failed and is left out from here on: the server is away") == 1
+    assert caplog.text.count("a tracker failed and is not used any more: the server is away") == 1
     assert works.told == [("loss", 1.0, 1), ("loss", 0.5, 2)]
     assert works.closed
     assert steps_in(tmp_path) == [1, 2]

@@ -215,7 +215,7 @@ def test_the_same_command_adds_nothing_while_its_steps_are_under_way(
             train_on(finished, progress=AtSteps({STEPS + 2: terminate, STEPS + 4: terminate}))
     with caplog.at_level(logging.INFO):
         assert train_on(finished).steps == STEPS + NEW
-    assert "is being trained on already, to step 20; that goes on, and nothing is added to it" in caplog.text
+    assert "is already being trained further, to step 20; that goes on, and no steps are added" in caplog.text
     check_whole(run_of(finished), whole)
 
 
@@ -225,7 +225,7 @@ def test_other_new_steps_than_those_under_way_are_refused(setting: str, finished
         train_on(finished, progress=AtSteps({STEPS + 2: terminate}))
     key = setting.partition("=")[0]
     with pytest.raises(
-        ConfigError, match=rf"is being trained on already, with {key} = .*; finish that first: dragoman"
+        ConfigError, match=rf"is already being trained further, with {key} = .*; finish that first: dragoman"
     ):
         train_on(finished, setting)
 
@@ -254,7 +254,7 @@ def test_a_state_from_before_the_new_steps_is_refused(first: Path, finished: Pat
     folder, older = run_of(finished) / "checkpoints", "step-00000008"
     remove(folder)
     shutil.copytree(run_of(first) / "checkpoints" / older, folder / older)
-    with pytest.raises(CheckpointError, match="step-00000008 is older than step 12, from which the run is trained on"):
+    with pytest.raises(CheckpointError, match="step-00000008 is older than step 12, from which --more trains the run"):
         train(run_of(finished), device="cpu")
 
 
@@ -332,7 +332,7 @@ def test_a_run_that_is_not_finished_is_finished_first(tmp_path: Path) -> None:
 def test_a_finished_run_says_how_it_is_trained_on(setting: str, finished: Path) -> None:
     before = times(run_of(finished))
     with pytest.raises(
-        ConfigError, match=r"corpus is finished; to train it on.*dragoman train .*corpus --more --minut"
+        ConfigError, match=r"corpus is finished; to train it further.*dragoman train .*corpus --more --minut"
     ):
         train(run_of(finished), overrides=[setting], device="cpu")
     assert times(run_of(finished)) == before
@@ -358,11 +358,11 @@ def test_other_settings_do_not_change(overrides: list[str], message: str, finish
 def test_more_goes_with_a_finished_run_alone(finished: Path) -> None:
     run = run_of(finished)
     for what in ("phrasebook", finished / "corpus.tsv", [finished / "corpus.tsv", run], run / "recipe.toml"):
-        with pytest.raises(ConfigError, match="--more trains a finished run on; name its folder"):
+        with pytest.raises(ConfigError, match="--more trains a finished run further; name its folder"):
             train(what, more=True)
-    with pytest.raises(ConfigError, match=r"on, --fresh begins a new run; give one of the two"):
+    with pytest.raises(ConfigError, match=r"further, --fresh begins a new run; give one of the two"):
         train(run, more=True, fresh=True)
-    with pytest.raises(ConfigError, match=r"on, --name names a new run; give one of the two"):
+    with pytest.raises(ConfigError, match=r"further, --name names a new run; give one of the two"):
         train([run], more=True, name="other")
     with pytest.raises(ConfigError, match="--dry-run estimates a run from its beginning; leave --more out"):
         forecast(run, more=True)
@@ -384,7 +384,7 @@ def test_changed_text_leaves_the_run_as_it_was(tmp_path: Path) -> None:
 
 
 def test_the_recipe_of_a_run_that_was_trained_on_is_of_no_new_run(whole: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"train\.continued_from belongs to a finished run"):
+    with pytest.raises(ConfigError, match=r"train\.continued_from belongs to a run that --more trained further"):
         train(whole / "recipe.toml", runs=tmp_path / "runs", device="cpu")
     with pytest.raises(ConfigError, match=r"it must be above continued_from \(12\), but is 12"):
         parse("[train]\nsteps = 12\ncontinued_from = 12\n", "recipe", Recipe)

@@ -86,7 +86,7 @@ def test_a_run_that_was_trained_on_reproduces_nothing(tmp_path: Path) -> None:
     run = reproduce(recipe, runs=tmp_path / "runs", device="cpu").folder
     train(run, more=True, overrides=["train.steps=1"], device="cpu")
     with pytest.raises(
-        ConfigError, match=r"was trained on to step 13, but .* expects its scores after 12; use --fresh"
+        ConfigError, match=r"was trained further, to step 13, but .* expects its scores after 12; use --fresh"
     ):
         reproduce(recipe, runs=tmp_path / "runs", device="cpu")
 

@@ -308,7 +308,7 @@ def test_a_model_is_no_text(finished: Path) -> None:
 def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "runs" / "thesis").mkdir(parents=True)
     (tmp_path / "runs" / "thesis" / "chapter-1.tex").write_text("years of work")
-    with pytest.raises(ConfigError, match=r"thesis is no run, and not empty \(chapter-1.tex\); take another --name"):
+    with pytest.raises(ConfigError, match=r"thesis is not a run, and not empty \(chapter-1.tex\); take another --name"):
         train_small(tmp_path, name="thesis")
     assert [path.name for path in (tmp_path / "runs" / "thesis").iterdir() if path.name != ".lock"] == ["chapter-1.tex"]
 
@@ -320,7 +320,7 @@ def test_a_file_in_the_place_of_the_run_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_run_keeps_its_name(finished: Path) -> None:
-    with pytest.raises(ConfigError, match="is a run with a name; --name goes with a recipe, data, or --fresh"):
+    with pytest.raises(ConfigError, match="is a run and has its name; --name goes with a recipe, data, or --fresh"):
         train(finished, name="other")
 
 

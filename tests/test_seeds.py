@@ -84,7 +84,10 @@ def test_a_group_is_evaluated_and_compared_by_its_common_name(
 
 @pytest.mark.parametrize(
     ("what", "overrides", "message"),
-    [("run", [], "is a run, of one seed"), ("corpus.tsv", ["train.seed=3"], "train.seed cannot be set where several")],
+    [
+        ("run", [], "is a run, which has one seed"),
+        ("corpus.tsv", ["train.seed=3"], "train.seed cannot be set when several"),
+    ],
 )
 def test_seeds_of_what_has_one_are_refused(what: str, overrides: list[str], message: str, trained: Path) -> None:
     path = trained / "runs" / "corpus-seed1" if what == "run" else trained / what

@@ -147,7 +147,7 @@ def test_a_finished_language_model_is_trained_on(text: Path, tmp_path: Path) -> 
         (["data.path=phrasebook"], ConfigError, "learns from a text file; name one with data.path"),
         (['data.path=["a.en", "a.it"]'], ConfigError, "reads one text, not two aligned files"),
         (["model.target_vocabulary=77"], ConfigError, r"model\.target_vocabulary is 77, but the tokenizer has 260"),
-        (["model.family=encoder_decoder"], ConfigError, "the model of a language model is model.family"),
+        (["model.family=encoder_decoder"], ConfigError, "task = 'language_model' sets model.family"),
     ],
 )
 def test_what_belongs_to_pairs_is_refused(

@@ -50,7 +50,7 @@ WRONG = [
     ("settings lerning_rate", "no setting is called lerning_rate; did you mean train.learning_rate?", 2),
     ("settings train.learning_rat_e", "did you mean train.learning_rate?", 2),
     ("settings qqqq", "no setting is called qqqq; known here: task, start, data,", 2),
-    ("runs nowhere", "nowhere is no folder; dragoman runs takes the folder that runs lie in", 2),
+    ("runs nowhere", "nowhere is not a folder; dragoman runs takes the folder that holds the runs", 2),
     ("train pairs.tsv --minutes 1e300", "train.minutes should be less than or equal to 10000000, but is 1e+300", 2),
     ("translate RUN text --set beam_size", "--set takes KEY=VALUE", 2),
     ("translate RUN text --device cuda", "device cuda was asked for, but torch finds none here", 2),

@@ -1,7 +1,7 @@
-"""Facts about the machine (memory, versions, compiler, GPUs, speed of matrix products) and the choices they decide.
+"""Facts about the machine (memory, versions, compiler, GPUs, speed of matrix products), and choices that follow.
 
-No speed is printed without them, and a run is bit for bit the same only where its `envelope` is. A fact that the system
-does not reveal is None. Only the functions that are about torch load torch.
+No speed is printed without them, and a run repeats bit for bit only in the same `envelope`. A fact that the system does
+not reveal is None. Only the functions that are about torch import it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PACKAGES = (
 ).split()
 """The packages that a result may depend on, and those of the extras."""
 
-# Each changes which kernels run, and so the last bits of every sum.
+# Each of them changes which kernels run, and so the last bits of every sum.
 _KERNEL_VARIABLES = (
     "ATEN_CPU_CAPABILITY",
     "CUBLAS_WORKSPACE_CONFIG",
@@ -44,23 +44,23 @@ _KERNEL_VARIABLES = (
 )
 
 MOST_THREADS = 1_024
-"""More than any machine gains from; far more exhaust what a process may start."""
+"""More than any machine gains from. Far more would exceed the number of threads that a process may start."""
 
 WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "3000"}
-"""How torch's threads wait for work: they spin for some 50 microseconds, then sleep.
+"""Environment variables that make torch's threads wait for work by spinning for some 50 microseconds, then sleeping.
 
 Threads that always spin slow each other down on a busy machine: training fell from 10,000 tokens a second to 1,000.
 Threads that sleep at once must be woken a thousand times a step.
 """
 PREPARED = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
-"""How many shapes of matrix products oneDNN and torch keep prepared.
+"""Environment variables for how many shapes of matrix products oneDNN and torch keep prepared.
 
-The default is 1,024. A run that validates meets as many, which takes 450 MB and saves no time that could be measured.
+The default is 1,024. A run that validates meets that many; keeping them takes 450 MB and saves no measurable time.
 """
 
 
 def machine() -> dict[str, Any]:
-    """The facts that belong to a printed speed or a bug report, as plain values for JSON."""
+    """The facts that belong beside a speed or in a bug report, as plain values for JSON."""
     return {
         "processor": processor(),
         "cores": cores(),
@@ -90,9 +90,9 @@ def describe() -> str:
 def envelope(
     *, threads: int, world_size: int = 1, precision: str = "float32", compiled: bool = False, device: str = "cpu"
 ) -> dict[str, Any]:
-    """All that the bits of a run depend on besides its recipe, its data and its tokenizer.
+    """Everything that the bits of a run depend on besides its recipe, data and tokenizer.
 
-    Equal envelopes promise equal weights; the first key that differs says why weights may differ.
+    Equal envelopes promise equal weights. A key that differs says why the weights may differ.
     """
     chip = processor()
     return {
@@ -114,7 +114,7 @@ def envelope(
 def gemm_rate(precision: str = "float32", seconds: float = 1.0, size: int = 2048, device: str = "cpu") -> float:
     """GFLOP/s of square matrix products, an upper bound for every speed of this machine.
 
-    The median over `seconds` of products, after a warm-up.
+    Products run for `seconds` after a warm-up; the median counts.
     """
     import torch
 
@@ -153,7 +153,7 @@ def threads() -> int:
 
 
 def choose_threads(asked: int | None) -> int:
-    """The number of threads asked for, or torch's own choice.
+    """The number of threads that was asked for, or torch's own choice.
 
     Raises:
         ConfigError: fewer than one, or more than `MOST_THREADS`.
@@ -168,7 +168,7 @@ def use_threads(asked: int | None) -> Generator[None]:
     """Within the block, torch uses this many threads inside one operation, in the whole process; None changes nothing.
 
     Raises:
-        ConfigError: fewer than one thread.
+        ConfigError: fewer than one, or more than `MOST_THREADS`.
     """
     import torch
 
@@ -183,12 +183,12 @@ def use_threads(asked: int | None) -> Generator[None]:
 
 
 def rank() -> int:
-    """The number that torchrun gave to this process; 0 for a process of its own."""
+    """The rank that torchrun gave to this process; 0 for a single process."""
     return int(os.environ.get("RANK", "0"))
 
 
 def installed_memory_bytes() -> int | None:
-    """Memory of the whole machine, in bytes."""
+    """Memory of the machine, in bytes."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -197,7 +197,7 @@ def installed_memory_bytes() -> int | None:
 
 @cache
 def versions() -> dict[str, str]:
-    """The versions of the installed `PACKAGES`; none is loaded."""
+    """The versions of the installed `PACKAGES`, without importing any."""
     found = {}
     for name in PACKAGES:
         try:
@@ -208,7 +208,7 @@ def versions() -> dict[str, str]:
 
 
 def torch_build() -> dict[str, str | None]:
-    """Which torch this is: its commit, the libraries it was built with, and the instruction set that it uses."""
+    """The build of torch: version, commit, CUDA, a hash of its configuration, and the instruction set that it uses."""
     import torch
 
     return {
@@ -231,7 +231,7 @@ def compiler_path() -> str | None:
 
 @cache
 def compiler() -> str | None:
-    """The first line that the C++ compiler prints for `--version`; kernels are compiled with it."""
+    """The first line that the C++ compiler prints for `--version`."""
     path = compiler_path()
     return (output_of(path, "--version") or "").partition("\n")[0] if path else shutil.which("cl")
 
@@ -255,10 +255,10 @@ _BF16_FLAGS = ("amx_bf16", "avx512_bf16")
 
 
 def choose_device(requested: str = "auto") -> tuple[str, str]:
-    """Where a model runs, and the reason.
+    """The device that a model runs on (`cuda`, `mps` or `cpu`), and the reason.
 
     Raises:
-        ConfigError: the requested device is not here.
+        ConfigError: the device is unknown, or torch does not find it here.
     """
     import torch
 
@@ -277,7 +277,7 @@ def choose_precision(requested: str = "auto", device: str = "cpu") -> tuple[str,
     """The precision that a model computes in, `float32` or `bf16`, and the reason.
 
     Raises:
-        ConfigError: no such precision.
+        ConfigError: there is no such precision.
     """
     if requested in {"float32", "bf16"}:
         return requested, "as asked for"

@@ -1,6 +1,6 @@
-"""The memory of this process: what it holds and may hold, a limit above which an allocation fails, and what is kept.
+"""The memory of this process: how much it uses and may use, how to limit it, and how to keep freed memory.
 
-What a system does not tell is None, and where it knows no limit there is none.
+A figure that the system does not reveal is None. Where the system cannot limit memory, nothing is limited.
 """
 
 import ctypes
@@ -13,19 +13,19 @@ from pathlib import Path
 
 from dragoman.errors import OutOfMemory
 
-# Of glibc's <malloc.h>.
+# Constants of glibc's <malloc.h>
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4
 _GROWTH_BYTES = 64 * 2**20
 
 
 def memory_bytes() -> int | None:
-    """Memory this process holds now (resident)."""
-    return _told(Path("/proc/self/status"), "VmRSS")
+    """Memory that this process holds now (resident), in bytes."""
+    return _proc_bytes(Path("/proc/self/status"), "VmRSS")
 
 
 def peak_memory_bytes() -> int | None:
-    """The most memory this process ever held (resident)."""
-    if (peak := _told(Path("/proc/self/status"), "VmHWM")) is not None:
+    """The most memory that this process ever held (resident), in bytes."""
+    if (peak := _proc_bytes(Path("/proc/self/status"), "VmHWM")) is not None:
         return peak
     try:
         import resource
@@ -35,10 +35,10 @@ def peak_memory_bytes() -> int | None:
 
 
 def usable_memory_bytes() -> int | None:
-    """The most that this process may hold: what it holds and what others leave, or the limit of its control group; of
-    either its share, where torchrun has several processes on this machine.
+    """The most memory that this process may hold, in bytes: what it holds plus what is free, or the limit of its
+    control group if that is lower. Processes that torchrun started on one machine share it equally.
     """
-    held, left = memory_bytes(), _told(Path("/proc/meminfo"), "MemAvailable")
+    held, left = memory_bytes(), _proc_bytes(Path("/proc/meminfo"), "MemAvailable")
     if held is None or left is None:
         return None
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
@@ -46,14 +46,14 @@ def usable_memory_bytes() -> int | None:
 
 
 def group_limits(root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")) -> Iterator[int]:
-    """The limits in bytes of the control groups that this process is in, those above them included (both versions)."""
+    """The limits in bytes of the control groups (version 1 or 2) that this process is in, and of those above them."""
     for line in groups.read_text().splitlines() if groups.is_file() else []:
-        _, controllers, place = line.split(":", 2)
+        _, controllers, group = line.split(":", 2)
         if controllers not in ("", "memory"):
             continue
         top, name = (root / "memory", "memory.limit_in_bytes") if controllers else (root, "memory.max")
-        # Inside a container the place is named as outside, where it may not be found: its own is then the top.
-        for folder in (top, *(top.joinpath(*Path(place).parts[1 : 1 + n]) for n in range(1, len(Path(place).parts)))):
+        # A container may see the host's name of its group, which has no folder inside: its own group is then `top`.
+        for folder in (top, *(top.joinpath(*Path(group).parts[1 : 1 + n]) for n in range(1, len(Path(group).parts)))):
             limit = (folder / name).read_text().strip() if (folder / name).is_file() else ""
             if limit.isdigit():
                 yield int(limit)
@@ -76,12 +76,12 @@ def out_of_memory_as(message: str) -> Generator[None]:
 
 @contextmanager
 def memory_limit(limit: int | None) -> Generator[None]:
-    """Within the block, this process may hold `limit` bytes in all, where the system can see to it.
+    """Within the block, this process may hold at most `limit` bytes, on Linux.
 
-    Without that Linux grants what it does not have, and later kills the process without a word.
+    Without a limit, Linux grants memory that it does not have, and later kills the process without a message.
 
     Raises:
-        OutOfMemory: it did not suffice; or a GPU's memory did not.
+        OutOfMemory: the block needs more, or more than a GPU has.
     """
     room = f"the {limit / 2**30:.1f} GiB there are" if limit else "there is"
     lower = (
@@ -93,14 +93,14 @@ def memory_limit(limit: int | None) -> Generator[None]:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether memory could not be had; torch's own errors tell it by their message alone."""
-    told = r"out of memory|allocate memory|bad_alloc|could not (create|execute) a primitive$"
-    return isinstance(error, MemoryError) or bool(re.search(told, str(error)))
+    """Whether an allocation failed. Torch's own errors say so only in their message."""
+    signs = r"out of memory|allocate memory|bad_alloc|could not (create|execute) a primitive$"
+    return isinstance(error, MemoryError) or bool(re.search(signs, str(error)))
 
 
 @contextmanager
 def gpu_memory_share(share: float, device: str) -> Generator[None]:
-    """Within the block, torch may hold this share of a GPU's memory, and fails beyond it; elsewhere nothing changes."""
+    """Within the block, torch may use only this share of a GPU's memory. On other devices this does nothing."""
     import torch
 
     if torch.device(device).type != "cuda":
@@ -130,11 +130,11 @@ def _refused_beyond(limit: int | None) -> Generator[None]:
 
 
 def keep_freed_memory() -> bool:
-    """Has glibc keep the memory that tensors leave, for those of the next step, rather than hand it back; for good.
+    """Makes glibc keep freed memory for later allocations, instead of returning it to the system. It cannot be undone.
 
-    A step makes and frees the same large tensors again and again, and every page that comes fresh from the system costs
-    more than what is then written into it (`benchmarks/training.py --allocator`). False, and nothing done, where the C
-    library has no such switch.
+    A step makes and frees the same large tensors again and again, and a fresh page from the system costs more than what
+    is then written into it (`benchmarks/training.py --allocator`). Returns False, and does nothing, if the C library
+    has no such switch.
     """
     if sys.platform != "linux" or not hasattr(library := ctypes.CDLL(None), "mallopt"):
         return False
@@ -143,8 +143,8 @@ def keep_freed_memory() -> bool:
     return True
 
 
-def _told(path: Path, key: str) -> int | None:
-    """A number of bytes that Linux tells in kB."""
+def _proc_bytes(path: Path, key: str) -> int | None:
+    """A figure in bytes that a file under `/proc` gives in kB."""
     try:
         found = re.search(rf"^{key}:\s+(\d+) kB", path.read_text(), re.MULTILINE)
     except OSError:

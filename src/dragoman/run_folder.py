@@ -1,11 +1,11 @@
-"""Where the files of a run lie. Every path of a run is spelt here and nowhere else; nothing is opened.
+"""The paths of a run's files. Every path of a run is spelt here and nowhere else; no file is opened.
 
 runs/NAME/
-  recipe.toml     every setting, with the reason for each that nobody gave
+  recipe.toml     every setting, with a reason for each that was chosen for the user
   run.json        what was asked for, and how far the run is
-  data/           train, dev and test, and data.json, the report on them
+  data/           train, dev and test, and the report on them, data.json
   tokenizer/  corpus/train, corpus/dev  checkpoints/step-…/
-  metrics.jsonl   each step once
+  metrics.jsonl   a line for each step
   best/  final/   model folders
   scores.json     scores on the test sets, with signatures
 """
@@ -34,58 +34,72 @@ class RunFolder:
 
     @cached_property
     def recipe(self) -> Path:
+        """Every setting of the run, with reasons."""
         return self.path / "recipe.toml"
 
     @cached_property
     def facts(self) -> Path:
+        """What was asked for, and how far the run is."""
         return self.path / "run.json"
 
     @cached_property
     def data(self) -> Path:
+        """The folder of prepared text."""
         return self.path / "data"
 
     @cached_property
     def report(self) -> Path:
+        """The report on the prepared text."""
         return self.data / "data.json"
 
     @cached_property
     def tokenizer(self) -> Path:
+        """The folder of the tokenizers."""
         return self.path / "tokenizer"
 
     @cached_property
     def corpora(self) -> Path:
+        """The folder of encoded corpora."""
         return self.path / "corpus"
 
     @cached_property
     def checkpoints(self) -> Path:
+        """The folder of checkpoints."""
         return self.path / "checkpoints"
 
     @cached_property
     def metrics(self) -> Path:
+        """The metrics of each step, as JSON lines."""
         return self.path / "metrics.jsonl"
 
     @cached_property
     def best(self) -> Path:
+        """The model folder of the best validation."""
         return self.path / "best"
 
     @cached_property
     def final(self) -> Path:
+        """The model folder of the last step."""
         return self.path / "final"
 
     @cached_property
     def scores(self) -> Path:
+        """Scores on the test sets."""
         return self.path / "scores.json"
 
     @cached_property
     def curves(self) -> Path:
+        """Losses and scores as a picture."""
         return self.path / "curves.png"
 
     @cached_property
     def diverged(self) -> Path:
+        """The pairs of the last step whose gradient was not finite."""
         return self.path / "diverged.json"
 
     @cached_property
     def tensorboard(self) -> Path:
+        """The folder of TensorBoard's files."""
         return self.path / "tensorboard"
 
     def split(self, name: str) -> Path:
@@ -99,5 +113,5 @@ class RunFolder:
 
     @property
     def was_run(self) -> bool:
-        """Whether a run was trained here and its `run.json` is lost."""
+        """Whether a run was trained here but its `run.json` is lost."""
         return self.metrics.is_file() and not self.is_run

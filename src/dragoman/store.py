@@ -3,12 +3,11 @@
     config.json              architecture, format number; of a translation model, its languages
     model.safetensors        weights, float32
     tokenizer.json           or tokenizer.source.json + tokenizer.target.json
-    generation_config.json   how to search when nothing else is asked for
-    README.md                the model card, filled from facts; people may edit or remove it
+    generation_config.json   the default search options
+    README.md                the model card, written from facts; people may edit or remove it
     manifest.json            size and SHA-256 of every file
 
-What `config.json` asks for is compared with the names and shapes in the weights before anything is built.
-Older formats pass through named functions (`from_1_to_2` …); a newer one is refused.
+The names and shapes of the weights must match `config.json` before anything is built. A newer format is refused.
 """
 
 from collections.abc import Mapping
@@ -33,19 +32,21 @@ from dragoman.text.report import REPORT
 from dragoman.tokenizing.tokenizer import Tokenizers
 
 FORMAT = 1
+"""Of `config.json`."""
 CONFIG, WEIGHTS, GENERATION, CARD = "config.json", "model.safetensors", "generation_config.json", "README.md"
 
 
 _HEADER_BYTES = 4_096
 _HEADER_BYTES_A_TENSOR = 160
-"""Of the header of a safetensors file, at most: what stands there once, and for each tensor, its name apart."""
+"""Most bytes in the header of a safetensors file: once, and for each tensor besides its name."""
 
 
 Shape = tuple[int, ...]
+"""Of a tensor."""
 
 
 class Languages(NamedTuple):
-    """BCP 47 codes; `und` where unknown."""
+    """The languages that a model translates from and to, as BCP 47 tags; `und` if unknown."""
 
     source: str = "und"
     target: str = "und"
@@ -65,16 +66,16 @@ class _Config(Settings):
 
 
 class ModelFiles(NamedTuple):
-    """What a model folder holds beside architecture and weights: its task knows what."""
+    """What a model folder holds beside architecture and weights; its task provides it."""
 
     tokenizers: Tokenizers | None = None
     """None for a model that reads no text."""
     languages: Languages | None = None
     """None for a model that does not translate."""
     generation: Mapping[str, Any] = {}
-    """How to search when nothing else is asked for."""
+    """The default search options."""
     card: str = ""
-    """The model card in Markdown; a short one is made where none is given."""
+    """The model card in Markdown; without one, a short one is written."""
 
 
 class StoredModel(NamedTuple):
@@ -85,10 +86,11 @@ class StoredModel(NamedTuple):
     config: ModelConfig
     files: ModelFiles
     folder: Path
+    """The folder that it was read from."""
 
     @property
     def tokenizers(self) -> Tokenizers:
-        """The tokenizers of both sides.
+        """The tokenizers of source and target.
 
         Raises:
             CheckpointError: the model has none.
@@ -110,11 +112,11 @@ def save_model(
     weights: Mapping[str, Tensor] | None = None,
     replace: bool = False,
 ) -> None:
-    """Writes a model folder, whole or not at all; with `replace` it takes the place of the one that stands there.
+    """Writes a model folder, completely or not at all. With `replace`, it replaces an existing one.
 
     Raises:
         CheckpointError: a weight is not finite.
-        DataError: something stands at `folder` already.
+        DataError: `folder` exists already.
         DiskFull: nothing was written.
     """
     with new_folder(folder, replace) as aside:
@@ -123,7 +125,7 @@ def save_model(
 
 
 def write_model(folder: Path, model: nn.Module, files: ModelFiles, weights: Mapping[str, Tensor] | None = None) -> None:
-    """Fills an open folder with all but the manifest. `weights` replace the model's own: master weights or averages."""
+    """Writes all files of a model folder but the manifest. `weights` (masters or averages) replace the model's own."""
     config: ModelConfig = model.config  # pyright: ignore[reportAssignmentType]
     languages = {} if files.languages is None else {"languages": files.languages._asdict()}
     architecture = config.model_dump(mode="json", exclude_none=True)
@@ -136,10 +138,10 @@ def write_model(folder: Path, model: nn.Module, files: ModelFiles, weights: Mapp
 
 
 def load_model(path: Path | str, device: str = "cpu") -> StoredModel:
-    """Reads a model folder, or the best model of a run folder, and checks every file of it first.
+    """Reads a model folder, or the best model of a run folder, after checking every file of it.
 
     Raises:
-        CheckpointError: naming the file that is missing, damaged, foreign or newer, or the tensor that does not fit.
+        CheckpointError: a file is missing, damaged, foreign or newer, or a tensor does not fit. The error names it.
     """
     folder = find_model(path)
     verify_model(folder)
@@ -155,7 +157,11 @@ def load_model(path: Path | str, device: str = "cpu") -> StoredModel:
 
 
 def find_model(path: Path | str) -> Path:
-    """The model folder that `MODEL` means: itself, or of a run folder `best/`, else `final/`."""
+    """The model folder that `MODEL` means: the folder itself, or `best/`, else `final/`, of a run folder.
+
+    Raises:
+        CheckpointError: there is no model at `path`.
+    """
     path = Path(path)
     run = RunFolder(path)
     for folder in (path, run.best, run.final):
@@ -171,22 +177,22 @@ def find_model(path: Path | str) -> Path:
 
 
 def verify_model(folder: Path) -> None:
-    """Checks that a folder is complete and undamaged.
+    """Checks that a model folder is complete and undamaged.
 
     Raises:
-        CheckpointError: naming the first file that is not.
+        CheckpointError: a file is missing or damaged; the error names the first one.
     """
     for name in (MANIFEST, CONFIG, WEIGHTS, GENERATION):
         if not (folder / name).is_file():
-            raise CheckpointError(f"{folder} is not a whole model folder: {name} is missing")
+            raise CheckpointError(f"{folder} is not a complete model folder: {name} is missing")
     verify_manifest(folder, free={CARD})
 
 
 def read_config(folder: Path) -> tuple[Languages | None, ModelConfig]:
-    """Languages and architecture from `config.json`, of this format or brought to it.
+    """Reads languages and architecture from `config.json`.
 
     Raises:
-        CheckpointError: naming what is wrong with it.
+        CheckpointError: it is missing, damaged or newer.
     """
     path = folder / CONFIG
     found = read_document(path, _Config, FORMAT)
@@ -196,12 +202,12 @@ def read_config(folder: Path) -> tuple[Languages | None, ModelConfig]:
 
 
 def named_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Every weight once, under its first name: tied matrices have several."""
+    """Every weight once, under its first name, because tied matrices have several."""
     return {name: weight.detach() for name, weight in model.named_parameters(remove_duplicate=True)}
 
 
 def place_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Makes these tensors the model's parameters, tied ones shared."""
+    """Makes these tensors the model's parameters; tied ones stay shared."""
     shared = {id(parameter): weights[name] for name, parameter in model.named_parameters(remove_duplicate=True)}
     placed = {key: nn.Parameter(weight) for key, weight in shared.items()}
     for module in model.modules():
@@ -210,7 +216,11 @@ def place_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
-    """Writes tensors as safetensors, floating ones checked to be finite."""
+    """Writes tensors as safetensors.
+
+    Raises:
+        CheckpointError: a number is not finite.
+    """
     for name, weight in weights.items():
         if not _is_finite(weight):
             raise CheckpointError(f"{name} holds numbers that are not finite; it was not saved")
@@ -219,11 +229,11 @@ def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
 
 
 def read_weights(path: Path, expected: Mapping[str, Shape], whole: bool = True) -> dict[str, Tensor]:
-    """Reads safetensors. Names, shapes and types are compared with what is `expected` before any data is read; unless
-    it is the `whole` of that, tensors may be missing.
+    """Reads safetensors, after comparing names, shapes and types with what is `expected`. Tensors may be missing if
+    not `whole`.
 
     Raises:
-        CheckpointError: naming the first tensor that is missing, unknown, of another shape or type, or not finite.
+        CheckpointError: a tensor is missing, unknown, of another shape or type, or not finite. The error names it.
     """
     try:
         _compare(path, _header(path, expected), expected, whole)
@@ -238,20 +248,20 @@ def read_weights(path: Path, expected: Mapping[str, Shape], whole: bool = True) 
 
 
 def _is_finite(tensor: Tensor) -> bool:
-    """Whether all numbers are. A finite sum says so in one pass, many times faster than a look at each; that of finite
-    numbers may be infinite.
+    """Whether all numbers are finite. If their sum is finite, so are they; that check is many times faster than looking
+    at each. Finite numbers may still have an infinite sum.
     """
     return bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())
 
 
 def default_card(languages: Languages | None, config: ModelConfig) -> str:
-    """The model card where no run has filled one."""
+    """The model card for a model that no run has described."""
     title = "Language model" if languages is None else f"Translation model, {languages.source} to {languages.target}"
     return f"# {title}\n\nA Transformer ({config.preset}, {config.size}) made with Dragoman.\n"
 
 
 def _expected_weights(config: ModelConfig, path: Path) -> dict[str, Shape]:
-    """The weights that the config in `path` asks for."""
+    """Name and shape of each weight that the configuration in `path` asks for."""
     try:
         return dict(weight_shapes(config))
     except ConfigError as error:
@@ -259,10 +269,10 @@ def _expected_weights(config: ModelConfig, path: Path) -> dict[str, Shape]:
 
 
 def _header(path: Path, expected: Mapping[str, Shape]) -> dict[str, Any]:
-    """What a safetensors file says of its tensors: name -> dtype and shape.
+    """The header of a safetensors file: dtype and shape of each tensor by name.
 
     Raises:
-        ValueError: it is no such file, or says much more than it would of the expected tensors.
+        ValueError: it is not such a file, or its header is longer than the expected tensors need.
     """
     longest = _HEADER_BYTES + sum(_HEADER_BYTES_A_TENSOR + len(name) for name in expected)
     with open(path, "rb") as file:
@@ -294,7 +304,11 @@ def _compare(path: Path, found: Mapping[str, Any], expected: Mapping[str, Shape]
 
 
 def _load_tokenizers(folder: Path, config: ModelConfig) -> Tokenizers | None:
-    """The tokenizers in a folder, if their vocabularies fit the model; None if it holds none and may do without."""
+    """The tokenizers in a folder; None if it has none and its model needs none.
+
+    Raises:
+        CheckpointError: a tokenizer is damaged, or its vocabulary does not fit the model.
+    """
     if config.family != "encoder_decoder" and not any(folder.glob("tokenizer*.json")):
         return None
     try:

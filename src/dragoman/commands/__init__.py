@@ -1,1 +1,1 @@
-"""The public functions that are commands, a file each: `train`, `fine_tune`, `reproduce` and others."""
+"""The public functions behind the commands, a file each: `train`, `fine_tune`, `reproduce` and others."""

@@ -27,16 +27,16 @@ def benchmark(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> Benchmark:
-    """Measures tokens a second, latency, memory and start-up of each model: greedy and with a beam of 4, or as the
+    """Measures tokens a second, latency, memory and start-up time of each model, greedy and with a beam of 4, or as the
     `decode.` settings among `overrides` say.
 
-    `texts` are sentences, or a file with one on each line; without them it is the test set of the first run. The first
-    `sentences` of them are translated. `output` receives everything that was measured, as JSON.
+    `texts` are sentences, or a file with one on each line; by default, the test set of the first model's run. The first
+    `sentences` of them are translated. All measurements are written to `output` as JSON.
 
     Raises:
         DataError: there is no text, or `output` cannot be written.
-        ConfigError: fewer than one round, a model named twice, or an unknown setting.
-        CheckpointError: a folder holds no model that can be loaded.
+        ConfigError: there is less than one round, a model is named twice, or a setting is unknown.
+        CheckpointError: a folder has no model that can be loaded.
     """
     if output is not None:
         check_output(output)

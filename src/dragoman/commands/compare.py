@@ -1,4 +1,4 @@
-"""One system on a test set, or two that are compared on it: the command `dragoman evaluate`.
+"""Scores one system on a test set, or compares two: the command `dragoman evaluate`.
 
 A system is a model, a file of translations, or the runs that `train_seeds` made under one name.
 """
@@ -41,7 +41,7 @@ class SystemResult:
 
     @property
     def spreads(self) -> list[Spread]:
-        """How much the seeds differ, metric by metric; nothing where there is a single one."""
+        """How much the seeds differ, for each metric; empty if there is one seed."""
         first, *others = self.evaluations
         return [
             Spread(first.test.name, [each.scores[metric] for each in self.evaluations])
@@ -55,11 +55,11 @@ class CompareResult:
 
     systems: tuple[SystemResult, ...]
     comparisons: tuple[Comparison, ...]
-    """One for each metric; nothing where there is a single system."""
+    """One for each metric; empty if there is one system."""
 
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:
-        """Those of all systems, one after another."""
+        """The evaluations of all systems, one after another."""
         return tuple(evaluation for system in self.systems for evaluation in system.evaluations)
 
 
@@ -78,15 +78,16 @@ def compare(
     progress: Progress = silent,
     **measures: Unpack[Measures],
 ) -> CompareResult:
-    """Scores one or two systems on a test set, and tests whether the difference between two is more than chance.
+    """Scores one or two systems on a test set, and tests whether the difference between two is significant.
 
-    `test` and `references` are what `read_references` takes; without them it is the test set of the first run.
-    `overrides` are `dotted.key=value`: `data.` settings say how the test set is read, `decode.` settings change how
-    models search. `output` receives the translations of the first system, `scores` everything about the scores, as
-    JSON. `samples` and `measures` are those of `evaluate`.
+    `test` and `references` are what `read_references` takes; by default, the test set of the first system's run.
+    `overrides` are `dotted.key=value`: `data.` settings say how to read the test set, `decode.` settings how models
+    search. The translations of the first system are written to `output`, and everything about the scores to `scores`,
+    as JSON. `samples` and `measures` are those of `evaluate`.
 
     Raises:
-        ConfigError: not one or two systems, seeds on one side only, an unknown setting, metric or tokenizer.
+        ConfigError: there are not one or two systems, only one of two has several seeds, or a setting, metric or
+            tokenizer is unknown.
         CheckpointError: a system is neither a file nor a model that can be loaded.
         DataError: the test set cannot be read, or a file of translations has another number of lines.
     """
@@ -110,7 +111,7 @@ def compare(
 
 
 class _System(NamedTuple):
-    """What is evaluated under one name."""
+    """One system, and the models or files that are evaluated for it."""
 
     name: str
     members: tuple[Path, ...]
@@ -123,9 +124,9 @@ class _System(NamedTuple):
 
 
 def _check(systems: Sequence[_System], output: Path | str | None, scores: Path | str | None) -> None:
-    """Refuses, before any work is done, what cannot be evaluated, compared or written."""
+    """Refuses, before any work, what cannot be evaluated, compared or written."""
     if not 1 <= len(systems) <= 2:
-        raise ConfigError(f"one system is scored, or two are compared, but {len(systems)} were given")
+        raise ConfigError(f"one system can be scored, or two compared, but {len(systems)} were given")
     seeds = [len(each.members) for each in systems]
     if len(systems) == 2 and max(seeds) > 1:
         check_seeds((seeds[0], seeds[1]), (systems[0].name, systems[1].name))
@@ -150,7 +151,7 @@ def _read_test(
 
 
 def _naming(systems: Sequence[_System], given: Naming, language: str) -> Naming:
-    """What is known of a test set's columns: from the settings, and from the first system that is a model."""
+    """The names of the test set's columns, from the settings and from the first system that is a model."""
     models = [path for system in systems for path in system.members if path.is_dir()]
     if models:
         return naming_for(models[0], given)

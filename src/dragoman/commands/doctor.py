@@ -1,4 +1,4 @@
-"""What this machine and this installation offer to a model, and what it means: `dragoman doctor`."""
+"""What this machine and this installation offer, and what it means for models: `dragoman doctor`."""
 
 import shutil
 from pathlib import Path
@@ -8,6 +8,7 @@ import dragoman
 from dragoman import kernels, machine
 
 TESTED_TORCH = "2.13.0"
+"""The version of torch that Dragoman is tested with."""
 EXTRAS = {
     "tensorboard": "tensorboard",
     "parquet": "pyarrow",
@@ -21,7 +22,7 @@ GIB = 2**30
 
 
 class Fact(NamedTuple):
-    """One thing found, and what follows from it."""
+    """One thing that was found, and what follows from it."""
 
     name: str
     found: str
@@ -29,7 +30,7 @@ class Fact(NamedTuple):
 
 
 def doctor() -> list[Fact]:
-    """Versions, processor, memory, precision and why, compiler and extras of this machine."""
+    """Finds the versions, processor, memory, device, precision, compiler and extras of this machine."""
     return [*_software(), *_hardware(), *_extras()]
 
 

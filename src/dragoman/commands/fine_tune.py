@@ -1,5 +1,5 @@
-"""Fine-tuning: the same loop from a finished model and its tokenizer, with old data mixed in so that it does not
-forget.
+"""Fine-tuning: the same loop, starting from a finished model and its tokenizer. Old data can be mixed in, so that the
+model does not forget.
 """
 
 import logging
@@ -36,17 +36,21 @@ log = logging.getLogger(__name__)
 
 BEFORE, AFTER = "before", "after"
 LOOKED_AT = 1_000
-"""Rows of a text that the model looks at for pairs whose sides are exchanged."""
+"""Rows of a text in which the model looks for pairs with exchanged sides."""
 
 
 @dataclass(frozen=True)
 class FineTuneResult:
+    """A fine-tuned model, and its scores before and after."""
+
     folder: Path
+    """The run's folder."""
     steps: int
     before: tuple[Evaluation, ...]
-    """The model that was started from, on the new test set and on its old one; nothing if all was done earlier."""
+    """Scores of the model before fine-tuning, on the new test set and its old one; empty if an earlier call scored it.
+    """
     after: tuple[Evaluation, ...]
-    """The fine-tuned model, on the same."""
+    """Scores of the fine-tuned model on the same test sets."""
 
 
 def fine_tune(
@@ -57,15 +61,15 @@ def fine_tune(
     mix_data: Path | str | None = None,
     **options: Unpack[RunOptions],
 ) -> FineTuneResult:
-    """Trains a finished model on other text, and scores it before and after, on the new test set and on the old one.
+    """Trains a finished model on other text, and scores it before and after on the new test set and the old one.
 
-    `mix_rate` is the share of old text in that of an epoch, in characters; it comes from `mix_data` (prepared data), or
-    from the data of the run that `model` is. The `options` are those of `train`.
+    `mix_rate` is the share of old text in an epoch, in characters. The old text is `mix_data` (prepared data), or the
+    data of the run that `model` is. The `options` are those of `train`.
 
     Raises:
-        ConfigError: old data is asked for, and there is none.
-        DataError: the names of columns or files say other languages than the model's.
-        CheckpointError: `model` is no whole model folder.
+        ConfigError: old data is asked for, but there is none; and what `train` raises.
+        DataError: the names of columns or files state other languages than the model's.
+        CheckpointError: `model` is not a complete model folder.
     """
     start = find_model(model).resolve()
     old = _old_data(Path(model), mix_data)
@@ -87,14 +91,14 @@ def fine_tune(
 
 
 def _text(model: Path, data: Address, overrides: Sequence[str]) -> DataSettings:
-    """The new text with its columns and languages as the model expects them; warned of where its text runs the other
-    way.
+    """The settings of the new text, with the columns and languages that the model expects. Warns of pairs whose sides
+    are exchanged.
 
     Raises:
-        DataError: it cannot be read, or its names say other languages than the model's.
+        DataError: the text cannot be read, or its names state other languages than the model's.
     """
-    of_text = [text for text in overrides if text.strip().startswith("data.")]
-    settings = check(apply(of_text, {"data": {"path": data}}), "the command line", Recipe).data
+    of_data = [text for text in overrides if text.strip().startswith("data.")]
+    settings = check(apply(of_data, {"data": {"path": data}}), "the command line", Recipe).data
     known = naming_for(model, settings.naming)
     if isinstance(settings.path, str):
         refuse_other_languages(settings.path, prepared_languages(settings.path), known)
@@ -106,13 +110,13 @@ def _text(model: Path, data: Address, overrides: Sequence[str]) -> DataSettings:
             pairs = [(pair.source, pair.target) for pair in islice(reading, LOOKED_AT)]
             warn_of_exchanged_sides(translator, pairs, reading.name)
         columns = train.columns[:2]
-    settled = {"path": data}
+    chosen = {"path": data}
     for side, language, column in zip(("source", "target"), known.wanted, columns, strict=True):
         if language is not None:
-            settled[f"{side}_language"] = language
+            chosen[f"{side}_language"] = language
         if columns == known.seen and not any(known.columns):
-            settled[f"{side}_column"] = column
-    return check(settled, "fine-tuning", DataSettings)
+            chosen[f"{side}_column"] = column
+    return check(chosen, "fine-tuning", DataSettings)
 
 
 def _start(model: Path, old: Path | None, mix_rate: float) -> StartSettings:
@@ -133,18 +137,18 @@ def _score(translator: Translator, tests: Mapping[str, Path], word: str, progres
 
 
 def _is_scored(path: Path) -> bool:
-    """Whether a finished run was scored before and after: a kill may have come between its end and that."""
+    """Whether a finished run has its scores from before and after. It may have been killed before they were made."""
     return any(found.system.startswith(BEFORE) for found in read_evaluations(path))
 
 
 def _old_data(model: Path, mix_data: Path | str | None) -> Path | None:
-    """Prepared data that the model was trained on: as named, or of the run that it is."""
+    """The prepared data that the model was trained on: `mix_data`, else that of the run that `model` is."""
     if mix_data is not None:
         if not (Path(mix_data) / "train.jsonl").is_file():
             if not Path(mix_data).exists():
                 raise ConfigError(f"{mix_data} does not exist{nearest(mix_data)}")
             raise ConfigError(
-                f"{mix_data} is no prepared data: it has no train.jsonl; make some with dragoman prepare-data"
+                f"{mix_data} is not prepared data: it has no train.jsonl; make some with dragoman prepare-data"
             )
         return Path(mix_data)
     run = RunFolder(model)

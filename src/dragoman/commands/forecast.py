@@ -1,4 +1,4 @@
-"""What a run will take, before it is begun: parameters, steps, memory and time, measured by doing a little of it."""
+"""What a run will take: parameters, steps, memory and time, measured by running a little of it."""
 
 import tempfile
 from dataclasses import dataclass
@@ -21,29 +21,31 @@ from dragoman.training.distributed import refuse_several
 
 @dataclass(frozen=True)
 class Forecast:
+    """What a run will take."""
+
     recipe: Recipe
-    """As it was resolved."""
+    """The resolved recipe."""
     parameters: int
+    """Number of weights."""
     tokens: int
     """Source and target tokens of an epoch."""
     epochs: float
     seconds: float
-    """Of training and validating, once the data is prepared, until the test sets are scored."""
+    """Time to train and validate, without preparing data and scoring."""
     peak_bytes: int | None
-    """The most that the process will hold; of the GPU's memory, where the model is on one."""
+    """The most memory that the process will hold; on a GPU, the most of the GPU's memory."""
     where: str
-    """The machine, in a line."""
+    """The machine, in one line."""
 
 
 def forecast(what: What = "phrasebook", **options: Unpack[RunOptions]) -> Forecast:
-    """What `train` would take with the same arguments, without a run being made.
+    """Forecasts what `train` would take with the same arguments, without making a run.
 
-    The data is prepared in a temporary folder, unless a run of that name was begun with the same settings; then the
-    heaviest batches, some seconds of ordinary ones, a validation and a checkpoint are done, and their memory and time
-    measured.
+    It prepares the data in a temporary folder, unless a run of that name was begun with the same settings. Then it
+    measures the memory and time of the heaviest batches, some seconds of ordinary ones, a validation and a checkpoint.
 
     Raises:
-        The errors of `train`, but those of a run that goes on.
+        The errors of `train`, except those about continuing a run.
     """
     refuse_several("a forecast (--dry-run)")
     device, _ = machine.choose_device(options.get("device", "auto"))

@@ -1,4 +1,4 @@
-"""Does a recipe give here what it gave where it was written? `dragoman reproduce`."""
+"""Whether a recipe scores here as well as where it was written: `dragoman reproduce`."""
 
 import logging
 from dataclasses import dataclass
@@ -18,25 +18,31 @@ from dragoman.runs.options import RunOptions
 from dragoman.training.distributed import refuse_several
 
 LIMIT_SETTINGS = [f"train.{name}" for name in LIMITS]
+"""Settings that limit training; a reproduction sets them itself."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Reproduction:
+    """A recipe's score on this machine beside the expected one."""
+
     folder: Path
+    """The run's folder."""
     expected: Expected
     found: Score
 
     @property
     def met(self) -> bool:
-        """Whether the score is as good as the seeds let expect, or better, and of the same kind."""
+        """Whether the score is of the expected kind, and at least as good as the expected seeds suggest."""
         return self.found.value >= self.expected.low and not self._is_another_score
 
     def __str__(self) -> str:
         expected = self.expected
         if self._is_another_score:
-            return f"the score is {self.found.signature}, but {expected.signature} is expected: they cannot be compared"
+            return (
+                f"the score is {self.found.signature}, but {expected.signature} was expected; they cannot be compared"
+            )
         return (
             f"{self.found.name} {self.found.value:.1f}, {expected.bar}: {'met' if self.met else 'not met'} "
             f"({self.found.signature})"
@@ -48,23 +54,23 @@ class Reproduction:
 
 
 def reproduce(recipe: str | Path, **options: Unpack[RunOptions]) -> Reproduction:
-    """Trains by a recipe for the steps that its expected scores took, and holds the score against them.
+    """Trains by a recipe for as many steps as its expected scores took, and compares the score with them.
 
-    The `options` are those of `train`; the same call goes on with what was cut off.
+    The `options` are those of `train`. Calling again continues an interrupted run.
 
     Raises:
-        ConfigError: the recipe expects nothing, because it was not run from three seeds; the run found under its name
-            was trained on for more steps; and what `train` raises.
+        ConfigError: the recipe has no expected scores, or the run of its name was trained for more steps; and what
+            `train` raises.
     """
     refuse_several("a reproduction")
     overrides = options.get("overrides", ())
     if limits := [text for text in overrides if text.partition("=")[0].strip() in LIMIT_SETTINGS]:
-        raise ConfigError(f"{limits[0]} cannot be set here: a recipe is reproduced in the steps that its scores took")
+        raise ConfigError(f"{limits[0]} cannot be set here: a recipe is reproduced in as many steps as its scores took")
     source = find_recipe(recipe, overrides)
     expected = source.expected
     if expected is None:
         raise ConfigError(
-            f"{source.origin} has no [expected] scores, of three seeds at least, to be held to; "
+            f"{source.origin} has no [expected] scores, from at least three seeds, to compare with; "
             f"dragoman train {recipe} just runs it"
         )
     device, _ = machine.choose_device(options.get("device", "auto"))
@@ -76,12 +82,12 @@ def reproduce(recipe: str | Path, **options: Unpack[RunOptions]) -> Reproduction
     folder = result.folder
     if result.steps > expected.steps:
         raise ConfigError(
-            f"{folder} was trained on to step {result.steps:,}, but {source.origin} expects its scores after "
+            f"{folder} was trained further, to step {result.steps:,}, but {source.origin} expects its scores after "
             f"{expected.steps:,}; use --fresh or another --name"
         )
     scores = read_scores(RunFolder(folder).scores).get("test", {})
     if expected.metric not in scores:
-        raise ConfigError(f"{folder} has no test set, so nothing can be held against {source.origin}")
+        raise ConfigError(f"{folder} has no test set, so nothing can be compared with {source.origin}")
     return Reproduction(folder, expected, scores[expected.metric])
 
 

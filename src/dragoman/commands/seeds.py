@@ -1,4 +1,4 @@
-"""The same recipe from several seeds: how good it is, and how much of that is luck."""
+"""Trains one recipe from several seeds, to see how good it is and how much of that is luck."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,22 +16,22 @@ from dragoman.training.distributed import refuse_several
 
 
 def train_seeds(what: What = "phrasebook", seeds: int = 3, **options: Unpack[RunOptions]) -> tuple[RunResult, ...]:
-    """Trains the runs NAME-seed1, NAME-seed2 … one after another, `train.seed` being 1, 2 …
+    """Trains the runs NAME-seed1, NAME-seed2 … one after another, with `train.seed` 1, 2 …
 
-    The same call goes on with what was cut off. The split of the data is the same for all.
+    Calling again continues an interrupted group. All runs split the data alike.
 
     Raises:
-        ConfigError: `what` is a run, there are no seeds, or one is set besides; and what `train` raises.
+        ConfigError: `what` is a run, `seeds` is below one, or `overrides` set a seed; and what `train` raises.
     """
     refuse_several("a group of seeds (--seeds)")
     if seeds < 1:
         raise ConfigError(f"seeds must be at least 1, but is {seeds}")
     what = only_one(what)
     if run_named(what) is not None:
-        raise ConfigError(f"{what} is a run, of one seed; several seeds take a recipe or data")
+        raise ConfigError(f"{what} is a run, which has one seed; several seeds need a recipe or data")
     overrides = list(options.get("overrides", ()))
     if any(text.partition("=")[0].strip() == "train.seed" for text in overrides):
-        raise ConfigError("train.seed cannot be set where several seeds are trained: it is 1, 2 and so on")
+        raise ConfigError("train.seed cannot be set when several seeds are trained: it is 1, 2 and so on")
     name = options.get("name")
     check_name(name)
     group = Path(options.get("runs", "runs")) / (name or find_recipe(what, overrides).name)
@@ -46,7 +46,7 @@ def train_seeds(what: What = "phrasebook", seeds: int = 3, **options: Unpack[Run
 
 
 def seed_runs(group: Path) -> list[Path]:
-    """The runs that `train_seeds` made under this name, in the order of their seeds."""
+    """The runs that `train_seeds` made under this name, by seed."""
     numbered = {
         int(number): path
         for path in group.parent.glob(f"{group.name}-seed*")
@@ -56,7 +56,7 @@ def seed_runs(group: Path) -> list[Path]:
 
 
 def spreads(runs: Sequence[Path]) -> list[Spread]:
-    """What several runs scored, test set by test set and metric by metric."""
+    """The scores of several runs, for each test set and metric that all of them have."""
     scores: list[dict[str, dict[str, Any]]] = [read_scores(RunFolder(run).scores) for run in runs]
     return [
         Spread(test, [each[test][metric] for each in scores])

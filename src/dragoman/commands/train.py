@@ -1,7 +1,7 @@
 """`train`: data -> tokenizer -> trained and scored model, in one run folder, resumed by the same call.
 
-Each stage is written whole or not at all, and found again: a run that was cut off anywhere goes on from there. Every
-process of a run executes these lines; the first alone writes and speaks.
+Each stage is written completely or not at all, and found again, so a run that was interrupted anywhere goes on from
+there. Every process of a run executes these lines; only the first writes files and prints.
 """
 
 import logging
@@ -37,7 +37,7 @@ from dragoman.tasks.translation import signs_of_nothing
 from dragoman.training.distributed import World, join
 
 LEAST_MINUTES, MORE_TIMES = 20, 4
-"""What a model that has learnt next to nothing is advised to be trained for: minutes, or times what it was."""
+"""How long to train a model that has learnt next to nothing: at least this many minutes, and this many times longer."""
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +49,9 @@ class RunResult:
     folder: Path
     steps: int
     evaluations: tuple[Evaluation | TextEvaluation, ...]
-    """On each test set of the run, by its best model; none where the run was finished before."""
+    """Scores of the best model on each test set of the run; empty if the run was finished before."""
     task: str = "translation"
+    """The task that the recipe names."""
 
 
 def train(
@@ -66,22 +67,21 @@ def train(
     anyway: bool = False,
     progress: Progress = silent,
 ) -> RunResult:
-    """Trains a model from a recipe, from data, or goes on with a run that was begun; then scores it on its test sets.
+    """Trains a model from a recipe or from data, or continues a run; then scores it on its test sets.
 
     `what` is a recipe, a recipe file, the name of one in the library, data (a file, two aligned files, a folder,
-    `hub:…`), or a run folder. `overrides` are `dotted.key=value`. The run lies in `runs/name`; an unfinished one of
-    that name is continued, unless `fresh` asks for a new name. `more` trains a finished run on, from its last state:
-    the limit given with it counts from there, and its rate rises and falls again (`train.learning_rate` may be given
-    too). `anyway` goes on although the machine is not the one it began on, or the text that its data was made from has
-    changed.
+    `hub:…`), or a run folder. `overrides` are `dotted.key=value`. The run lies in `runs/name`; an unfinished run of
+    that name is continued, unless `fresh` asks for a new name. `more` trains a finished run further from its last
+    state: the limit given with it counts from there, and the learning rate rises and falls again
+    (`train.learning_rate` may be given too). `anyway` continues a run even on another machine, or after the text that
+    its data was made from has changed.
 
-    While it runs, this process has the run's number of torch threads, a limit on its memory, and handlers of signals
-    that stop it after a step; it gets its own back. `dragoman.keep_freed_memory()` before the first call makes steps
-    faster.
+    While it runs, it sets the number of torch threads, limits this process's memory, and handles signals, which stop it
+    after a step; then it restores all three. `dragoman.keep_freed_memory()` before the first call makes steps faster.
 
     Raises:
         ConfigError, DataError, TokenizerError: what was given cannot be used; nothing was changed.
-        Interrupted: stopped on request; the same command goes on.
+        Interrupted: stopped on request; the same call goes on.
         Diverged, OutOfMemory, DiskFull, FolderInUse, CheckpointError: as named.
     """
     with join(device) as world:
@@ -106,8 +106,8 @@ def train(
 
 @contextmanager
 def _owned(run: RunFolder, world: World) -> Generator[None]:
-    """Locks the run's folder, on its first process. A process on its own can be interrupted anywhere; where one of
-    several stops, the others wait for it, and torchrun ends them together.
+    """Locks the run's folder on the first process. A single process can be interrupted anywhere. One of several must
+    not stop alone, because the others would wait for it; torchrun ends them together.
     """
     with ExitStack() as stack:
         if world.is_first:
@@ -120,12 +120,12 @@ def _owned(run: RunFolder, world: World) -> Generator[None]:
 def _run(
     context: RunContext, asked: dict[str, Any] | None, new: dict[str, Any] | None, threads: int | None
 ) -> RunResult:
-    """Everything that happens under the lock of the run's folder. `new` are settings for training a finished run on."""
+    """Everything that happens while the run's folder is locked. `new` are the settings for new steps (`--more`)."""
     run, world = context.run, context.world
     begun = world.share("facts", lambda: _begin(run, asked, new, threads))
     if begun["finished"]:
         log.info(
-            "%s is finished, its scores are in %s; --more trains it on, --fresh begins another run of the same",
+            "%s is finished, its scores are in %s; --more trains it further, --fresh begins another run of the same",
             run,
             run.scores,
         )
@@ -153,7 +153,7 @@ def _run(
 def _begin(
     run: RunFolder, asked: dict[str, Any] | None, new: dict[str, Any] | None, threads: int | None
 ) -> dict[str, Any]:
-    """What stands in `run.json`, whether the run is finished, and what is to be added to it."""
+    """The content of `run.json`, with two keys more: whether the run is finished, and what to add to it."""
     for part in (run.path, run.checkpoints, run.corpora):
         remove_partial(part)
     facts = open_run(run, asked, threads)
@@ -164,7 +164,7 @@ def _begin(
 
 @contextmanager
 def _noted(run: RunFolder, world: World, asked: dict[str, Any]) -> Generator[None]:
-    """Writes down that the run is being trained, and how it ended, if it did not end well."""
+    """Records that the run is being trained, and if it stops or diverges, that it did."""
     if not world.is_first:
         yield
         return
@@ -177,7 +177,7 @@ def _noted(run: RunFolder, world: World, asked: dict[str, Any]) -> Generator[Non
 
 
 def _warn_of_nothing_learnt(run: RunFolder, recipe: Recipe, best_step: int) -> None:
-    """Says so, and what to do, if the best model translates as one that has learnt next to nothing."""
+    """Warns if the best model has learnt next to nothing, and says what to do."""
     lines = read_metrics(run)
     best = [signs for line in lines if line["step"] == best_step and (signs := signs_of_nothing(line))]
     if best:
@@ -186,14 +186,14 @@ def _warn_of_nothing_learnt(run: RunFolder, recipe: Recipe, best_step: int) -> N
 
 
 def _advice(run: RunFolder, recipe: Recipe, minutes: float) -> str:
-    """What may help a model that learnt next to nothing in so many minutes."""
+    """What may help a model that learnt next to nothing in this many minutes."""
     pairs = kind_of(recipe).read_report(run.data).splits["train"].pairs
     if recipe.start is not None:
-        return "check that the text is of the model's languages, in its direction, or lower train.learning_rate"
+        return "check that the text is in the model's languages and direction, or lower train.learning_rate"
     if pairs < FEW_PAIRS:
         return f"{pairs:,} pairs are too few for a model of its own: give it more text, or fine-tune a finished model"
     more = max(LEAST_MINUTES, math.ceil(MORE_TIMES * minutes))
-    advice = f"it was trained too briefly; train it on: dragoman train {run} --more --minutes {more}"
+    advice = f"it was trained too briefly; train it further: dragoman train {run} --more --minutes {more}"
     if recipe.model.size != "tiny":
         advice += ", or a smaller model in a new run: --fresh --set model.size=tiny"
     return advice

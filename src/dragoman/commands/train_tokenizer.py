@@ -1,4 +1,4 @@
-"""A vocabulary of its own: learnt from parallel text, or from the training side of prepared data, and saved."""
+"""Learns the tokenizers of both languages from parallel text, or from the training split of prepared data."""
 
 import logging
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class TokenizerResult(NamedTuple):
-    """Where the tokenizers of both sides lie, and the first pair that they learnt from."""
+    """The tokenizers of both sides, their folder, and the first pair that they learnt from."""
 
     folder: Path
     tokenizers: Tokenizers
@@ -34,14 +34,14 @@ def train_tokenizer(
     reading: ReadingSettings | None = None,
     progress: Progress = silent,
 ) -> TokenizerResult:
-    """Learns the vocabulary of both sides of `data`, and saves it in a new `folder`.
+    """Learns a vocabulary for both sides of `data`, and saves the tokenizers in a new `folder`.
 
-    `data` is an address of parallel text, which `reading` says how to read, or a folder of prepared data.
+    `data` is the address of parallel text, read as `reading` says, or a folder of prepared data.
 
     Raises:
-        DataError: the text cannot be read, or something stands at `folder` already.
-        TokenizerError: there is no text, or it is no Unicode.
-        ConfigError: spaCy's rules without a known language.
+        DataError: the text cannot be read, or `folder` exists already.
+        TokenizerError: there is no text, or it is not Unicode.
+        ConfigError: spaCy's rules are asked for without a known language.
     """
     with new_folder(folder) as aside:
         text = _TrainingText.of(data, reading or ReadingSettings())
@@ -69,7 +69,7 @@ class _TrainingText(NamedTuple):
         return cls(reading, reading.languages)
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """The pairs, from the first, each time."""
+        """The pairs, from the first on, at each call."""
         if isinstance(self.source, Path):
             return read_split(self.source, "train")
         return ((pair.source, pair.target) for pair in self.source if not pair.fault)

@@ -1,4 +1,4 @@
-"""What the model is given in one step of training: sentences as ids, laid end to end without padding."""
+"""A batch, the input of a model in training: sentences as ids, laid end to end without padding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,13 +10,14 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class BatchSize:
-    """What is known of a batch without its ids: enough for the processes that leave it to another."""
+    """The sizes of a batch, without its ids: all that a process needs to know of a batch that another one computes."""
 
     source_tokens: int
     target_tokens: int
     longest: int
     """Tokens of the longest sentence, on either side."""
     pairs: Int[Tensor, "B"]
+    """Index in the corpus of each pair."""
 
     @property
     def tokens(self) -> int:
@@ -28,8 +29,8 @@ class BatchSize:
 class Batch:
     """B sentence pairs; N source tokens and M target tokens in all, special symbols included.
 
-    The decoder reads `target` (start, then y) and should write `labels` (y, then end): the next token at each place.
-    A decoder-only model has no source.
+    The decoder reads `target` (start, then y) and should predict `labels` (y, then end): the next token at each
+    position. A decoder-only model has no source.
     """
 
     source: Int[Tensor, "N"] | None
@@ -38,16 +39,19 @@ class Batch:
     labels: Int[Tensor, "M"]
     target_lengths: Int[Tensor, "B"]
     pairs: Int[Tensor, "B"]
+    """Index in the corpus of each pair."""
 
     def __len__(self) -> int:
         return self.pairs.numel()
 
     @property
     def source_tokens(self) -> int:
+        """The number of source tokens, N."""
         return 0 if self.source is None else self.source.numel()
 
     @property
     def target_tokens(self) -> int:
+        """The number of target tokens, M."""
         return self.labels.numel()
 
     @property
@@ -57,7 +61,7 @@ class Batch:
 
     @property
     def size(self) -> BatchSize:
-        """What other processes know of this batch."""
+        """The sizes of this batch."""
         lengths = [self.target_lengths, *([] if self.source_lengths is None else [self.source_lengths])]
         longest = int(torch.cat(lengths).max())
         return BatchSize(self.source_tokens, self.target_tokens, longest, self.pairs)
@@ -73,24 +77,27 @@ class Batch:
         )
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same batch with its ids on `device`; lengths stay with the host, which reads them."""
+        """The same batch with its ids on `device`. Lengths stay on the host, which reads them."""
         ids = {"source": self.source, "target": self.target, "labels": self.labels}
-        unawaited = torch.device(device).type == "cuda"
-        ids = {name: part.to(device, non_blocking=unawaited) for name, part in ids.items() if part is not None}
+        is_cuda = torch.device(device).type == "cuda"
+        ids = {name: part.to(device, non_blocking=is_cuda) for name, part in ids.items() if part is not None}
         return replace(self, **ids)
 
 
 @dataclass(frozen=True)
 class BatchList:
-    """Batches that are made already, the same ones in every epoch."""
+    """Ready-made batches, the same in every epoch."""
 
     batches: Sequence[Batch]
 
     def epoch(self, _number: int) -> range:
+        """The index of each batch, in order."""
         return range(len(self.batches))
 
     def batch(self, index: int) -> Batch:
+        """The batch at this index."""
         return self.batches[index]
 
     def size_of(self, index: int) -> BatchSize:
+        """The sizes of the batch at this index."""
         return self.batches[index].size

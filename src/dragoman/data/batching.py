@@ -1,10 +1,10 @@
-"""Which pairs share a batch, in which order the batches come, and how they are fetched.
+"""Decides which pairs share a batch and the order of the batches, and makes each batch.
 
-A batch takes pairs of similar length up to a number of tokens. The order of an epoch is a pure function of (seed,
-epoch), made from raw random bits that no version of numpy changes; there is no state to save.
+A batch holds pairs of similar length, up to a number of tokens. The order of an epoch is a pure function of (seed,
+epoch), so there is no state to save. It comes from raw random bits, which are the same in every version of numpy.
 
-An epoch is made window by window, so that any corpus needs the memory of one window. In each epoch other blocks of
-pairs meet in a window, where all pairs are sorted, cut into batches and shuffled.
+An epoch is made window by window, so memory holds one window of a corpus of any size. Each epoch deals blocks of pairs
+anew to the windows; the pairs of a window are sorted, cut into batches, and the batches shuffled.
 """
 
 import logging
@@ -26,33 +26,38 @@ from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 
 logger = logging.getLogger(__name__)
 
-# Pairs are sorted by their longer side, which is lengthened by up to this share at random. Of the pairs that share a
-# batch, 10 % meet again in the next epoch on 29,000 captions (19 % without it), and 57 % (84 %) on 3,700 lines of
-# documentation. Padding in attention grows from 14 % to 18 %, and from 25 % to 28 %.
+# Pairs are sorted by the length of their longer side plus a random share of it, at most this. On 29,000 captions, 10 %
+# of the pairs that share a batch meet again in the next epoch (19 % without jitter); on 3,700 lines of documentation,
+# 57 % (84 %). Padding in attention grows from 14 % to 18 %, and from 25 % to 28 %.
 _JITTER = 0.1
 
-# Most pairs of a window, which takes 100 MB and a third of a second to make. A block of neighbours is a few pages of
-# the disk, so that a corpus larger than memory is read about once an epoch.
+# Most pairs in a window, which takes 100 MB and a third of a second to make. A block of neighbouring pairs is a few
+# pages on the disk, so a corpus larger than memory is read about once an epoch.
 _WINDOW = 2**20
 _BLOCK = 64
 
 Indices = NDArray[np.int64]
+"""Of pairs in a corpus."""
 
 
 def build_batches(
     corpus: EncodedCorpus, settings: BatchSettings, seed: int | None, framing: Framing = DEFAULT_FRAMING
 ) -> "Batches":
-    """The batches that the settings ask for."""
+    """The batches of a corpus that the settings ask for.
+
+    Raises:
+        DataError: every pair has a sentence that is too long.
+    """
     assert settings.batch_tokens != "auto", "resolved before training"
     return Batches(corpus, settings.batch_tokens, settings.sentence_tokens, seed, framing)
 
 
 class Batches:
-    """The batches of a corpus, epoch by epoch. Without a seed every epoch has the same ones, from short to long.
+    """The batches of a corpus, epoch by epoch. Without a seed, every epoch has the same ones, from short to long.
 
     Attributes:
         left_out: number of pairs with a sentence of more than `sentence_tokens`.
-        tokens: tokens of an epoch on both sides, special symbols included.
+        tokens: number of tokens in an epoch on both sides, special symbols included.
     """
 
     def __init__(
@@ -112,7 +117,9 @@ class Batches:
         return batches if rng is None else [batches[i] for i in _shuffled(np.arange(len(batches)), rng)]
 
     def batch(self, pairs: Indices) -> Batch:
-        """The ids of some pairs, laid end to end, with the symbols around each sentence; running text has none."""
+        """The ids of some pairs, laid end to end. The framing's symbols stand around each sentence, but not around
+        windows of running text.
+        """
         corpus, framing = self.corpus, self.framing
         around = ((), ()) if corpus.windows else ((framing.target_start,), (framing.target_end,))
         target, lengths = gather(corpus.target, pairs, *around)
@@ -129,19 +136,19 @@ class Batches:
         )
 
     def size_of(self, pairs: Indices) -> BatchSize:
-        """How many tokens `batch` would have, without reading any."""
+        """The sizes that `batch` would have, without reading any ids."""
         source, target = self._tokens(pairs)
         longest = int(np.maximum(source, target).max())
         return BatchSize(int(source.sum()), int(target.sum()), longest, torch.from_numpy(pairs))
 
     def _short_enough(self, pairs: Indices) -> Indices:
-        """The pairs that have no sentence of more than `sentence_tokens`."""
+        """Those of the pairs that have no sentence of more than `sentence_tokens`."""
         source, target = self._tokens(pairs)
         source, target = source - self._source_symbols, target - max(0, self._target_symbols)
         return pairs[np.maximum(source, target) <= self.sentence_tokens]
 
     def _tokens(self, pairs: Indices) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """How many source tokens and how many target tokens each pair adds to a batch."""
+        """The number of source tokens and of target tokens that each pair adds to a batch."""
         target = self.corpus.target.lengths(pairs) + self._target_symbols
         source = self.corpus.source.lengths(pairs) if self.corpus.source else np.zeros_like(target)
         return source + self._source_symbols, target
@@ -152,11 +159,11 @@ class Batches:
 
     @property
     def _target_symbols(self) -> int:
-        """How many more tokens of a row are predicted than it has ids; of running text, all but the first."""
+        """How many more tokens are predicted than a row has ids: one less for running text, whose first id is given."""
         return -1 if self.corpus.windows else self.framing.target_symbols
 
     def _cut(self, source_tokens: NDArray[np.int64], target_tokens: NDArray[np.int64]) -> list[int]:
-        """Where batches begin and end, so that neither side holds more than `batch_tokens`."""
+        """Where batches begin and end, so that neither side has more than `batch_tokens`."""
         source, target = np.cumsum(source_tokens), np.cumsum(target_tokens)
         cuts, taken = [0], (0, 0)
         while cuts[-1] < len(source):
@@ -168,16 +175,16 @@ class Batches:
 
 
 class Epoch(Sequence[Indices]):
-    """The pairs of each batch. A window is made when one of its batches is asked for.
+    """The pairs of each batch of an epoch. A window is made when one of its batches is asked for.
 
-    Iterating needs no `len`, which makes every window once to count its batches.
+    `len` makes every window once to count its batches; iterating does without it.
     """
 
     def __init__(self, windows: int, batches_of: Callable[[int], list[Indices]]) -> None:
         self._windows = windows
         self._batches_of = batches_of
         self._begins = [0]
-        """The number of the first batch of each window made so far, and of the next window."""
+        """The index of the first batch of each window made so far, and of the next window."""
         self._made: tuple[int, list[Indices]] = (-1, [])
 
     def __len__(self) -> int:
@@ -210,17 +217,17 @@ class Epoch(Sequence[Indices]):
 
 
 def _rng(seed: int, epoch: int, stream: int) -> np.random.Philox:
-    """Random bits for each window of an epoch; the stream after the last deals blocks to the windows."""
+    """Random bits for one window of an epoch. The stream after that of the last window deals blocks to windows."""
     return np.random.Philox(key=np.array([seed, epoch], np.uint64), counter=np.array([0, 0, 0, stream], np.uint64))
 
 
 def _shuffled(numbers: Indices, rng: np.random.Philox) -> Indices:
-    """The numbers in the order of raw random bits, because numpy may change its own shuffling between versions."""
+    """The numbers sorted by raw random bits, because numpy may change its own shuffling between versions."""
     return numbers[np.argsort(rng.random_raw(len(numbers)), kind="stable")]
 
 
 def _by_length(longer: NDArray[np.int64], rng: np.random.Philox | None) -> Indices:
-    """Positions from short to long, with a little randomness."""
+    """Indices that sort by length, with a little randomness."""
     if rng is None:
         return np.argsort(longer, kind="stable")
     share = (rng.random_raw(len(longer)) >> 11) * 2.0**-53
@@ -230,7 +237,7 @@ def _by_length(longer: NDArray[np.int64], rng: np.random.Philox | None) -> Indic
 def gather(
     rows: Rows, indices: Indices, before: Sequence[int] = (), after: Sequence[int] = ()
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Some rows laid end to end, each with ids put before and after it, and their lengths. No loop over rows.
+    """Lays some rows end to end, each with ids before and after it, and returns their lengths. Does not loop over rows.
 
     >>> rows = Rows(np.array([7, 8, 9]), np.array([0, 2, 3]))
     >>> gather(rows, np.array([1, 0]), before=[2], after=[3])
@@ -241,8 +248,8 @@ def gather(
     ends = np.cumsum(lengths)
     shift = starts - (ends - lengths) - len(before)
     ids = rows.ids.take(np.arange(ends[-1]) + np.repeat(shift, lengths), mode="clip").astype(np.int64)
-    for place, symbol in enumerate(before):
-        ids[ends - lengths + place] = symbol
-    for place, symbol in enumerate(after, -len(after)):
-        ids[ends + place] = symbol
+    for offset, symbol in enumerate(before):
+        ids[ends - lengths + offset] = symbol
+    for offset, symbol in enumerate(after, -len(after)):
+        ids[ends + offset] = symbol
     return ids, lengths

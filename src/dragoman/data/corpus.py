@@ -1,8 +1,8 @@
-"""Sentence pairs as ids on disk: written once, memory-mapped ever after, so that a million pairs open in no time.
+"""Sentence pairs as ids on disk: written once, then memory-mapped, so that a million pairs open in no time.
 
-A corpus folder holds for each side all ids laid end to end (`target.ids`: uint16 where the vocabulary fits, else
-int32) and where each row begins (`target.offsets`: int64, one more than there are rows), little-endian, and
-`corpus.json` with the counts. Special symbols are not stored; `batching` puts them around what is read here.
+For each side, a corpus folder holds all ids laid end to end (`target.ids`: uint16 if the vocabulary fits, else int32)
+and where each row begins (`target.offsets`: int64, one more than there are rows), all little-endian. `corpus.json`
+holds the counts. Special symbols are not stored; `batching` adds them.
 """
 
 import hashlib
@@ -25,21 +25,23 @@ from dragoman.text.prepared import read_pairs
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
 
 FORMAT = 1
+"""Of `corpus.json`."""
 _CHUNK = 5_000
 _OFFSET = np.dtype("<i8")
 
 Ids = NDArray[np.integer]
+"""Ids of tokens."""
 
 
 class Side(Settings):
-    """What `corpus.json` says of one side."""
+    """One side in `corpus.json`."""
 
     tokens: int = pydantic.Field(ge=1)
-    """Ids in all rows together."""
+    """Number of ids in all rows together."""
     dtype: Literal["<u2", "<i4"]
-    """How an id is stored."""
+    """The type in which an id is stored."""
     vocabulary_size: int
-    """Ids of the tokenizer."""
+    """Number of ids that the tokenizer has."""
     tokenizer: str
     """Identity of the tokenizer."""
     ids_sha256: str
@@ -49,7 +51,7 @@ class Side(Settings):
 
 
 class Facts(Settings):
-    """What `corpus.json` says of the whole."""
+    """The content of `corpus.json`."""
 
     format: int
     """Number of the folder's format."""
@@ -58,13 +60,13 @@ class Facts(Settings):
     windows: bool
     """Whether a row is a window into running text rather than a sentence."""
     source: Side | None = None
-    """The side a decoder-only model does without."""
+    """None in a corpus for a decoder-only model."""
     target: Side
     """The side that is predicted."""
 
     @property
     def identity(self) -> str:
-        """SHA-256 of the corpus: equal if and only if all ids and rows are."""
+        """SHA-256 of the corpus, equal if and only if all ids and rows are equal."""
         canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -77,7 +79,7 @@ class Rows:
         self.offsets = offsets
 
     def lengths(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many ids each of some rows has.
+        """The number of ids in each of these rows.
 
         Raises:
             DataError: the rows overlap.
@@ -88,11 +90,12 @@ class Rows:
         return lengths
 
     def row(self, index: int) -> Ids:
+        """The ids of one row."""
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
 
 class EncodedCorpus:
-    """An encoded corpus, read from the disk where it is touched and not before.
+    """An encoded corpus, memory-mapped, so that only what is used is read from the disk.
 
     Attributes:
         windows: whether a row is a window into running text (see `encode_text`) rather than a sentence.
@@ -110,19 +113,19 @@ class EncodedCorpus:
 
     @classmethod
     def open(cls, folder: Path | str) -> Self:
-        """Opens what `encode_corpus` or `encode_text` wrote; sizes are checked, contents are not read.
+        """Opens a corpus that `encode_corpus` or `encode_text` wrote. Checks its sizes, but does not read its contents.
 
         Raises:
-            DataError: no encoded corpus, a cut or a newer one.
+            DataError: there is no encoded corpus, or it is cut or newer.
         """
         path = Path(folder) / "corpus.json"
         return cls(Path(folder), read_document(path, Facts, FORMAT, error=DataError, advice="encode the corpus again"))
 
     def verify(self) -> None:
-        """Reads all of it once.
+        """Reads the whole corpus once and compares it with its hashes.
 
         Raises:
-            DataError: ids or rows are not those that were written.
+            DataError: ids or rows have changed since they were written.
         """
         for side, facts in (("source", self.facts.source), ("target", self.facts.target)):
             if facts is None:
@@ -146,13 +149,13 @@ def encode_corpus(
     folder: Path | str,
     progress: Progress = silent,
 ) -> EncodedCorpus:
-    """Writes the ids of sentence pairs into a new folder, on all cores, a few thousand pairs in memory at a time.
+    """Encodes sentence pairs into a new folder, on all cores, with a few thousand pairs in memory at a time.
 
     `pairs` is any iterable, or a file of JSON lines, each a list of source and target.
 
     Raises:
-        DataError: there are no pairs, one side is empty throughout, a line is no pair, or the folder exists.
-        TokenizerError: a text is no Unicode.
+        DataError: there are no pairs, one side is empty throughout, a line is not a pair, or the folder exists.
+        TokenizerError: a text is not Unicode.
     """
     total = None
     if isinstance(pairs, Path | str):
@@ -172,9 +175,9 @@ def encode_corpus(
 
 
 def encode_text(text: str, tokenizer: Tokenizer, folder: Path | str, length: int) -> EncodedCorpus:
-    """Writes running text, for a language model, into a new folder: windows in which `length` ids are to be predicted.
+    """Encodes running text for a language model into a new folder, as windows in which `length` ids are predicted.
 
-    The last id of a window is the first of the next, so that every id but the very first is predicted once.
+    The last id of a window is the first of the next, so every id but the very first is predicted once.
 
     Raises:
         DataError: the text has fewer than two ids, or the folder exists.
@@ -205,7 +208,7 @@ class _Writer:
     def __init__(self, folder: Path, side: str, tokenizer: Tokenizer) -> None:
         self._side = side
         self._paths = folder / f"{side}.ids", folder / f"{side}.offsets"
-        self._ids, self._offsets = (open(path, "wb") for path in self._paths)  # noqa: SIM115 (closed by __exit__)
+        self._ids, self._offsets = (open(path, "wb") for path in self._paths)  # noqa: SIM115 (__exit__ closes them)
         self._offsets.write(np.zeros(1, _OFFSET).tobytes())
         self._tokenizer = tokenizer
         self._dtype: Literal["<u2", "<i4"] = "<u2" if tokenizer.size <= 2**16 else "<i4"

@@ -1,7 +1,7 @@
 """Compiled arithmetic. Every kernel has a plain twin in PyTorch beside its call, which is its definition.
 
-`prepare` compiles the kernels or finds them in the user's cache; before it, and without it, the plain twins run. Start
-with `library`, which calls them; `compiling` makes and keeps them. Knows no model.
+`prepare` compiles the kernels, or loads them from the user's cache; until then the plain twins run. Start with
+`library`, which calls kernels; `compiling` compiles and keeps them. This room knows nothing of models.
 """
 
 from dragoman.kernels.library import KERNELS as KERNELS

@@ -1,15 +1,15 @@
-// The elementwise arithmetic of a training step, each in one pass over memory.
+// The elementwise operations of a training step, each in one pass over memory.
 //
-// torch does each of these in several calls, every one of which reads and writes the whole tensor. Each function has a
-// plain twin in PyTorch, in the file named above it, which is the definition. Sums are taken in float32. Threads share
-// the rows, and sums over rows are taken in a fixed order, so that any number of threads gives the same bits. Each
-// kernel returns whether there was memory for it.
+// torch needs several calls for each, and every call reads and writes the whole tensor. Each function has a plain twin
+// in PyTorch, in the file named above it, which is its definition. Sums are in float32. Threads share the rows, and
+// sums over rows have a fixed order, so any number of threads gives the same bits. Each kernel returns whether there
+// was memory for it.
 
 #include "kernels.h"
 
 extern "C" {
 
-// `drop` of model/dropout.py. Where `base` is not null, the result is added to it.
+// `drop` of model/dropout.py. If `base` is not null, it is added to the result.
 
 bool drop(const T *x, const T *base, T *out, const int64_t *tokens, int64_t rows, int64_t width, uint32_t key,
           int32_t threshold, float scale) {
@@ -60,8 +60,8 @@ bool rms_norm_back(const T *gradient, const T *x, const T *weight, const float *
     });
 }
 
-// `smoothed_cross_entropy` of training/loss.py. Logits become the gradient of the smoothed loss, and `losses` (rows, 2)
-// take both losses of each row. A row with a negative label is no token.
+// `smoothed_cross_entropy` of training/loss.py. Logits are overwritten by the gradient of the smoothed loss; `losses`
+// (rows, 2) receives the smoothed and the plain loss of each row. A row with a negative label does not count.
 
 bool smoothed_loss(T *logits, const int64_t *labels, float *losses, int64_t rows, int64_t width, float smoothing) {
     return for_rows(rows, width, [=](int64_t row) {

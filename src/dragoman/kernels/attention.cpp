@@ -1,5 +1,5 @@
-// `attend` of model/attention/equation.py, on rows of tokens as they lie, in float32. Sentence by sentence and head by
-// head nothing needs padding. The weights are never whole in memory, and are made again on the way back.
+// `attend` of model/attention/equation.py, on packed rows of tokens, in float32. It works sentence by sentence and head
+// by head, so nothing needs padding. The weights are never in memory as a whole; the backward pass computes them again.
 
 #include "kernels.h"
 
@@ -19,7 +19,7 @@ inline Lanes ascending() {
     return x;
 }
 
-// All lanes joined into one number, in a fixed order.
+// Reduces all lanes to one number, in a fixed order.
 template <class Join> inline float folded(Lanes x, Join join) {
     typedef float Four __attribute__((vector_size(16)));
     Four parts[LANES / 4];
@@ -61,7 +61,7 @@ void multiply_columns(Left a, const float *b, int64_t b_row, float *c, int64_t c
     if (rows - i == 1) multiply_tile<1, VECTORS>(a, b, b_row, c + i * c_row, c_row, inner, add);
 }
 
-// c (rows, columns) = a (rows, inner) b (inner, columns), or that is added to c. `columns` are full.
+// c (rows, columns) = a (rows, inner) b (inner, columns), or added to c. `columns` is a multiple of LANES.
 void multiply(Left a, const float *b, int64_t b_row, float *c, int64_t c_row, int64_t rows, int64_t inner,
               int64_t columns, bool add = false) {
     int64_t j = 0;
@@ -72,8 +72,8 @@ void multiply(Left a, const float *b, int64_t b_row, float *c, int64_t c_row, in
     for (; j < columns; j += LANES) multiply_columns<1>(a, b + j, b_row, c + j, c_row, rows, inner, add);
 }
 
-// A square of lanes, whose rows become columns: halves change places at every power of two.
-inline void turn_over(Lanes *square) {
+// Transposes a square of lanes by swapping halves at every power of two.
+inline void transpose_square(Lanes *square) {
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC unroll 4
     for (int step = 1; step < LANES; step *= 2) {
@@ -101,18 +101,18 @@ inline void turn_over(Lanes *square) {
 #endif
 }
 
-// (rows, columns) to (columns, rows), both full; what is past the last row repeats it.
+// Transposes (rows, columns) to (columns, rows), both padded to a multiple of LANES; the padding repeats the last row.
 void transpose(const float *from, int64_t columns, float *to, int64_t to_row, int64_t rows) {
     for (int64_t i = 0; i < rows; i += LANES)
         for (int64_t j = 0; j < columns; j += LANES) {
             Lanes square[LANES];
             for (int k = 0; k < LANES; ++k) square[k] = lanes(from + std::min(i + k, rows - 1) * columns + j);
-            turn_over(square);
+            transpose_square(square);
             for (int k = 0; k < LANES; ++k) keep(to + (j + k) * to_row + i, square[k]);
         }
 }
 
-// Scores to weights: a softmax over the first `seen`, zeros behind, and only zeros if nothing is seen. A NaN stays one.
+// Turns scores into weights: a softmax over the first `seen`, then zeros; all zeros if nothing is seen. NaN stays NaN.
 inline void softmax(float *row, int64_t seen) {
     const Lanes index = ascending(), none{}, least = none - __builtin_inff();
     Lanes most = least, sums{};
@@ -130,9 +130,10 @@ inline void softmax(float *row, int64_t seen) {
     for (int64_t i = 0; i < seen; i += LANES) keep(row + i, index < float(seen - i) ? lanes(row + i) * each : none);
 }
 
-struct Rope { const T *cosine, *sine; };  // of one row; null: nothing is rotated
+struct Rope { const T *cosine, *sine; };  // of one row; null: no rotation
 
-// Fetches the next head's part too, which lies behind this one: rows are too far apart for a processor to guess it.
+// Loads and rotates one head of a row. Prefetches the next head, which follows it in memory, because rows are too far
+// apart for the processor to do so by itself.
 inline void load_row(const T *from, float *to, int64_t width, float scale, Rope rope) {
     for (int64_t i = 0; i < width; i += 64 / sizeof(T)) __builtin_prefetch(from + width + i);
     if (rope.sine) {
@@ -150,7 +151,7 @@ inline void load_row(const T *from, float *to, int64_t width, float scale, Rope 
     for (int64_t i = width; i < full(width); ++i) to[i] = 0.0f;
 }
 
-// Rotates a gradient back.
+// Stores one head of a row, rotated back: the gradient of `load_row`.
 inline void store_row(const float *from, T *to, int64_t width, float scale, Rope rope) {
     if (rope.sine) {
         int64_t half = width / 2;
@@ -168,17 +169,17 @@ inline void store_row(const float *from, T *to, int64_t width, float scale, Rope
 
 }  // namespace
 
-// `_Layout` of model/attention/compiled.py. All strides are of elements. The keys of a sentence begin at its number times
-// `key_sentence`, or, where that is 0, at the row of its first token; values lie as keys do.
+// `_Layout` of model/attention/compiled.py. Strides count elements. The keys of a sentence begin at its index times
+// `key_sentence`, or, if that is 0, at the row of its first token. Values are laid out like keys.
 struct Layout {
     const void *queries, *keys;  // of each sentence, int64
-    const void *tokens;          // of each row of queries, int64; null: nothing is dropped
-    const void *cosine, *sine;   // of each row of queries and of keys; null: nothing is rotated
+    const void *tokens;          // of each row of queries, int64; null: no dropout
+    const void *cosine, *sine;   // of each row of queries and of keys; null: no rotation
     int64_t sentences, heads, key_heads, width, query_row, key_row, key_head, key_sentence;
     float scale, kept_scale;
     uint32_t noise;
     int32_t threshold;
-    bool causal;  // a query sees the keys up to its own; a sentence's last query stands at its last key
+    bool causal;  // a query sees the keys up to its own position; a sentence's last query is at its last key
 };
 
 namespace {
@@ -190,7 +191,7 @@ struct Part {
 
     int64_t first_head() const { return key_head * (of.heads / of.key_heads); }
     int64_t last_head() const { return first_head() + of.heads / of.key_heads; }
-    int64_t place_of_keys() const {
+    int64_t keys_offset() const {
         return (of.key_sentence ? sentence * of.key_sentence : first_key * of.key_row) + key_head * of.key_head;
     }
     int64_t seen(int64_t query) const { return of.causal ? std::max<int64_t>(0, keys - queries + query + 1) : keys; }
@@ -199,7 +200,7 @@ struct Part {
     }
 };
 
-// Returns whether there was memory for it.
+// Runs `work` on every sentence and key head, shared among threads. Returns whether there was memory for it.
 template <class Work> bool for_parts(const Layout &of, Work work) {
     const int64_t *queries = (const int64_t *)of.queries, *keys = (const int64_t *)of.keys;
     std::vector<Part> parts;
@@ -220,13 +221,13 @@ template <class Work> bool for_parts(const Layout &of, Work work) {
 
 // The keys or values of a part, in float32.
 void load_keys(const Part &part, const T *from, float *to, bool rotated) {
-    from += part.place_of_keys();
+    from += part.keys_offset();
     for (int64_t i = 0; i < part.keys; ++i)
         load_row(from + i * part.of.key_row, to + i * full(part.of.width), part.of.width, 1.0f,
                  rotated ? part.rope(part.first_key + i) : Rope{});
 }
 
-// Some queries of a part, and their weights over its keys (given across, as columns).
+// Loads some queries of a part, and computes their weights over its keys, which are given transposed.
 void weigh(const Part &part, const T *query, int64_t head, int64_t first, int64_t count, const float *keys_across,
            float *rows, float *weights) {
     int64_t width = part.of.width, wide = full(width), room = full(part.keys);
@@ -255,7 +256,7 @@ void drop(const Part &part, int64_t head, int64_t first, int64_t count, const fl
     }
 }
 
-// Cuts one piece after another from the scratch of a thread.
+// Hands out the scratch space of a thread, piece by piece.
 struct Room {
     float *next;
     explicit Room(int64_t floats) : next(scratch(floats)) {}
@@ -289,7 +290,7 @@ bool attention(const T *query, const T *key, const T *value, T *mixed, const Lay
     });
 }
 
-// `gradient` lies as what was mixed. The gradients of queries, keys and values have rows of their own strides.
+// `gradient` is laid out like `mixed`. The gradients of queries, keys and values have row strides of their own.
 bool attention_back(const T *query, const T *key, const T *value, const T *gradient, T *of_query, T *of_key,
                     T *of_value, const Layout *of, int64_t of_query_row, int64_t of_key_row) {
     return for_parts(*of, [=](const Part &part) {
@@ -336,9 +337,9 @@ bool attention_back(const T *query, const T *key, const T *value, const T *gradi
                 }
             }
         for (int64_t i = 0; i < part.keys; ++i) {
-            int64_t row = part.first_key + i, place = row * of_key_row + part.key_head * width;
-            store_row(of_keys + i * wide, of_key + place, width, 1.0f, part.rope(row));
-            store_row(of_values + i * wide, of_value + place, width, 1.0f, {});
+            int64_t row = part.first_key + i, offset = row * of_key_row + part.key_head * width;
+            store_row(of_keys + i * wide, of_key + offset, width, 1.0f, part.rope(row));
+            store_row(of_values + i * wide, of_value + offset, width, 1.0f, {});
         }
     });
 }

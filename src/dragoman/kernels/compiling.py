@@ -1,7 +1,7 @@
-"""Libraries of `arithmetic.cpp` and `attention.cpp`: compiled by this machine's C++ compiler, and kept for next time.
+"""Compiles `arithmetic.cpp` and `attention.cpp` with this machine's C++ compiler, and keeps the libraries.
 
 A library is code that this process will run. It is loaded only if it belongs to this user and nobody else can write it.
-Its name is a hash of all that it depends on: source, flags, compiler and processor.
+Its name contains a hash of all that it depends on: source, flags, compiler and processor.
 """
 
 import ctypes
@@ -24,19 +24,19 @@ from dragoman.progress import Progress, silent
 SOURCES = [Path(__file__).with_name(name) for name in ("arithmetic.cpp", "attention.cpp", "kernels.h")]
 FLAGS = "-O3 -std=c++17 -fno-math-errno -fno-trapping-math -fopenmp -fPIC -shared".split()
 TARGET = "DRAGOMAN_MARCH"
-"""An environment variable: the processor to compile for, as the compiler's `-march` names it (`x86-64-v3`); this one
-where it is not set.
+"""An environment variable: the processor to compile for, as the compiler's `-march` names it (`x86-64-v3`). If it is
+not set, kernels are compiled for this machine's processor.
 """
 
 log = logging.getLogger(__name__)
 
 
 class NotCompiled(Exception):
-    """Why there are no kernels, in words."""
+    """There are no kernels; the message says why."""
 
 
 def load_libraries(elements: Iterable[str], progress: Progress = silent) -> dict[str, ctypes.CDLL]:
-    """The library of each type of element: from the user's cache, or compiled now, all at once.
+    """The library for each type of element: from the user's cache, or compiled now, all at the same time.
 
     Raises:
         NotCompiled: there is no compiler, or it failed.
@@ -54,7 +54,7 @@ def load_libraries(elements: Iterable[str], progress: Progress = silent) -> dict
 
 
 def _compile_all(compiler: str, names: dict[str, str], kept: Path | None, progress: Progress) -> dict[str, ctypes.CDLL]:
-    """Compiles all libraries at once, into the folder where they are kept if there is one."""
+    """Compiles all libraries at the same time, into the folder that keeps them if there is one."""
     libraries: dict[str, ctypes.CDLL] = {}
     try:
         with (
@@ -73,7 +73,7 @@ def _compile_all(compiler: str, names: dict[str, str], kept: Path | None, progre
 
 
 def _compile(compiler: str, element: str, path: Path) -> ctypes.CDLL:
-    """Compiles aside and renames, so that processes that start together do not meet half a file."""
+    """Compiles under a temporary name and renames, so that processes that start together never load a partial file."""
     with tempfile.TemporaryDirectory(dir=path.parent) as aside:
         made = Path(aside) / path.name
         command = [compiler, *_flags(), f"-DELEMENT={element}", *map(str, SOURCES[:-1]), "-o", str(made)]
@@ -96,7 +96,7 @@ def _flags() -> list[str]:
 
 
 def _identity(compiler: str) -> str:
-    """What a compiled file depends on, as a hash."""
+    """A hash of all that a compiled library depends on."""
     source = [path.read_text(encoding="utf-8") for path in SOURCES]
     facts = [source, _flags(), compiler, machine.compiler(), machine.processor()]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
@@ -104,7 +104,7 @@ def _identity(compiler: str) -> str:
 
 @contextmanager
 def _writable(kept: Path | None) -> Iterator[Path]:
-    """The folder where libraries are kept; if it cannot be written, one that goes when they are loaded."""
+    """The folder that keeps libraries; if it cannot be written, a temporary one, removed once they are loaded."""
     if kept is not None and os.access(kept, os.W_OK):
         yield kept
         return
@@ -113,10 +113,8 @@ def _writable(kept: Path | None) -> Iterator[Path]:
 
 
 def cache_folder() -> Path | None:
-    """The folder of the user's cache in which libraries are kept; None if there is none that this user alone can
-    write.
-    """
-    with suppress(OSError, RuntimeError):  # a home that is missing, or read-only
+    """The folder in the user's cache that keeps libraries; None if others can write it, or it cannot be made."""
+    with suppress(OSError, RuntimeError):  # the home folder is missing or read-only
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dragoman"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.stat().st_uid == os.geteuid() and not _is_ours_alone(folder.stat()):
@@ -132,15 +130,14 @@ def cache_folder() -> Path | None:
 
 
 def _is_ours_alone(facts: os.stat_result) -> bool:
-    """Whether a file or folder belongs to this user, and nobody else can write it."""
+    """Whether a file or folder belongs to this user and nobody else can write it."""
     return facts.st_uid == os.geteuid() and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _load(path: Path) -> ctypes.CDLL | None:
-    """A library that was compiled earlier; None if there is none, if it is damaged, or if another user can have
-    written it.
+    """A library that was compiled earlier; None if there is none, it is damaged, or another user may have written it.
 
-    It is loaded through its descriptor, which stays open: whoever changes the path meanwhile changes nothing.
+    It is loaded through its file descriptor, which stays open, so replacing the file meanwhile has no effect.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-// What all kernels share: numbers of two types, threads, and the hash that dropout is made of.
+// What all kernels share: two types of numbers, threads, and the hash behind dropout.
 
 #pragma once
 
@@ -12,14 +12,14 @@ namespace {
 
 struct bf16 { uint16_t bits; };
 
-using T = ELEMENT;  // float or bf16: the file is compiled once for each
+using T = ELEMENT;  // float or bf16; the file is compiled once for each
 
 template <class To, class From> inline To bits_of(From from) { To to; std::memcpy(&to, &from, sizeof to); return to; }
 
 inline float load(float x) { return x; }
 inline float load(bf16 x) { return bits_of<float>(uint32_t(x.bits) << 16); }
 inline void store(float &to, float x) { to = x; }
-inline void store(bf16 &to, float x) {  // to the nearest, ties to even; a NaN stays one
+inline void store(bf16 &to, float x) {  // rounds to nearest, ties to even; NaN stays NaN
     uint32_t bits = bits_of<uint32_t>(x);
     to.bits = uint16_t(x != x ? 0x7fc0 : (bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
@@ -32,8 +32,8 @@ constexpr int LANES = 8;
 typedef float Lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t Wholes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
-// e^x of one number or of many, to 2 units in the last place (Cephes' polynomial); 0 below -87, infinite above 88.7,
-// NaN for NaN.
+// e^x of one number or of many, to 2 units in the last place (Cephes' polynomial). It is 0 below -87.3, infinite above
+// 88.7, and NaN for NaN.
 template <class Number, class Whole> inline Number exponential(Number x) {
     const Number nothing{};
     Number bounded = x < -87.3f ? nothing - 87.3f : x > 88.3f ? nothing + 88.3f : x;
@@ -50,7 +50,7 @@ template <class Number, class Whole> inline Number exponential(Number x) {
     return x < -87.3f ? nothing : x > 88.7f ? nothing + __builtin_inff() : y * power;
 }
 
-// Room for some float32, of each thread its own. It starts at a cache line, so that no vector lies across two.
+// Scratch space for `width` float32, one for each thread. It starts at a cache line, so that no vector spans two.
 inline float *scratch(int64_t width) {
     struct alignas(64) Line { float of[16]; };
     thread_local std::vector<Line> room;
@@ -59,9 +59,9 @@ inline float *scratch(int64_t width) {
     return room.data()->of;
 }
 
-constexpr int64_t WORTH_SHARING = 1 << 14;  // elements; fewer are done before a second thread wakes up
+constexpr int64_t WORTH_SHARING = 1 << 14;  // elements; fewer are finished before a second thread wakes up
 
-// Whether there was memory for `work`. An exception that left a thread of OpenMP, or C++, would end the process.
+// Whether there was memory for `work`. An exception must not leave an OpenMP thread, nor C++: it would end the process.
 template <class Work> inline bool succeeds(Work &&work) {
     try {
         work();
@@ -71,8 +71,8 @@ template <class Work> inline bool succeeds(Work &&work) {
     }
 }
 
-// The loops below return whether there was memory for them. `work` is each thread's own: shared, its pointers would be
-// read again for every element, and loops take thrice as long.
+// The loops below return whether there was memory for them. Each thread has its own copy of `work`: the pointers of a
+// shared one would be read again for every element, which takes three times as long.
 template <class Work> bool for_rows(int64_t rows, int64_t width, Work work) {
     bool done = true;
 #pragma omp parallel for schedule(static) firstprivate(work) reduction(&& : done) if (rows * width > WORTH_SHARING)
@@ -80,7 +80,7 @@ template <class Work> bool for_rows(int64_t rows, int64_t width, Work work) {
     return done;
 }
 
-// Sums `width` columns over rows, in BLOCKS parts that are added in order, whatever the number of threads.
+// Sums `width` columns over rows, in BLOCKS parts that are added in the same order for any number of threads.
 constexpr int64_t BLOCKS = 32;
 
 template <class Work> bool sum_rows(int64_t rows, int64_t width, float *total, Work work) {
@@ -106,7 +106,7 @@ inline uint32_t row_hash(uint32_t key, int64_t token) {
     return x * 0x9E3779B1u;
 }
 
-// 1 or 0, as a number: a condition around the load of x would keep the loop from being vectorised.
+// 1 or 0 as a number, because a condition around the load of x would prevent vectorisation.
 inline float keeps(uint32_t row, uint32_t feature, int32_t threshold) {
     uint32_t x = (row ^ (feature * 0x9E3779B1u)) * 0x85EBCA6Bu;
     x ^= uint32_t(int32_t(x) >> 13);

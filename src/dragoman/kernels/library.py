@@ -1,7 +1,7 @@
-"""The compiled kernels of this process: which there are, where they can be used, and how they are called.
+"""The compiled kernels of this process: which there are, when they can be used, and how to call them.
 
-Each kernel has a plain twin in PyTorch beside which it is called; that is the definition, and what runs on a GPU, in
-float64, under a tracer, and where nothing was prepared. Results agree within rounding; dropout masks agree bit for bit.
+Each kernel has a plain twin in PyTorch beside its call. The twin is the definition. It runs on a GPU, in float64, under
+a tracer, and if no kernels were prepared. Results agree within rounding; dropout masks agree bit for bit.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ from dragoman.kernels.compiling import NotCompiled, load_libraries
 from dragoman.progress import Progress, silent
 
 ELEMENTS = {torch.float32: "float", torch.bfloat16: "bf16"}
-"""The types that have kernels, as C++ calls them."""
+"""The types of numbers that have kernels, with their names in C++."""
 
 _POINTER, _NUMBER, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 _SIGNATURES: dict[str, list[type]] = {
@@ -30,20 +30,22 @@ _SIGNATURES: dict[str, list[type]] = {
     "attention_back": [*[_POINTER] * 8, _NUMBER, _NUMBER],
 }
 KERNELS = tuple(name for name in _SIGNATURES if not name.endswith("_back"))
+"""The names of the kernels; `NAME_back` is the backward pass of NAME."""
 
 Functions = dict[str, Callable[..., bool]]
+"""Compiled functions by name."""
 
 _prepared: dict[torch.dtype, Functions] | None = None
-"""The functions of each type of element: none where they cannot be compiled, None where nobody has asked for them."""
+"""The functions for each type of number: empty if they could not be compiled, None before `prepare`."""
 _off: ContextVar[frozenset[str]] = ContextVar("kernels switched off", default=frozenset())
 log = logging.getLogger(__name__)
 
 
 def prepare(progress: Progress = silent) -> bool:
-    """Makes the kernels of this machine ready, and says whether there are any; only the first call in a process acts.
+    """Compiles or loads the kernels, and returns whether there are any. Only the first call in a process does anything.
 
-    They are compiled in some seconds, which `progress` shows, or loaded from the user's cache at once. If that fails, a
-    warning says why, and the plain twins go on running.
+    Compiling takes some seconds, which `progress` shows; loading from the user's cache takes no time. If both fail, a
+    warning says why, and the plain twins run.
     """
     global _prepared
     if _prepared is None:
@@ -56,12 +58,12 @@ def prepare(progress: Progress = silent) -> bool:
 
 
 def available() -> bool:
-    """Whether kernels were prepared in this process; compiles nothing."""
+    """Whether this process has prepared kernels. Never compiles."""
     return bool(_prepared)
 
 
 def usable(name: str, *tensors: Tensor) -> bool:
-    """Whether the kernel of this name takes these tensors, all of one type; if not, the caller runs the plain twin."""
+    """Whether the kernel of this name takes these tensors; if not, the caller runs the plain twin. Never compiles."""
     dtype = tensors[0].dtype
     if not _prepared or dtype not in _prepared or name in _off.get() or torch.compiler.is_compiling():
         return False
@@ -69,12 +71,12 @@ def usable(name: str, *tensors: Tensor) -> bool:
 
 
 def run(name: str, first: Tensor, *arguments: Any) -> None:
-    """Calls a kernel that is `usable`: the arguments of `arithmetic.cpp`, in its order. `first` decides the type.
+    """Calls a kernel that is `usable`, with the arguments of its C++ function, in order. `first` decides the type.
 
-    Tensors are passed as they lie in memory, and so must be contiguous wherever the kernel takes no stride.
+    Tensors are passed as they lie in memory, so they must be contiguous unless the kernel takes strides.
 
     Raises:
-        MemoryError: the kernel needs more memory beside its tensors than there is.
+        MemoryError: there is too little memory for the kernel's scratch space.
     """
     assert _prepared is not None, f"{name} is not usable here"
     function = _prepared[first.dtype][name]
@@ -84,7 +86,7 @@ def run(name: str, first: Tensor, *arguments: Any) -> None:
 
 @contextmanager
 def without(*names: str) -> Iterator[None]:
-    """Within the block the plain twins of these kernels run."""
+    """Within the block, the plain twins of these kernels run."""
     token = _off.set(_off.get() | frozenset(names))
     try:
         yield

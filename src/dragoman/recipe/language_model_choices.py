@@ -1,4 +1,4 @@
-"""What a run chooses for a language model: bytes or pieces, and sizes by the number of characters."""
+"""What a run chooses for a language model: bytes or learnt pieces, and sizes that suit the number of characters."""
 
 from typing import NamedTuple
 
@@ -8,11 +8,13 @@ from dragoman.recipe.choices import Choice, Choices, Facts
 from dragoman.recipe.recipe import Recipe
 
 LARGE = 5_000_000
-"""Characters from which a vocabulary of pieces is learnt; a smaller text is read byte by byte."""
+"""From this many characters on, a vocabulary of pieces is learnt; a smaller text is read byte by byte."""
 
 
 class Sizes(NamedTuple):
-    """What is chosen for a text. Only the smaller was tried, on a million characters; the other is extrapolated."""
+    """The sizes chosen for a text. Only those of a small text were tried, on a million characters; the others are
+    extrapolated.
+    """
 
     vocabulary_size: int
     size: Size
@@ -25,19 +27,26 @@ LARGE_TEXT = Sizes(8_000, "small", 0.1, 4_096)
 
 
 def be_a_language_model(_recipe: Recipe, _facts: Facts) -> Choices:
-    """One side, whose input and output share a matrix."""
+    """Chooses a model of one side, whose input and output share a matrix."""
     yield Choice("model.family", "language_model", "the task")
     yield Choice("model.tied", "target", "input and output are one vocabulary")
 
 
 def refuse_other_families(recipe: Recipe, _facts: Facts) -> Choices:
+    """Refuses any other family of models.
+
+    Raises:
+        ConfigError: the recipe names one.
+    """
     if recipe.model.family != "language_model":
-        raise ConfigError("the model of a language model is model.family = 'language_model'; leave it out")
+        raise ConfigError("task = 'language_model' sets model.family = 'language_model' itself; leave model.family out")
     yield from ()
 
 
 def choose_sizes(recipe: Recipe, facts: Facts) -> Choices:
-    """Vocabulary, model and batch go by the number of characters; a model that is fine-tuned has its own."""
+    """Chooses vocabulary, model and batch by the number of characters; a model that is fine-tuned keeps its own
+    vocabulary and size.
+    """
     if facts.text is None:
         return
     characters = facts.text.characters
@@ -54,7 +63,11 @@ def choose_sizes(recipe: Recipe, facts: Facts) -> Choices:
 
 
 def match_vocabulary(recipe: Recipe, facts: Facts) -> Choices:
-    """The vocabulary size follows from the tokenizer."""
+    """Sets the model's vocabulary to the tokenizer's.
+
+    Raises:
+        ConfigError: the recipe gives another size.
+    """
     if facts.vocabularies is None:
         return
     size, asked = facts.vocabularies.target, recipe.model.target_vocabulary
@@ -64,4 +77,4 @@ def match_vocabulary(recipe: Recipe, facts: Facts) -> Choices:
 
 
 CHOICES = (be_a_language_model, refuse_other_families, choose_sizes, match_vocabulary)
-"""In this order, because one may go by what another chose."""
+"""In this order, because a choice may depend on an earlier one."""

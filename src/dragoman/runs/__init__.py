@@ -1,1 +1,1 @@
-"""What a run is: its folder, data, trial, session, validation and metrics. Start with `session`."""
+"""What a run is: its facts, data, trial, session and metrics. Start with `session`."""

@@ -1,4 +1,4 @@
-"""What may be asked of a run that was begun: nothing that changes what was made from it already."""
+"""Which settings of a run may still change: those from which nothing has been made yet."""
 
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,18 @@ from dragoman.tasks.kinds import kind_of
 from dragoman.training.settings import HARMLESS
 
 PATHS = ("folder", "path", "dev_path", "test_path")
-"""Settings of `[data]` that say where text lies; the same text may lie elsewhere."""
+"""Settings of `[data]` that say where the text lies; they may change if the text is the same."""
 
 
 def open_run(run: RunFolder, asked: dict[str, Any] | None, threads: int | None) -> dict[str, Any]:
-    """What `run.json` says, with what is asked now; written, if the run is new.
+    """The content of `run.json`, with what is asked now; a new run gets its `run.json` here.
 
     Raises:
         ConfigError: the folder holds something else, or the run was begun with other settings or threads.
     """
     if not run.is_run:
         if strangers := sorted(path.name for path in run.path.iterdir() if path.name != ".lock"):
-            raise ConfigError(f"{run} is no run, and not empty ({strangers[0]}); take another --name")
+            raise ConfigError(f"{run} is not a run, and not empty ({strangers[0]}); take another --name")
         assert asked is not None, "an earlier run has its facts"
         chosen = machine.choose_threads(threads)
         facts = {"format": FORMAT, "dragoman": dragoman.__version__, "threads": chosen, "asked": asked}
@@ -42,10 +42,10 @@ def open_run(run: RunFolder, asked: dict[str, Any] | None, threads: int | None) 
 
 
 def refuse_changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any], finished: bool = False) -> None:
-    """Refuses settings that differ from those from which something of the run was made already.
+    """Refuses changes to settings from which something in the run's folder was already made.
 
     Raises:
-        ConfigError: naming each with its old and its new value.
+        ConfigError: some have changed; the error names each with its old and new value.
     """
     changes = _changes(run, before, now)
     moved = {f"data.{name}" for name in PATHS} & changes.keys()
@@ -58,16 +58,16 @@ def refuse_changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any], 
     }
     if finished and harmful and all(key.removeprefix("train.") in LIMITS for key in harmful):
         raise ConfigError(
-            f"{run} is finished; to train it on, by a limit that counts from where it ended: dragoman train "
+            f"{run} is finished; to train it further, give a limit that counts from its end: dragoman train "
             f"{run} --more --minutes N (or --set train.steps=N); --fresh begins a new run"
         )
     if harmful:
-        told = "; ".join(f"{key} was {_shown(was)}, is {_shown(value)}" for key, (was, value) in harmful.items())
-        raise ConfigError(f"{run} was begun with other settings ({told}); use --fresh or another --name for a new run")
+        named = "; ".join(f"{key} was {_shown(was)}, is {_shown(value)}" for key, (was, value) in harmful.items())
+        raise ConfigError(f"{run} was begun with other settings ({named}); use --fresh or another --name for a new run")
 
 
 def _made_from(run: RunFolder, key: str) -> Path:
-    """What was made from a setting first; once it is there, the setting is fixed."""
+    """The first file or folder that is made from a setting. Once it exists, the setting is fixed."""
     group = key.partition(".")[0]
     return {"task": run.data, "data": run.data, "tokenizer": run.tokenizer, "start": run.tokenizer}.get(
         group, run.recipe
@@ -75,7 +75,7 @@ def _made_from(run: RunFolder, key: str) -> Path:
 
 
 def _changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Settings that differ, with both values; one that was not given before has the value that was chosen then."""
+    """Settings that differ, with both values. If one was not given before, its old value is the one chosen then."""
     asked, wanted = (_given(tables, str(run)) for tables in (before, now))
     chosen = read_recipe(run.recipe) if run.recipe.is_file() else Recipe()
     known = flatten(chosen.model_dump(mode="json")) | asked
@@ -84,7 +84,7 @@ def _changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any]) -> dic
 
 
 def _given(tables: dict[str, Any], origin: str) -> dict[str, Any]:
-    """The settings that stand in the tables, as they are understood."""
+    """The settings given in the tables, with their values as `Recipe` parses them."""
     understood = flatten(check(tables, origin, Recipe).model_dump(mode="json"))
     return {key: understood[key] for key in flatten(tables)}
 

@@ -1,6 +1,9 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # (matplotlib's types are partial)
-"""The course of a run as a picture, `curves.png`, where matplotlib is installed (extra `plots`), and as numbers."""
+"""The losses and scores of a run over its steps: as numbers, as lines for a terminal, and as a picture, `curves.png`.
+
+The picture needs matplotlib (extra `plots`).
+"""
 
 import logging
 from collections.abc import Sequence
@@ -14,8 +17,8 @@ log = logging.getLogger(__name__)
 
 
 def training_losses(run: RunFolder | Path, points: int) -> list[tuple[int, float]]:
-    """Training loss (nats a target token, without smoothing), averaged over `points` equal stretches of steps."""
-    lines = [line for line in read_metrics(run) if line.get("plain_loss") is not None]  # none at a skipped step
+    """Step and training loss (nats a target token, without smoothing), averaged over about `points` equal stretches."""
+    lines = [line for line in read_metrics(run) if line.get("plain_loss") is not None]  # a skipped step has no loss
     size = max(1, len(lines) // max(1, points))
     parts = [lines[first : first + size] for first in range(0, len(lines), size)]
     return [(part[-1]["step"], sum(line["plain_loss"] for line in part) / len(part)) for part in parts]
@@ -31,19 +34,19 @@ def dev_scores(run: RunFolder | Path) -> list[tuple[int, float, float, float]]:
 
 
 def curve_lines(run: RunFolder | Path, width: int = 60) -> list[str]:
-    """The same for a terminal: one line for the training loss, one for the dev scores."""
+    """The curves for a terminal: one line for the training loss, one for the dev scores."""
     losses = [loss for _, loss in training_losses(run, width)]
     chrf = [score for *_, score in dev_scores(run)]
-    told: list[str] = []
+    lines: list[str] = []
     if losses:
-        told.append(f"training loss {plain_curve(losses, width)} {losses[0]:.2f} to {losses[-1]:.2f} nats a token")
+        lines.append(f"training loss {plain_curve(losses, width)} {losses[0]:.2f} to {losses[-1]:.2f} nats a token")
     if chrf:
-        told.append(f"dev chrF      {plain_curve(chrf, width)} {chrf[0]:.1f} to {chrf[-1]:.1f}")
-    return told
+        lines.append(f"dev chrF      {plain_curve(chrf, width)} {chrf[0]:.1f} to {chrf[-1]:.1f}")
+    return lines
 
 
 def draw_curves(run: RunFolder | Path) -> Path | None:
-    """Draws losses and scores over steps; None where matplotlib is not installed."""
+    """Draws losses and scores over steps into `curves.png`; None if matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure  # pyright: ignore
     except ImportError:

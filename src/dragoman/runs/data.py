@@ -1,4 +1,4 @@
-"""The text of a run as its task reads it: prepared, tokenized and encoded, or found in the run's folder."""
+"""The text of a run: prepared, tokenized and encoded by its task, or found in the run's folder."""
 
 import logging
 from typing import Any
@@ -14,11 +14,10 @@ log = logging.getLogger(__name__)
 
 
 def prepare(context: RunContext, recipe: Recipe) -> Any:
-    """Text read, checked and split into the run's folder, or found there; returns the report on it.
+    """Reads, checks and splits text into the run's folder, unless it is there already; returns the report on it.
 
     Raises:
-        DataError: the text cannot be used, or is not what was found there; with `anyway` the run goes on with what was
-            found.
+        DataError: the text cannot be used, or has changed. With `anyway` the run goes on with the data in its folder.
     """
     run, kind = context.run, kind_of(recipe)
     try:
@@ -39,7 +38,7 @@ def prepare(context: RunContext, recipe: Recipe) -> Any:
 
 
 def gather(context: RunContext, recipe: Recipe) -> RunData:
-    """Tokenizers trained and text encoded, or found in the run's folder."""
+    """Trains tokenizers and encodes text, unless they are in the run's folder already."""
     return kind_of(recipe).gather(context.run, recipe, context.progress)
 
 

@@ -1,4 +1,4 @@
-"""`run.json`: what a run was asked for, and how far it is. Loads no torch."""
+"""`run.json`: what was asked of a run, and how far it is. Loads no torch."""
 
 from contextlib import suppress
 from typing import Annotated, Any, Literal
@@ -12,10 +12,11 @@ from dragoman.files import make_folders, remove
 from dragoman.run_folder import RunFolder
 
 FORMAT = 1
+"""Of `run.json`."""
 
 
 class _RunFile(Settings, extra="allow"):
-    """What `run.json` must say; the version that wrote it may have added more."""
+    """What `run.json` must hold; the version of Dragoman that wrote it may have added more."""
 
     format: int
     asked: dict[str, Any]
@@ -33,19 +34,19 @@ class _RunFile(Settings, extra="allow"):
 
 
 def read_facts(run: RunFolder) -> dict[str, Any]:
-    """What the `run.json` of a run says.
+    """Reads a run's `run.json`.
 
     Raises:
-        ConfigError: it is missing, damaged or of another version.
+        ConfigError: it is missing, damaged or of another format.
     """
     return read_document(run.facts, _RunFile, FORMAT, error=ConfigError).model_dump(mode="json", exclude_unset=True)
 
 
 def read_facts_to_go_on(run: RunFolder) -> dict[str, Any]:
-    """The same for a run that is asked for by its name.
+    """Reads a run's `run.json` so that the run can go on.
 
     Raises:
-        ConfigError: as `read_facts` does, with what to do.
+        ConfigError: as in `read_facts`, with advice on what to do.
     """
     try:
         return read_facts(run)
@@ -54,15 +55,15 @@ def read_facts_to_go_on(run: RunFolder) -> dict[str, Any]:
 
 
 def note(run: RunFolder, status: str, **more: Any) -> None:
-    """Writes down how far a run is."""
+    """Records in `run.json` how far a run is."""
     write_json(run.facts, {**read_facts(run), "status": status, **more})
 
 
 def make_folder(run: RunFolder) -> None:
-    """Makes the folder of a run, where there is none.
+    """Makes the folder of a run, if there is none.
 
     Raises:
-        ConfigError: the system refuses it.
+        ConfigError: the system refuses.
     """
     try:
         make_folders(run.path)
@@ -71,7 +72,7 @@ def make_folder(run: RunFolder) -> None:
 
 
 def remove_unmade(run: RunFolder) -> None:
-    """Removes a run of which nothing was made, because what was given could not be used."""
+    """Removes a run's folder if it holds nothing but `run.json`, because what was asked for could not be used."""
     if {path.name for path in run.path.iterdir()} <= {run.facts.name, ".lock"}:
         with suppress(OSError):  # Windows keeps a file that is locked
             remove(run.path)

@@ -1,4 +1,4 @@
-"""The runs that lie in a folder: how far each is, how good, how large. Only reads, and loads no model."""
+"""The runs in a folder: how far each is, how good, how large. Only reads, and loads no model."""
 
 import logging
 from collections.abc import Generator, Iterator
@@ -24,7 +24,7 @@ class _StepsOfRecipe(Settings, extra="ignore"):
 
 
 class _RecipeFile(Settings, extra="ignore"):
-    """All that a listing tells of a recipe, so that it lists runs of any version."""
+    """The only part of a recipe that a listing needs, so that it can list runs of any version."""
 
     train: _StepsOfRecipe = _StepsOfRecipe()
 
@@ -35,7 +35,7 @@ class RunScore(NamedTuple):
     metric: str
     value: float
     test: str
-    """What it was measured on: the name of a test set, or `dev` for the best validation so far."""
+    """The name of the test set, or `dev` for the best validation so far."""
 
 
 class RunFacts(NamedTuple):
@@ -43,28 +43,29 @@ class RunFacts(NamedTuple):
 
     folder: str
     state: str
-    """preparing, training, stopped, diverged or finished; cut off, where a process ended without a word; damaged, where
-    one of its files cannot be read.
+    """preparing, training, stopped, diverged or finished; cut off, if its process was killed; damaged, if one of its
+    files cannot be read.
     """
     steps: int
-    """Done so far."""
+    """Steps done so far."""
     steps_wanted: int | None
-    """Once they are decided."""
+    """Steps in all, once they are decided."""
     score: RunScore | None
     changed: float
-    """When something last happened, in seconds since 1970."""
+    """When its files last changed, in seconds since 1970."""
     bytes: int
+    """Size of all its files."""
 
 
 def list_runs(folder: Path | str = "runs") -> tuple[RunFacts, ...]:
-    """The runs in `folder`, or the run that it is; those that changed last come first.
+    """The runs in `folder`, or the run that `folder` is; the run that changed last comes first.
 
     Raises:
-        DataError: no such folder.
+        DataError: there is no such folder.
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise DataError(f"{folder} is no folder; dragoman runs takes the folder that runs lie in")
+        raise DataError(f"{folder} is not a folder; dragoman runs takes the folder that holds the runs")
     run = RunFolder(folder)
     runs = [run] if run.is_run else [each for path in folder.iterdir() if (each := RunFolder(path)).facts.exists()]
     return tuple(sorted(map(_look_at, runs), key=lambda run: -run.changed))
@@ -103,7 +104,7 @@ def _look_at(run: RunFolder) -> RunFacts:
 
 @contextmanager
 def _noted(damage: list[Error | OSError]) -> Generator[None]:
-    """What cannot be read of one run is noted, so that its other facts and the other runs are listed all the same."""
+    """Collects an error in `damage`, so that the run's other facts and the other runs are still listed."""
     try:
         yield
     except (Error, OSError) as error:
@@ -121,7 +122,7 @@ def _steps_wanted(recipe: Path) -> int | None:
 
 
 def _test_score(path: Path) -> RunScore | None:
-    """On the set called `test`, else on the first; of a fine-tuned model, after it."""
+    """The score on the set called `test`, else on the first set; for a fine-tuned model, the score afterwards."""
     if not path.exists():
         return None
     found = [each for each in read_evaluations(path) if not each.system.startswith("before")]
@@ -133,7 +134,7 @@ def _test_score(path: Path) -> RunScore | None:
 
 
 def _dev_score(metrics: list[dict[str, Any]]) -> RunScore | None:
-    """Of the best validation: its chrF, by which the best model is chosen."""
+    """The chrF of the best validation, by which the best model is chosen."""
     found = [line["dev_chrf"] for line in metrics if line.get("dev_chrf") is not None]
     return RunScore("chrF", max(found), "dev") if found else None
 

@@ -1,4 +1,4 @@
-"""Which run a request means: its folder, and the tables of settings asked for. Nothing is written."""
+"""Which run a request means: its folder, and the settings asked for. Nothing is written."""
 
 import logging
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ log = logging.getLogger(__name__)
 
 
 def only_one(what: What) -> What:
-    """The only one of a list, as the command line gives it."""
+    """The only element of a list of one, which the command line gives; anything else unchanged."""
     return what[0] if isinstance(what, list | tuple) and len(what) == 1 else what
 
 
 def run_named(what: What) -> RunFolder | None:
-    """The run that `what` names by its folder; None if it is something else."""
+    """The run whose folder `what` is; None if it is something else."""
     if not isinstance(what, str | Path):
         return None
     run = RunFolder(Path(what))
@@ -37,14 +37,19 @@ def run_named(what: What) -> RunFolder | None:
 def find_run(
     what: What, overrides: Sequence[str], name: str | None, runs: Path, fresh: bool
 ) -> tuple[RunFolder, dict[str, Any] | None]:
-    """The run's folder, and the tables asked for; None where an earlier run is named and goes on as it was."""
+    """The run's folder, and the tables of settings asked for; None instead of tables if an existing run goes on as it
+    was.
+
+    Raises:
+        ConfigError: the name is a path, or is given to a run that has one; a setting is wrong.
+    """
     check_name(name)
     what = only_one(what)
     if run := run_named(what):
         before = read_facts_to_go_on(run)
         if not fresh:
             if name is not None:
-                raise ConfigError(f"{what} is a run with a name; --name goes with a recipe, data, or --fresh")
+                raise ConfigError(f"{what} is a run and has its name; --name goes with a recipe, data, or --fresh")
             return run, apply(overrides, before["asked"]) if overrides else None
         asked = apply(overrides, before["asked"])
         check(asked, str(run.recipe), Recipe)
@@ -55,9 +60,12 @@ def find_run(
 
 
 def find_for_forecast(what: What, options: RunOptions) -> tuple[RunFolder, dict[str, Any]]:
-    """The folder that `train` would work in with these options, and the tables it would go by.
+    """The folder that `train` would work in with these options, and the tables of settings that it would use.
 
-    Where a run of that name cannot go on by them, they are looked up as for a new one.
+    If a run of that name was begun with other settings, the forecast is for a new run.
+
+    Raises:
+        ConfigError: the options cannot be used for a new run or this one.
     """
     if options.get("more"):
         raise ConfigError("--dry-run estimates a run from its beginning; leave --more out")
@@ -83,7 +91,7 @@ def check_name(name: str | None) -> None:
     """Refuses a name that is a path.
 
     Raises:
-        ConfigError: it is one.
+        ConfigError: the name is a path.
     """
     if name is not None and (Path(name).name != name or name in ("", ".", "..")):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""The metrics of a run: `metrics.jsonl`, which is the truth, and trackers beside it, which may fail without harm."""
+"""The metrics of a run: `metrics.jsonl` holds all of them, and trackers beside it may fail without harm."""
 
 import json
 import logging
@@ -16,31 +16,35 @@ from dragoman.notation import parse_json
 from dragoman.run_folder import RunFolder
 
 NAMED_GAPS = 3
-"""So many stretches of missing steps are named one by one."""
+"""Stretches of missing steps that a warning names one by one; it counts the rest."""
 LARGEST = 3.5e38
-"""No number of a step is larger: a float32 holds none, and sums and differences of such numbers are finite floats."""
+"""Larger numbers are refused: float32 has none, and sums and differences of smaller ones stay finite."""
 
 log = logging.getLogger(__name__)
 
 
 class Tracker(Protocol):
-    """What draws numbers over steps: TensorBoard's writer, or one like it."""
+    """Something that plots numbers over steps, such as TensorBoard's writer."""
 
-    def add_scalar(self, tag: str, scalar_value: float, global_step: int, /) -> None: ...
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int, /) -> None:
+        """Adds one number of one step."""
+        ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Writes what is left and ends."""
+        ...
 
 
 class MetricsLog:
-    """Appends one JSON object a line; each step is there once, however often a run is resumed.
+    """Appends a line of JSON for each step and each validation. A step is there once, however often the run resumes.
 
-    Lines for which the disk has no room are kept, and written when it has room again. A number that is not finite is
-    null, because JSON has no word for it.
+    If the disk is full, lines are kept in memory and written when there is room again. A number that is not finite
+    becomes null, because JSON cannot express it.
     """
 
     def __init__(self, run: RunFolder | Path, step: int) -> None:
-        """Opens the metrics of a run that stands at `step`: lines of later steps, which will be run again, are
-        dropped. Steps that they should hold and do not are named in a warning.
+        """Opens the metrics of a run that resumes at `step`. Drops the lines of later steps, which will run again, and
+        warns of earlier steps without a line.
         """
         run = RunFolder(Path(run))
         self.path = run.metrics
@@ -61,6 +65,7 @@ class MetricsLog:
             self._trackers = _trackers(run, step)
 
     def write(self, step: int, **facts: Any) -> None:
+        """Appends a line, and passes its numbers to the trackers. A full disk is only a warning."""
         facts = {name: None if _is_not_finite(value) else value for name, value in facts.items()}
         waiting = bool(self._unwritten)
         self._unwritten += (json.dumps({"step": step, **facts}) + "\n").encode()
@@ -72,10 +77,10 @@ class MetricsLog:
         self._track(step, facts)
 
     def secure(self) -> None:
-        """Flushes the metrics to the disk; called before each checkpoint, so that no checkpoint is ahead of them.
+        """Flushes the metrics to the disk. Called before each checkpoint, so that no checkpoint is ahead of them.
 
         Raises:
-            DiskFull: some lines have no room yet.
+            DiskFull: there is no room for some lines.
         """
         self._write_out()
         with self._disk_errors():
@@ -92,7 +97,7 @@ class MetricsLog:
                 try:
                     tracker.close()
                 except Exception as error:
-                    log.warning("a tracker failed, and what it was told last may be missing: %s", error)
+                    log.warning("a tracker failed, and its last numbers may be missing: %s", error)
 
     def _write_out(self) -> None:
         with self._disk_errors():
@@ -113,12 +118,12 @@ class MetricsLog:
                     if isinstance(value, int | float):
                         tracker.add_scalar(name, float(value), step)
             except Exception as error:
-                log.warning("a tracker failed and is left out from here on: %s", error)
+                log.warning("a tracker failed and is not used any more: %s", error)
                 self._trackers.remove(tracker)
 
 
 def read_metrics(run: RunFolder | Path) -> list[dict[str, Any]]:
-    """The lines of a run's metrics, in order, without a line that a power failure cut or that is not one of ours."""
+    """The lines of a run's metrics, in order. Skips lines that a power failure cut or that Dragoman did not write."""
     try:
         lines = RunFolder(Path(run)).metrics.read_text(encoding="utf-8", errors="replace").split("\n")
     except FileNotFoundError:
@@ -135,7 +140,7 @@ def read_metrics(run: RunFolder | Path) -> list[dict[str, Any]]:
 
 
 def _is_line(facts: object) -> TypeGuard[dict[str, Any]]:
-    """Whether these are the facts of a step: possible numbers, or null in place of one that was not finite."""
+    """Whether this is a line about a step: all values are possible numbers, or null for one that was not finite."""
     if not isinstance(facts, dict):
         return False
     facts = cast("dict[str, object]", facts)
@@ -150,14 +155,14 @@ def _is_number(value: object) -> bool:
 
 
 def _gaps(lines: Sequence[Mapping[str, Any]], step: int) -> list[tuple[int, int]]:
-    """The first and the last of each stretch of steps, up to `step`, of whose training no line tells."""
+    """First and last step of each stretch, up to `step`, without a line about training."""
     there = sorted({line["step"] for line in lines if "dev_loss" not in line})
     edges = zip([0, *there], [*there, step + 1], strict=True)
     return [(before + 1, after - 1) for before, after in edges if after - before > 1]
 
 
 def _named(gaps: Sequence[tuple[int, int]]) -> str:
-    """Steps in words.
+    """Stretches of steps in words.
 
     >>> _named([(3, 3), (5, 1200)])
     'step 3, steps 5 to 1,200'
@@ -169,8 +174,8 @@ def _named(gaps: Sequence[tuple[int, int]]) -> str:
 
 @contextmanager
 def _threads_of_tensorboard_are_quiet() -> Generator[None]:
-    """TensorBoard writes in a thread, and an error there would print a traceback. It is raised again when the next
-    number is added, or when the tracker is closed, and one line reports it then.
+    """Suppresses the traceback of an error in TensorBoard's writing thread. TensorBoard raises the error again when the
+    next number is added or the writer is closed, and one line reports it then.
     """
     loud = threading.excepthook
 
@@ -190,7 +195,7 @@ def _is_not_finite(value: object) -> bool:
 
 
 def _trackers(run: RunFolder, step: int) -> list[Tracker]:
-    """TensorBoard, where it is installed; what it knows of steps after `step` is hidden."""
+    """TensorBoard, if it is installed. It hides what it has recorded of steps after `step`."""
     try:
         from torch.utils.tensorboard import SummaryWriter
 

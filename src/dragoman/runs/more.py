@@ -1,7 +1,7 @@
-"""Training a finished run on (`--more`): what may be asked with it, and whether the run is ready for it.
+"""Training a finished run further (`--more`): what may be asked, and whether the run is ready for it.
 
-The new steps begin when `recipe.toml` says so, in one atomic write: its `train.continued_from` is the step at which the
-run was finished, its `train.steps` the new end. Whatever is killed after that goes on like any other run.
+One atomic write of `recipe.toml` begins the new steps: it sets `train.continued_from` to the step at which the run
+finished, and `train.steps` to the new end. A run that is killed after that resumes like any other.
 """
 
 import logging
@@ -16,7 +16,7 @@ from dragoman.runs.lookup import What, only_one, run_named
 from dragoman.training.checkpoint import newest_checkpoint, read_facts
 
 ASKABLE = (*LIMITS, "learning_rate")
-"""Settings of `[train]` that may be given with `--more`. The limit counts from where the run was finished."""
+"""Settings of `[train]` that may be given with `--more`. The limit counts from the step at which the run finished."""
 
 log = logging.getLogger(__name__)
 
@@ -25,25 +25,28 @@ class More(NamedTuple):
     """What was asked for with `--more`."""
 
     continued_from: int
-    """The step at which the run was finished."""
+    """The step at which the run finished."""
     train: dict[str, Any]
-    """The settings of `[train]` given with it: a limit, a learning rate, or nothing."""
+    """Settings of `[train]` for the new steps: a limit, a learning rate, both or neither."""
 
 
 def split_overrides(
     what: What, overrides: Sequence[str], name: str | None, fresh: bool
 ) -> tuple[list[str], dict[str, Any]]:
-    """The overrides that are the run's own, and the settings of `[train]` that are meant for its new steps.
+    """Splits overrides into those of the run itself, and the settings of `[train]` for its new steps.
 
     Raises:
-        ConfigError: `what` is no run, or a new run is asked for besides.
+        ConfigError: `what` is not a run, or the options also ask for a new run.
     """
     what = only_one(what)
     if run_named(what) is None:
-        raise ConfigError("--more trains a finished run on; name its folder, as in: dragoman train runs/NAME --more")
+        raise ConfigError(
+            "--more trains a finished run further; name its folder, as in: dragoman train runs/NAME --more"
+        )
     if fresh or name is not None:
         raise ConfigError(
-            f"--more trains {what} on, {'--fresh begins' if fresh else '--name names'} a new run; give one of the two"
+            f"--more trains {what} further, {'--fresh begins' if fresh else '--name names'} a new run; "
+            "give one of the two"
         )
     askable = {f"train.{key}" for key in ASKABLE}
     new = [text for text in overrides if flatten(override({}, [text])).keys() <= askable]
@@ -55,7 +58,7 @@ def split_overrides(
 def is_finished(run: RunFolder, facts: dict[str, Any]) -> bool:
     """Whether all steps of a run are done and scored.
 
-    A kill may have come after `recipe.toml` was given new steps, and before `run.json` said so.
+    If the process was killed after `recipe.toml` got new steps, `run.json` still says that the run is finished.
     """
     if facts["status"] != "finished":
         return False
@@ -63,11 +66,11 @@ def is_finished(run: RunFolder, facts: dict[str, Any]) -> bool:
 
 
 def ready_for_more(run: RunFolder, facts: dict[str, Any], train: dict[str, Any]) -> More | None:
-    """What to add to a finished run; None where steps that were asked for earlier are not all done, and go on.
+    """What to add to a finished run; None if the new steps of an earlier `--more` are not all done, and go on first.
 
     Raises:
-        ConfigError: the run is not finished, or what is under way was asked for otherwise.
-        CheckpointError: the run's last state is lost.
+        ConfigError: the run is not finished, or an earlier `--more` that is not done asked for something else.
+        CheckpointError: the run's last checkpoint is lost.
     """
     if is_finished(run, facts):
         _check_last_state(run, facts["steps"])
@@ -88,11 +91,11 @@ def ready_for_more(run: RunFolder, facts: dict[str, Any], train: dict[str, Any])
     if changes := [key for key in found if train.get(key) not in (None, found[key])]:
         key = changes[0]
         raise ConfigError(
-            f"{run} is being trained on already, with train.{key} = {found[key]}, not {train[key]}; "
+            f"{run} is already being trained further, with train.{key} = {found[key]}, not {train[key]}; "
             f"finish that first: dragoman train {run}"
         )
     log.info(
-        "%s is being trained on already, to step %s; that goes on, and nothing is added to it",
+        "%s is already being trained further, to step %s; that goes on, and no steps are added",
         run,
         f"{recipe.steps:,}",
     )
@@ -107,6 +110,6 @@ def _check_last_state(run: RunFolder, step: int) -> None:
     newest = newest_checkpoint(run.checkpoints)
     if newest is None or read_facts(newest).step != step:
         raise CheckpointError(
-            f"{run.checkpoints} has no undamaged checkpoint of step {step:,}, where the run was finished, so it "
-            f"cannot be trained on; dragoman fine-tune {run} DATA starts from the weights of its best model"
+            f"{run.checkpoints} has no undamaged checkpoint of step {step:,}, where the run finished, so it "
+            f"cannot be trained further; dragoman fine-tune {run} DATA starts from the weights of its best model"
         )

@@ -1,4 +1,4 @@
-"""How a run is asked for, and what all parts of its making share."""
+"""The options with which a run is asked for, and the context that all its parts share."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from dragoman.training.distributed import ALONE, World
 
 
 class RunOptions(TypedDict, total=False):
-    """The options of `train`; functions that call it hand them on."""
+    """The options of `train`, which functions that call it pass on."""
 
     overrides: Sequence[str]
     name: str | None
@@ -24,11 +24,11 @@ class RunOptions(TypedDict, total=False):
 
 
 class RunContext(NamedTuple):
-    """Where a run is made, on which device, by which processes, and to whom it reports."""
+    """Where a run lies, its device and processes, and how it reports progress."""
 
     run: RunFolder
     device: str
     anyway: bool
-    """Whether the run goes on although something under it has changed."""
+    """Whether the run goes on although its machine or its data have changed."""
     progress: Progress
     world: World = ALONE

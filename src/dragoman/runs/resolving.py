@@ -1,7 +1,7 @@
-"""Finds out, one after another, the facts by which a run's recipe is resolved: `resolve_run`.
+"""Gathers, one after another, the facts that a run's recipe is resolved from: `resolve_run`.
 
-Data is prepared, tokenizers are learnt and a trial is timed on the way, because choices go by what they show. All
-processes of a run run these lines.
+On the way it prepares data, learns tokenizers and times a trial, because choices depend on them. All processes of a run
+execute these lines.
 """
 
 import logging
@@ -40,8 +40,9 @@ from dragoman.training.settings import HARMLESS
 from dragoman.training.task import BatchSource
 
 TRIAL_STEPS = 1_000
-"""The steps in the recipe of a trial, which takes only a few of them."""
+"""`train.steps` of a trial, which takes only a few of them."""
 COUNTED_EPOCHS = 100
+"""Epochs whose batches are counted; later ones are estimated."""
 PARTS = (1, 2, 4, 8, 16, 32)
 """Numbers of batches into which a step may be cut to fit in memory."""
 
@@ -49,8 +50,12 @@ log = logging.getLogger(__name__)
 
 
 def resolve_run(context: RunContext, asked: dict[str, Any], more: More | None = None) -> tuple[Recipe, RunData]:
-    """The recipe of a run with every setting, and the data to train on: found in its folder, or made there. With
-    `more`, a finished run gets new steps.
+    """The complete recipe of a run and the data to train on, found in its folder or made there. With `more`, a finished
+    run gets new steps.
+
+    Raises:
+        ConfigError, DataError, TokenizerError: what was asked for cannot be used.
+        OutOfMemory: the model or its batches do not fit.
     """
     path = context.run.recipe
     found = context.world.share("recipe", lambda: _tables(read_recipe(path)) if path.is_file() else None)
@@ -61,14 +66,14 @@ def resolve_run(context: RunContext, asked: dict[str, Any], more: More | None = 
         raise ConfigError(f"{path} is damaged: train.steps is missing; put it back, or use --fresh for a new run")
     refuse_idle_processes(recipe, context.world.size)
     _prepared(context, recipe)
-    run_data = _gathered(context, recipe)
-    return (recipe if more is None else _add_steps(recipe, more, asked, run_data, context)), run_data
+    data = _gathered(context, recipe)
+    return (recipe if more is None else _add_steps(recipe, more, asked, data, context)), data
 
 
 def _resolve_new(context: RunContext, asked: dict[str, Any]) -> tuple[Recipe, RunData]:
     if asked.get("train", {}).get("continued_from") is not None:
         raise ConfigError(
-            "train.continued_from belongs to a finished run that --more trained on; leave it out of a new run's recipe"
+            "train.continued_from belongs to a run that --more trained further; leave it out of a new run's recipe"
         )
     recipe = check(asked, "recipe", Recipe)
     facts = Facts(context.world.size, prepared=_prepared_before(context, recipe), start=_start(recipe))
@@ -77,24 +82,24 @@ def _resolve_new(context: RunContext, asked: dict[str, Any]) -> tuple[Recipe, Ru
     text = kind_of(recipe).facts(context.run, recipe, _prepared(context, recipe))
     facts = replace(facts, text=text, precision=_precision(context, recipe))
     recipe = resolve(asked, facts).recipe
-    run_data = _gathered(context, recipe)
-    facts = replace(facts, vocabularies=_vocabularies(run_data))
+    data = _gathered(context, recipe)
+    facts = replace(facts, vocabularies=_vocabularies(data))
     if asked.get("batches", {}).get("batch_tokens") == AUTO:
-        facts = replace(facts, batch_parts=_parts_that_fit(asked, facts, run_data, context))
-    resolved = resolve(asked, _with_length(asked, facts, run_data, context))
+        facts = replace(facts, batch_parts=_parts_that_fit(asked, facts, data, context))
+    resolved = resolve(asked, _with_length(asked, facts, data, context))
     _write(context, resolved)
-    return resolved.recipe, run_data
+    return resolved.recipe, data
 
 
-def _add_steps(kept: Recipe, more: More, asked: dict[str, Any], run_data: RunData, context: RunContext) -> Recipe:
-    """The recipe of a finished run with new steps at its end, in which the rate rises and falls once more."""
+def _add_steps(kept: Recipe, more: More, asked: dict[str, Any], data: RunData, context: RunContext) -> Recipe:
+    """The recipe of a finished run with new steps at its end, in which the learning rate rises and falls again."""
     tables = _tables(kept)
     chosen_anew = {"steps", "continued_from"} | ({"validate_every"} - asked.get("train", {}).keys())
     if kept.train.schedule not in ENDLESS:
         chosen_anew.add("warmup_steps")
     train = {name: value for name, value in tables["train"].items() if name not in chosen_anew}
     tables["train"] = train | more.train
-    facts = _with_length(tables, Facts(context.world.size), run_data, context)
+    facts = _with_length(tables, Facts(context.world.size), data, context)
     resolved = resolve(tables, replace(facts, continued_from=more.continued_from))
     if "learning_rate" in more.train:
         resolved.reasons["train.learning_rate"] = "as asked for"
@@ -103,7 +108,7 @@ def _add_steps(kept: Recipe, more: More, asked: dict[str, Any], run_data: RunDat
 
 
 def _write(context: RunContext, resolved: Resolved) -> None:
-    """Writes the recipe into the run's folder, with the reasons of choices made now or before."""
+    """Writes the recipe into the run's folder, with the reasons for all choices, old and new."""
     if not context.world.is_first:
         return
     path, recipe = context.run.recipe, resolved.recipe
@@ -119,9 +124,7 @@ def _tables(recipe: Recipe) -> dict[str, Any]:
 
 
 def _with_harmless(kept: Recipe, asked: dict[str, Any]) -> Recipe:
-    """The recipe of a run, with those settings of a new request that may differ: when to save, and where the same data
-    lies.
-    """
+    """A run's recipe, with the settings of a new request that may change: when to save, and where the data lies."""
     now = check(asked, "the recipe", Recipe)
     saving = now.train.model_dump(mode="json", include=HARMLESS & asked.get("train", {}).keys())
     return kept.but(
@@ -134,13 +137,13 @@ def _with_harmless(kept: Recipe, asked: dict[str, Any]) -> Recipe:
 
 
 def _prepared_before(context: RunContext, recipe: Recipe) -> Prepared | None:
-    """What data says of itself, if it was prepared before the run."""
+    """What the report on the data says, if the data was prepared before the run."""
     found = context.world.share("prepared data", lambda: kind_of(recipe).prepared_before(recipe))
     return found and Prepared(*found)
 
 
 def _prepared(context: RunContext, recipe: Recipe) -> Any:
-    """The report on the run's data, which the first process prepares."""
+    """Prepares the run's data on the first process; returns the report on it."""
 
     def find() -> Any:
         return prepare(context, recipe) if context.world.is_first else kind_of(recipe).read_report(context.run.data)
@@ -173,38 +176,38 @@ def _precision(context: RunContext, recipe: Recipe) -> Precision:
 
 
 def _trial_recipe(asked: Mapping[str, Any], facts: Facts) -> Recipe:
-    """The recipe as far as it is known, with some number of steps, which is enough to time a step."""
+    """The recipe as far as it is known, with some number of steps: enough to time a step."""
     return resolve(apply([f"train.steps={TRIAL_STEPS}"], asked), facts).recipe
 
 
-def _parts_that_fit(asked: Mapping[str, Any], facts: Facts, run_data: RunData, context: RunContext) -> int:
+def _parts_that_fit(asked: Mapping[str, Any], facts: Facts, data: RunData, context: RunContext) -> int:
     """The smallest number of batches into which a step of the usual size must be cut to fit in memory.
 
     Raises:
         OutOfMemory: not even small batches fit.
     """
     for parts in PARTS:
-        if fits(_trial_recipe(asked, replace(facts, batch_parts=parts)), run_data, context.device):
+        if fits(_trial_recipe(asked, replace(facts, batch_parts=parts)), data, context.device):
             return parts
     tokens = _trial_recipe(asked, replace(facts, batch_parts=PARTS[-1])).batches.batch_tokens
     raise OutOfMemory(f"not even batches of {tokens:,} tokens fit in memory; take a smaller model.size")
 
 
-def _with_length(asked: Mapping[str, Any], facts: Facts, run_data: RunData, context: RunContext) -> Facts:
+def _with_length(asked: Mapping[str, Any], facts: Facts, data: RunData, context: RunContext) -> Facts:
     """Adds the facts that turn the limit of training into a number of steps."""
     limit, recipe = limit_of(check(asked, "recipe", Recipe)), _trial_recipe(asked, facts)
-    batches = training_batches(run_data, recipe)  # what cannot be batched is refused before the recipe is written
+    batches = training_batches(data, recipe)  # refuses data without a usable batch before the recipe is written
     if limit.name == "epochs":
         return replace(facts, batches=batches_in(batches, limit.amount))
     if limit.name == "minutes":
-        found = try_out(recipe, run_data, context.device, context.progress, context.world)
-        return replace(facts, seconds=found)
+        seconds = try_out(recipe, data, context.device, context.progress, context.world)
+        return replace(facts, seconds=seconds)
     return facts
 
 
 def batches_in(batches: BatchSource, epochs: float) -> int:
-    """How many batches so many epochs have. Each epoch cuts its own; the first are counted, later ones are estimated by
-    the mean of these.
+    """How many batches this many epochs have. Epochs differ, so the batches of the first `COUNTED_EPOCHS` are counted;
+    later epochs are taken to have their mean.
     """
     whole, part = divmod(epochs, 1)
     counted = min(int(whole), COUNTED_EPOCHS)

@@ -1,6 +1,6 @@
-"""One stretch of training: from the newest checkpoint, or from fresh weights, to the end or to a request to stop.
+"""One session of training: from the newest checkpoint, or from fresh weights, to the end or to a request to stop.
 
-Every process of a run executes the same lines; the first alone validates, writes and speaks.
+Every process of a run executes the same lines; only the first validates, writes files and prints.
 """
 
 import logging
@@ -31,19 +31,20 @@ from dragoman.training.settings import HARMLESS
 from dragoman.training.task import Task, Validated
 
 RENEWED = {f"train.{name}" for name in ("steps", "continued_from", "learning_rate", "warmup_steps", "validate_every")}
-"""Settings that may change when a finished run is trained on."""
+"""Settings that may change when a finished run is trained further."""
 MIB = 2**20
 
 log = logging.getLogger(__name__)
 
 
 def refuse_too_large(config: ModelConfig, device: str) -> None:
-    """Refuses, by arithmetic and before anything is built, a model whose training cannot fit in this machine's memory:
-    its weights, gradients and at least one moment, float32 each; on a GPU, its weights while they are made on the host.
-    Vocabularies that are not known yet count for nothing.
+    """Refuses a model whose training cannot fit in this machine's memory, by arithmetic and before anything is built.
+
+    It counts weights, gradients and at least one moment, float32 each; for a GPU, only the weights, which are made on
+    the host. Vocabularies that are not known yet count as almost nothing.
 
     Raises:
-        OutOfMemory: it cannot.
+        OutOfMemory: it cannot fit.
     """
     sizes = {side: getattr(config, side) or 5 for side in ("source_vocabulary", "target_vocabulary")}
     weights, limit = count_weights(config.model_copy(update=sizes)), usable_memory_bytes()
@@ -59,7 +60,8 @@ def refuse_too_large(config: ModelConfig, device: str) -> None:
 def fresh_state(
     recipe: Recipe, device: str, resumed: bool = False
 ) -> tuple[EncoderDecoder | LanguageModel, TrainState]:
-    """A model before its first step: new weights, or those of the model it starts from (unneeded where `resumed`).
+    """A model before its first step, with new weights or those of the model that it starts from, and its state. If
+    `resumed`, a checkpoint will replace the weights, so they are always new.
 
     Raises:
         OutOfMemory: the model is too large for this machine.
@@ -79,7 +81,7 @@ def fresh_state(
 
 
 class Session:
-    """Model, state and task of one stretch of training. `begin` makes one; `train` runs it."""
+    """Model, state and task of one session of training. `begin` makes one; `train` runs it."""
 
     def __init__(
         self,
@@ -96,14 +98,15 @@ class Session:
         self.metrics: MetricsLog | None = None
         self.started, self.tokens = 0.0, 0
         self.unwritten: dict[str, type[Exception]] = {}
-        """What could not be written when it was last tried, and the kind of reason."""
+        """What could not be written at the last attempt, and the type of its error."""
 
     @classmethod
     def begin(cls, context: RunContext, recipe: Recipe, task: Task) -> "Session":
-        """A session that stands at the newest undamaged checkpoint, or before the first step.
+        """A session at the newest undamaged checkpoint, or before the first step.
 
         Raises:
-            CheckpointError: no checkpoint is undamaged, or the newest was made of other data, settings or elsewhere.
+            CheckpointError: every checkpoint is damaged, or the newest belongs to other data or settings or was made
+                elsewhere.
         """
         envelope = {"dropout sites": "by name"} | machine.envelope(
             threads=machine.threads(),
@@ -120,12 +123,12 @@ class Session:
         return session
 
     def train(self) -> TrainState:
-        """Trains to the end, and leaves the final model and the best one.
+        """Trains to the end, and saves the final model and the best one.
 
         Raises:
             Interrupted: stopped on request; a checkpoint is saved, and the same command goes on.
-            DiskFull, CheckpointError: stopped on request, but what was trained last cannot be saved.
-            Diverged: the gradients were not finite many times in a row; the batch is kept in `diverged.json`.
+            DiskFull, CheckpointError: stopped on request, but the last steps cannot be saved.
+            Diverged: the gradients were not finite many times in a row; `diverged.json` names the last pairs.
         """
         steps = self.settings.steps
         assert steps is not None, "resolved before training"
@@ -151,7 +154,7 @@ class Session:
         return self.state
 
     def _metrics(self) -> AbstractContextManager[Any]:
-        """Opens the metrics of the run, on its first process."""
+        """Opens the metrics of the run on the first process."""
         if not self.world.is_first:
             return nullcontext()
         self.metrics = MetricsLog(self.run, self.state.step)
@@ -162,16 +165,16 @@ class Session:
             refuse_other_checkpoint(checkpoint, self.identity, self.envelope, self.settings, self.context.anyway)
         restore(checkpoint, self.state)
         if self.state.step == self.settings.continued_from:
-            self.state.validations_since_best = 0  # the patience of a finished run that is trained on begins anew
+            self.state.validations_since_best = 0  # when a finished run is trained further, its patience begins anew
         log.info("going on from step %s (%s)", f"{self.state.step:,}", checkpoint.name)
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What a resumed run must find unchanged: data, tokenizer, and the settings that decide the weights."""
+        """What must be unchanged when the run resumes: data, tokenizer, and the settings that decide the weights."""
         return {**self.task.identity, **decisive_settings(self.recipe)}
 
     def _is_over(self) -> bool:
-        """Whether all steps are done, or patience has ended."""
+        """Whether all steps are done, or patience has run out."""
         assert self.settings.steps is not None, "resolved before training"
         patience = self.settings.patience
         impatient = patience is not None and self.state.validations_since_best >= patience
@@ -207,13 +210,13 @@ class Session:
     def _validate(self, advance: Advance, state: TrainState, _report: StepReport) -> None:
         if self.metrics is not None:
             self._measure(self.metrics, advance, state)
-        # Patience depends on it, so every process must know it.
+        # Every process needs this count, because patience depends on it.
         state.validations_since_best = self.world.share("patience", lambda: state.validations_since_best)
 
     def _measure(self, metrics: MetricsLog, advance: Advance, state: TrainState) -> None:
         try:
             found = self.task.validate(state.weights)
-        except DecodeError as error:  # weights on their way out of the finite numbers; the loop judges them
+        except DecodeError as error:  # the weights are diverging; the loop decides whether to end the run
             log.warning("step %s is not validated: %s", f"{state.step:,}", error)
             state.validations_since_best += 1
             return
@@ -248,8 +251,8 @@ class Session:
 
     @contextmanager
     def _tolerated(self, what: str) -> Generator[None]:
-        """If `what` cannot be written in the middle of training, training goes on with what was written before, and
-        warns: once, and again only after it could be written, or for another reason.
+        """If `what` cannot be written, training goes on and warns. It warns again only if the reason changes, or after
+        a write succeeded.
 
         Weights that are not finite cannot be written either; if they stay so, the loop ends the run.
         """
@@ -280,35 +283,35 @@ class Session:
 def refuse_other_checkpoint(
     checkpoint: Path, identity: Mapping[str, Any], envelope: Mapping[str, Any], settings: TrainSettings, anyway: bool
 ) -> None:
-    """Refuses to go on from a checkpoint of other data or settings, or, unless `anyway`, of another machine.
+    """Refuses a checkpoint of other data or settings, or, unless `anyway`, of another machine.
 
     Raises:
-        CheckpointError: naming what differs.
+        CheckpointError: something differs; the error names it.
     """
     facts = read_facts(checkpoint)
     then, now = facts.identity, identity
     if facts.step < (settings.continued_from or 0):
         raise CheckpointError(
-            f"{checkpoint} is older than step {settings.continued_from:,}, from which the run is trained on, and "
+            f"{checkpoint} is older than step {settings.continued_from:,}, from which --more trains the run, and "
             "the checkpoint of that step is damaged or missing; put it back, or use --fresh to start again"
         )
-    trained_on = facts.step == settings.continued_from
-    if trained_on:
+    begins_more = facts.step == settings.continued_from
+    if begins_more:
         then, now = ({key: each[key] for key in each.keys() - RENEWED} for each in (then, now))
     if changes := _differences(then, now):
         raise CheckpointError(
             f"{checkpoint} belongs to other data, another tokenizer or other settings ({changes}); "
             "put back what was changed, or use --fresh to start again"
         )
-    if (changes := _differences(facts.envelope, envelope)) and not anyway and not trained_on:
+    if (changes := _differences(facts.envelope, envelope)) and not anyway and not begins_more:
         raise CheckpointError(
             f"{checkpoint} was made elsewhere, and going on here would not end in the same weights "
-            f"({changes}); use --anyway to go on all the same, or --fresh to start again"
+            f"({changes}); use --anyway to go on nevertheless, or --fresh to start again"
         )
 
 
 def decisive_settings(recipe: Recipe) -> dict[str, Any]:
-    """The settings that decide the weights once data and tokenizer are made; a resumed run must find them unchanged."""
+    """The settings that decide the weights once data and tokenizer are made; a resumed run must have the same."""
     groups = recipe.model_dump(mode="json", include={"model", "batches", "train"})
     groups["train"] = {name: value for name, value in groups["train"].items() if name not in HARMLESS}
     return flatten(groups)
@@ -324,7 +327,7 @@ def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as a message shows it: the long lists of a processor's flags, by their number."""
+    """A value as a message shows it. A long list, such as a processor's flags, is only counted."""
     return f"{len(value)} values" if isinstance(value, list) and len(value) > 8 else repr(value)
 
 

@@ -1,7 +1,7 @@
 """Stopping on request: the first signal asks the loop to stop after its step, the second ends the process at once.
 
-A terminal that goes away (SIGHUP) asks as SIGTERM and Ctrl-C do. A signal that is ignored when work begins stays
-ignored: `nohup` ignores SIGHUP, and shells start background jobs with Ctrl-C ignored.
+SIGTERM, Ctrl-C (SIGINT) and a terminal that closes (SIGHUP) are such requests. A signal that is ignored when work
+begins stays ignored: `nohup` ignores SIGHUP, and shells start background jobs with Ctrl-C ignored.
 """
 
 import signal
@@ -13,14 +13,14 @@ from types import FrameType
 from dragoman.errors import Interrupted
 
 _AFTER_THE_FIRST = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
-"""Each signal that asks to stop, and what the next of its kind does."""
+"""Each signal that asks to stop, and how a second one is handled."""
 if hasattr(signal, "SIGHUP"):  # not on Windows
     # The system and the shell each send one when a terminal closes, so the second one is ignored.
     _AFTER_THE_FIRST[signal.SIGHUP] = signal.SIG_IGN
 
 
 class Stop:
-    """True once a stop was asked for."""
+    """Whether a stop was requested: calling it returns True after the first signal."""
 
     def __init__(self) -> None:
         self.requested = False
@@ -31,7 +31,7 @@ class Stop:
 
 @contextmanager
 def stop_on_signals() -> Generator[Stop]:
-    """Within the block the first signal asks to stop."""
+    """Within the block, the first signal sets the `Stop` that this yields."""
     stop = Stop()
 
     def request() -> None:
@@ -43,7 +43,7 @@ def stop_on_signals() -> Generator[Stop]:
 
 @contextmanager
 def interrupted_by_signals(advice: str) -> Generator[None]:
-    """Within the block the first signal raises `Interrupted`, wherever it finds the work."""
+    """Within the block, the first signal raises `Interrupted` at once, wherever the work is."""
 
     def interrupt() -> None:
         raise Interrupted(f"stopped; {advice}")
@@ -54,8 +54,8 @@ def interrupted_by_signals(advice: str) -> Generator[None]:
 
 @contextmanager
 def _first_signal(act: Callable[[], None]) -> Generator[None]:
-    """Acts on the first signal of the block; a second one does what it did before."""
-    if threading.current_thread() is not threading.main_thread():  # signals belong to the main thread
+    """Within the block, the first signal calls `act`; later ones do what `_AFTER_THE_FIRST` says."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
         yield
         return
     before = {number: signal.getsignal(number) for number in _AFTER_THE_FIRST}

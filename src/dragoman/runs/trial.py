@@ -1,4 +1,4 @@
-"""What training costs on this machine: measured on a model that is thrown away."""
+"""What training costs on this machine, measured on a model that is thrown away."""
 
 import time
 from collections.abc import Sequence
@@ -20,14 +20,17 @@ from dragoman.training.distributed import ALONE, World
 from dragoman.training.loop import share_out, train_step
 
 TRIAL_SECONDS = 12.0
+"""How long steps of mean size are timed."""
 SEEN_BATCHES = 5_000
-"""The heaviest batches are looked for among so many of an epoch."""
+"""The heaviest batches are chosen among the first of an epoch, this many."""
 SHARE_OF_MEMORY = 0.8
-"""How much of what the process may hold the heaviest steps may take where batches are fitted to memory."""
+"""How much of the memory that the process may hold the heaviest steps may take, when batches are fitted to memory."""
 
 
 class Trial:
-    """A few steps of a run, on its own data, with all that it holds in memory; several processes take them together."""
+    """A few steps of a run on its own data, with the same memory as the run; several processes take them together.
+    Building one builds its model.
+    """
 
     def __init__(self, recipe: Recipe, data: RunData, device: str, world: World = ALONE) -> None:
         self.recipe, self.world = recipe, world
@@ -38,18 +41,20 @@ class Trial:
 
     @property
     def parameters(self) -> int:
+        """The number of weights."""
         return sum(weight.numel() for weight in self.state.masters.weights.values())
 
     @property
     def tokens(self) -> int:
-        """Of an epoch."""
+        """Source and target tokens of an epoch."""
         return self.batches.tokens
 
     def train_heaviest(self) -> None:
-        """Steps on the batches that take most memory: the one of most tokens, and the one that attention pads most.
+        """Takes steps on the two batches that need the most memory: the one with the most tokens, and the one that
+        attention pads most.
 
         Raises:
-            OutOfMemory: one did not fit.
+            OutOfMemory: a step did not fit.
         """
 
         def padded(size: BatchSize) -> int:
@@ -61,7 +66,7 @@ class Trial:
             self._step([indices] * self.recipe.train.accumulate)
 
     def seconds_a_step(self, progress: Progress) -> float:
-        """Of a step of mean size, over some seconds."""
+        """Seconds that a step of mean size takes, measured over `TRIAL_SECONDS`."""
         accumulate = self.recipe.train.accumulate
         counts: list[tuple[int, float]] = []
         with progress.track("trial", unit="steps") as advance:
@@ -74,7 +79,7 @@ class Trial:
         return accumulate * self.tokens / len(self.order) / tokens_a_second
 
     def seconds_a_validation(self) -> float:
-        """0 where there is no dev set, or another process validates."""
+        """Seconds that a validation takes; 0 if there is no dev set, or another process validates."""
         if not self.world.is_first:
             return 0.0
         started = time.monotonic()
@@ -87,7 +92,7 @@ class Trial:
         save_checkpoint(folder, self.state, self.model, files, {}, {})
 
     def _step(self, step: Sequence[Any]) -> tuple[int, float]:
-        """Tokens and seconds of a step."""
+        """Takes a step; returns its tokens and seconds."""
         shares = share_out(self.batches, step, self.world)
         started = time.monotonic()
         report = train_step(self.model, self.task, shares, self.recipe.train, self.state, self.world)
@@ -95,7 +100,9 @@ class Trial:
 
 
 def try_out(recipe: Recipe, data: RunData, device: str, progress: Progress, world: World = ALONE) -> Seconds:
-    """What a step and a validation cost; every process of a run takes the steps, and learns what the first measured."""
+    """The seconds that a step and a validation take. All processes of a run take the steps, and get what the first
+    measured.
+    """
     trial = Trial(recipe, data, device, world)
     trial.train_heaviest()
     step = trial.seconds_a_step(progress)
@@ -103,7 +110,7 @@ def try_out(recipe: Recipe, data: RunData, device: str, progress: Progress, worl
 
 
 def fits(recipe: Recipe, data: RunData, device: str) -> bool:
-    """Whether the heaviest steps of a run leave some of the memory free, for what comes and goes."""
+    """Whether the heaviest steps of a run fit in `SHARE_OF_MEMORY` of the memory, which leaves room for short peaks."""
     limit = usable_memory_bytes() if device == "cpu" else None
     try:
         with memory_limit(limit and int(SHARE_OF_MEMORY * limit)), gpu_memory_share(SHARE_OF_MEMORY, device):

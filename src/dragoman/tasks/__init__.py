@@ -1,4 +1,4 @@
-"""What a run can be trained for, a file each: translation, and language models.
+"""The tasks that a run can be trained for: translation and language models, a file each.
 
-Start with `kinds`: what a run asks of a task. The loop asks what `training/task.py` says.
+Start with `kinds`, which says what a run asks of a task; `training/task.py` says what the loop asks.
 """

@@ -1,4 +1,4 @@
-"""The tasks that a recipe can name, and what a run asks of each before and after its training."""
+"""The tasks that a recipe can name, and what a run asks of each before and after training."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,27 +18,27 @@ from dragoman.training.task import Task
 
 
 class TaskKind(NamedTuple):
-    """One task. Each function finds what an earlier call made, so that any of them may be called again."""
+    """One task. Each function finds what an earlier call has made, so calling it again is harmless."""
 
     prepared_before: Callable[[Recipe], Prepared | None]
-    """What the data of a recipe says of itself, if it was prepared before the run."""
+    """Languages and rules from the report on a recipe's data, if the data was prepared before the run."""
     prepare: Callable[[RunFolder, Recipe, Progress], Any]
-    """Text read, checked and split into the run's `data/`; returns the report on it."""
+    """Reads, checks and splits text into the run's `data/`; returns the report on it."""
     is_made_from: Callable[[Path, Recipe], bool]
-    """Whether prepared text came from the text that a recipe names, by the same rules."""
+    """Whether prepared text was made from the text that a recipe names, by the same rules."""
     read_report: Callable[[Path], Any]
-    """The report on prepared text."""
+    """Reads the report on prepared text."""
     facts: Callable[[RunFolder, Recipe, Any], TextFacts]
-    """How much text there is, by the report on it."""
+    """How much text there is, from the report on it."""
     gather: Callable[[RunFolder, Recipe, Progress], RunData]
-    """Tokenizers trained and text encoded, from `data/`."""
+    """Trains tokenizers on `data/` and encodes it."""
     start: Callable[[Recipe, Any, str], Task]
-    """The task as training asks it, of what was gathered, on a device."""
+    """The task that training asks, made from what `gather` returned, on a device."""
     score: Callable[[RunFolder, Recipe, str, Progress], Sequence[Evaluation | TextEvaluation]]
-    """The best model of the run on its test sets, on a device."""
+    """Scores the best model of the run on its test sets, on a device."""
 
 
-KINDS = {
+KINDS: dict[str, TaskKind] = {
     "translation": TaskKind(
         pairs.prepared_before,
         pairs.prepare,
@@ -60,7 +60,9 @@ KINDS = {
         language_model.score_run,
     ),
 }
+"""Each task by the name that a recipe gives it."""
 
 
 def kind_of(recipe: Recipe) -> TaskKind:
+    """The task that a recipe names."""
     return KINDS[recipe.task]

@@ -1,4 +1,4 @@
-"""Language models as a task: running text to windows, each next token, and the loss on text that was held out."""
+"""Language models as a task: windows of running text, each next token predicted, and the loss on held-out text."""
 
 import math
 from collections.abc import Mapping
@@ -42,23 +42,25 @@ class TextData(NamedTuple):
 
     report: TextReport
     tokenizers: Tokenizers
+    """The same tokenizer on both sides."""
     train: EncodedCorpus
     dev: EncodedCorpus | None
+    """None if nothing is held out."""
     dev_characters: int
 
 
 def prepare(run: RunFolder, recipe: Recipe, progress: Progress) -> TextReport:
-    """Text read and split into the run's folder, or found there.
+    """Reads and splits text into the run's folder, unless it is there already.
 
     Raises:
-        ConfigError: a setting that only pairs have.
+        ConfigError: a setting is only for pairs.
         DataError: the text cannot be used, or is not what the folder was made from.
     """
     return prepare_text(recipe.data, run.data, progress)
 
 
 def is_made_from(folder: Path, recipe: Recipe) -> bool:
-    """Whether the text in a folder is the one that a recipe names."""
+    """Whether the text in a folder is the text that a recipe names."""
     return read_text_report(folder).identity == text_identity(recipe.data)
 
 
@@ -68,7 +70,7 @@ def facts(_run: RunFolder, _recipe: Recipe, report: TextReport) -> TextFacts:
 
 
 def gather(run: RunFolder, recipe: Recipe, progress: Progress) -> TextData:
-    """A tokenizer trained and text encoded, or found in the run's folder."""
+    """Trains a tokenizer and encodes text, unless they are in the run's folder already."""
     report = read_text_report(run.data)
     tokenizer = _find_tokenizer(run, recipe, report.language, progress)
     train, dev_characters = _encoded(run, "train", tokenizer, recipe), report.splits["dev"].characters
@@ -77,7 +79,7 @@ def gather(run: RunFolder, recipe: Recipe, progress: Progress) -> TextData:
 
 
 class LanguageModelling:
-    """The task of a run that learns running text. The best model is the one whose loss on the dev text is lowest."""
+    """The task of a run that trains a language model. The best model has the lowest loss on the dev text."""
 
     def __init__(self, recipe: Recipe, data: TextData, device: str) -> None:
         self.recipe, self.data, self.device = recipe, data, device
@@ -85,19 +87,22 @@ class LanguageModelling:
         self.objective = NextToken.of(self.batches, recipe.train)
 
     def loss(self, model: nn.Module, batch: Batch, noise: StepNoise) -> Loss:
+        """Sums over the target tokens of one micro-batch."""
         return self.objective.loss(model, batch, noise)
 
     @property
     def identity(self) -> dict[str, str]:
+        """What must be unchanged when a run resumes: data and tokenizer."""
         return identity_of(self.data)
 
     def validate(self, weights: Mapping[str, Tensor]) -> Validated | None:
-        """The loss on the dev text, and a few words of the model's own."""
+        """Measures the loss on the dev text, and shows some text that the model writes."""
         if self._dev is None:
             return None
         return self._dev.measure(weights)
 
     def files(self, weights: int, steps: int, tokens: int, found: Validated | None) -> ModelFiles:
+        """Tokenizer and model card."""
         model, train = self.recipe.model, self.data.report.splits["train"]
         quality = found.quality if found else "The scores of its run are in `scores.json` there.\n"
         card = (
@@ -119,7 +124,7 @@ class LanguageModelling:
 
 
 class HeldOut:
-    """Measures any weights of one architecture on text that was held out."""
+    """Measures any weights of one architecture on held-out text."""
 
     def __init__(
         self, model: LanguageModel, tokenizer: Tokenizer, corpus: EncodedCorpus, characters: int, recipe: Recipe
@@ -135,6 +140,7 @@ class HeldOut:
         return loss, loss * self.tokens / self.characters
 
     def measure(self, weights: Mapping[str, Tensor]) -> Validated:
+        """Validates these weights."""
         place_weights(self.model, weights)
         loss, nats = self.losses()
         written = write_text(self.model, self.tokenizer, "\n", SAMPLE_TOKENS) if math.isfinite(loss) else ""
@@ -150,7 +156,7 @@ class HeldOut:
 
 @torch.inference_mode()
 def write_text(model: LanguageModel, tokenizer: Tokenizer, beginning: str, tokens: int, seed: int = 1) -> str:
-    """Goes on after `beginning`: each next token is drawn by its probability, and fed to the cache alone."""
+    """Continues `beginning` by this many tokens, each drawn by its probability."""
     rng = torch.Generator().manual_seed(seed)
     ids = tokenizer.encode(beginning)
     cache, new, device = model.start(rows=1), ids, model.output.device
@@ -167,11 +173,15 @@ class TextEvaluation:
     """How well a language model predicts a text."""
 
     system: str
+    """The model's folder."""
     test: str
+    """The name of the text's file."""
     sha256: str
+    """SHA-256 of that file."""
     scores: dict[str, Score]
     counts: dict[str, int]
     search: str = "every token given those before it in its window"
+    """How the scores were made."""
 
     def facts(self) -> dict[str, Any]:
         """Everything but the text, as plain values for JSON."""
@@ -185,7 +195,9 @@ class TextEvaluation:
 
 
 def score_run(run: RunFolder, recipe: Recipe, device: str, progress: Progress) -> tuple[TextEvaluation, ...]:
-    """Measures the best model of a run on the run's test text and writes `scores.json`; nothing where there is none."""
+    """Measures the best model of a run on its test text and writes `scores.json`. Returns nothing if there is no test
+    text.
+    """
     test = run.data / "test.txt"
     found = ()
     if test.is_file() and test.stat().st_size:
@@ -215,7 +227,7 @@ def _score(run: RunFolder, test: Path, recipe: Recipe, device: str) -> TextEvalu
 
 
 def _find_tokenizer(run: RunFolder, recipe: Recipe, language: str, progress: Progress) -> Tokenizer:
-    """The run's tokenizer: saved earlier, that of the model it starts from, or trained on its training text."""
+    """The run's tokenizer: the saved one, else that of the model it starts from, else learnt from its training text."""
     if run.tokenizer.exists():
         return Tokenizers.load(run.tokenizer).target
     if recipe.start is not None:

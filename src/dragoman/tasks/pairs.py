@@ -1,4 +1,4 @@
-"""From pairs of texts to corpora of ids: what translation trains on, each part made once and found again."""
+"""From text pairs to corpora of ids, for translation. Each part is made once, and found by later calls."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -25,9 +25,9 @@ from dragoman.tokenizing.training import learn_tokenizers
 from dragoman.translating.sentences import split_sentences
 
 SAMPLED_LINES = 2_000
-"""Training lines that are searched for several sentences."""
+"""Training lines that are checked for holding several sentences."""
 SAMPLE = 1_000_000
-"""Pairs that a vocabulary is learnt from at most, spread over all of the training text."""
+"""Most pairs that a vocabulary is learnt from, spread over all of the training text."""
 
 log = logging.getLogger(__name__)
 
@@ -39,12 +39,14 @@ class PairData(NamedTuple):
     tokenizers: Tokenizers
     train: EncodedCorpus
     dev: EncodedCorpus | None
+    """None if nothing is held out."""
     dev_pairs: list[tuple[str, str]]
+    """The text of `dev`."""
     languages: Languages
 
 
 def prepared_before(recipe: Recipe) -> Prepared | None:
-    """What the data of a recipe says of itself, if it was prepared before the run."""
+    """Languages and rules from the report on a recipe's data, if the data was prepared before the run."""
     path = recipe.data.path
     if not isinstance(path, str) or not (Path(path) / REPORT).is_file():
         return None
@@ -54,7 +56,7 @@ def prepared_before(recipe: Recipe) -> Prepared | None:
 
 
 def prepare(run: RunFolder, recipe: Recipe, progress: Progress) -> DataReport:
-    """Pairs read, checked and split into the run's folder, or found there.
+    """Reads, checks and splits pairs into the run's folder, unless they are there already.
 
     Raises:
         DataError: the text cannot be used, or is not what the folder was made from.
@@ -63,21 +65,21 @@ def prepare(run: RunFolder, recipe: Recipe, progress: Progress) -> DataReport:
 
 
 def is_made_from(folder: Path, recipe: Recipe) -> bool:
-    """Whether the pairs in a folder came from the text that a recipe names, by the same rules."""
+    """Whether the pairs in a folder were made from the text that a recipe names, by the same rules."""
     return inputs.is_made_from(read_report(folder), recipe.data)
 
 
 def facts(run: RunFolder, recipe: Recipe, report: DataReport) -> TextFacts:
-    """The number of pairs, and the share of the first lines that hold several sentences; warns of too few pairs."""
+    """The number of pairs, and the share of the first lines with several sentences. Warns of too few pairs."""
     pairs = report.splits["train"].pairs
     if 0 < pairs < FEW_PAIRS and recipe.start is None:
-        log.warning("only %s pairs to train on: a model of its own needs some ten thousand at least", f"{pairs:,}")
+        log.warning("only %s pairs to train on: a model of its own needs at least some ten thousand", f"{pairs:,}")
     lines = [source for source, _ in islice(read_split(run.data, "train"), SAMPLED_LINES)]
     return TextFacts(pairs, sum(len(split_sentences(line)) > 1 for line in lines) / max(1, len(lines)))
 
 
 def gather(run: RunFolder, recipe: Recipe, progress: Progress) -> PairData:
-    """Tokenizers trained and text encoded, or found in the run's folder."""
+    """Trains tokenizers and encodes pairs, unless they are in the run's folder already."""
     report = read_report(run.data)
     languages = _languages(report, recipe.start)
     tokenizers = find_tokenizers(run, recipe, languages, progress)
@@ -89,7 +91,7 @@ def gather(run: RunFolder, recipe: Recipe, progress: Progress) -> PairData:
 
 
 def find_tokenizers(run: RunFolder, recipe: Recipe, languages: Languages, progress: Progress) -> Tokenizers:
-    """The run's tokenizers: saved earlier, those of the model it starts from, or trained on its training text."""
+    """The run's tokenizers: saved ones, else those of the model it starts from, else learnt from its training text."""
     if run.tokenizer.exists():
         return Tokenizers.load(run.tokenizer)
     if recipe.start is not None:
@@ -105,7 +107,7 @@ def find_tokenizers(run: RunFolder, recipe: Recipe, languages: Languages, progre
 
 
 def _languages(report: DataReport, start: StartSettings | None) -> Languages:
-    """The data's languages; those that it leaves open, a model that is fine-tuned knows."""
+    """The languages of the data. Unknown ones are taken from the model that is fine-tuned, if there is one."""
     found = Languages(report.source_language, report.target_language)
     if start is None or not (Path(start.model) / CONFIG).is_file():
         return found
@@ -119,9 +121,9 @@ def _languages(report: DataReport, start: StartSettings | None) -> Languages:
 
 
 def _training_pairs(data: Path, start: StartSettings | None) -> Iterator[tuple[str, str]]:
-    """The training pairs; when a model is fine-tuned, with old pairs mixed in at the stated rate.
+    """The training pairs; when a model is fine-tuned, followed by old pairs at the rate asked for.
 
-    The rate is one of text, not of pairs: old sentences are often shorter, and would weigh little by their number.
+    The rate counts characters, not pairs, because old sentences are often shorter and would weigh too little.
     """
     yield from read_split(data, "train")
     if start is None or start.mix_data is None:
@@ -134,7 +136,7 @@ def _training_pairs(data: Path, start: StartSettings | None) -> Iterator[tuple[s
 
 
 class _Amount(NamedTuple):
-    """How much text some pairs hold, both sides together."""
+    """How much text some pairs hold, on both sides together."""
 
     pairs: int
     characters: int

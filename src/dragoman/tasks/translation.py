@@ -1,4 +1,4 @@
-"""Translation as a task: pairs to batches, each next target token, and BLEU and chrF of translations of the dev set."""
+"""Translation as a task: batches of pairs, each next target token predicted, and BLEU and chrF on the dev set."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -27,23 +27,25 @@ from dragoman.translating import SearchOptions, Translator
 from dragoman.translating import Translation as Translated
 
 TRANSLATED = 400
-"""Dev sentences translated at each validation, evenly spread over the dev set."""
+"""Dev sentences that each validation translates, evenly spread over the dev set."""
 SHOWN = 4
+"""Translations that the log shows at each validation."""
 POOR_BLEU, POOR_CHRF, MANY = 5.0, 20.0, 0.25
-"""A model whose BLEU is below has learnt next to nothing if its chrF is below too, or if this share of its translations
-shows one of the signs (LOG.md).
+"""A model with a lower BLEU has learnt next to nothing if its chrF is lower too, or if this share of its translations
+shows one of the `SIGNS` (LOG.md).
 """
 FLAGGED = ("truncated", "repetition")
-"""Flags whose share of the translations is measured."""
+"""Flags for which each validation measures the share of translations."""
 SIGNS = {
     "truncated": "do not end by themselves",
     "repetition": "repeat some words over and over",
     "alike": "are one and the same text",
 }
+"""What a metric `dev_…` says about translations, in words."""
 
 
 class Translation:
-    """The task of a run that translates. The best model is the one whose chrF on the dev set is highest."""
+    """The task of a run that trains a translation model. The best model has the highest chrF on the dev set."""
 
     def __init__(self, recipe: Recipe, data: PairData, device: str) -> None:
         self.recipe, self.data, self.device = recipe, data, device
@@ -51,17 +53,20 @@ class Translation:
         self.objective = NextToken.of(self.batches, recipe.train)
 
     def loss(self, model: nn.Module, batch: Batch, noise: StepNoise) -> Loss:
+        """Sums over the target tokens of one micro-batch."""
         return self.objective.loss(model, batch, noise)
 
     @property
     def identity(self) -> dict[str, str]:
+        """What must be unchanged when a run resumes: data and tokenizers."""
         return identity_of(self.data)
 
     def validate(self, weights: Mapping[str, Tensor]) -> Validated | None:
-        """Loss on the dev set, and BLEU and chrF of greedy translations of a part of it."""
+        """Measures the loss on the dev set, and BLEU and chrF of greedy translations of a part of it."""
         return self._dev_set.measure(weights) if self._dev_set is not None else None
 
     def files(self, weights: int, steps: int, tokens: int, found: Validated | None) -> ModelFiles:
+        """Tokenizers, languages, search options and model card."""
         generation = self.recipe.decode.model_dump(mode="json", exclude_none=True)
         card = self._card(weights, steps, tokens, found)
         return ModelFiles(self.data.tokenizers, self.data.languages, generation, card)
@@ -71,7 +76,7 @@ class Translation:
         return DevSet(self.recipe, self.data, self.device) if self.data.dev is not None else None
 
     def _card(self, weights: int, steps: int, tokens: int, found: Validated | None) -> str:
-        """What the model is, what it learned from, and how good it was when it was saved."""
+        """The model card: what the model is, what it learnt from, and how good it was when it was saved."""
         source, target = self.data.languages
         report, model = self.data.report, self.recipe.model
         quality = found.quality if found else "The scores of its run are in `scores.json` there.\n"
@@ -96,11 +101,12 @@ class DevSet:
         self.batches = [batches.batch(indices).to(device) for indices in batches.epoch(0)]
         count = min(TRANSLATED, len(data.dev_pairs))
         self.pairs = [data.dev_pairs[i * len(data.dev_pairs) // count] for i in range(count)]
-        # A young model runs on to the longest output, so that is shorter here than in earnest: a validation is brief.
+        # An untrained model writes until the length limit, so a lower limit than usual keeps validation short.
         brief = {"beam_size": 1, "length_ratio": 1.5, "length_extra": 10}
         self.options: SearchOptions = check(brief, "validation", SearchOptions)
 
     def measure(self, weights: Mapping[str, Tensor]) -> Validated:
+        """Validates these weights."""
         place_weights(self.model, weights)
         loss = mean_loss(self.model, self.batches)
         files = ModelFiles(self.data.tokenizers, self.data.languages)
@@ -131,7 +137,7 @@ class DevSet:
 
 
 def score_run(run: RunFolder, _recipe: Recipe, device: str, progress: Progress) -> tuple[Evaluation, ...]:
-    """Scores the best model of a run on the run's test sets and writes `scores.json`."""
+    """Scores the best model of a run on its test sets and writes `scores.json`."""
     names = [path.stem for path in sorted(run.data.glob("*.jsonl")) if path.stem not in ("train", "dev")]
     translator = Translator.load(run.best, device)
     evaluations = tuple(
@@ -146,7 +152,7 @@ def score_run(run: RunFolder, _recipe: Recipe, device: str, progress: Progress) 
 def signs_of_nothing(facts: Mapping[str, float | None]) -> str | None:
     """The signs that a translation model has learnt next to nothing, in words; None if it has learnt something.
 
-    The facts are a line of the metrics; lines of older versions lack the shares.
+    `facts` is a line of the metrics. Older versions of Dragoman wrote no shares.
     """
     bleu, chrf = facts.get("dev_bleu"), facts.get("dev_chrf")
     if bleu is None or chrf is None or bleu >= POOR_BLEU:
@@ -162,7 +168,7 @@ def signs_of_nothing(facts: Mapping[str, float | None]) -> str | None:
 
 
 def _quality(facts: Mapping[str, float]) -> str:
-    """What the model card says of validation."""
+    """The paragraph about validation in the model card."""
     quality = (
         f"On the dev set, greedy: BLEU {facts['dev_bleu']:.1f}, chrF {facts['dev_chrf']:.1f} (sacreBLEU), "
         f"{facts['dev_loss']:.3f} nats a token.\n"
@@ -172,7 +178,7 @@ def _quality(facts: Mapping[str, float]) -> str:
 
 
 def _shares(found: Sequence[Translated]) -> dict[str, float]:
-    """The shares of translations that carry a flag, and of those that are the most frequent one."""
+    """The share of translations with each flag, and the share of the most frequent translation."""
     flagged = {f"dev_{flag}": sum(flag in each.flags for each in found) / len(found) for flag in FLAGGED}
     ((_, count),) = Counter(each.text for each in found).most_common(1)
     return {**flagged, "dev_alike": count / len(found) if count > 1 else 0.0}

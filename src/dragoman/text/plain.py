@@ -1,6 +1,6 @@
-"""Running text in, train, dev and test out: what a language model learns from. No line is dropped or changed.
+"""Splits running text, from which a language model learns, into train, dev and test. No line is dropped or changed.
 
-A folder of prepared text holds `train.txt`, `dev.txt`, `test.txt`, those that are not empty, and `data.json`.
+A folder of prepared text holds `train.txt`, `dev.txt`, `test.txt`, and `data.json`.
 """
 
 import hashlib
@@ -24,9 +24,11 @@ from dragoman.text.reading.lines import EncodingErrors, read_lines
 from dragoman.text.report import REPORT
 
 FORMAT = 1
+"""Of `data.json`."""
 HELD_OUT = 0.05
-"""Share of the text that is held out for dev, and again for the test."""
+"""Share of the text that is held out for dev, and the same again for test."""
 LEAST_CHARACTERS = 1_000
+"""Fewer characters of training text are refused."""
 OF_PAIRS = frozenset(
     {"header", "source_language", "source_column", "target_column", "format", "dev_size", "test_size", "seed", "checks"}
 )
@@ -41,29 +43,29 @@ class TextSplit(Settings):
     characters: int = pydantic.Field(ge=0)
     sha256: str
     origin: str
-    """Given, or held out of the training text, and how."""
+    """`given`, or the part of the training text that was held out."""
 
 
 class TextReport(Settings):
-    """All that is known of prepared running text: `data.json`."""
+    """The report on prepared running text: `data.json`."""
 
     format: int
     task: str
-    """Always `language_model`; tells this report from that of pairs."""
+    """Always `language_model`; distinguishes this report from that of pairs."""
     identity: str
-    """Equal for equal text, wherever the files lie."""
+    """A hash, equal for equal text, wherever the files lie."""
     name: str
-    """Of the training text."""
+    """Address of the training text."""
     language: str
     splits: dict[str, TextSplit]
 
 
 def prepare_text(settings: DataSettings, folder: Path | str, progress: Progress = silent) -> TextReport:
-    """Reads plain text, holds the end of it out for dev and test, and writes it to a new folder; a folder that was made
-    from the same text is used again.
+    """Reads plain text, holds out its end for dev and test unless they are given, and writes all three to a new folder.
+    A folder made from the same text is used again.
 
     Raises:
-        ConfigError: a setting that only pairs have.
+        ConfigError: a setting is only for pairs.
         DataError: the text cannot be read or is too short, or the folder was made from other text.
     """
     folder = Path(folder)
@@ -106,12 +108,12 @@ def prepare_text(settings: DataSettings, folder: Path | str, progress: Progress 
 
 
 def text_identity(settings: DataSettings) -> str:
-    """What `prepare_text` calls the identity of the text that these settings name."""
+    """The `TextReport.identity` of the text that these settings name."""
     return _identity(_read_texts(settings, silent))
 
 
 def read_text_report(folder: Path | str) -> TextReport:
-    """The report on prepared running text.
+    """Reads the report on prepared running text.
 
     Raises:
         DataError: there is none, or it is damaged or of another kind.
@@ -120,7 +122,7 @@ def read_text_report(folder: Path | str) -> TextReport:
 
 
 def read_text(folder: Path | str, name: str) -> str:
-    """One part of prepared running text."""
+    """One part of prepared running text: `train`, `dev` or `test`."""
     return (Path(folder) / f"{name}.txt").read_bytes().decode()
 
 
@@ -167,7 +169,7 @@ def _refuse_settings_of_pairs(settings: DataSettings) -> None:
 
 
 def _lines(address: Address, encoding_errors: EncodingErrors, advance: Any) -> Iterator[str]:
-    """The lines of all files that an address names, each with its end."""
+    """The lines of all files that an address names, each with its newline."""
     files = [Path(str(each)) for each in matching(address)] or [Path(str(address))]
     for line in chain.from_iterable(read_lines(path, encoding_errors) for path in files):
         advance(1)
@@ -175,7 +177,7 @@ def _lines(address: Address, encoding_errors: EncodingErrors, advance: Any) -> I
 
 
 def _held_out(text: str, share: float) -> tuple[str, str]:
-    """The text and its end, cut where a line begins."""
+    """The text without its end, and its end, cut at the beginning of a line."""
     cut = text.rfind("\n", 0, int(len(text) * (1 - share))) + 1
     return text[:cut], text[cut:]
 

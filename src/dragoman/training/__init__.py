@@ -1,7 +1,7 @@
-"""From batches to trained weights: the one loop, and its parts.
+"""From batches to trained weights: the one loop and its parts.
 
-Start with `loop.py`, which is read in one sitting. Knows nothing of text or of decoding: what a validation measures is
-handed in.
+Start with `loop.py`, which reads in one sitting. This room knows nothing of text or decoding: a task passes in how to
+validate.
 """
 
 from typing import TYPE_CHECKING

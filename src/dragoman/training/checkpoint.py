@@ -1,11 +1,12 @@
-"""A run's state on disk: a model folder, and beside it what a resumed run needs.
+"""A run's state on disk: a model folder, plus what a resumed run needs.
 
     model.safetensors …      the float32 master weights, as in any model folder
     training.safetensors     the optimiser's moments, the average
     training.json            counts, identities (data, tokenizer, settings), envelope
 
-Each is written aside and renamed once. The oldest are deleted only after, and are renamed first, so that no half of one
-ever stands under its name. A damaged one is set aside, loudly, and the one before it is taken.
+Each checkpoint is written under a temporary name and renamed once it is complete; only then are the oldest deleted.
+They too are renamed first, so a partial folder never bears the name of a checkpoint. A damaged one is renamed with a
+warning, and the run resumes from the one before it.
 """
 
 import logging
@@ -26,9 +27,10 @@ from dragoman.store import WEIGHTS, ModelFiles, read_weights, verify_model, writ
 from dragoman.training.state import TrainState
 
 FORMAT = 2
+"""Of `training.json`."""
 STATE, FACTS = "training.safetensors", "training.json"
 _KINDS = ("exp_avg", "exp_avg_sq", "momentum", "step", "average")
-"""The first part of a tensor's name in `training.safetensors`: what optimisers keep of a weight, and its average."""
+"""The first part of a tensor's name in `training.safetensors`: the optimiser's state of a weight, or its average."""
 
 Count = Annotated[int, pydantic.Field(ge=0)]
 
@@ -47,7 +49,7 @@ def save_checkpoint(
     """Writes `folder/step-…`, then deletes all but the newest `keep`.
 
     Raises:
-        DiskFull: nothing was written, and what was there stays.
+        DiskFull: nothing was written, and older checkpoints stay.
     """
     path = folder / f"step-{state.step:08d}"
     if not path.exists():
@@ -64,7 +66,7 @@ def save_checkpoint(
 
 
 def _delete(checkpoint: Path) -> None:
-    """Deletes a checkpoint that is whole until it is gone; what a kill leaves of it, `remove_partial` clears."""
+    """Renames a checkpoint, then deletes it. If the process is killed in between, `remove_partial` clears the rest."""
     aside = checkpoint.with_name(f".{checkpoint.name}.{os.getpid()}.partial")
     remove(aside)
     os.replace(checkpoint, aside)
@@ -72,15 +74,15 @@ def _delete(checkpoint: Path) -> None:
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
-    """Whole checkpoint folders, oldest first, unverified."""
+    """The complete checkpoint folders, oldest first. Their files are not verified."""
     return sorted(path for path in folder.glob("step-*") if path.is_dir() and path.name.removeprefix("step-").isdigit())
 
 
 def newest_checkpoint(folder: Path) -> Path | None:
-    """The newest checkpoint that is undamaged; damaged ones are renamed. None where none was ever written.
+    """The newest undamaged checkpoint, or None if none was ever written. Damaged ones are renamed.
 
     Raises:
-        CheckpointError: there are checkpoints, and not one is whole.
+        CheckpointError: there are checkpoints, and all of them are damaged.
     """
     candidates = list_checkpoints(folder)
     for path in reversed(candidates):
@@ -90,13 +92,13 @@ def newest_checkpoint(folder: Path) -> Path | None:
             return path
         except CheckpointError as error:
             log.warning("%s; set aside as %s", error, set_aside(path).name)
-    if candidates or any(folder.glob("step-*")):  # or all were set aside before: the run is not one that never began
+    if candidates or any(folder.glob("step-*")):  # the latter: all were set aside before, so the run did begin
         raise CheckpointError(f"{folder} holds no undamaged checkpoint; start again with --fresh")
     return None
 
 
 class CheckpointFacts(Settings):
-    """What `training.json` says: the counts of `TrainState`, and what a resumed run compares with itself."""
+    """What `training.json` holds: the counts of `TrainState`, and what a resumed run must match."""
 
     format: int
     step: Count
@@ -111,11 +113,11 @@ class CheckpointFacts(Settings):
     identity: dict[str, Any]
     """Data, tokenizer and settings."""
     envelope: dict[str, Any]
-    """Whatever else the bits of a run depend on."""
+    """Everything else that the bits of a run depend on (`machine.envelope`)."""
 
 
 def read_facts(path: Path) -> CheckpointFacts:
-    """`training.json` of a checkpoint, of this format or brought to it.
+    """Reads `training.json` of a checkpoint; an older format is upgraded.
 
     Raises:
         CheckpointError: it is missing, damaged or newer.
@@ -129,7 +131,11 @@ def from_1_to_2(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def restore(path: Path, state: TrainState) -> None:
-    """Fills `state` from a checkpoint, so that training goes on as if it had never stopped."""
+    """Fills `state` from a checkpoint, so that training goes on as if it had never stopped.
+
+    Raises:
+        CheckpointError: a tensor is missing, damaged, or not of this model and optimiser.
+    """
     facts = read_facts(path)
     shapes = {name: tuple(weight.shape) for name, weight in state.masters.weights.items()}
     possible = {f"{kind}.{name}": () if kind == "step" else shapes[name] for kind in _KINDS for name in shapes}

@@ -1,7 +1,7 @@
-"""The processes that train one model together: who they are, what they exchange, and how they end together.
+"""The processes that train one model together: who they are, what they exchange, and how they end.
 
-`torchrun` starts and numbers them. All run the same lines; the first (rank 0) prepares, writes and speaks. A process on
-its own is `ALONE` and exchanges nothing. An error on any rank stops all ranks and is reported once.
+`torchrun` starts and numbers them. All run the same lines; only the first (rank 0) prepares data, writes files and
+prints. A single process is `ALONE` and exchanges nothing. An error on any rank stops all ranks and is reported once.
 """
 
 import itertools
@@ -26,7 +26,7 @@ from dragoman.training.exchanges import Exchanges, OutOfStep
 T = TypeVar("T")
 
 TIMEOUT = timedelta(minutes=30)
-"""Of a collective: longer than any step, and than saving between two steps."""
+"""Longest wait for a collective: longer than any step, and than saving between two steps."""
 _PATIENCE_SECONDS = 1.0
 """How long a rank waits for the others before it compares its exchanges with theirs."""
 _LONGEST_PAUSE, _LAST_WORDS_SECONDS = 0.5, 10.0
@@ -38,16 +38,20 @@ class Links(NamedTuple):
     """What connects a process to the others of its run."""
 
     store: Store
+    """Key-value store of the run."""
     flags: dist.ProcessGroup
-    """Connections of their own, because a flag that meets a gradient of another size would abort the process."""
+    """A group of its own: on a shared connection, a flag paired with a gradient of another size would abort the
+    process.
+    """
     exchanges: Exchanges
+    """The exchanges that this rank has begun."""
 
 
 class World:
-    """The processes of a run, as one of them sees it.
+    """The processes of a run, as one of them sees them.
 
     Every rank calls `share`, `after_first`, `any` and `sum` in the same order with the same names. If two ranks differ,
-    the run ends with a `RuntimeError` that names both exchanges. Comparing costs nothing while no rank waits.
+    the run ends with a `RuntimeError` that names both exchanges. The comparison costs nothing while no rank waits.
     """
 
     def __init__(self, rank: int = 0, size: int = 1, links: Links | None = None) -> None:
@@ -57,33 +61,36 @@ class World:
 
     @property
     def is_first(self) -> bool:
+        """Whether this process has rank 0."""
         return self.rank == 0
 
-    def owns(self, place: int) -> bool:
-        """Whether this process computes the batch at this place of a step."""
-        return place % self.size == self.rank
+    def owns(self, index: int) -> bool:
+        """Whether this process computes micro-batch `index` of a step."""
+        return index % self.size == self.rank
 
     def share(self, name: str, make: Callable[[], T]) -> T:
-        """What the first process makes, a JSON value, on all ranks. The others wait as long as it takes."""
+        """Calls `make` on the first process and returns its result, which must be JSON, on all ranks. The others wait
+        as long as it takes.
+        """
         if self._links is None:
             return make()
         links = self._begin(self._links, f"share {name!r}")
         if not self.is_first:
-            return self._hear(links)
-        value = self._alone(links, make)
-        self._say(links, value)
+            return self._receive(links)
+        value = self._run_alone(links, make)
+        self._send(links, value)
         return value
 
     def after_first(self, name: str, do: Callable[[], T]) -> T:
-        """Runs `do` on the first process alone, and then on the others, which find what the first has made."""
+        """Runs `do` on the first process, and then on the others, which find the files that the first has made."""
         if self._links is None:
             return do()
         links = self._begin(self._links, f"after_first {name!r}")
         if not self.is_first:
-            self._hear(links)
+            self._receive(links)
             return do()
-        made = self._alone(links, do)
-        self._say(links, None)
+        made = self._run_alone(links, do)
+        self._send(links, None)
         return made
 
     def any(self, name: str, flag: bool) -> bool:
@@ -92,19 +99,19 @@ class World:
             return flag
         links = self._begin(self._links, f"any {name!r}")
         seen = links.exchanges.fingerprint
-        found = torch.tensor([flag, seen, -seen])  # on the host, so that no GPU is waited for
+        found = torch.tensor([flag, seen, -seen])  # on the host, so that nothing waits for a GPU
         self._reduce(links, found, dist.ReduceOp.MAX, links.flags)
         flag, highest, lowest = found.tolist()
         if highest != -lowest:
             links.exchanges.compare()
-            raise self._last_words(links)
+            raise self._error_of_another(links)
         links.exchanges.agree()
         return bool(flag)
 
     def sum(self, name: str, *tensors: Tensor) -> None:
         """Replaces each tensor by its sum over all ranks, with the same bits on all of them.
 
-        On a GPU the sum is only queued here; ranks that wait for each other there are ended by torch, after `TIMEOUT`.
+        On a GPU this only queues the sum; torch ends ranks that wait for each other longer than `TIMEOUT`.
         """
         if self._links is None:
             return
@@ -113,20 +120,20 @@ class World:
             self._reduce(links, tensor, dist.ReduceOp.SUM)
 
     def leave(self, error: BaseException | None) -> None:
-        """Ends this process. After success, and after what all ranks find at the same step, it waits for the others;
-        any other error it tells them.
+        """Ends this process's part in the run. After success, or an error that all ranks raise at the same step, it
+        waits for the others. It reports any other error to them.
 
-        The others wait for the first, because torchrun ends those that still work when one process fails.
+        The others wait for the first, because torchrun kills all processes as soon as one fails.
         """
         if self._links is None:
             return
         if error is not None and not (isinstance(error, Interrupted | Diverged) and self._is_in_step):
-            self._tell(self._links, error)
+            self._report(self._links, error)
             return
         try:
             self._end_together(self._links)
         except BaseException as fault:
-            self._tell(self._links, fault)
+            self._report(self._links, fault)
             raise
         if isinstance(error, Error):
             error.told = not self.is_first
@@ -136,7 +143,7 @@ class World:
         if self.is_first:
             self._wait_for_all(links, _ARRIVED)
             links.store.set(_ENDED, "")
-            self._wait_for_all(links, _LEFT)  # this process may be the one that keeps the store
+            self._wait_for_all(links, _LEFT)  # this process may host the store
         else:
             links.store.add(_ARRIVED, 1)
             self._wait(links, _ENDED)
@@ -151,17 +158,17 @@ class World:
         links.exchanges.begin(exchange)
         return links
 
-    def _alone(self, links: Links, do: Callable[[], T]) -> T:
+    def _run_alone(self, links: Links, do: Callable[[], T]) -> T:
         links.exchanges.compare()  # now, because the work may take hours
         self._works_alone = True
         made = do()
         self._works_alone = False
         return made
 
-    def _say(self, links: Links, value: Any) -> None:
+    def _send(self, links: Links, value: Any) -> None:
         links.store.set(f"made {links.exchanges.number}", json.dumps([links.exchanges.name, value]))
 
-    def _hear(self, links: Links) -> Any:
+    def _receive(self, links: Links) -> Any:
         name, value = json.loads(self._wait(links, f"made {links.exchanges.number}"))
         links.exchanges.expect(name, 0)
         return value
@@ -172,29 +179,29 @@ class World:
         with self._connection(links):
             work = dist.all_reduce(tensor, operation, group, async_op=tensor.is_cpu)
         while work is not None and not self._is_done(links, work):
-            self._look_around(links)
+            self._check_others(links)
 
     def _is_done(self, links: Links, work: dist.Work) -> bool:
         with self._connection(links):
             return _is_done_soon(work)
 
     def _wait(self, links: Links, key: str) -> str:
-        """The value of a key once another process has set it. Polls instead of blocking, so that a signal still ends
-        the process.
+        """Waits until another process has set a key, and returns its value. Polls instead of blocking, so that a signal
+        still ends the process.
         """
         pause = 0.01
         while not self._has(links, key):
-            self._look_around(links)
+            self._check_others(links)
             time.sleep(pause)
             pause = min(_LONGEST_PAUSE, 1.2 * pause)
         with self._connection(links):
             return links.store.get(key).decode()
 
     def _wait_for_all(self, links: Links, key: str) -> None:
-        """Waits, not for long, until all others have counted themselves under this key."""
+        """Waits until all others have counted themselves under this key, `_LAST_WORDS_SECONDS` at most."""
         ends = time.monotonic() + _LAST_WORDS_SECONDS
         while time.monotonic() < ends and not self._have_all(links, key):
-            self._look_around(links)
+            self._check_others(links)
             time.sleep(0.01)
 
     def _have_all(self, links: Links, key: str) -> bool:
@@ -205,25 +212,25 @@ class World:
         with self._connection(links):
             return links.store.check([key])
 
-    def _look_around(self, links: Links) -> None:
-        """Compares exchanges with the others that wait, and ends this process if another one has failed."""
+    def _check_others(self, links: Links) -> None:
+        """Compares this rank's exchanges with those of other waiting ranks, and raises if another rank has failed."""
         with self._connection(links):
             links.exchanges.compare()
         if self._has(links, _FAILED):
-            raise self._last_words(links)
+            raise self._error_of_another(links)
 
     @contextmanager
     def _connection(self, links: Links) -> Generator[None]:
-        """Where a connection breaks because another process has ended, raises that process's error."""
+        """If a connection breaks because another process has ended, raises that process's error."""
         try:
             yield
         except OutOfStep:
             raise
         except RuntimeError as broken:
-            raise self._last_words(links) from broken
+            raise self._error_of_another(links) from broken
 
-    def _last_words(self, links: Links) -> BaseException:
-        """The error by which another process ended the run."""
+    def _error_of_another(self, links: Links) -> BaseException:
+        """The error with which another process ended the run."""
         self._is_broken = True
         try:
             links.store.wait([_FAILED], timedelta(seconds=_LAST_WORDS_SECONDS))
@@ -231,8 +238,8 @@ class World:
         except dist.DistError:
             return _gone()
 
-    def _tell(self, links: Links, error: BaseException) -> None:
-        """Writes the error down for the others. The process that does so first prints it."""
+    def _report(self, links: Links, error: BaseException) -> None:
+        """Stores the error for the other processes. The first process to store one prints it."""
         kind = "Interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__
         words = json.dumps({"rank": self.rank, "kind": kind, "message": str(error)})
         try:
@@ -244,11 +251,12 @@ class World:
 
 
 ALONE = World()
+"""A run of one process."""
 
 
 @contextmanager
 def join(device: str = "cpu") -> Generator[World]:
-    """The world that torchrun's environment variables describe, for the length of the block; `ALONE` without them.
+    """Within the block, the world that torchrun's environment variables describe; `ALONE` without them.
 
     Raises:
         ConfigError: some of the variables are missing, or the machine has fewer GPUs than processes.
@@ -277,7 +285,7 @@ def join(device: str = "cpu") -> Generator[World]:
 
 
 def refuse_several(what: str) -> None:
-    """Refuses work for one process where torchrun has started several.
+    """Refuses work that only one process can do if torchrun has started several.
 
     Raises:
         ConfigError: this process is one of several.
@@ -290,7 +298,7 @@ def refuse_several(what: str) -> None:
 
 @cache
 def _store() -> Store:
-    """The key-value store of all processes, which torchrun keeps, or else the first process."""
+    """The key-value store of all processes; torchrun hosts it, or else the first process does."""
     try:
         return next(rendezvous("env://", timeout=TIMEOUT))[0]
     except ValueError as error:
@@ -298,7 +306,7 @@ def _store() -> Store:
 
 
 def _takes_gpu(device: str) -> bool:
-    """Gives this process its own GPU of the machine, if the run may use GPUs."""
+    """Gives this process a GPU of its own, if the run may use GPUs; returns whether it did."""
     if device not in ("auto", "cuda") or not torch.cuda.is_available():
         return False
     number, present = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
@@ -312,7 +320,7 @@ def _takes_gpu(device: str) -> bool:
 
 
 def _is_done_soon(work: dist.Work) -> bool:
-    """Whether the work ends within a second.
+    """Whether the work ends within `_PATIENCE_SECONDS`.
 
     Raises:
         RuntimeError: another process has closed its connection.
@@ -324,9 +332,9 @@ def _is_done_soon(work: dist.Work) -> bool:
 
 
 def _read(words: bytes) -> BaseException:
-    """The error that another process wrote down; an exception that is no `Error` becomes a `RuntimeError`."""
-    told = json.loads(words)
-    error = getattr(errors, told["kind"], RuntimeError)(told["message"])
+    """The error that another process stored; an exception that is not an `Error` becomes a `RuntimeError`."""
+    stored = json.loads(words)
+    error = getattr(errors, stored["kind"], RuntimeError)(stored["message"])
     if isinstance(error, Error):
         error.told = True
     return error

@@ -1,7 +1,7 @@
 """The order of exchanges among processes: each has a number and a name, which must agree on all ranks.
 
-A rank that waits writes down which exchanges it has begun. Whoever finds another name under the same number raises, so
-that two exchanges in another order on one rank end the run instead of making it wait for ever.
+A waiting rank records the exchanges that it has begun in the store. A rank that finds another name under the same
+number raises. So a rank that swaps two exchanges ends the run, which would otherwise wait forever.
 """
 
 import json
@@ -11,11 +11,11 @@ from collections import deque
 from torch.distributed import Store  # pyright: ignore[reportPrivateImportUsage]
 
 REMEMBERED = 100
-"""Exchanges that a rank keeps until they are compared; ranks are only a few exchanges apart."""
+"""Uncompared exchanges that a rank keeps; ranks are never more than a few exchanges apart."""
 
 
 class OutOfStep(RuntimeError):
-    """Two ranks began different exchanges: a mistake in the order of our own calls."""
+    """Two ranks began different exchanges: a bug in Dragoman."""
 
 
 class Exchanges:
@@ -24,22 +24,22 @@ class Exchanges:
     def __init__(self, rank: int, store: Store) -> None:
         self.rank, self.number, self.name = rank, 0, ""
         self.fingerprint = 0
-        """Of all names so far, in their order: equal on two ranks that began the same exchanges."""
+        """A checksum of all names so far: equal on two ranks that began the same exchanges in the same order."""
         self._store = store
         self._uncompared: deque[tuple[int, str]] = deque(maxlen=REMEMBERED)
 
     def begin(self, name: str) -> None:
-        """Gives an exchange the next number."""
+        """Begins an exchange and gives it the next number."""
         self.number, self.name = self.number + 1, name
         self.fingerprint = zlib.crc32(name.encode(), self.fingerprint)
         self._uncompared.append((self.number, name))
 
     def agree(self) -> None:
-        """Forgets the exchanges so far, because all ranks have shown the same fingerprint of them."""
+        """Forgets the exchanges so far, because all ranks had the same fingerprint."""
         self._uncompared.clear()
 
     def compare(self) -> None:
-        """Compares each exchange so far with what another rank wrote down under its number, or writes it down.
+        """Compares each exchange so far with the name that another rank recorded under its number, or records it.
 
         Raises:
             OutOfStep: another rank began another exchange under the same number.
@@ -52,7 +52,7 @@ class Exchanges:
             self._uncompared.popleft()
 
     def expect(self, theirs: str, other: int) -> None:
-        """Compares the present exchange with its name on rank `other`.
+        """Compares the current exchange with its name on rank `other`.
 
         Raises:
             OutOfStep: the names differ.

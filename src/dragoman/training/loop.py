@@ -1,10 +1,10 @@
-"""The one training loop: pre-training and fine-tuning, translation and language models, with other parts.
+"""The one training loop, for every task, for training from scratch and for fine-tuning.
 
     for each step: the next micro-batches, loss, backward, sum over processes, clip, step, then chores.
 
-A chore is something done every so often (log, validate, save): a pair of `Every` and a function. Loss is a sum over
-target tokens divided by the token count of the whole step, so that cutting a step into micro-batches changes nothing,
-and no more does sharing them out among processes.
+A chore is something done every so often (log, validate, save): a pair of `Every` and a function. The loss is a sum over
+target tokens, divided by the token count of the whole step. So neither cutting a step into micro-batches nor sharing
+them out among processes changes the result.
 """
 
 import math
@@ -29,15 +29,16 @@ from dragoman.training.state import TrainState
 from dragoman.training.task import BatchSource, Objective
 
 TOO_MANY_SKIPS = 10
-"""So many steps in a row with gradients that are not finite end a run."""
+"""A run ends after this many steps in a row whose gradients are not finite."""
 
 
 class Share(NamedTuple):
     """One micro-batch of a step, as one process sees it."""
 
     size: BatchSize
+    """Known to every process, because the loss is divided by the tokens of the whole step."""
     batch: Any | None
-    """None where another process computes it."""
+    """None if another process computes it."""
 
 
 class StepReport(NamedTuple):
@@ -45,24 +46,33 @@ class StepReport(NamedTuple):
 
     step: int
     loss: float
+    """The loss that training minimises, with label smoothing."""
     plain_loss: float
+    """The loss without label smoothing."""
     rate: float
+    """The learning rate."""
     norm: float
+    """Norm of the gradient before clipping."""
     tokens: int
+    """Source and target tokens."""
     seconds: float
     batches: list[BatchSize]
+    """One for each micro-batch."""
 
 
 @dataclass(frozen=True)
 class Every:
-    """When a chore is due: after so many steps, or minutes since it was last done; and, if asked, at the end."""
+    """When a chore is due: every so many steps, so many minutes after it was last done, or at the end."""
 
     steps: int | None = None
     minutes: float | None = None
     at_end: bool = False
+    """Whether it is also due at the last step."""
 
 
 class Chore(NamedTuple):
+    """Something that the loop does between steps."""
+
     when: Every
     do: Callable[[TrainState, StepReport], None]
 
@@ -76,7 +86,7 @@ def run_steps(
     stop: Callable[[], bool] = lambda: False,
     world: World = ALONE,
 ) -> None:
-    """Trains from `state.step` to `settings.steps`, or until `stop()`; `state` then holds all that going on needs.
+    """Trains from `state.step` to `settings.steps`, or until `stop()`; `state` then holds all that resuming needs.
     The processes of a `world` each do their share of every step, and stop together.
 
     Raises:
@@ -119,7 +129,9 @@ def train_step(
     state: TrainState,
     world: World = ALONE,
 ) -> StepReport:
-    """Loss, gradient, and one step of the optimiser over all micro-batches together, those of other processes too."""
+    """One step: loss and gradient of this process's micro-batches, their sums over all processes, and one update of
+    the weights.
+    """
     state.step += 1
     assert settings.steps and settings.learning_rate is not None and settings.warmup_steps is not None, "resolved"
     rate = learning_rate(
@@ -135,7 +147,7 @@ def train_step(
     losses = backward(model, objective, state.masters, shares, StepNoise(settings.seed, state.step))
     world.sum("gradient", state.masters.gradient, losses)
     norms = state.masters.step(rate, settings.clip_norm)
-    smoothed, plain, norm = torch.stack([*losses, norms]).tolist()  # the one place where a GPU is waited for
+    smoothed, plain, norm = torch.stack([*losses, norms]).tolist()  # the only place that waits for a GPU
     state.tokens += tokens
     state.skipped_in_a_row = 0 if math.isfinite(norm) else state.skipped_in_a_row + 1
     state.skipped += not math.isfinite(norm)
@@ -148,8 +160,9 @@ def train_step(
 def backward(
     model: nn.Module, objective: Objective, masters: MasterWeights, shares: Sequence[Share], noise: StepNoise
 ) -> Tensor:
-    """Leaves this process's part of the gradient of the mean smoothed loss a target token in the master weights;
-    returns the sums of the smoothed and of the plain loss.
+    """Adds this process's part of the gradient to `masters`; returns its sums of the smoothed and the plain loss.
+
+    The gradient is that of the mean smoothed loss over the target tokens of the whole step.
 
     Raises:
         OutOfMemory: a batch did not fit.
@@ -172,7 +185,7 @@ def backward(
 
 
 def _order(batches: BatchSource, state: TrainState) -> Iterator[Any]:
-    """What to fetch, batch after batch, epoch after epoch, from where the state stands; moves its place as it goes."""
+    """The indices of each batch, epoch after epoch, from where `state` stands; advances `state` as it goes."""
     while True:
         for indices in islice(batches.epoch(state.epoch), state.batch, None):
             state.batch += 1

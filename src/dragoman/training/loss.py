@@ -1,7 +1,7 @@
 """Cross-entropy with label smoothing, without ever holding the logits of a whole batch.
 
-The vocabulary is the widest thing in the model. Rows are projected, measured and differentiated a chunk at a time, so
-memory holds the logits of one chunk. The gradient is made on the way forward and kept (D wide, not V).
+The vocabulary is the widest dimension of the model. So the loss and its gradient are computed a chunk of rows at a
+time, and memory holds the logits of one chunk. The forward pass computes the gradient and keeps it (D wide, not V).
 """
 
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ from torch.nn import functional as F
 from dragoman import kernels
 from dragoman.model.packing import ROW_MULTIPLE
 
-_CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 32 MiB in bf16; a quarter of it makes the loss an eighth slower
+_CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 32 MiB in bf16; with a quarter of it the loss is an eighth slower
 
 NO_TOKEN = -1
-"""The label of a row that is no token, and only rounds the number of rows up to a multiple of `ROW_MULTIPLE`."""
+"""The label of a row that only rounds the number of rows up to a multiple of `ROW_MULTIPLE`."""
 
 
 class Loss(NamedTuple):
@@ -41,7 +41,7 @@ def label_smoothed_loss(
     Every row is a token: there is no padding to ignore.
 
     Raises:
-        IndexError: a label is outside the vocabulary (on a processor).
+        IndexError: a label is outside the vocabulary (checked on a processor only).
     """
 
     def measure(logits: list[Tensor], labels: Tensor) -> tuple[list[Tensor], Tensor]:
@@ -60,8 +60,8 @@ def r_drop_loss(
     smoothing: float,
     weight: float,
 ) -> Loss:
-    """R-Drop (Liang et al. 2021, eq. 4) of two passes over the same tokens with different dropout: the mean of their
-    smoothed losses, plus `weight` / 2 times the mean of the two divergences of one prediction from the other.
+    """R-Drop (Liang et al. 2021, eq. 4) for two passes over the same tokens with different dropout: the mean of their
+    smoothed losses, plus `weight` / 2 times the mean of the two KL divergences between their predictions.
 
     This is half of the paper's sum, so that a weight of zero leaves the plain loss.
     """
@@ -77,11 +77,13 @@ def r_drop_loss(
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """`measure` takes the logits of some rows, one matrix a pass; it returns their gradients and the sums of losses."""
+    """Applies `measure` chunk by chunk: it takes the logits of some rows, one matrix for each pass, and returns their
+    gradients and the sums of the losses.
+    """
 
     @staticmethod
     def forward(ctx, measure, differentiate, output, labels, *passes):
-        _refuse_others(labels, output.size(0))
+        _refuse_unknown(labels, output.size(0))
         exact = torch.promote_types(output.dtype, torch.float32)
         sums = torch.zeros(2, dtype=exact, device=output.device)
         of_output = torch.zeros(output.shape if differentiate else 0, dtype=exact, device=output.device)
@@ -113,16 +115,16 @@ class _ChunkedLoss(torch.autograd.Function):
         return None, None, of_output, None, *of_passes
 
 
-def _refuse_others(labels: Int[Tensor, "M"], vocabulary: int) -> None:
-    """Refuses labels outside the vocabulary, where kernels would write. A GPU refuses by itself, and need not be waited
-    for.
+def _refuse_unknown(labels: Int[Tensor, "M"], vocabulary: int) -> None:
+    """Refuses labels outside the vocabulary, where a kernel would write out of bounds. A GPU checks by itself, and
+    asking would mean waiting for it.
     """
     if labels.device.type == "cpu" and len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < vocabulary:
         raise IndexError(f"labels must be from 0 to {vocabulary - 1}")
 
 
 def _even_slices(rows: int, count: int) -> Iterator[slice]:
-    """About `count` slices of a number of rows, each a multiple of `ROW_MULTIPLE` long."""
+    """About `count` slices that cover `rows`, each a multiple of `ROW_MULTIPLE` long."""
     size = -(-rows // (count * ROW_MULTIPLE)) * ROW_MULTIPLE or ROW_MULTIPLE
     return (slice(first, first + size) for first in range(0, rows, size))
 
@@ -131,7 +133,7 @@ def smoothed_cross_entropy(
     logits: Float[Tensor, "R V"], labels: Int[Tensor, "R"], smoothing: float
 ) -> tuple[Float[Tensor, "R V"], Float[Tensor, "2"]]:
     """The gradient with respect to the logits (softmax - target distribution), and the sums of the smoothed and the
-    plain loss; all are zero where the label is `NO_TOKEN`. Overwrites the logits.
+    plain loss. Rows labelled `NO_TOKEN` count as zero. Overwrites the logits.
     """
     if kernels.usable("smoothed_loss", logits):
         losses = torch.empty(logits.size(0), 2)
@@ -151,8 +153,8 @@ def smoothed_cross_entropy(
 def divergence(
     first: Float[Tensor, "R V"], second: Float[Tensor, "R V"]
 ) -> tuple[list[Float[Tensor, "R V"]], Float[Tensor, ""]]:
-    """The gradients with respect to both logits, and the value, of KL(p || q) + KL(q || p), summed over rows; p and q
-    are the softmax of the logits.
+    """KL(p || q) + KL(q || p), summed over rows, with p and q the softmax of the logits: its gradients with respect to
+    both logits, then its value.
     """
     exact = torch.promote_types(first.dtype, torch.float32)
     log_p, log_q = first.to(exact).log_softmax(-1), second.to(exact).log_softmax(-1)

@@ -1,4 +1,4 @@
-"""The objective of translation and of language models: each next token, given those before it."""
+"""The objective of translation and of language models: predict each token from those before it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,28 +16,32 @@ from dragoman.training.task import BatchSource, CountedBatches
 
 @dataclass(frozen=True)
 class OnDevice:
-    """Batches, each brought to a device when it is fetched."""
+    """Batches that move to a device when they are fetched."""
 
     source: CountedBatches
     device: str
 
     @property
     def tokens(self) -> int:
+        """Source and target tokens of an epoch."""
         return self.source.tokens
 
     def epoch(self, number: int) -> Sequence[Any]:
+        """The indices of each batch of an epoch, in order."""
         return self.source.epoch(number)
 
     def batch(self, indices: Any) -> Batch:
+        """The batch of these indices, on the device."""
         return self.source.batch(indices).to(self.device)
 
     def size_of(self, indices: Any) -> BatchSize:
+        """How many tokens a batch has, without making it."""
         return self.source.size_of(indices)
 
 
 @dataclass(frozen=True)
 class NextToken:
-    """Label-smoothed cross-entropy of every target token; with R-Drop, of two passes whose dropout differs."""
+    """Label-smoothed cross-entropy of every target token; with R-Drop, over two passes whose dropout differs."""
 
     batches: BatchSource
     label_smoothing: float = 0.0
@@ -45,9 +49,11 @@ class NextToken:
 
     @classmethod
     def of(cls, batches: BatchSource, settings: TrainSettings) -> "NextToken":
+        """The objective that the settings ask for."""
         return cls(batches, settings.label_smoothing, settings.r_drop)
 
     def loss(self, model: nn.Module, batch: Batch, noise: StepNoise) -> Loss:
+        """Sums over the target tokens of one micro-batch."""
         output = cast("Tensor", model.output)
         hidden = model(*batch.inputs, noise=noise)
         if not self.r_drop:
@@ -57,7 +63,9 @@ class NextToken:
 
 
 def mean_loss(model: nn.Module, batches: Sequence[Batch]) -> float:
-    """Negative log-likelihood in nats a target token, without dropout or smoothing."""
+    """Negative log-likelihood in nats a target token, without dropout or smoothing. Leaves the model in evaluation
+    mode.
+    """
     model.eval()
     output = cast("Tensor", model.output)
     with torch.inference_mode():

@@ -1,7 +1,7 @@
-"""Optimisers over float32 master weights, which the weights of the model follow.
+"""Optimisers over float32 master weights, from which the model's weights are copied.
 
-In bf16 the model computes with 8 bits of mantissa, too few to add small steps to. So every weight has a float32 master
-that an optimiser moves, and the model's copy follows (Micikevicius et al. 2018). In float32 the model computes with
+In bf16 the model computes with 8 bits of mantissa, too few for small updates to add up. So the optimiser moves a
+float32 master of every weight, and the model gets a copy (Micikevicius et al. 2018). In float32 the model computes with
 the masters themselves.
 """
 
@@ -17,13 +17,13 @@ from dragoman.model.projection import Role
 from dragoman.training.muon import Muon
 
 Optimiser = Literal["adamw", "adam", "muon"]
-"""AdamW (Loshchilov and Hutter 2019), Adam (Kingma and Ba 2015), or Muon for projections and AdamW for all else."""
+"""AdamW (Loshchilov and Hutter 2019), Adam (Kingma and Ba 2015), or Muon for projections and AdamW for the rest."""
 Precision = Literal["float32", "bf16"]
 """The numbers that the model computes with; master weights are float32 in both."""
 
 
 class ParameterGroup(NamedTuple):
-    """A part of the row whose weights are moved alike: their names, their share of the row, and what moves them."""
+    """Weights that one optimiser moves: their names, their part of the row of masters, and the optimiser."""
 
     names: list[str]
     part: nn.Parameter
@@ -31,16 +31,16 @@ class ParameterGroup(NamedTuple):
 
 
 class MasterWeights:
-    """The float32 weights of a model that train, laid end to end as one row, and the optimisers that move it.
+    """The trainable weights of a model in float32, laid end to end as one row, and the optimisers that move it.
 
-    A norm, a step or an exchange between processes is then one call over one row instead of one for every matrix. They
-    begin as copies of the model's weights, which stay as they are until `attach`.
+    So a norm, a step or an exchange between processes is one call instead of one for every matrix. The row begins as a
+    copy of the model's weights; the model itself changes only at `attach`.
 
     Attributes:
-        row, gradient: all weights that train, and the gradient of the step so far.
-        weights: every weight of the model by name, the frozen ones too; those that train are views of `row`.
+        row, gradient: all trainable weights, and the gradient of the step so far.
+        weights: every weight of the model by name, frozen ones included; the trainable ones are views of `row`.
         gradients: the gradients by name, views of `gradient`.
-        groups: what each optimiser moves.
+        groups: the weights that each optimiser moves.
     """
 
     def __init__(
@@ -64,16 +64,16 @@ class MasterWeights:
         trained = self._views(self.row)
         self.weights = {name: trained.get(name, _exact(weight)) for name, weight in named.items()}
         self._parameters: dict[str, nn.Parameter] = {}
-        """The model's own, once it is attached."""
+        """The model's own parameters; empty until `attach`."""
         self._copies: Tensor | None = None
-        """What the model computes with in bf16: a row like `row`."""
+        """The weights that the model computes with in bf16: a row like `row`."""
         alike = [list(names) for _, names in groupby(ordered, lambda name: ranks[name][0])]
         self.groups = list(self._make(alike, optimiser, betas, epsilon, weight_decay))
 
     def attach(self, model: nn.Module) -> None:
-        """Makes the model compute with these weights: in float32 with the masters themselves, in bf16 with copies.
+        """Makes the model compute with these weights: with the masters themselves in float32, with copies in bf16.
 
-        Its parameters stay the same objects, but point to other memory.
+        Its parameters stay the same objects but point to other memory.
         """
         self._parameters = dict(model.named_parameters())
         placed = self.weights
@@ -87,7 +87,9 @@ class MasterWeights:
     def _make(
         self, alike: list[list[str]], kind: Optimiser, betas: tuple[float, float], epsilon: float, weight_decay: float
     ) -> Iterator[ParameterGroup]:
-        """Muon for projections if it is asked for, Adam for all else; vectors do not decay."""
+        """One group for each list of names: Muon for projections if asked for, else AdamW or Adam. Vectors do not
+        decay.
+        """
         sizes = [sum(self._shapes[name].numel() for name in names) for names in alike]
         for names, weights, gradient in zip(alike, self.row.split(sizes), self.gradient.split(sizes), strict=True):
             part, shapes, role = nn.Parameter(weights), [self._shapes[name] for name in names], self._roles[names[0]]
@@ -101,7 +103,7 @@ class MasterWeights:
             yield ParameterGroup(names, part, adam([part], 0.0, betas, epsilon, decay, fused=True))
 
     def _views(self, row: Tensor, names: Iterable[str] | None = None) -> dict[str, Tensor]:
-        """What is laid end to end in a row, by name: these weights, or all that train."""
+        """Views of a row, by name: of these weights, or of all trainable ones."""
         shapes = self._shapes if names is None else {name: self._shapes[name] for name in names}
         parts = row.split([shape.numel() for shape in shapes.values()])
         return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
@@ -120,8 +122,8 @@ class MasterWeights:
         self._has_gradient = True
 
     def step(self, rate: float, longest: float = torch.inf) -> Tensor:
-        """One step at this learning rate along the gradients collected, scaled so that their common norm is at most
-        `longest`; the model's weights follow. Returns the norm before scaling. If it is not finite, nothing moves.
+        """One step at this learning rate along the collected gradients, clipped to a norm of `longest` together; then
+        updates the model. Returns the norm before clipping. If it is not finite, nothing moves.
         """
         norm = torch.linalg.vector_norm(self.gradient)
         scale, overflow = (norm / longest).clamp_(min=1.0).float(), (~norm.isfinite()).float()
@@ -136,12 +138,12 @@ class MasterWeights:
 
     @torch.no_grad()
     def sync(self) -> None:
-        """Copies the masters into the model, where it computes with copies."""
+        """Copies the masters into the model, if it computes with copies."""
         if self._copies is not None:
             self._copies.copy_(self.row)
 
     def state(self) -> dict[str, Tensor]:
-        """The optimisers' moments and counts, as named tensors: `exp_avg.decoder.…`."""
+        """The optimisers' moments and step counts as named tensors: `exp_avg.decoder.…`."""
         named: dict[str, Tensor] = {}
         for names, part, optimiser in self.groups:
             for kind, row in optimiser.state.get(part, {}).items():
@@ -151,7 +153,11 @@ class MasterWeights:
 
     @torch.no_grad()
     def restore(self, weights: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
-        """Takes back what `weights` and `state()` were; the model follows."""
+        """Restores earlier `weights` and an earlier `state()`, and updates the model.
+
+        Raises:
+            KeyError: a tensor is missing.
+        """
         for name, weight in self.weights.items():
             weight.copy_(weights[name])
             if name in self._parameters:
@@ -165,12 +171,12 @@ class MasterWeights:
 
 
 def _exact(weight: Tensor) -> Tensor:
-    """A copy in float32, or in float64 where the weight is."""
+    """A copy in float32, or in float64 if the weight is float64."""
     return weight.detach().to(torch.promote_types(weight.dtype, torch.float32), copy=True)
 
 
 def _rank(role: Role, shape: torch.Size, kind: Optimiser) -> tuple[int, tuple[int, ...]]:
-    """Where a weight stands in the row: Muon's matrices first, like by like; then what else decays; then vectors."""
+    """A sort key for the row: Muon's matrices first, by shape; then other weights that decay; then vectors."""
     if kind == "muon" and role == "projection":
         return 0, tuple(shape)
     return (2 if role == "vector" else 1), ()

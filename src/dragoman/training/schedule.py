@@ -4,9 +4,10 @@ import math
 from typing import Literal
 
 Schedule = Literal["noam", "linear", "cosine", "constant", "wsd"]
+"""How the learning rate falls after the warm-up (see `learning_rate`)."""
 
 DECAY_SHARE = 0.2
-"""Of the steps after the warm-up, those in which `wsd` falls."""
+"""Share of the steps after the warm-up in which the rate of `wsd` falls."""
 ENDLESS = frozenset({"noam", "constant"})
 """Schedules whose rate does not depend on the number of steps."""
 
@@ -14,16 +15,16 @@ ENDLESS = frozenset({"noam", "constant"})
 def learning_rate(
     schedule: Schedule, step: int, peak: float, warmup_steps: int, steps: int, continued_from: int = 0
 ) -> float:
-    """The rate of `step` (1 is the first): a linear rise to `peak` over `warmup_steps`, then
+    """The learning rate at `step` (the first is 1): a linear rise to `peak` over `warmup_steps`, then
 
     `noam`      peak * sqrt(warmup_steps / step)      (Vaswani et al. 2017, eq. 3, whose peak is `noam_peak`)
     `linear`    down to zero at the last of `steps`
     `cosine`    half a cosine down to zero (Loshchilov and Hutter 2017)
     `constant`  peak
-    `wsd`       warm-up, stable, decay: peak, and down to zero over the last fifth (Hu et al. 2024)
+    `wsd`       warm-up, stable, decay: peak, then down to zero over the last fifth (Hu et al. 2024)
 
-    A run that was finished at step `continued_from` and is trained on rises and falls again over its new steps. `noam`
-    and `constant` know no end: their rate goes on as if the run had not been finished.
+    If a run that finished at step `continued_from` is trained further, the rate rises and falls again over the new
+    steps. The rate of `noam` and `constant` has no end, so it goes on as if the run had not finished.
 
     >>> [round(learning_rate("linear", step, 1.0, 2, 6), 2) for step in (1, 2, 4, 6)]
     [0.5, 1.0, 0.5, 0.0]

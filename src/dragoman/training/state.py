@@ -1,4 +1,4 @@
-"""All that a run needs to go on as if it had never stopped."""
+"""Everything that a run needs to go on as if it had never stopped."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,9 @@ from dragoman.training.optimiser import MasterWeights
 
 @dataclass
 class TrainState:
-    """Weights and optimiser are in `masters`; dropout and the order of the data are functions of the numbers here."""
+    """The state of a run: weights and optimiser in `masters`, and the counts that decide dropout and the order of the
+    data.
+    """
 
     masters: MasterWeights
     step: int = 0
@@ -18,16 +20,18 @@ class TrainState:
     epoch: int = 0
     """The epoch of the next batch, counted from 0."""
     batch: int = 0
-    """The place of the next batch in its epoch."""
+    """The index of the next batch within its epoch."""
     tokens: int = 0
     """Source and target tokens seen."""
     skipped: int = 0
     """Steps whose gradient was not finite."""
     skipped_in_a_row: int = 0
     average: dict[str, Tensor] = field(default_factory=dict)
-    """The moving average of the weights; empty where none is kept."""
+    """The moving average of the weights; empty if none is kept."""
     best_score: float | None = None
+    """The highest score of a validation; None before the first."""
     best_step: int = 0
+    """The step of the best model."""
     validations_since_best: int = 0
 
     COUNTS = (
@@ -41,10 +45,10 @@ class TrainState:
 
     @torch.no_grad()
     def average_in(self, share: float) -> None:
-        """Moves the average towards the present weights, so that it remembers about this share of the steps so far.
+        """Moves the average towards the current weights, so that it remembers about this share of the steps so far.
 
-        An exponential moving average whose memory grows with the run (Karras et al. 2024, section 3.1): it fits runs of
-        every length, and the first weights are forgotten by themselves.
+        The memory of this exponential moving average grows with the run (Karras et al. 2024, section 3.1). So it suits
+        runs of any length, and it forgets the first weights by itself.
         """
         for name, weight in self.masters.weights.items():
             if name in self.average:
@@ -54,5 +58,5 @@ class TrainState:
 
     @property
     def weights(self) -> dict[str, Tensor]:
-        """What to validate and to hand on: the average where there is one, else the weights themselves."""
+        """The weights to validate and to save: the average if there is one, else the masters."""
         return self.average or {name: weight.detach() for name, weight in self.masters.weights.items()}

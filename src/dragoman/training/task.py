@@ -1,6 +1,6 @@
-"""What training asks of a task: rows to batch, the loss of a batch, what to validate, and what a model folder holds.
+"""What training asks of a task: batches, the loss of a batch, a validation, and the files of a model folder.
 
-The loop needs the `Objective` alone. `tasks/` holds the tasks that a run can have.
+The loop needs only the `Objective`. `tasks/` holds the tasks that a run can have.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,13 +15,15 @@ from dragoman.training.loss import Loss
 
 
 class BatchSource(Protocol):
-    """The batches of every epoch. What a batch is, the objective alone knows."""
+    """The batches of every epoch. Only the objective knows what a batch is."""
 
     def epoch(self, number: int, /) -> Sequence[Any]:
-        """The batches of an epoch, in order: a pure function of its number."""
+        """The indices of each batch of an epoch, in order: a pure function of the epoch's number."""
         ...
 
-    def batch(self, indices: Any, /) -> Any: ...
+    def batch(self, indices: Any, /) -> Any:
+        """The batch of these indices."""
+        ...
 
     def size_of(self, indices: Any, /) -> BatchSize:
         """How many tokens a batch has, without making it."""
@@ -29,7 +31,7 @@ class BatchSource(Protocol):
 
 
 class CountedBatches(BatchSource, Protocol):
-    """Batches of a corpus whose size is known."""
+    """Batches of a corpus whose number of tokens is known."""
 
     @property
     def tokens(self) -> int:
@@ -41,7 +43,9 @@ class Objective(Protocol):
     """What the loop minimises: batches, and the loss of each."""
 
     @property
-    def batches(self) -> BatchSource: ...
+    def batches(self) -> BatchSource:
+        """The batches to train on."""
+        ...
 
     def loss(self, model: nn.Module, batch: Any, noise: StepNoise) -> Loss:
         """Sums over the target tokens of one micro-batch, as many as its `BatchSize` says."""
@@ -49,43 +53,45 @@ class Objective(Protocol):
 
 
 class Validated(NamedTuple):
-    """How good some weights are."""
+    """The result of one validation."""
 
     score: float
-    """The best model is the one with the highest score."""
+    """The model with the highest score is the best."""
     facts: Mapping[str, float]
-    """What stands in the metrics: `dev_loss` and others."""
+    """The numbers for the metrics: `dev_loss` and others."""
     summary: str
-    """The same in words, for people."""
+    """The same in a sentence, for the log."""
     brief: str
-    """The same in few characters, beside a bar."""
+    """The same in a few characters, for the progress bar."""
     samples: str = ""
-    """What the model makes of some examples, a line each."""
+    """The model's output for some examples, one a line."""
     quality: str = ""
-    """What the model card says of the quality."""
+    """The paragraph about quality in the model card."""
 
 
 class Task(Objective, Protocol):
-    """What a run asks besides: what to validate, and which files a model folder holds."""
+    """An objective that a run can also validate and save."""
 
     @property
-    def batches(self) -> CountedBatches: ...
+    def batches(self) -> CountedBatches:
+        """The batches to train on."""
+        ...
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """What a resumed run must find unchanged, such as data and tokenizer."""
+        """What must be unchanged when a run resumes, such as data and tokenizer."""
         ...
 
     def validate(self, weights: Mapping[str, Tensor]) -> Validated | None:
-        """How good these weights are; None where there is nothing to validate on.
+        """Measures these weights on held-out data; None if there is none.
 
         Raises:
-            DecodeError: the weights are no numbers any more.
+            DecodeError: the weights are no longer finite.
         """
         ...
 
     def files(self, weights: int, steps: int, tokens: int, found: Validated | None) -> ModelFiles:
-        """What a model folder holds beside the weights. The card says how many `weights` there are, after how many
-        `steps` and `tokens` of training, and what validation `found`.
+        """The files of a model folder beside its weights. The model card says how many `weights` there are, how many
+        `steps` and `tokens` they were trained for, and what validation `found`.
         """
         ...
