@@ -13,7 +13,7 @@ import pytest
 
 from dragoman.errors import DiskFull
 from dragoman.runs import metrics as journal
-from dragoman.runs.curves import curve_lines, dev_scores, draw_curves, training_losses
+from dragoman.runs.curves import curve_lines, dev_curve, draw_curves, training_losses
 from dragoman.runs.metrics import MetricsLog, read_metrics
 
 METRICS = "metrics.jsonl"
@@ -60,7 +60,8 @@ def test_curves_take_losses_and_scores_apart(tmp_path: Path) -> None:
             written.write(step, plain_loss=float(step))
         written.write(4, dev_loss=0.5, dev_bleu=1.0, dev_chrf=2.0)
     assert training_losses(tmp_path, 2) == [(2, 1.5), (4, 3.5)]
-    assert dev_scores(tmp_path) == [(4, 0.5, 1.0, 2.0)]
+    for metric, value in {"dev_loss": 0.5, "dev_bleu": 1.0, "dev_chrf": 2.0}.items():
+        assert dev_curve(tmp_path, metric) == [(4, value)]
 
 
 class FullFile:
@@ -147,7 +148,7 @@ def test_curves_cope_with_whatever_a_journal_lacks(tmp_path: Path) -> None:
         '{"step": 8, "dev_loss": null, "dev_bleu": 1.0, "dev_chrf": 1.0}\n'
         '{"step": 9, "dev_loss": 1.0, "dev_bleu": 1.0, "dev_chrf": 2.0}\n'
     )
-    assert curve_lines(tmp_path) == ["training loss ▁ 2.00 to 2.00 nats a token", "dev chrF      ▁ 2.0 to 2.0"]
+    assert curve_lines(tmp_path) == ["training loss ▁ 2.00 to 2.00 nats a token", "dev chrF      ▁█ 1.0 to 2.0"]
     draw_curves(tmp_path)
     (tmp_path / METRICS).unlink()
     assert curve_lines(tmp_path) == []

@@ -26,8 +26,8 @@ FLOORS = {
     "model/attention": "context | equation | keys < cache | compiled | flash | padded < ways < multi_head",
     "recipe": "expected | recipe < choices | settings | source < language_model_choices | steps |"
     " translation_choices < resolution",
-    "runs": "facts | metrics | options | signals < changes | curves | data | listing | session < lookup | trial < more"
-    " < resolving",
+    "runs": "facts | metrics | options | signals < changes | curves | data | listing | session < lookup | trial <"
+    " more < resolving",
     "text": "alignment | checks | reading | report | sides | split < mending | phrasebook < inputs | intake <"
     " plain | prepared | shards < findings < prepare",
     "text/reading": "addresses | language_tags | languages | lines < roles < likeliest < columns < header | pairs"

@@ -187,7 +187,7 @@ def test_a_vocabulary_is_learnt_from_pairs_spread_over_all(tmp_path: Path, monke
     prepare_data(settings, tmp_path / "data")
     monkeypatch.setattr(pairs_module, "SAMPLE", 20)
     recipe = Recipe(tokenizer=TokenizerSettings(kind="word", minimum_frequency=1))
-    found = pairs_module.find_tokenizers(RunFolder(tmp_path), recipe, Languages("en", "it"), silent)
+    found = pairs_module.learn_vocabulary(RunFolder(tmp_path), recipe, Languages("en", "it"), silent)
     assert sorted(found.source.vocabulary.pieces) == sorted(f"s{number}" for number in range(4, 100, 5))
 
 

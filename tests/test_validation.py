@@ -42,7 +42,7 @@ def test_signs_are_told_where_a_model_has_learnt_nothing(found: Any, signs: str 
 def test_a_run_of_a_few_steps_says_that_it_was_too_short(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "FEW_PAIRS", 100)
+    monkeypatch.setattr(validation, "FEW_PAIRS", 100)
     folder = train_small(tmp_path).folder
     (said,) = [record for record in caplog.records if YOUNG in record.getMessage()]
     assert said.levelno == logging.WARNING

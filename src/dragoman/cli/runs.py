@@ -12,7 +12,7 @@ from dragoman.cli.terminal.options import Format
 from dragoman.cli.terminal.screen import open_screen
 
 if TYPE_CHECKING:
-    from dragoman.runs.listing import RunFacts
+    from dragoman.runs.listing import RunFacts, RunScore
 
 UNITS = {"day": 86_400, "h": 3_600, "min": 60, "s": 1}
 
@@ -39,13 +39,19 @@ def _plain(run: "RunFacts") -> dict[str, object]:
     return {**run._asdict(), "score": run.score and run.score._asdict()}
 
 
+def _score(score: "RunScore") -> str:
+    from dragoman.evaluating.metrics import printed
+
+    return f"{score.metric} {printed(score.metric, score.value)} on {score.test}"
+
+
 def _row(run: "RunFacts") -> tuple[str, ...]:
     from rich.filesize import decimal
 
     return (
         run.folder,
         run.state,
-        f"{run.score.metric} {run.score.value:.1f} on {run.score.test}" if run.score else "",
+        _score(run.score) if run.score else "",
         f"{run.steps:,}" + (f" of {run.steps_wanted:,}" if run.steps_wanted else ""),
         f"{age(time.time() - run.changed)} ago",
         decimal(run.bytes),

@@ -70,7 +70,7 @@ def show_run(screen: Screen, result: "RunResult") -> None:
     if result.task == "translation":
         screen.note(f'translate with it: dragoman translate {result.folder} "..."')
         screen.note(f"score it on other text: dragoman evaluate {result.folder} SOURCE REFERENCE")
-    screen.note(f"train it on: dragoman train {result.folder} --more --minutes 30")
+    screen.note(f"train it further: dragoman train {result.folder} --more --minutes 30")
 
 
 def show_result(screen: Screen, result: "RunResult") -> None:

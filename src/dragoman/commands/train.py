@@ -5,7 +5,6 @@ there. Every process of a run executes these lines; only the first writes files 
 """
 
 import logging
-import math
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from dragoman.files import lock, remove_partial
 from dragoman.memory import memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import Progress, silent
 from dragoman.recipe.recipe import Recipe
-from dragoman.recipe.translation_choices import FEW_PAIRS
 from dragoman.run_folder import RunFolder
 from dragoman.runs.changes import open_run
 from dragoman.runs.curves import draw_curves
@@ -33,11 +31,8 @@ from dragoman.runs.session import Session
 from dragoman.runs.signals import interrupted_by_signals
 from dragoman.tasks.kinds import kind_of
 from dragoman.tasks.language_model import TextEvaluation
-from dragoman.tasks.translation import signs_of_nothing
+from dragoman.training import TrainState
 from dragoman.training.distributed import World, join
-
-LEAST_MINUTES, MORE_TIMES = 20, 4
-"""How long to train a model that has learnt next to nothing: at least this many minutes, and this many times longer."""
 
 log = logging.getLogger(__name__)
 
@@ -141,13 +136,19 @@ def _run(
         session = Session.begin(context, recipe, kind_of(recipe).start(recipe, data, context.device))
         with _noted(run, world, begun["asked"]):
             state = session.train()
-        if not world.is_first:
-            return RunResult(run.path, state.step, (), recipe.task)
-        evaluations = tuple(kind_of(recipe).score(run, recipe, context.device, context.progress))
-        _draw(run)
-        _warn_of_nothing_learnt(run, recipe, state.best_step)
-        note(run, "finished", steps=state.step, peak_memory_bytes=peak_memory_bytes())
+        evaluations = _finish(context, recipe, state) if world.is_first else ()
         return RunResult(run.path, state.step, evaluations, recipe.task)
+
+
+def _finish(context: RunContext, recipe: Recipe, state: TrainState) -> tuple[Evaluation | TextEvaluation, ...]:
+    """Scores the best model, draws the curves, and warns of a model that has learnt next to nothing."""
+    run, kind = context.run, kind_of(recipe)
+    evaluations = tuple(kind.score(run, recipe, context.device, context.progress))
+    _draw(run)
+    if warning := kind.warning(run, recipe, read_metrics(run), state.best_step):
+        log.warning("%s", warning)
+    note(run, "finished", steps=state.step, peak_memory_bytes=peak_memory_bytes())
+    return evaluations
 
 
 def _begin(
@@ -174,29 +175,6 @@ def _noted(run: RunFolder, world: World, asked: dict[str, Any]) -> Generator[Non
     except (Interrupted, Diverged) as end:
         note(run, "diverged" if isinstance(end, Diverged) else "stopped")
         raise
-
-
-def _warn_of_nothing_learnt(run: RunFolder, recipe: Recipe, best_step: int) -> None:
-    """Warns if the best model has learnt next to nothing, and says what to do."""
-    lines = read_metrics(run)
-    best = [signs for line in lines if line["step"] == best_step and (signs := signs_of_nothing(line))]
-    if best:
-        minutes = sum(line.get("seconds") or 0 for line in lines) / 60
-        log.warning("the best model has learnt next to nothing (%s); %s", best[-1], _advice(run, recipe, minutes))
-
-
-def _advice(run: RunFolder, recipe: Recipe, minutes: float) -> str:
-    """What may help a model that learnt next to nothing in this many minutes."""
-    pairs = kind_of(recipe).read_report(run.data).splits["train"].pairs
-    if recipe.start is not None:
-        return "check that the text is in the model's languages and direction, or lower train.learning_rate"
-    if pairs < FEW_PAIRS:
-        return f"{pairs:,} pairs are too few for a model of its own: give it more text, or fine-tune a finished model"
-    more = max(LEAST_MINUTES, math.ceil(MORE_TIMES * minutes))
-    advice = f"it was trained too briefly; train it further: dragoman train {run} --more --minutes {more}"
-    if recipe.model.size != "tiny":
-        advice += ", or a smaller model in a new run: --fresh --set model.size=tiny"
-    return advice
 
 
 def _draw(run: RunFolder) -> None:

@@ -67,11 +67,20 @@ class Score:
     @property
     def printed(self) -> str:
         """The value, as precise as it is compared: points of 100 with one decimal, nats with three."""
-        return f"{self.value:.3f}" if self.name.startswith("nats") else f"{self.value:.1f}"
+        return printed(self.name, self.value)
 
     def __str__(self) -> str:
         interval = "" if self.low is None else f" [{self.low:.1f}, {self.high:.1f}]"
         return f"{self.name} {self.printed}{interval} {self.signature}"
+
+
+def printed(metric: str, value: float) -> str:
+    """A score as precise as it is compared: points of 100 with one decimal, nats with three.
+
+    >>> printed("BLEU", 41.26), printed("nats a character", 1.4697)
+    ('41.3', '1.470')
+    """
+    return f"{value:.3f}" if metric.startswith("nats") else f"{value:.1f}"
 
 
 @dataclass(frozen=True)

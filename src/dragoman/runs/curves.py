@@ -13,6 +13,9 @@ from typing import Any
 from dragoman.run_folder import RunFolder
 from dragoman.runs.metrics import read_metrics
 
+SCORES = {"dev_bleu": "BLEU", "dev_chrf": "chrF", "dev_nats_per_character": "nats a character"}
+"""Metrics of validation, and how the picture names them; each task measures some of them."""
+
 log = logging.getLogger(__name__)
 
 
@@ -24,24 +27,21 @@ def training_losses(run: RunFolder | Path, points: int) -> list[tuple[int, float
     return [(part[-1]["step"], sum(line["plain_loss"] for line in part) / len(part)) for part in parts]
 
 
-def dev_scores(run: RunFolder | Path) -> list[tuple[int, float, float, float]]:
-    """Step, loss, BLEU and chrF of each validation."""
-    return [
-        (line["step"], line["dev_loss"], line["dev_bleu"], line["dev_chrf"])
-        for line in read_metrics(run)
-        if all(line.get(name) is not None for name in ("dev_loss", "dev_bleu", "dev_chrf"))
-    ]
+def dev_curve(run: RunFolder | Path, metric: str) -> list[tuple[int, float]]:
+    """Step and value of one metric, such as `dev_loss`, at each validation that measured it."""
+    return [(line["step"], line[metric]) for line in read_metrics(run) if line.get(metric) is not None]
 
 
 def curve_lines(run: RunFolder | Path, width: int = 60) -> list[str]:
-    """The curves for a terminal: one line for the training loss, one for the dev scores."""
+    """The curves for a terminal: one line for the training loss, one for the score that chooses the best model."""
     losses = [loss for _, loss in training_losses(run, width)]
-    chrf = [score for *_, score in dev_scores(run)]
     lines: list[str] = []
     if losses:
         lines.append(f"training loss {plain_curve(losses, width)} {losses[0]:.2f} to {losses[-1]:.2f} nats a token")
-    if chrf:
+    if chrf := [score for _, score in dev_curve(run, "dev_chrf")]:
         lines.append(f"dev chrF      {plain_curve(chrf, width)} {chrf[0]:.1f} to {chrf[-1]:.1f}")
+    if nats := [score for _, score in dev_curve(run, "dev_nats_per_character")]:
+        lines.append(f"dev loss      {plain_curve(nats, width)} {nats[0]:.2f} to {nats[-1]:.2f} nats a character")
     return lines
 
 
@@ -51,18 +51,18 @@ def draw_curves(run: RunFolder | Path) -> Path | None:
         from matplotlib.figure import Figure  # pyright: ignore
     except ImportError:
         return None
-    losses, scores = training_losses(run, 200), dev_scores(run)
     figure: Any = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
-    left.plot(*_columns(losses, 2), label="training")
-    steps, dev_losses, bleu, chrf = _columns(scores, 4)
-    left.plot(steps, dev_losses, "o-", label="dev")
+    left.plot(*_columns(training_losses(run, 200)), label="training")
+    left.plot(*_columns(dev_curve(run, "dev_loss")), "o-", label="dev")
     left.set(xlabel="step", ylabel="nats a target token")
-    right.plot(steps, bleu, "o-", label="BLEU")
-    right.plot(steps, chrf, "o-", label="chrF")
-    right.set(xlabel="step", ylabel="dev score, greedy")
+    for metric, label in SCORES.items():
+        if curve := dev_curve(run, metric):
+            right.plot(*_columns(curve), "o-", label=label)
+    right.set(xlabel="step", ylabel="dev score")
     for axes in (left, right):
-        axes.legend()
+        if axes.lines:
+            axes.legend()
         axes.grid(alpha=0.3)
     path = RunFolder(Path(run)).curves
     figure.savefig(path, dpi=120)
@@ -84,5 +84,5 @@ def plain_curve(values: Sequence[float], width: int = 60) -> str:
     return "".join(blocks[round((value - low) / (high - low or 1) * 7)] for value in picked)
 
 
-def _columns(rows: Sequence[Sequence[float]], count: int) -> list[list[float]]:
-    return [[row[i] for row in rows] for i in range(count)]
+def _columns(rows: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
+    return [step for step, _ in rows], [value for _, value in rows]

@@ -6,8 +6,8 @@ from typing import Any
 from dragoman.errors import DataError
 from dragoman.recipe.recipe import Recipe
 from dragoman.runs.options import RunContext
+from dragoman.tasks.corpus_task import RunData
 from dragoman.tasks.kinds import kind_of
-from dragoman.tasks.run_data import RunData
 from dragoman.training.task import BatchSource
 
 log = logging.getLogger(__name__)

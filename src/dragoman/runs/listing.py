@@ -134,9 +134,11 @@ def _test_score(path: Path) -> RunScore | None:
 
 
 def _dev_score(metrics: list[dict[str, Any]]) -> RunScore | None:
-    """The chrF of the best validation, by which the best model is chosen."""
-    found = [line["dev_chrf"] for line in metrics if line.get("dev_chrf") is not None]
-    return RunScore("chrF", max(found), "dev") if found else None
+    """The score of the best validation, by which the best model is chosen."""
+    for name, metric, best in (("chrF", "dev_chrf", max), ("nats a character", "dev_nats_per_character", min)):
+        if found := [line[metric] for line in metrics if line.get(metric) is not None]:
+            return RunScore(name, best(found), "dev")
+    return None
 
 
 def _sizes(run: Path) -> Iterator[int]:

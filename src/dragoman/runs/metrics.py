@@ -43,26 +43,29 @@ class MetricsLog:
     """
 
     def __init__(self, run: RunFolder | Path, step: int) -> None:
-        """Opens the metrics of a run that resumes at `step`. Drops the lines of later steps, which will run again, and
-        warns of earlier steps without a line.
-        """
-        run = RunFolder(Path(run))
-        self.path = run.metrics
-        kept = [line for line in read_metrics(run) if line["step"] <= step]
-        if gaps := _gaps(kept, step):
+        """The metrics of a run that resumes at `step`; entering opens them."""
+        self._run, self._step = RunFolder(Path(run)), step
+        self.path = self._run.metrics
+        self._unwritten = b""
+        self._open = ExitStack()
+        self._trackers: list[Tracker] = []
+
+    def __enter__(self) -> Self:
+        """Drops the lines of later steps, which will run again, and warns of earlier steps without a line."""
+        kept = [line for line in read_metrics(self._run) if line["step"] <= self._step]
+        if gaps := _gaps(kept, self._step):
             log.warning(
                 "%s lacks %s of the %s steps done: it was cut, deleted or changed; the run goes on, and its curves "
                 "leave them out",
                 self.path,
                 _named(gaps),
-                f"{step:,}",
+                f"{self._step:,}",
             )
         write_file(self.path, "".join(json.dumps(line) + "\n" for line in kept))
-        self._file = self.path.open("ab", buffering=0)
-        self._unwritten = b""
-        self._open = ExitStack()
-        with _threads_of_tensorboard_are_quiet():
-            self._trackers = _trackers(run, step)
+        self._file = self._open.enter_context(self.path.open("ab", buffering=0))
+        self._open.enter_context(_threads_of_tensorboard_are_quiet())
+        self._trackers = _trackers(self._run, self._step)
+        return self
 
     def write(self, step: int, **facts: Any) -> None:
         """Appends a line, and passes its numbers to the trackers. A full disk is only a warning."""
@@ -85,11 +88,6 @@ class MetricsLog:
         self._write_out()
         with self._disk_errors():
             os.fsync(self._file.fileno())
-
-    def __enter__(self) -> Self:
-        self._open.callback(self._file.close)
-        self._open.enter_context(_threads_of_tensorboard_are_quiet())
-        return self
 
     def __exit__(self, *_: object) -> None:
         with self._open:

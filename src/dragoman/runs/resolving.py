@@ -33,8 +33,8 @@ from dragoman.runs.options import RunContext
 from dragoman.runs.session import refuse_too_large
 from dragoman.runs.trial import fits, try_out
 from dragoman.store import load_model
+from dragoman.tasks.corpus_task import RunData
 from dragoman.tasks.kinds import kind_of
-from dragoman.tasks.run_data import RunData
 from dragoman.training.schedule import ENDLESS
 from dragoman.training.settings import HARMLESS
 from dragoman.training.task import BatchSource

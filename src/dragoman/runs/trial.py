@@ -13,8 +13,8 @@ from dragoman.progress import Progress
 from dragoman.recipe.choices import Seconds
 from dragoman.recipe.recipe import Recipe
 from dragoman.runs.session import fresh_state
+from dragoman.tasks.corpus_task import RunData
 from dragoman.tasks.kinds import kind_of
-from dragoman.tasks.run_data import RunData
 from dragoman.training.checkpoint import save_checkpoint
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.loop import share_out, train_step

@@ -1,6 +1,6 @@
 """The tasks that a recipe can name, and what a run asks of each before and after training."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,8 +10,8 @@ from dragoman.recipe.choices import Prepared, TextFacts
 from dragoman.recipe.recipe import Recipe
 from dragoman.run_folder import RunFolder
 from dragoman.tasks import language_model, pairs, translation
+from dragoman.tasks.corpus_task import RunData
 from dragoman.tasks.language_model import TextEvaluation
-from dragoman.tasks.run_data import RunData
 from dragoman.text.plain import read_text_report
 from dragoman.text.report import read_report
 from dragoman.training.task import Task
@@ -34,6 +34,8 @@ class TaskKind(NamedTuple):
     """Trains tokenizers on `data/` and encodes it."""
     start: Callable[[Recipe, Any, str], Task]
     """The task that training asks, made from what `gather` returned, on a device."""
+    warning: Callable[[RunFolder, Recipe, Sequence[Mapping[str, Any]], int], str | None]
+    """What to say, by the lines of its metrics, of a run whose best model, of this step, has learnt next to nothing."""
     score: Callable[[RunFolder, Recipe, str, Progress], Sequence[Evaluation | TextEvaluation]]
     """Scores the best model of the run on its test sets, on a device."""
 
@@ -46,7 +48,8 @@ KINDS: dict[str, TaskKind] = {
         read_report,
         pairs.facts,
         pairs.gather,
-        translation.Translation,
+        translation.start,
+        translation.warning_of_nothing_learnt,
         translation.score_run,
     ),
     "language_model": TaskKind(
@@ -56,7 +59,8 @@ KINDS: dict[str, TaskKind] = {
         read_text_report,
         language_model.facts,
         language_model.gather,
-        language_model.LanguageModelling,
+        language_model.start,
+        lambda *_: None,
         language_model.score_run,
     ),
 }

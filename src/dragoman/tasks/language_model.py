@@ -3,34 +3,32 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import dragoman
-from dragoman.data.batch import Batch
 from dragoman.data.batching import build_batches
 from dragoman.data.corpus import EncodedCorpus, encode_text
 from dragoman.documents import write_json
 from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.scores import FORMAT
-from dragoman.files import new_folder, sha256
-from dragoman.model import LanguageModel, Packing, StepNoise, build_model
+from dragoman.files import sha256
+from dragoman.model import LanguageModel, Packing, build_model
 from dragoman.progress import Progress
 from dragoman.recipe.choices import TextFacts
 from dragoman.recipe.recipe import Recipe
 from dragoman.run_folder import RunFolder
 from dragoman.store import ModelFiles, load_model, place_weights
-from dragoman.tasks.run_data import identity_of, verified
+from dragoman.tasks.corpus_task import UNMEASURED, CorpusTask, find_corpus, find_tokenizers
 from dragoman.text.plain import TextReport, prepare_text, read_text, read_text_report, text_identity
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
 from dragoman.tokenizing.training import learn_tokenizer
-from dragoman.training.loss import Loss
-from dragoman.training.next_token import NextToken, OnDevice, mean_loss
+from dragoman.training.next_token import mean_loss
 from dragoman.training.task import Validated
 
 SAMPLE_TOKENS = 80
@@ -72,55 +70,26 @@ def facts(_run: RunFolder, _recipe: Recipe, report: TextReport) -> TextFacts:
 def gather(run: RunFolder, recipe: Recipe, progress: Progress) -> TextData:
     """Trains a tokenizer and encodes text, unless they are in the run's folder already."""
     report = read_text_report(run.data)
-    tokenizer = _find_tokenizer(run, recipe, report.language, progress)
-    train, dev_characters = _encoded(run, "train", tokenizer, recipe), report.splits["dev"].characters
-    dev = _encoded(run, "dev", tokenizer, recipe) if dev_characters else None
-    return TextData(report, Tokenizers(tokenizer, tokenizer), train, dev, dev_characters)
+    tokenizers = find_tokenizers(run, recipe, lambda: _learn_vocabulary(run, recipe, report.language, progress))
+
+    def encoded(name: str) -> EncodedCorpus:
+        text, folder, length = read_text(run.data, name), run.corpora / name, recipe.batches.sentence_tokens
+        return find_corpus(folder, tokenizers, lambda: encode_text(text, tokenizers.target, folder, length))
+
+    dev_characters = report.splits["dev"].characters
+    return TextData(report, tokenizers, encoded("train"), encoded("dev") if dev_characters else None, dev_characters)
 
 
-class LanguageModelling:
+def _learn_vocabulary(run: RunFolder, recipe: Recipe, language: str, progress: Progress) -> Tokenizers:
+    lines = read_text(run.data, "train").splitlines(keepends=True)
+    tokenizer = learn_tokenizer(lines, recipe.tokenizer, progress, language)
+    return Tokenizers(tokenizer, tokenizer)
+
+
+def start(recipe: Recipe, data: TextData, device: str) -> CorpusTask:
     """The task of a run that trains a language model. The best model has the lowest loss on the dev text."""
-
-    def __init__(self, recipe: Recipe, data: TextData, device: str) -> None:
-        self.recipe, self.data, self.device = recipe, data, device
-        self.batches = OnDevice(build_batches(data.train, recipe.batches, recipe.train.seed), device)
-        self.objective = NextToken.of(self.batches, recipe.train)
-
-    def loss(self, model: nn.Module, batch: Batch, noise: StepNoise) -> Loss:
-        """Sums over the target tokens of one micro-batch."""
-        return self.objective.loss(model, batch, noise)
-
-    @property
-    def identity(self) -> dict[str, str]:
-        """What must be unchanged when a run resumes: data and tokenizer."""
-        return identity_of(self.data)
-
-    def validate(self, weights: Mapping[str, Tensor]) -> Validated | None:
-        """Measures the loss on the dev text, and shows some text that the model writes."""
-        if self._dev is None:
-            return None
-        return self._dev.measure(weights)
-
-    def files(self, weights: int, steps: int, tokens: int, found: Validated | None) -> ModelFiles:
-        """Tokenizer and model card."""
-        model, train = self.recipe.model, self.data.report.splits["train"]
-        quality = found.quality if found else "The scores of its run are in `scores.json` there.\n"
-        card = (
-            f"# Language model\n\n"
-            f"A decoder-only Transformer ({model.preset}, {model.size}: width {model.d_model}, {model.decoder_layers} "
-            f"layers, {weights:,} weights) made with Dragoman {dragoman.__version__}.\n\n"
-            f"Trained on {train.characters:,} characters of {self.data.report.name}, {steps:,} steps, {tokens:,} "
-            f"tokens.\n\n{quality}"
-        )
-        return ModelFiles(self.data.tokenizers, card=card)
-
-    @cached_property
-    def _dev(self) -> "HeldOut | None":
-        if self.data.dev is None:
-            return None
-        model = build_model(self.recipe.model, seed=None).to(self.device)
-        assert isinstance(model, LanguageModel), "the recipe says so"
-        return HeldOut(model, self.data.tokenizers.target, self.data.dev, self.data.dev_characters, self.recipe)
+    dev_set = partial(_open_dev_set, recipe, data, data.dev, device) if data.dev is not None else None
+    return CorpusTask(recipe, data, device, dev_set, partial(_files, recipe, data))
 
 
 class HeldOut:
@@ -152,6 +121,27 @@ class HeldOut:
             samples=f"\n  written     {' '.join(written.split())}",
             quality=f"On the dev text: {nats:.3f} nats a character, {loss:.3f} nats a token.\n",
         )
+
+
+def _open_dev_set(recipe: Recipe, data: TextData, dev: EncodedCorpus, device: str) -> HeldOut:
+    model = build_model(recipe.model, seed=None).to(device)
+    assert isinstance(model, LanguageModel), "the recipe says so"
+    return HeldOut(model, data.tokenizers.target, dev, data.dev_characters, recipe)
+
+
+def _files(
+    recipe: Recipe, data: TextData, weights: int, steps: int, tokens: int, found: Validated | None
+) -> ModelFiles:
+    """Tokenizer and model card."""
+    model, train = recipe.model, data.report.splits["train"]
+    card = (
+        f"# Language model\n\n"
+        f"A decoder-only Transformer ({model.preset}, {model.size}: width {model.d_model}, {model.decoder_layers} "
+        f"layers, {weights:,} weights) made with Dragoman {dragoman.__version__}.\n\n"
+        f"Trained on {train.characters:,} characters of {data.report.name}, {steps:,} steps, {tokens:,} tokens.\n\n"
+        f"{found.quality if found else UNMEASURED}"
+    )
+    return ModelFiles(data.tokenizers, card=card)
 
 
 @torch.inference_mode()
@@ -224,24 +214,3 @@ def _score(run: RunFolder, test: Path, recipe: Recipe, device: str) -> TextEvalu
     return TextEvaluation(
         str(run.best), test.name, sha256(test), scores, {"characters": len(text), "tokens": held_out.tokens}
     )
-
-
-def _find_tokenizer(run: RunFolder, recipe: Recipe, language: str, progress: Progress) -> Tokenizer:
-    """The run's tokenizer: the saved one, else that of the model it starts from, else learnt from its training text."""
-    if run.tokenizer.exists():
-        return Tokenizers.load(run.tokenizer).target
-    if recipe.start is not None:
-        tokenizer = load_model(recipe.start.model).tokenizers.target
-    else:
-        lines = read_text(run.data, "train").splitlines(keepends=True)
-        tokenizer = learn_tokenizer(lines, recipe.tokenizer, progress, language)
-    with new_folder(run.tokenizer) as aside:
-        Tokenizers(tokenizer, tokenizer).save(aside)
-    return tokenizer
-
-
-def _encoded(run: RunFolder, name: str, tokenizer: Tokenizer, recipe: Recipe) -> EncodedCorpus:
-    folder = run.corpora / name
-    if folder.exists():
-        return verified(EncodedCorpus.open(folder), Tokenizers(tokenizer, tokenizer))
-    return encode_text(read_text(run.data, name), tokenizer, folder, recipe.batches.sentence_tokens)

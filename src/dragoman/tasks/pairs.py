@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.data.corpus import EncodedCorpus, encode_corpus
-from dragoman.files import new_folder
 from dragoman.progress import Progress
 from dragoman.recipe.choices import Prepared, TextFacts
 from dragoman.recipe.recipe import Recipe, StartSettings
 from dragoman.recipe.translation_choices import FEW_PAIRS
 from dragoman.run_folder import RunFolder
-from dragoman.store import CONFIG, Languages, load_model, read_config
-from dragoman.tasks.run_data import verified
+from dragoman.store import CONFIG, Languages, read_config
+from dragoman.tasks.corpus_task import find_corpus, find_tokenizers
 from dragoman.text import inputs
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import evenly_spaced, read_split
@@ -82,28 +81,25 @@ def gather(run: RunFolder, recipe: Recipe, progress: Progress) -> PairData:
     """Trains tokenizers and encodes pairs, unless they are in the run's folder already."""
     report = read_report(run.data)
     languages = _languages(report, recipe.start)
-    tokenizers = find_tokenizers(run, recipe, languages, progress)
-    train = _encoded(run.corpora / "train", lambda: _training_pairs(run.data, recipe.start), tokenizers, progress)
+    tokenizers = find_tokenizers(run, recipe, lambda: learn_vocabulary(run, recipe, languages, progress))
+
+    def encoded(name: str, pairs: Callable[[], Iterable[tuple[str, str]]]) -> EncodedCorpus:
+        folder = run.corpora / name
+        return find_corpus(folder, tokenizers, lambda: encode_corpus(pairs(), tokenizers, folder, progress))
+
+    train = encoded("train", lambda: _training_pairs(run.data, recipe.start))
     dev_pairs = list(read_split(run.data, "dev")) if report.splits["dev"].pairs else []
     dev_pairs = [pair for pair in dev_pairs if pair[0].strip() and pair[1].strip()]
-    dev = _encoded(run.corpora / "dev", lambda: iter(dev_pairs), tokenizers, progress) if dev_pairs else None
+    dev = encoded("dev", lambda: dev_pairs) if dev_pairs else None
     return PairData(report, tokenizers, train, dev, dev_pairs, languages)
 
 
-def find_tokenizers(run: RunFolder, recipe: Recipe, languages: Languages, progress: Progress) -> Tokenizers:
-    """The run's tokenizers: saved ones, else those of the model it starts from, else learnt from its training text."""
-    if run.tokenizer.exists():
-        return Tokenizers.load(run.tokenizer)
-    if recipe.start is not None:
-        tokenizers = load_model(recipe.start.model).tokenizers
-    else:
-        pairs = read_report(run.data).splits["train"].pairs
-        tokenizers = learn_tokenizers(
-            lambda: evenly_spaced(read_split(run.data, "train"), pairs, SAMPLE), recipe.tokenizer, progress, languages
-        )
-    with new_folder(run.tokenizer) as aside:
-        tokenizers.save(aside)
-    return tokenizers
+def learn_vocabulary(run: RunFolder, recipe: Recipe, languages: Languages, progress: Progress) -> Tokenizers:
+    """Tokenizers learnt from training pairs, from a sample of them if there are many."""
+    pairs = read_report(run.data).splits["train"].pairs
+    return learn_tokenizers(
+        lambda: evenly_spaced(read_split(run.data, "train"), pairs, SAMPLE), recipe.tokenizer, progress, languages
+    )
 
 
 def _languages(report: DataReport, start: StartSettings | None) -> Languages:
@@ -147,11 +143,3 @@ class _Amount(NamedTuple):
         for source, target in pairs:
             count, characters = count + 1, characters + len(source) + len(target)
         return cls(count, characters)
-
-
-def _encoded(
-    folder: Path, pairs: Callable[[], Iterator[tuple[str, str]]], tokenizers: Tokenizers, progress: Progress
-) -> EncodedCorpus:
-    if folder.exists():
-        return verified(EncodedCorpus.open(folder), tokenizers)
-    return encode_corpus(pairs(), tokenizers, folder, progress)

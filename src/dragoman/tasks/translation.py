@@ -1,30 +1,31 @@
 """Translation as a task: batches of pairs, each next target token predicted, and BLEU and chrF on the dev set."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 import dragoman
 from dragoman.config import check
-from dragoman.data.batch import Batch
 from dragoman.data.batching import build_batches
 from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
 from dragoman.evaluating.metrics import bleu_and_chrf
-from dragoman.model import StepNoise, build_model
+from dragoman.model import build_model
 from dragoman.progress import Progress
 from dragoman.recipe.recipe import Recipe
+from dragoman.recipe.translation_choices import FEW_PAIRS
 from dragoman.run_folder import RunFolder
 from dragoman.store import ModelFiles, StoredModel, place_weights
+from dragoman.tasks.corpus_task import UNMEASURED, CorpusTask
 from dragoman.tasks.pairs import PairData
-from dragoman.tasks.run_data import identity_of
-from dragoman.training.loss import Loss
-from dragoman.training.next_token import NextToken, OnDevice, mean_loss
+from dragoman.text.report import read_report
+from dragoman.training.next_token import mean_loss
 from dragoman.training.task import Validated
-from dragoman.translating import SearchOptions, Translator
-from dragoman.translating import Translation as Translated
+from dragoman.translating import SearchOptions, Translation, Translator
 
 TRANSLATED = 400
 """Dev sentences that each validation translates, evenly spread over the dev set."""
@@ -36,6 +37,8 @@ shows one of the `SIGNS` (LOG.md).
 """
 FLAGGED = ("truncated", "repetition")
 """Flags for which each validation measures the share of translations."""
+LEAST_MINUTES, MORE_TIMES = 20, 4
+"""How long to train a model that has learnt next to nothing: at least so many minutes, and so many times as long."""
 SIGNS = {
     "truncated": "do not end by themselves",
     "repetition": "repeat some words over and over",
@@ -44,50 +47,10 @@ SIGNS = {
 """What a metric `dev_…` says about translations, in words."""
 
 
-class Translation:
+def start(recipe: Recipe, data: PairData, device: str) -> CorpusTask:
     """The task of a run that trains a translation model. The best model has the highest chrF on the dev set."""
-
-    def __init__(self, recipe: Recipe, data: PairData, device: str) -> None:
-        self.recipe, self.data, self.device = recipe, data, device
-        self.batches = OnDevice(build_batches(data.train, recipe.batches, recipe.train.seed), device)
-        self.objective = NextToken.of(self.batches, recipe.train)
-
-    def loss(self, model: nn.Module, batch: Batch, noise: StepNoise) -> Loss:
-        """Sums over the target tokens of one micro-batch."""
-        return self.objective.loss(model, batch, noise)
-
-    @property
-    def identity(self) -> dict[str, str]:
-        """What must be unchanged when a run resumes: data and tokenizers."""
-        return identity_of(self.data)
-
-    def validate(self, weights: Mapping[str, Tensor]) -> Validated | None:
-        """Measures the loss on the dev set, and BLEU and chrF of greedy translations of a part of it."""
-        return self._dev_set.measure(weights) if self._dev_set is not None else None
-
-    def files(self, weights: int, steps: int, tokens: int, found: Validated | None) -> ModelFiles:
-        """Tokenizers, languages, search options and model card."""
-        generation = self.recipe.decode.model_dump(mode="json", exclude_none=True)
-        card = self._card(weights, steps, tokens, found)
-        return ModelFiles(self.data.tokenizers, self.data.languages, generation, card)
-
-    @cached_property
-    def _dev_set(self) -> "DevSet | None":
-        return DevSet(self.recipe, self.data, self.device) if self.data.dev is not None else None
-
-    def _card(self, weights: int, steps: int, tokens: int, found: Validated | None) -> str:
-        """The model card: what the model is, what it learnt from, and how good it was when it was saved."""
-        source, target = self.data.languages
-        report, model = self.data.report, self.recipe.model
-        quality = found.quality if found else "The scores of its run are in `scores.json` there.\n"
-        return (
-            f"# Translation, {source} to {target}\n\n"
-            f"A Transformer ({model.preset}, {model.size}: width {model.d_model}, {model.encoder_layers} + "
-            f"{model.decoder_layers} layers, {weights:,} weights) made with Dragoman {dragoman.__version__}.\n\n"
-            f"Trained on {report.splits['train'].pairs:,} pairs of {report.inputs['train'].name}, "
-            f"{steps:,} steps, {tokens:,} tokens.\n\n{quality}\n"
-            f'    dragoman translate FOLDER "…"\n'
-        )
+    dev_set = partial(DevSet, recipe, data, device) if data.dev is not None else None
+    return CorpusTask(recipe, data, device, dev_set, partial(_files, recipe, data))
 
 
 class DevSet:
@@ -126,7 +89,7 @@ class DevSet:
             quality=_quality(facts),
         )
 
-    def _samples(self, found: Sequence[Translated]) -> str:
+    def _samples(self, found: Sequence[Translation]) -> str:
         pairs = list(zip(self.pairs, found, strict=True))
         count = min(SHOWN, len(pairs))
         shown = [pairs[(2 * i + 1) * len(pairs) // (2 * count)] for i in range(count)]
@@ -134,6 +97,23 @@ class DevSet:
             f"\n  source      {source}\n  reference   {reference}\n  translation {translation.text}"
             for (source, reference), translation in shown
         )
+
+
+def _files(
+    recipe: Recipe, data: PairData, weights: int, steps: int, tokens: int, found: Validated | None
+) -> ModelFiles:
+    """Tokenizers, languages, search options and model card."""
+    source, target = data.languages
+    report, model = data.report, recipe.model
+    card = (
+        f"# Translation, {source} to {target}\n\n"
+        f"A Transformer ({model.preset}, {model.size}: width {model.d_model}, {model.encoder_layers} + "
+        f"{model.decoder_layers} layers, {weights:,} weights) made with Dragoman {dragoman.__version__}.\n\n"
+        f"Trained on {report.splits['train'].pairs:,} pairs of {report.inputs['train'].name}, "
+        f"{steps:,} steps, {tokens:,} tokens.\n\n{found.quality if found else UNMEASURED}\n"
+        f'    dragoman translate FOLDER "…"\n'
+    )
+    return ModelFiles(data.tokenizers, data.languages, recipe.decode.model_dump(mode="json", exclude_none=True), card)
 
 
 def score_run(run: RunFolder, _recipe: Recipe, device: str, progress: Progress) -> tuple[Evaluation, ...]:
@@ -167,6 +147,34 @@ def signs_of_nothing(facts: Mapping[str, float | None]) -> str | None:
     return ", ".join([f"BLEU {bleu:.1f} and chrF {chrf:.1f} on the dev set", *signs])
 
 
+def warning_of_nothing_learnt(
+    run: RunFolder, recipe: Recipe, lines: Sequence[Mapping[str, Any]], best_step: int
+) -> str | None:
+    """A warning, with what to do, if the best model translates as one that has learnt next to nothing.
+
+    `lines` are those of the run's metrics.
+    """
+    best = [signs for line in lines if line["step"] == best_step and (signs := signs_of_nothing(line))]
+    if not best:
+        return None
+    minutes = sum(line.get("seconds") or 0 for line in lines) / 60
+    return f"the best model has learnt next to nothing ({best[-1]}); {_advice(run, recipe, minutes)}"
+
+
+def _advice(run: RunFolder, recipe: Recipe, minutes: float) -> str:
+    """What may help a model that learnt next to nothing in this many minutes."""
+    if recipe.start is not None:
+        return "check that the text is in the model's languages and direction, or lower train.learning_rate"
+    pairs = read_report(run.data).splits["train"].pairs
+    if pairs < FEW_PAIRS:
+        return f"{pairs:,} pairs are too few for a model of its own: give it more text, or fine-tune a finished model"
+    more = max(LEAST_MINUTES, math.ceil(MORE_TIMES * minutes))
+    advice = f"it was trained too briefly; train it further: dragoman train {run} --more --minutes {more}"
+    if recipe.model.size != "tiny":
+        advice += ", or a smaller model in a new run: --fresh --set model.size=tiny"
+    return advice
+
+
 def _quality(facts: Mapping[str, float]) -> str:
     """The paragraph about validation in the model card."""
     quality = (
@@ -177,7 +185,7 @@ def _quality(facts: Mapping[str, float]) -> str:
     return quality + (f"**It has learnt next to nothing**: {signs}.\n" if signs else "")
 
 
-def _shares(found: Sequence[Translated]) -> dict[str, float]:
+def _shares(found: Sequence[Translation]) -> dict[str, float]:
     """The share of translations with each flag, and the share of the most frequent translation."""
     flagged = {f"dev_{flag}": sum(flag in each.flags for each in found) / len(found) for flag in FLAGGED}
     ((_, count),) = Counter(each.text for each in found).most_common(1)

@@ -74,37 +74,34 @@ def prepare_text(settings: DataSettings, folder: Path | str, progress: Progress 
     identity = _identity(texts)
     if folder.exists():
         return _reuse(folder, identity)
-    origins = dict.fromkeys(texts, "given")
-    for name in ("test", "dev"):
-        if name not in texts:
-            texts["train"], texts[name] = _held_out(texts["train"], HELD_OUT / (1 - (name == "dev") * HELD_OUT))
-            origins[name] = f"the last {HELD_OUT:.0%} of the text" if name == "test" else f"{HELD_OUT:.0%} before them"
+    origins = _hold_out(texts)
     if len(texts["train"]) < LEAST_CHARACTERS:
         raise DataError(
             f"{_named(settings.path)} leaves {len(texts['train']):,} characters to train on; a language model needs "
             f"{LEAST_CHARACTERS:,} at least"
         )
     with new_folder(folder) as aside:
-        for name, text in texts.items():
-            write_file(aside / f"{name}.txt", text)
-        splits = {
-            name: {
-                "characters": len(text),
-                "sha256": sha256(aside / f"{name}.txt"),
-                "origin": origins.get(name, "given"),
-            }
-            for name, text in texts.items()
-        }
-        report = {
-            "format": FORMAT,
-            "task": "language_model",
-            "identity": identity,
-            "name": _named(settings.path),
-            "language": settings.target_language or "und",
-            "splits": splits,
-        }
-        write_json(aside / REPORT, report)
+        splits = {name: _write_split(aside, name, text, origins[name]) for name, text in texts.items()}
+        facts = {"format": FORMAT, "task": "language_model", "identity": identity, "name": _named(settings.path)}
+        write_json(aside / REPORT, {**facts, "language": settings.target_language or "und", "splits": splits})
     return read_text_report(folder)
+
+
+def _hold_out(texts: dict[str, str]) -> dict[str, str]:
+    """Cuts missing test and dev texts off the end of the training text; returns where each text is from."""
+    origins = dict.fromkeys(texts, "given")
+    size = int(HELD_OUT * len(texts["train"]))
+    for name in ("test", "dev"):
+        if name not in texts:
+            texts["train"], texts[name] = _cut(texts["train"], len(texts["train"]) - size)
+            origins[name] = f"held out: {HELD_OUT:.0%} of the text, from its end"
+    return origins
+
+
+def _write_split(folder: Path, name: str, text: str, origin: str) -> dict[str, Any]:
+    path = folder / f"{name}.txt"
+    write_file(path, text)
+    return {"characters": len(text), "sha256": sha256(path), "origin": origin}
 
 
 def text_identity(settings: DataSettings) -> str:
@@ -176,9 +173,9 @@ def _lines(address: Address, encoding_errors: EncodingErrors, advance: Any) -> I
         yield line + "\n"
 
 
-def _held_out(text: str, share: float) -> tuple[str, str]:
-    """The text without its end, and its end, cut at the beginning of a line."""
-    cut = text.rfind("\n", 0, int(len(text) * (1 - share))) + 1
+def _cut(text: str, end: int) -> tuple[str, str]:
+    """The text up to the last line that begins before `end`, and the rest."""
+    cut = text.rfind("\n", 0, end) + 1
     return text[:cut], text[cut:]
 
 
