@@ -1,0 +1,1 @@
+"""Ids on disk, and ids in batches. Start with `corpus`, then `batching`."""
