@@ -167,7 +167,7 @@ def test_a_hub_error_is_one_line(monkeypatch):
 
     library = types.SimpleNamespace(load_dataset=load_dataset, disable_progress_bars=lambda: None)
     monkeypatch.setitem(sys.modules, "datasets", library)
-    with pytest.raises(DataError, match=r"some/set \(en-it\) was not loaded: ConnectionError: no route$"):
+    with pytest.raises(DataError, match=r"some/set \(en-it\) could not be loaded: ConnectionError: no route$"):
         open_pairs("hub:some/set:en-it")
 
 
@@ -263,7 +263,7 @@ def test_an_unreadable_file_is_named(tmp_path, monkeypatch):
         raise PermissionError
 
     monkeypatch.setattr(lines_module, "open", refuse, raising=False)
-    assert "may not be read: permission denied" in refusal(path)
+    assert "cannot be read: permission denied" in refusal(path)
 
 
 def test_damaged_gzip_is_named(tmp_path):
@@ -404,7 +404,7 @@ def test_half_characters_in_json_are_replaced_on_request(tmp_path):
 
 def test_a_file_that_is_no_parquet_is_named(tmp_path):
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    assert "is no Parquet file" in refusal(write(tmp_path / "a.parquet", b"one\tuno\n" * 100))
+    assert "is not a Parquet file" in refusal(write(tmp_path / "a.parquet", b"one\tuno\n" * 100))
 
 
 # Columns and languages

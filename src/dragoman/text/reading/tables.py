@@ -121,7 +121,7 @@ def parquet_records(path: Path, repairs: Counter[str]) -> Iterator[tuple[int, An
                     number += 1
                     yield number, record
         except (pyarrow.ArrowException, ValueError, OSError) as error:
-            raise DataError(f"{path} is no Parquet file, or is damaged: {_first_line(error)}") from None
+            raise DataError(f"{path} is not a Parquet file, or is damaged: {_first_line(error)}") from None
 
 
 def hub_records(
@@ -137,7 +137,7 @@ def hub_records(
         rows = datasets.load_dataset(name, config, split="train", revision=revision)
     except Exception as error:  # the library raises dozens of kinds, network ones among them
         raise DataError(
-            f"the data set {name} ({config or 'no configuration'}) was not loaded: {_first_line(error)}"
+            f"the data set {name} ({config or 'no configuration'}) could not be loaded: {_first_line(error)}"
         ) from None
     yield from enumerate(rows, 1)
 
@@ -162,7 +162,7 @@ def text_at(record: Any, path: KeyPath, where: str) -> str:
     value = record
     for key in path:
         if not isinstance(value, (dict, list)):
-            raise DataError(f"{where}: {key!r} is looked for in {kind_of(value)}")
+            raise DataError(f"{where}: the key {key!r} should be in an object, but this is {kind_of(value)}")
         if isinstance(value, dict) and key not in value:
             raise DataError(f"{where} has no key {key!r}; it has {', '.join(map(repr, value))}")
         value = value[key]  # pyright: ignore[reportArgumentType, reportCallIssue] (a list is reached by numbers alone)
