@@ -1,6 +1,6 @@
 """The memory of this process: what it holds and may hold, a limit above which an allocation fails, and what is kept.
 
-What a system does not tell is None, and where it knows no limit there is none.
+A figure that the system does not tell is None, and a limit that it cannot set is not set.
 """
 
 import ctypes

@@ -1,9 +1,9 @@
-"""The arithmetic of beam search, and the hypotheses of one request. Knows no model and no text: start with `expand`.
+"""The arithmetic of beam search, its length penalty, and the hypotheses of one request: start with `expand`.
 
-Each step continues the `width` live hypotheses of a request by every token and looks at the best 2 * width
-continuations in order. Those among the first `width` that end are set aside. The first `width` of those that do not
-end live on. A beam of width 1 is greedy search. Exact ties go to the earlier hypothesis, then to the likelier token,
-then to the lower token id.
+Knows no model and no text. Each step continues the `width` live hypotheses of a request by every token and looks at
+the best 2 * width continuations in order. Those among the first `width` that end are set aside. The first `width` of
+those that do not end live on. A beam of width 1 is greedy search. Exact ties go to the earlier hypothesis, then to the
+likelier token, then to the lower token id.
 """
 
 from collections.abc import Iterable
@@ -100,7 +100,7 @@ def best_tokens(log_prob: Float[Tensor, "R V"], count: int) -> tuple[Float[Tenso
 
 
 class Beam:
-    """The live and the ended hypotheses of one request; the live ones have one length and stand likeliest first."""
+    """The live and the ended hypotheses of one request; the live ones are equally long, likeliest first."""
 
     def __init__(self, ticket: int, request: Request, end: int) -> None:
         self.ticket, self.request, self.end = ticket, request, end

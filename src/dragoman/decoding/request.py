@@ -1,4 +1,4 @@
-"""What a search is asked for, in ids. `translating` makes requests from text."""
+"""A request to the search, in ids. `translating` makes requests from text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

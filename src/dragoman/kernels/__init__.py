@@ -1,6 +1,6 @@
 """Compiled arithmetic. Every kernel has a plain twin in PyTorch beside its call, which is its definition.
 
-`prepare` compiles the kernels or finds them in the user's cache; before it, and without it, the plain twins run. Start
+`prepare` compiles the kernels or finds them in the user's cache; until it is called, the plain twins run. Start
 with `library`, which calls them; `compiling` makes and keeps them. Knows no model.
 """
 

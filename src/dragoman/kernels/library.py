@@ -1,6 +1,6 @@
 """The compiled kernels of this process: which there are, where they can be used, and how they are called.
 
-Each kernel has a plain twin in PyTorch beside which it is called; that is the definition, and what runs on a GPU, in
+Each call of a kernel stands beside its plain twin in PyTorch. The twin is the definition, and runs on a GPU, in
 float64, under a tracer, and where nothing was prepared. Results agree within rounding; dropout masks agree bit for bit.
 """
 
