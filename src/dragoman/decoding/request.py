@@ -1,4 +1,4 @@
-"""A request to the search, in ids. `translating` makes requests from text."""
+"""A request to the search, in ids. `translating` makes it from text and `SearchOptions`, which have the defaults."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
