@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from reference_search import Toy, beam_search, every_ended, greedy, normalised, search
 
 from dragoman.decoding import Engine, Hypothesis, Request, Stepper
-from dragoman.decoding.beam import best_tokens, expand, penalty
+from dragoman.decoding.beam import best_tokens, expand
+from dragoman.decoding.length_penalty import length_penalty
 from dragoman.errors import DecodeError
 
 START, END = 0, 1
@@ -106,8 +107,8 @@ def test_scores_are_log_probabilities_over_the_length_penalty() -> None:
 
 
 def test_penalty_is_that_of_wu_et_al() -> None:
-    assert penalty(13, 1.0) == 3.0
-    assert penalty(100, 0.0) == 1.0
+    assert length_penalty(13, 1.0) == 3.0
+    assert length_penalty(100, 0.0) == 1.0
 
 
 def test_a_hypothesis_that_reaches_the_limit_is_handed_back_unended() -> None:

@@ -237,7 +237,7 @@ def test_the_options_reach_the_translator_and_are_its_own_where_none_are_given(t
 
 def test_an_unknown_metric_is_refused_before_anything_is_translated(test_set):
     translator = Dictionary({})
-    with pytest.raises(ConfigError, match="'comet' is no metric"):
+    with pytest.raises(ConfigError, match="'comet' is not a metric"):
         evaluate(translator, test_set, metrics=["bleu", "comet"])
     assert not translator.asked
 

@@ -10,9 +10,9 @@ import pytest
 import dragoman
 
 LINE = (
-    "errors | processor | notation | run_folder < config | files | memory | progress | machine | pages < documents"
-    " < manifest | kernels | text < tokenizing < data | model < store < decoding | training | tuning"
-    " < translating < exporting < evaluating | explaining < report < recipe < tasks < runs < commands | serving < cli"
+    "errors | processor | notation | run_folder < config | files | memory | progress | machine < documents"
+    " < manifest | kernels | text < tokenizing < data | model < store < decoding | training < translating < evaluating"
+    " < recipe < tasks < runs < commands < cli"
 )
 # The floors inside each room of more than eight files; a folder inside a room counts as one file.
 FLOORS = {
@@ -26,8 +26,8 @@ FLOORS = {
     "model/attention": "context | equation | keys < cache | compiled | flash | padded < ways < multi_head",
     "recipe": "expected | recipe < choices | settings | source < language_model_choices | steps |"
     " translation_choices < resolution",
-    "runs": "facts | metrics | options | signals < changes | curves | data | listing | session < lookup | trial <"
-    " more < resolving",
+    "runs": "facts | metrics | options | resuming | signals < changes | curves | data | listing | session < lookup"
+    " | trial < more < resolving",
     "text": "alignment | checks | reading | report | sides | split < mending | phrasebook < inputs | intake <"
     " plain | prepared | shards < findings < prepare",
     "text/reading": "addresses | language_tags | languages | lines < roles < likeliest < columns < header | pairs"

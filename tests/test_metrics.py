@@ -226,9 +226,9 @@ def test_case_is_ignored_on_request_and_the_signature_says_so():
 
 
 def test_unknown_metrics_and_tokenizers_are_refused_with_the_known_ones():
-    with pytest.raises(ConfigError, match="'comet' is no metric; choose from bleu, chrf, ter"):
+    with pytest.raises(ConfigError, match="'comet' is not a metric; choose from bleu, chrf, ter"):
         score(["a"], ["a"], metrics=["comet"])
-    with pytest.raises(ConfigError, match="'14a' is no tokenizer .*13a"):
+    with pytest.raises(ConfigError, match="'14a' is not a tokenizer .*13a"):
         score(["a"], ["a"], tokenizer="14a")
 
 

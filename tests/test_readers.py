@@ -167,7 +167,7 @@ def test_a_hub_error_is_one_line(monkeypatch):
 
     library = types.SimpleNamespace(load_dataset=load_dataset, disable_progress_bars=lambda: None)
     monkeypatch.setitem(sys.modules, "datasets", library)
-    with pytest.raises(DataError, match=r"some/set \(en-it\) was not loaded: ConnectionError: no route$"):
+    with pytest.raises(DataError, match=r"some/set \(en-it\) could not be loaded: ConnectionError: no route$"):
         open_pairs("hub:some/set:en-it")
 
 
@@ -263,7 +263,7 @@ def test_an_unreadable_file_is_named(tmp_path, monkeypatch):
         raise PermissionError
 
     monkeypatch.setattr(lines_module, "open", refuse, raising=False)
-    assert "may not be read: permission denied" in refusal(path)
+    assert "cannot be read: permission denied" in refusal(path)
 
 
 def test_damaged_gzip_is_named(tmp_path):
@@ -390,6 +390,12 @@ def test_json_of_another_shape_is_refused_with_its_line(tmp_path):
         ('{"en": "\\ud800", "it": "b"}', "a.jsonl:2 holds a lone surrogate"),
     ):
         assert words in refusal(write(tmp_path / "a.jsonl", good + line))
+    nested = '{"t": {"en": "a", "it": "b"}}\n'
+    message = refusal(write(tmp_path / "a.jsonl", nested + '{"t": ["a", "b"]}\n'))
+    assert "a.jsonl:2: the key 'en' should be in an object, but this is a list of 2" in message
+    listed = '{"t": ["a", "b"]}\n'
+    message = refusal(write(tmp_path / "a.jsonl", listed + '{"t": ["a"]}\n'), Naming("t.1", "t.2"))
+    assert "a.jsonl:2: entry 2 is needed, but this is a list of 1" in message
     assert "looks like one JSON array" in refusal(write(tmp_path / "a.json", '[\n{"en": "a", "it": "b"}\n]'))
     assert "is the number 17, not an object" in refusal(write(tmp_path / "a.jsonl", "17\n"))
 
@@ -404,7 +410,7 @@ def test_half_characters_in_json_are_replaced_on_request(tmp_path):
 
 def test_a_file_that_is_no_parquet_is_named(tmp_path):
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    assert "is no Parquet file" in refusal(write(tmp_path / "a.parquet", b"one\tuno\n" * 100))
+    assert "is not a Parquet file" in refusal(write(tmp_path / "a.parquet", b"one\tuno\n" * 100))
 
 
 # Columns and languages

@@ -145,5 +145,5 @@ def test_the_signature_names_test_samples_and_seed():
 def test_systems_of_different_length_and_unknown_tests_are_refused():
     with pytest.raises(DataError, match="44 translations cannot be scored against 45 lines"):
         compare_outputs(REFERENCES, REFERENCES[1:], REFERENCES)
-    with pytest.raises(ConfigError, match="'t-test' is no paired test; choose from randomisation, bootstrap"):
+    with pytest.raises(ConfigError, match="'t-test' is not a paired test; choose from randomisation, bootstrap"):
         compare_outputs(REFERENCES, REFERENCES, REFERENCES, test="t-test")

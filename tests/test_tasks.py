@@ -161,12 +161,12 @@ def test_what_belongs_to_pairs_is_refused(
 def test_too_little_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "short.txt"
     path.write_text(RHYME * 3)
-    with pytest.raises(DataError, match="leaves .* characters to train on; a language model needs 1,000 at least"):
+    with pytest.raises(DataError, match="leaves .* characters to train on; a language model needs at least 1,000"):
         train(path, tmp_path / "runs")
 
 
 def test_a_language_model_translates_nothing(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(DecodeError, match="holds no translation model but a language_model"):
+    with pytest.raises(DecodeError, match="holds a language_model, not a translation model"):
         dragoman.Translator.load(run)
     assert main(["evaluate", str(run)]) != 0
     assert "Traceback" not in capsys.readouterr().err

@@ -412,7 +412,7 @@ def edit(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (edit("pieces", {"a": 1}), "pieces should be"),
         (edit("pieces.5", 7), "pieces.5 should be a valid string, but is 7"),
         (edit("pieces.5", "\u2000"), "reserved"),
-        (edit("pieces.5", "a"), "there twice"),
+        (edit("pieces.5", "a"), "listed twice"),
         (edit("pieces.5", ""), "empty"),
         (edit("pieces.5", "\ud800"), "surrogate"),
         (edit("merges", [["q", "zz"]]), "pieces that are not there"),

@@ -6,7 +6,6 @@
     ├── DataError 2          a file of text, a test set, a prepared corpus
     ├── TokenizerError 2     a tokenizer file, or text that no tokenizer takes
     ├── DecodeError 2        a request that no search can answer
-    ├── ExportError 2        what a foreign format cannot hold
     ├── Interrupted 3        stopped on request, resumable: printed as a note, not as an error
     ├── CheckpointError 4    a model folder or checkpoint that is damaged, cut, foreign or newer
     ├── Diverged 5           the numbers of a training run left the finite ones
@@ -47,10 +46,6 @@ class TokenizerError(Error):
 
 class DecodeError(Error):
     """A request that no search can answer."""
-
-
-class ExportError(Error):
-    """A model that a foreign format cannot hold."""
 
 
 class Interrupted(Error):

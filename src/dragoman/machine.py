@@ -1,7 +1,8 @@
 """Facts about the machine (memory, versions, compiler, GPUs, speed of matrix products), and choices that follow.
 
-No speed is printed without them, and a run repeats bit for bit only in the same `envelope`. A fact that the system does
-not reveal is None. Only the functions that are about torch import it.
+No speed is printed without them, and a run is bit for bit the same only where its `envelope` is; `runs/resuming.py`
+compares it before it resumes. A fact that the system does not reveal is None. Only the functions that are about torch
+load torch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long-running work reports how far it is: to a `Progress` that is handed in. Only the command line draws.
+"""How long-running work reports its progress: to a `Progress` that is handed in. Only the command line draws.
 
 with progress.track("encode", total=1_000_000, unit="pairs") as advance:
     advance(1_000, rate="210,000/s")

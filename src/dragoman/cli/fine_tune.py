@@ -1,5 +1,6 @@
 """`dragoman fine-tune`: trains a finished model on other text."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -13,11 +14,26 @@ from dragoman.cli.terminal.screen import open_screen
 from dragoman.cli.train import show_kept_scores
 
 
+@dataclass(frozen=True)
+class FineTuning(TimedRun):
+    """The options of a run, with the defaults of fine-tuning."""
+
+    name: Annotated[str | None, typer.Option(help="Name of the run.", show_default="from the model and the data")] = (
+        None
+    )
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            help="Minutes of training; they become a number of steps before it begins.", show_default="6 epochs"
+        ),
+    ] = None
+
+
 @grouped
 def fine_tune(
     model: Model,
     data: Data,
-    run: TimedRun,
+    run: FineTuning,
     mix_rate: Annotated[
         float, typer.Option(min=0.0, max=0.99, help="Share of the model's old data in the text that it sees.")
     ] = 0.0,

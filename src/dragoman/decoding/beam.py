@@ -1,9 +1,9 @@
-"""The arithmetic of beam search, and the hypotheses of one request. Knows no model and no text: start with `expand`.
+"""The arithmetic of beam search, and the hypotheses of one request: start with `expand`.
 
-Each step continues the `width` live hypotheses of a request by every token and looks at the best 2 * width
-continuations in order. Those among the first `width` that end are set aside. The first `width` of those that do not
-end live on. A beam of width 1 is greedy search. Exact ties go to the earlier hypothesis, then to the likelier token,
-then to the lower token id.
+Knows no model and no text. Each step continues the `width` live hypotheses of a request by every token and looks at
+the best 2 * width continuations in order. Those among the first `width` that end are set aside. The first `width` of
+those that do not end live on. A beam of width 1 is greedy search. Exact ties go to the earlier hypothesis, then to the
+likelier token, then to the lower token id.
 """
 
 from collections.abc import Iterable
@@ -13,21 +13,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.decoding.length_penalty import length_penalty
 from dragoman.decoding.request import Request
 
 Continuation = tuple[float, int, int, float]
 """Total, parent, token and the token's log-probability: one entry of an `Expansion`."""
-
-
-def penalty(length: int, exponent: float) -> float:
-    """The length penalty of Wu et al. (2016, eq. 14), ((5 + length) / 6)^exponent; the end symbol counts.
-
-    Log-probabilities are divided by it, so that a search does not favour short outputs.
-
-    >>> penalty(1, 0.6), penalty(7, 1.0)
-    (1.0, 2.0)
-    """
-    return ((5 + length) / 6) ** exponent
 
 
 class Hypothesis(NamedTuple):
@@ -43,7 +33,7 @@ class Hypothesis(NamedTuple):
 
     def score(self, exponent: float) -> float:
         """Total over length penalty, which ranks hypotheses of different lengths."""
-        return self.total / penalty(len(self.tokens), exponent)
+        return self.total / length_penalty(len(self.tokens), exponent)
 
     def continued(self, token: int, log_prob: float, total: float, end: int) -> "Hypothesis":
         """This hypothesis and one more token."""
@@ -100,7 +90,7 @@ def best_tokens(log_prob: Float[Tensor, "R V"], count: int) -> tuple[Float[Tenso
 
 
 class Beam:
-    """The live and the ended hypotheses of one request; the live ones have one length and stand likeliest first."""
+    """The live and the ended hypotheses of one request; the live ones are equally long, likeliest first."""
 
     def __init__(self, ticket: int, request: Request, end: int) -> None:
         self.ticket, self.request, self.end = ticket, request, end
@@ -148,7 +138,9 @@ class Beam:
         if len(self.ended) < request.n_best:
             return False
         worst = self.best()[-1].score(request.length_penalty)
-        return self.live[0].total / penalty(request.limit, request.length_penalty) <= worst  # the best it could become
+        return (
+            self.live[0].total / length_penalty(request.limit, request.length_penalty) <= worst
+        )  # the best it could become
 
     def best(self) -> list[Hypothesis]:
         """The best `n_best` of the ended hypotheses by score, the earlier first among equals."""

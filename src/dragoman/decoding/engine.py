@@ -6,7 +6,7 @@
         for found in engine.step(): ...
 
 A request leaves as soon as it is done, and waiting ones enter when half of the room is free. What a request finds does
-not depend on its company. The engine knows ids only; `translating` knows text.
+not depend on the others. The engine knows ids only; `translating` knows text.
 """
 
 import itertools
@@ -75,7 +75,7 @@ class Engine:
     def admit(self, request: Request) -> int:
         """Takes in a request, which enters at a later `step`; returns its ticket.
 
-        Of the requests that come between two steps the longest source enters first, behind all that came before.
+        Of the requests that arrive between two steps, the longest source enters first, after all that arrived earlier.
         """
         ticket = next(self._tickets)
         self._arrived.append(Beam(ticket, request, self.end))
@@ -83,7 +83,7 @@ class Engine:
 
     @torch.inference_mode()
     def cancel(self, ticket: int) -> None:
-        """Forgets a request and frees its rows at once. A ticket that is done changes nothing."""
+        """Forgets a request and frees its rows at once. For a finished ticket it does nothing."""
         self._arrived = [beam for beam in self._arrived if beam.ticket != ticket]
         self._waiting = deque(beam for beam in self._waiting if beam.ticket != ticket)
         if ticket in self.under_way:

@@ -1,4 +1,4 @@
-"""What a search is asked for, in ids. `translating` makes requests from text."""
+"""A request to the search, in ids. `translating` makes it from text and `SearchOptions`, which have the defaults."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +19,6 @@ class Request:
     n_best: int = 1
     """Hypotheses handed back, at most `beam_size`."""
     length_penalty: float = 0.0
-    """Exponent of `beam.penalty`."""
+    """Exponent of `length_penalty`."""
     rules: tuple[Rule, ...] = ()
     """What may not be written. A rule object that several requests share is applied once a step."""

@@ -22,7 +22,7 @@ class Step(NamedTuple):
 class Stepper(Protocol):
     """R rows under way, each one hypothesis of one source.
 
-    Log-probabilities, rather than logits, let an ensemble average one thing.
+    It returns log-probabilities rather than logits, so that an ensemble can average them.
     """
 
     @property

@@ -213,7 +213,7 @@ def build_metric(name: str, language: str = "und", tokenizer: str | None = None,
     if name == "ter":
         asian = _plain(language) in ("zh", "ja")
         return TER(normalized=asian, asian_support=asian)
-    raise ConfigError(f"{name!r} is no metric; choose from {', '.join(METRICS)}")
+    raise ConfigError(f"{name!r} is not a metric; choose from {', '.join(METRICS)}")
 
 
 def choose_tokenizer(language: str) -> str:
@@ -235,7 +235,7 @@ def choose_tokenizer(language: str) -> str:
 
 def _bleu(tokenizer: str, lowercase: bool) -> BLEU:
     if tokenizer not in BLEU.TOKENIZERS:
-        raise ConfigError(f"{tokenizer!r} is no tokenizer of sacreBLEU; choose from {', '.join(BLEU.TOKENIZERS)}")
+        raise ConfigError(f"{tokenizer!r} is not a tokenizer of sacreBLEU; choose from {', '.join(BLEU.TOKENIZERS)}")
     try:
         # force: silences sacreBLEU's warning about tokenised text, which takes three lines; ours takes one
         return BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)

@@ -84,7 +84,7 @@ def compare_outputs(
         ConfigError: an unknown test, metric or tokenizer.
     """
     if test not in _TESTS:
-        raise ConfigError(f"{test!r} is no paired test; choose from {', '.join(_TESTS)}")
+        raise ConfigError(f"{test!r} is not a paired test; choose from {', '.join(_TESTS)}")
     rows = checked(first, references)
     checked(second, references)
     results = {}
@@ -106,7 +106,7 @@ def randomisation_p_value(first: Statistics, second: Statistics, trials: int) ->
 
 
 def exchanged_distances(first: Statistics, second: Statistics, trials: int) -> Array:
-    """How far apart the two scores are, in each trial, after a coin decided for every line whether it changes sides."""
+    """The distance between the two scores in each trial, in which a coin toss exchanges each line or leaves it."""
     both, surplus = first.total + second.total, first.lines - second.lines
     return np.concatenate(
         [_distance(first, one := second.total + coins @ surplus, both - one) for coins in _coins(trials, len(surplus))]

@@ -22,7 +22,7 @@ from dragoman.model.projection import weight_roles
 
 
 def build_model(config: ModelConfig, seed: int | None = 0) -> EncoderDecoder | LanguageModel:
-    """A model with fresh weights, the same for the same seed. With None it has any weights, which the caller replaces.
+    """A model with fresh weights, the same for the same seed. With None they are arbitrary.
 
     Raises:
         ConfigError: the vocabulary is not known yet.
@@ -38,7 +38,7 @@ def build_model(config: ModelConfig, seed: int | None = 0) -> EncoderDecoder | L
 def weight_shapes(config: ModelConfig) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Name and shape of every weight of the model that `build_model` would build, one after another.
 
-    Nothing of that size is built, and a name that the caller does not ask for costs nothing.
+    No weight is allocated, and names that the caller never reaches cost nothing.
     """
     for name, shape, blocks in _kinds_of_weights(config):
         before, block, after = name.partition(".0.") if blocks else (name, "", "")

@@ -1,4 +1,4 @@
-"""Whole models, assembled from the stacks. All speak in rows of tokens; `project` alone knows the vocabulary."""
+"""Whole models, assembled from the stacks. All take and return rows of tokens; `project` alone knows the vocabulary."""
 
 import copy
 from typing import ClassVar, TypeVar
@@ -155,9 +155,10 @@ Model = TypeVar("Model", EncoderDecoder, LanguageModel)
 
 
 def prepare_for_decoding(model: Model, device: torch.device | str, dtype: torch.dtype) -> Model:
-    """A model of the same results that only decodes: projections merged, cast to `dtype` and joined, once.
+    """A model with the same results that only decodes: projections merged, cast to `dtype` and joined, once.
 
-    It shares what needs no change with `model`, which stays as it is, and does not follow later changes of its weights.
+    `model` stays as it is, and shares with it the weights that need no change. After the weights of `model` change,
+    prepare it again, because some of the prepared ones follow and others do not.
     """
     shared = {id(weight): nn.Parameter(weight.detach(), requires_grad=False) for weight in model.parameters()}
     prepared = copy.deepcopy(model, shared)

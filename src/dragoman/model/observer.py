@@ -1,4 +1,4 @@
-"""Who looks on while a model computes. An observer changes no result, and without one nothing is made for it."""
+"""Lets a caller watch a model compute. An observer changes no result; without one, nothing is computed for it."""
 
 from typing import Protocol, runtime_checkable
 

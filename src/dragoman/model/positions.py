@@ -23,7 +23,7 @@ def sinusoids(position: Int[Tensor, "N"], d_model: int, base: float = 10_000.0) 
 
 
 class Sinusoidal(nn.Module):
-    """Adds sinusoids. Has no weights and no longest sentence."""
+    """Adds sinusoids. Has no weights, and no limit on the length."""
 
     def __init__(self, d_model: int, base: float = 10_000.0) -> None:
         super().__init__()

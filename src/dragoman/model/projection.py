@@ -1,8 +1,8 @@
 """Projections, the matrices between features, and the role that each weight of a model has.
 
 A projection owns its weight. In training it computes with its effective weight; decoding merges and joins effective
-weights once (`prepare_for_decoding`). So whatever takes a projection's place, such as a low-rank adapter or a frozen
-weight, takes part everywhere.
+weights once (`prepare_for_decoding`). So whatever replaces a projection, such as a low-rank adapter or a frozen weight,
+works everywhere.
 """
 
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ Role = Literal["projection", "table", "vector"]
 
 
 def weight_roles(model: nn.Module) -> dict[str, Role]:
-    """The role of every weight by its first name: what its module declares in `roles`.
+    """The role of every weight, as its module declares it in `roles`; a tied weight is listed under its first name.
 
-    Of modules that declare nothing, matrices are projections and all else are vectors.
+    In modules that declare nothing, matrices are projections and everything else is a vector.
     """
     roles: dict[int, Role] = {}
     for module in model.modules():
@@ -43,7 +43,7 @@ class Affine(NamedTuple):
 
 
 class Projection(nn.Module):
-    """A linear map of rows. Abstract: `Dense` owns its weight, others make theirs of something else."""
+    """A linear map of rows. Abstract: `Dense` owns its weight, others compute theirs."""
 
     def effective(self) -> Affine:
         """The weight and bias that take part in this pass; gradients flow through them."""
@@ -53,7 +53,7 @@ class Projection(nn.Module):
         return self.effective()(x)
 
     def merged(self) -> "Dense":
-        """The same map as one plain matrix that does not learn; nothing is copied that is one already."""
+        """The same map as one plain matrix that does not learn; a matrix that is plain already is not copied."""
         weight, bias = self.effective()
         with torch.device("meta"):
             dense = Dense(weight.size(1), weight.size(0), bias is not None)

@@ -1,8 +1,8 @@
-"""What a run chooses where nothing was asked: one small function a choice, each a pure function of the recipe so far
-and of what is known.
+"""What a run chooses where nothing was asked: one small pure function per choice, of the recipe so far and the facts.
 
-A choice is made once the facts that it needs are known; until then it stays open. Choices that belong to one task stand
-in a file of their own (`translation_choices.py`), and those that follow from the limit of training in `steps.py`.
+A choice is made once the facts that it needs are known; until then it stays open. Choices for one task stand in a file
+of their own (`translation_choices.py` chooses sizes by the number of pairs), and those that follow from the limit of
+training in `steps.py`.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
 """From what was asked and what is known to a recipe with every setting, and the reason of each choice: `resolve`.
 
-It is a pure function. `runs/facts.py` finds the facts out one after another and calls it each time more are known.
+It is a pure function. `runs/resolving.py` finds out the facts one after another and calls it again as they come in.
 """
 
 from collections.abc import Callable, Mapping

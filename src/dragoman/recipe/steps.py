@@ -47,7 +47,7 @@ def limit_of(recipe: Recipe) -> Limit:
 
 
 def count_steps(recipe: Recipe, facts: Facts) -> Choices:
-    """Steps in the place of epochs and minutes. Those of a run that is trained on count from its beginning."""
+    """Steps instead of epochs and minutes. If a finished run is trained on, they count from its beginning."""
     length = _length(recipe, facts)
     if length is None:
         return

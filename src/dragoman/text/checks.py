@@ -1,7 +1,7 @@
 """The rules that a pair may break. Each has a name in the report, and none changes the text.
 
-`fault` judges one pair; `alignment` and `sides` judge many together. `mending` repairs text beforehand, and `intake`
-drops pairs with a fault.
+`fault` judges one pair; `alignment` and `sides` judge many together. `mending` repairs text beforehand, `intake` drops
+pairs with a fault, and `prepare` drops duplicates.
 """
 
 import re

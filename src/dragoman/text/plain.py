@@ -78,7 +78,7 @@ def prepare_text(settings: DataSettings, folder: Path | str, progress: Progress 
     if len(texts["train"]) < LEAST_CHARACTERS:
         raise DataError(
             f"{_named(settings.path)} leaves {len(texts['train']):,} characters to train on; a language model needs "
-            f"{LEAST_CHARACTERS:,} at least"
+            f"at least {LEAST_CHARACTERS:,}"
         )
     with new_folder(folder) as aside:
         splits = {name: _write_split(aside, name, text, origins[name]) for name, text in texts.items()}

@@ -1,4 +1,4 @@
-"""Folders of prepared data: reads their splits, uses one made before again, or copies one that is given as text."""
+"""Folders of prepared data: reads their splits, reuses a folder made before, or copies one that is given as text."""
 
 import json
 import logging

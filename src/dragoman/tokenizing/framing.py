@@ -1,4 +1,4 @@
-"""Which special symbols stand around the two sides of a pair."""
+"""Which special symbols stand around the two sides of a pair: the one place that says so."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

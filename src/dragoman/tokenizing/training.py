@@ -67,7 +67,7 @@ class TokenizerSettings(Settings):
                 f"{self.kind!r}, but is {self.vocabulary_size}"
             )
         if self.kind == "spacy" and self.joint:
-            raise ValueError("spaCy's rules belong to one language: kind = 'spacy' takes joint = false")
+            raise ValueError("spaCy's rules belong to one language: kind = 'spacy' needs joint = false")
         return self
 
 
@@ -103,7 +103,7 @@ def learn_tokenizers(
     progress: Progress = silent,
     languages: tuple[str | None, str | None] = (None, None),
 ) -> Tokenizers:
-    """Learns the vocabulary of both sides. `pairs` returns the sentence pairs from the first, each time it is called.
+    """Learns the vocabulary of both sides. Each call of `pairs` returns all sentence pairs, from the first.
 
     Raises:
         TokenizerError, ConfigError: as `learn_tokenizer` does.

@@ -58,11 +58,11 @@ class Vocabulary(Settings):
         if self.kind == "spacy" and self.language is None:
             raise ValueError("kind 'spacy' needs a language")
         if len(known) < len(self.pieces) or known & {"", NOTHING}:
-            raise ValueError("a piece is empty, reserved or there twice")
+            raise ValueError("a piece is empty, reserved or listed twice")
         if self.merges and self.kind not in ("bpe", "byte_bpe"):
             raise ValueError(f"kind {self.kind!r} has no merges")
         if any(not {left, right, left + right} <= known for left, right in self.merges):
-            raise ValueError("a merge speaks of pieces that are not there")
+            raise ValueError("a merge names pieces that are not in the vocabulary")
         if len(self.scores) != (len(self.pieces) if self.kind == "unigram" else 0):
             raise ValueError("kind 'unigram' has one score for each piece, the other kinds have none")
         if not all(-1e9 < score < 1e9 for score in self.scores):

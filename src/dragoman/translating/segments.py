@@ -1,6 +1,4 @@
-"""Texts in, segments of ids out that a model can take: what `split` and `max_source_tokens` mean. Nothing is left
-out.
-"""
+"""Cuts texts into segments of ids that a model takes, as `split` and `max_source_tokens` say. Nothing is left out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ _CHARACTERS_A_TOKEN = 16
 
 
 class Segment(NamedTuple):
-    """A part of a text that is translated by itself, or `copied` as it stands because it is too long for a word."""
+    """A part of a text that is translated by itself, or `copied` as it stands because it is too long to be a word."""
 
     text: str
     ids: Sequence[int] = ()

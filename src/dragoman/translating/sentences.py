@@ -1,8 +1,8 @@
 """Cuts text, by rules and without loss, into pieces that a model can take: joined, the pieces are the text again.
 
-`split_sentences` finds the sentences, and `split_words` those words that are too long to be words. `split_to_fit` cuts
-a sentence that is too long at its clauses, at its spaces, or between any two characters. In doubt a sentence stays
-whole. The work grows in proportion to the text. `join` leads back, from translated pieces to one text.
+`split_sentences` finds the sentences, and `split_words` the strings that are too long to be words. `split_to_fit` cuts
+a sentence that is too long at its clauses, at its spaces, or between any two characters. If in doubt, a sentence stays
+whole. The time is linear in the length of the text. `join` makes one text of translated pieces.
 """
 
 import re

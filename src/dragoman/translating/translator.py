@@ -3,7 +3,7 @@
     translator = Translator.load("runs/en-it")
     translator.translate(["Where is the station?"])[0].text
 
-Texts that are given together are translated side by side, and none changes what becomes of another.
+Texts that are given together are translated side by side, and none affects another's translation.
 """
 
 from collections import Counter
@@ -60,7 +60,7 @@ def translate(
 
 
 class Translator:
-    """Translates with one model. Loading one changes nothing else in the process.
+    """Translates with one model. Loading one prepares the kernels, and changes nothing else in the process.
 
     Attributes:
         options: how it searches when it is not told otherwise; the model folder's own.
@@ -78,7 +78,7 @@ class Translator:
         progress: Progress = silent,
     ) -> None:
         if not isinstance(stored.model, EncoderDecoder):
-            raise DecodeError(f"{stored.folder} holds no translation model but a {stored.config.family}")
+            raise DecodeError(f"{stored.folder} holds a {stored.config.family}, not a translation model")
         self.device, _ = choose_device(device)
         self.precision, _ = choose_precision(precision, self.device)
         if self.device == "cpu":
@@ -108,7 +108,7 @@ class Translator:
     def translate(
         self, texts: Iterable[str], options: SearchOptions | None = None, progress: Progress = silent
     ) -> list[Translation]:
-        """One translation for each text, in order. A blank text gives an empty one, and no text is cut in silence.
+        """One translation for each text, in order. A blank text gives an empty one, and no text is cut silently.
 
         Raises:
             DecodeError: a request that no search can answer: a text that is too long and may not be split, a prefix
@@ -135,9 +135,9 @@ class Translator:
         ]
 
     def stream(self, text: str, options: SearchOptions | None = None) -> Generator[str, None, Translation]:
-        """Yields the translation of one text as it is made, in stretches that are final; returns the whole of it.
+        """Yields the translation of one text as it is made, in pieces that no longer change; returns the whole.
 
-        A word comes when it is finished and every hypothesis that can still win agrees on it. Joined, the stretches are
+        A word comes when it is finished and every hypothesis that can still win agrees on it. Joined, the pieces are
         the text that `translate` gives.
         """
         options = options or self.options
@@ -175,7 +175,7 @@ class Translator:
     def score(
         self, sources: Sequence[str], targets: Sequence[str], options: SearchOptions | None = None
     ) -> list[Translation]:
-        """What the model thinks of given translations: what `translate` would report, had it chosen them.
+        """Scores given translations: what `translate` would report, had it chosen them.
 
         Raises:
             DecodeError: not one target for each source, or a text that is blank or longer than the model's positions.

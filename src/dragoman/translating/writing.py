@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from dragoman.decoding.beam import Hypothesis, penalty
+from dragoman.decoding.beam import Hypothesis
+from dragoman.decoding.length_penalty import length_penalty
 from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.translating.options import SearchOptions
 from dragoman.translating.segments import Segments
@@ -57,7 +58,7 @@ class Writer:
             source=source,
             text=target,
             log_prob=sum(log_probs),
-            score=sum(log_probs) / penalty(len(log_probs), exponent),
+            score=sum(log_probs) / length_penalty(len(log_probs), exponent),
             tokens=tuple(self.tokenizers.target.tokens(labels)),
             token_log_probs=tuple(log_probs),
             unknown_words=tuple(self.tokenizers.source.unknown_words(source)),

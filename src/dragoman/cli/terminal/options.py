@@ -1,6 +1,6 @@
 """The options that several commands share, so that each has one name and one explanation. Classes group them.
 
-A command that is decorated `grouped` and takes such a group as one argument has all options of the group.
+A command decorated with `grouped` that takes such a class as an argument has all options of the class.
 """
 
 import dataclasses
@@ -51,7 +51,10 @@ Runs = Annotated[Path, typer.Option(help="The folder that holds the runs.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Begin a new run under a new name. Nothing is deleted.")]
 Anyway = Annotated[
     bool,
-    typer.Option("--anyway", help="Go on although the machine or the data have changed. The weights will then differ."),
+    typer.Option(
+        "--anyway",
+        help="Go on although the machine has changed (the weights will differ) or the data (the run keeps its own).",
+    ),
 ]
 BeamSize = Annotated[int | None, typer.Option(help="Hypotheses kept at each step; 1 is greedy.", show_default="4")]
 LengthPenalty = Annotated[

@@ -1,4 +1,4 @@
-"""What a decoder need not compute twice: cross-attention's keys, and the keys of the tokens already written.
+"""What a decoder does not compute twice: cross-attention's keys, and the keys of the tokens already written.
 
 Both are values passed in. `CrossKeys` are made once for a batch of sources, in training and in decoding alike; `Cache`
 holds them and grows by the keys of every token decoded. Rows can be reordered, dropped, doubled and joined at any time.
@@ -110,7 +110,7 @@ class Cache:
         self._filled = int(self.lengths.max()) if len(rows) else 0
 
     def join(self, other: "Cache") -> None:
-        """Takes another cache's rows in after its own, also while its own are under way."""
+        """Appends another cache's rows, even while its own are under way."""
         if self.cross_keys is not None and other.cross_keys is not None:
             self.cross_keys = self.cross_keys.join(other.cross_keys)
         for held, more in ((self.keys, other.keys), (self.values, other.values)):

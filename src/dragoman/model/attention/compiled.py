@@ -1,6 +1,6 @@
 """Attention on rows as they lie on a processor, by our own kernel (`kernels/attention.cpp`).
 
-Nothing is padded, and no weights are kept: they are made again on the way back (Dao et al. 2022).
+Nothing is padded, and no attention weights are kept: the backward pass computes them again (Dao et al. 2022).
 """
 
 import ctypes
@@ -18,7 +18,7 @@ from dragoman.model.dropout import draw
 
 
 def compiled_takes(rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext) -> bool:
-    """Whether the kernel takes these tensors. To padded keys it has no way back."""
+    """Whether the kernel takes these tensors. For padded keys it has no backward pass."""
     tensors = [rows, *(context.rope or ()), *((keys.key, keys.value) if keys is not None else ())]
     only_forward = keys is not None and keys.packing is None
     return kernels.usable("attention", *tensors) and not (only_forward and torch.is_grad_enabled())

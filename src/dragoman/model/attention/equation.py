@@ -42,8 +42,8 @@ def score(
 def weigh(scores: Float[Tensor, "B H T S"], visible: Bool[Tensor, "#B #H #T S"]) -> Float[Tensor, "B H T S"]:
     """The softmax of the scores, and zeros where a query may not look.
 
-    A query that sees nothing has no softmax, and is given zeros by its mask. A NaN of a diverged model stands on
-    visible keys, so it stays visible itself.
+    A query that sees nothing has no softmax; the mask gives it zeros. The NaNs of a diverged model are at visible keys,
+    so the mask does not hide them.
     """
     return scores.softmax(-1).masked_fill(~visible, 0.0)
 

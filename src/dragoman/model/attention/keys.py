@@ -29,8 +29,8 @@ class Keys:
         return self.packing.pad(self.key).transpose(1, 2), self.packing.pad(self.value).transpose(1, 2)
 
     def visible(self, queries: Packing, causal: bool) -> Bool[Tensor, "#B 1 #T S"]:
-        """Where queries may look: at the tokens of their own sentence (section 3.2.3), and if causal at none after
-        their own place. The last query of a sentence stands at its last key.
+        """Where queries may look: at the tokens of their own sentence (section 3.2.3), and, if causal, not past their
+        own place. The last query of a sentence stands at its last key.
         """
         longest = self.key.size(2) if self.packing is None else self.packing.longest
         places = torch.arange(longest, device=self.lengths.device)

@@ -75,8 +75,8 @@ class Attention(nn.Module):
         noise: Noise | None = None,
         observer: Observer | None = None,
     ) -> Float[Tensor, "N D"]:
-        """Attends from the queries in `rows` to `keys`, or, without any, to the keys and values that stand beside them;
-        projects what is mixed (the W^O of the paper). Every query sees some key.
+        """Attends from the queries in `rows` to `keys`, or if there are none to the keys and values beside the queries;
+        then projects the result (the W^O of the paper). Every query sees some key.
 
         `causal`: no query looks past its own place. `rope` rotates the queries, and the keys beside them.
         """

@@ -1,4 +1,4 @@
-"""Attention of packed rows that are padded for as long as it takes: by the equation, or by torch's fused kernel."""
+"""Attention on packed rows that are padded first: by the equation, or by torch's fused kernel."""
 
 from typing import NamedTuple
 

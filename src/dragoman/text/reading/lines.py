@@ -89,7 +89,7 @@ def open_bytes(path: Path) -> IO[bytes]:
     except FileNotFoundError:
         raise DataError(f"{path} does not exist{nearest(path)}") from None
     except PermissionError:
-        raise DataError(f"{path} may not be read: permission denied") from None
+        raise DataError(f"{path} cannot be read: permission denied") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
     with _reading(str(path)):

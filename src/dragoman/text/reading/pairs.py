@@ -1,4 +1,4 @@
-"""Pairs as they are read: each with the place where it stood, in a `Reading` that says how it was made and why so."""
+"""Pairs as they are read, each with its place in the file, and the `Reading` that says how they are read and why."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

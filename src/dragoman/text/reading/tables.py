@@ -121,7 +121,7 @@ def parquet_records(path: Path, repairs: Counter[str]) -> Iterator[tuple[int, An
                     number += 1
                     yield number, record
         except (pyarrow.ArrowException, ValueError, OSError) as error:
-            raise DataError(f"{path} is no Parquet file, or is damaged: {_first_line(error)}") from None
+            raise DataError(f"{path} is not a Parquet file, or is damaged: {_first_line(error)}") from None
 
 
 def hub_records(
@@ -137,7 +137,7 @@ def hub_records(
         rows = datasets.load_dataset(name, config, split="train", revision=revision)
     except Exception as error:  # the library raises dozens of kinds, network ones among them
         raise DataError(
-            f"the data set {name} ({config or 'no configuration'}) was not loaded: {_first_line(error)}"
+            f"the data set {name} ({config or 'no configuration'}) could not be loaded: {_first_line(error)}"
         ) from None
     yield from enumerate(rows, 1)
 
@@ -161,16 +161,24 @@ def text_at(record: Any, path: KeyPath, where: str) -> str:
     """
     value = record
     for key in path:
-        if not isinstance(value, (dict, list)):
-            raise DataError(f"{where}: {key!r} is looked for in {kind_of(value)}")
-        if isinstance(value, dict) and key not in value:
-            raise DataError(f"{where} has no key {key!r}; it has {', '.join(map(repr, value))}")
-        value = value[key]  # pyright: ignore[reportArgumentType, reportCallIssue] (a list is reached by numbers alone)
+        value = _inside(value, key, where)
     if isinstance(value, str):
         return value
     if value is not None:
         raise DataError(f"{where}: {path[-1]!r} should be text, but is {kind_of(value)}")
     return ""
+
+
+def _inside(value: Any, key: str | int, where: str) -> Any:
+    """What stands under a key of an object, or at an index of a list."""
+    container = "a list" if isinstance(key, int) else "an object"
+    if not isinstance(value, list if isinstance(key, int) else dict):
+        raise DataError(f"{where}: the key {key!r} should be in {container}, but this is {kind_of(value)}")
+    if isinstance(key, int) and key >= len(value):
+        raise DataError(f"{where}: entry {key + 1} is needed, but this is {kind_of(value)}")
+    if not isinstance(key, int) and key not in value:
+        raise DataError(f"{where} has no key {key!r}; it has {', '.join(map(repr, value))}")
+    return value[key]  # pyright: ignore[reportArgumentType, reportCallIssue] (the container fits the key)
 
 
 def kind_of(value: object) -> str:
