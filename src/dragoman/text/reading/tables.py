@@ -174,8 +174,6 @@ def _inside(value: Any, key: str | int, where: str) -> Any:
     container = "a list" if isinstance(key, int) else "an object"
     if not isinstance(value, list if isinstance(key, int) else dict):
         raise DataError(f"{where}: the key {key!r} should be in {container}, but this is {kind_of(value)}")
-    if isinstance(key, int) and key >= len(value):
-        raise DataError(f"{where}: entry {key + 1} is needed, but this is {kind_of(value)}")
     if not isinstance(key, int) and key not in value:
         raise DataError(f"{where} has no key {key!r}; it has {', '.join(map(repr, value))}")
     return value[key]  # pyright: ignore[reportArgumentType, reportCallIssue] (the container fits the key)
