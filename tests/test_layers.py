@@ -26,13 +26,13 @@ FLOORS = {
     "model/attention": "context | equation | keys < cache | compiled | flash | padded < ways < multi_head",
     "recipe": "expected | recipe < choices | settings | source < language_model_choices | steps |"
     " translation_choices < resolution",
-    "runs": "facts | metrics | options | resuming | signals < changes | curves | data | listing | session < lookup"
-    " | trial < more < resolving",
+    "runs": "facts | metrics | options | resuming | signals < changes | curves | listing | session < lookup |"
+    " trial < more < resolving",
     "text": "alignment | checks | reading | report | sides | split < mending | phrasebook < inputs | intake <"
     " plain | prepared | shards < findings < prepare",
     "text/reading": "addresses | language_tags | languages | lines < roles < likeliest < columns < header | pairs"
     " < aligned | tables < rows < readers",
-    "training": "exchanges | loss | muon | schedule < distributed | optimiser | settings | task < next_token |"
+    "training": "exchanges | loss | muon | schedule < distributed | settings | task < next_token | optimiser <"
     " state < checkpoint | loop",
 }
 MOST_FILES, FILES_WITHOUT_FLOORS = 14, 8

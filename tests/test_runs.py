@@ -176,7 +176,7 @@ def test_where_there_are_no_runs_it_says_how_to_begin(
     for arguments in ([], [str(tmp_path)]):
         assert main(["runs", *arguments]) == 0
         assert "begin with: dragoman train FILE" in capsys.readouterr().err
-    with pytest.raises(DataError, match="nowhere is no folder"):
+    with pytest.raises(DataError, match="nowhere is not a folder"):
         dragoman.list_runs(tmp_path / "nowhere")
 
 

@@ -415,7 +415,7 @@ def edit(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (edit("pieces.5", "a"), "listed twice"),
         (edit("pieces.5", ""), "empty"),
         (edit("pieces.5", "\ud800"), "surrogate"),
-        (edit("merges", [["q", "zz"]]), "pieces that are not there"),
+        (edit("merges", [["q", "zz"]]), "pieces that are not in the vocabulary"),
         (edit("merges", [["a"]]), "is damaged: merges.0"),
         (edit("scores", [0.0]), "kind 'unigram' has one score"),
         (edit("added_tokens", []), "unknown setting added_tokens"),

@@ -1,4 +1,4 @@
-"""The log-probability of given targets, each in one pass and without a search; `beam` has the length penalty."""
+"""The log-probability of given targets, each in one pass and without a search."""
 
 from collections.abc import Sequence
 from itertools import chain

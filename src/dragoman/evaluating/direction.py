@@ -10,10 +10,11 @@ from statistics import fmean
 from typing import Protocol, runtime_checkable
 
 from dragoman.errors import DataError, DecodeError
+from dragoman.run_folder import RunFolder
 from dragoman.store import find_model, read_config
 from dragoman.text.reading.columns import Naming
 from dragoman.text.reading.languages import UNKNOWN_LANGUAGE, differing
-from dragoman.text.report import REPORT, read_report
+from dragoman.text.report import read_report
 from dragoman.translating import Translation
 
 PAIRS = 32
@@ -39,10 +40,10 @@ def naming_for(model: Path | str, given: Naming = Naming()) -> Naming:  # noqa: 
     folder = find_model(model)
     languages, _ = read_config(folder)
     known = given._replace(expected=languages and tuple(languages))
-    for run in (Path(model), folder.parent):
-        if (run / "data" / REPORT).is_file() and (run == Path(model) or (run / "recipe.toml").is_file()):
+    for run in map(RunFolder, (Path(model), folder.parent)):
+        if run.report.is_file() and (run.path == Path(model) or run.recipe.is_file()):
             with suppress(DataError):  # of another version: columns are guessed
-                return known._replace(seen=read_report(run / "data").inputs["train"].columns)
+                return known._replace(seen=read_report(run.data).inputs["train"].columns)
     return known
 
 

@@ -134,7 +134,7 @@ def _test_score(path: Path) -> RunScore | None:
 
 
 def _dev_score(metrics: list[dict[str, Any]]) -> RunScore | None:
-    """The score of the best validation, by which the best model is chosen."""
+    """The score of the best validation, by the metric with which the run's task chooses its best model."""
     for name, metric, best in (("chrF", "dev_chrf", max), ("nats a character", "dev_nats_per_character", min)):
         if found := [line[metric] for line in metrics if line.get(metric) is not None]:
             return RunScore(name, best(found), "dev")

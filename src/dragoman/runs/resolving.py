@@ -11,7 +11,7 @@ from typing import Any
 
 from dragoman import machine
 from dragoman.config import check, reasons_in, render
-from dragoman.errors import ConfigError, OutOfMemory
+from dragoman.errors import ConfigError, DataError, OutOfMemory
 from dragoman.files import write_file
 from dragoman.recipe.choices import (
     AUTO,
@@ -27,7 +27,6 @@ from dragoman.recipe.resolution import Resolved, resolve
 from dragoman.recipe.source import apply
 from dragoman.recipe.steps import limit_of
 from dragoman.runs.changes import PATHS
-from dragoman.runs.data import gather, prepare, training_batches
 from dragoman.runs.more import More
 from dragoman.runs.options import RunContext
 from dragoman.runs.session import refuse_too_large
@@ -158,6 +157,40 @@ def _gathered(context: RunContext, recipe: Recipe) -> RunData:
 def _vocabularies(data: RunData) -> Vocabularies:
     tokenizers = data.tokenizers
     return Vocabularies(tokenizers.source.size, tokenizers.target.size, tokenizers.joint)
+
+
+def prepare(context: RunContext, recipe: Recipe) -> Any:
+    """Reads, checks and splits text into the run's folder, unless it is there already; returns the report on it.
+
+    Raises:
+        DataError: the text cannot be used, or has changed. With `anyway` the run goes on with the data in its folder.
+    """
+    run, kind = context.run, kind_of(recipe)
+    try:
+        return kind.prepare(run, recipe, context.progress)
+    except DataError as error:
+        if not run.data.exists():
+            raise
+        try:
+            report = kind.read_report(run.data)
+        except DataError as damage:
+            raise DataError(f"{damage}; --fresh begins a new run") from None
+        if not context.anyway:
+            raise DataError(
+                f"{error}; --anyway goes on with the data that the run holds, --fresh begins a new run"
+            ) from None
+        log.warning("%s; going on with the data that the run holds", error)
+        return report
+
+
+def gather(context: RunContext, recipe: Recipe) -> RunData:
+    """Trains tokenizers and encodes text, unless they are in the run's folder already."""
+    return kind_of(recipe).gather(context.run, recipe, context.progress)
+
+
+def training_batches(data: RunData, recipe: Recipe) -> BatchSource:
+    """The batches of the training corpus, in the order that the seed gives."""
+    return kind_of(recipe).start(recipe, data, "cpu").batches
 
 
 # Facts of model and machine

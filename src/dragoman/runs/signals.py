@@ -1,6 +1,7 @@
 """Stopping on request: the first signal asks the loop to stop after its step, the second ends the process at once.
 
-SIGTERM, Ctrl-C (SIGINT) and a terminal that closes (SIGHUP) are such requests. A signal that is ignored when work
+The session then saves a checkpoint and raises `Interrupted`, so that the same command goes on. SIGTERM, Ctrl-C (SIGINT)
+and a terminal that closes (SIGHUP) are such requests. A signal that is ignored when work
 begins stays ignored: `nohup` ignores SIGHUP, and shells start background jobs with Ctrl-C ignored.
 """
 

@@ -20,9 +20,9 @@ class Specials(Settings):
     padding: str = "[PAD]"
     """Fills up short sentences where a rectangle is needed."""
     start: str = "[SOS]"
-    """Stands before every sentence."""
+    """Marks the beginning of a sentence."""
     end: str = "[EOS]"
-    """Stands after every sentence."""
+    """Marks the end of a sentence."""
 
     @property
     def names(self) -> tuple[str, str, str, str]:

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from dragoman.model import weight_roles
 from dragoman.model.projection import Role
 from dragoman.training.muon import Muon
+from dragoman.training.settings import Optimiser
 
-Optimiser = Literal["adamw", "adam", "muon"]
 """AdamW (Loshchilov and Hutter 2019), Adam (Kingma and Ba 2015), or Muon for projections and AdamW for the rest."""
 Precision = Literal["float32", "bf16"]
 """The numbers that the model computes with; master weights are float32 in both."""

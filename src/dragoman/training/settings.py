@@ -7,6 +7,8 @@ import pydantic
 from dragoman.config import Settings
 from dragoman.training.schedule import Schedule
 
+Optimiser = Literal["adamw", "adam", "muon"]
+"""`optimiser.py` makes them; `recipe/steps.py` knows the best rate of each."""
 Share = Annotated[float, pydantic.Field(ge=0, lt=1)]
 
 
@@ -30,7 +32,7 @@ class TrainSettings(Settings):
     precision: Literal["auto", "float32", "bf16"] = "auto"
     """The numbers that the model computes with; auto takes bf16 if the processor or GPU has instructions for it. Master
     weights are float32."""
-    optimiser: Literal["adamw", "adam", "muon"] = "adamw"
+    optimiser: Optimiser = "adamw"
     """muon makes the updates of the matrices between embeddings and output orthogonal; adamw moves the other weights.
     adam differs from adamw only in its weight decay.
     """
