@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from small import fresh_state, train_settings
-from small_runs import AtSteps, terminate
+from small_runs import AtSteps, command, exit_codes, terminate
 from torch import Tensor, nn
 
 import dragoman
@@ -178,3 +178,12 @@ def test_the_command_is_the_function(text: Path, run: Path, tmp_path: Path, capl
         assert main(["train", str(text), "--runs", str(tmp_path), "--device", "cpu", *sets]) == 0
     made = tmp_path / "rhyme" / "final" / "model.safetensors"
     assert made.read_bytes() == (run / "final" / "model.safetensors").read_bytes()
+
+
+@pytest.mark.slow
+def test_two_processes_train_a_language_model_together(text: Path, tmp_path: Path) -> None:
+    sets = [part for setting in (*SETTINGS, "train.steps=6") for part in ("--set", setting)]
+    arguments = ("train", str(text), "--runs", str(tmp_path), "--device", "cpu", *sets)
+    assert exit_codes(2, command, *arguments) == [0, 0]
+    assert [line["step"] for line in read_metrics(tmp_path / "rhyme") if "loss" in line] == list(range(1, 7))
+    assert isinstance(dragoman.load_model(tmp_path / "rhyme").model, LanguageModel)
