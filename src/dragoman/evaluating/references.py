@@ -17,6 +17,7 @@ from pathlib import Path
 
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.direction import prepared_languages, refuse_other_languages
+from dragoman.run_folder import RunFolder
 from dragoman.store import find_model
 from dragoman.text.prepared import read_pairs
 from dragoman.text.reading.columns import Naming
@@ -108,12 +109,14 @@ def own_test_set(run: Path | str) -> Path:
 
     Raises:
         CheckpointError: there is no model.
-        ConfigError: it is a model without a run.
+        ConfigError: it is a model without a run, or a run without test pairs.
     """
     find_model(run)
-    path = Path(run) / "data" / PREPARED
+    folder = RunFolder(Path(run))
+    path = folder.split("test")
     if not path.is_file():
-        raise ConfigError(f"{run} has no test set of its own, because it is not a run folder; name a file")
+        why = "its data holds no test pairs" if folder.is_run else "it is not a run folder"
+        raise ConfigError(f"{run} has no test set of its own, because {why}; name a file")
     return path
 
 
