@@ -81,7 +81,7 @@ def beam_search(
 def search(engine: Engine, requests: Sequence[Request]) -> list[list[Hypothesis]]:
     """What an idle engine finds for requests that are admitted together."""
     tickets = [engine.admit(request) for request in requests]
-    found = dict(engine.run())
+    found = {ended.ticket: ended.hypotheses for ended in engine.run()}
     return [found[ticket] for ticket in tickets]
 
 

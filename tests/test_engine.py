@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,6 +14,7 @@ from small import translator
 
 from dragoman.decoding import Candidate, Engine, Hypothesis, ModelStepper, Request, SearchObserver
 from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule
+from dragoman.errors import DecodeError
 
 SIZE, START, END = 6, 0, 1
 CPU = torch.device("cpu")
@@ -64,7 +65,7 @@ def visit(wishes: dict[str, Any], ban: Rule, not_blank: Rule) -> Visit:
 
 
 def visited(engine: Engine, guests: Sequence[Visit]) -> list[list[Hypothesis] | None]:
-    """What each guest found; None for those that were cancelled in time."""
+    """What each guest found; None for those that were cancelled in time, or failed."""
     tickets: dict[int, int] = {}
     found: dict[int, list[Hypothesis]] = {}
     step = 0
@@ -74,7 +75,7 @@ def visited(engine: Engine, guests: Sequence[Visit]) -> list[list[Hypothesis] | 
                 tickets[number] = engine.admit(guest.request)
             if guest.cancelled == step and number in tickets:
                 engine.cancel(tickets[number])
-        found.update(engine.step())
+        found |= {each.ticket: each.outcome for each in engine.step() if isinstance(each.outcome, list)}
         step += 1
     return [found.get(tickets[number]) for number in range(len(guests))]
 
@@ -94,6 +95,55 @@ def test_requests_of_any_settings_that_come_and_go_find_what_they_find_alone(
             assert guest.cancelled is not None
             continue
         assert [found] == search(Engine(Toy(SIZE, ties=ties), start=START, end=END), [guest.request])
+
+
+class Failing(Toy):
+    """A toy whose log-probabilities are NaN for some sources, once they have so many tokens."""
+
+    def __init__(self, size: int, fails: Mapping[tuple[int, ...], int]) -> None:
+        super().__init__(size)
+        self.fails = fails
+
+    def log_probs(self, source: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
+        found = super().log_probs(source, tokens)
+        if len(tokens) == self.fails.get(tuple(source)):
+            found[-1] = torch.nan
+        return found
+
+
+@given(
+    wishes=st.lists(WISHES, min_size=2, max_size=7),
+    fails=st.lists(st.none() | st.integers(0, 4), min_size=7, max_size=7),
+    batch_tokens=st.integers(1, 80),
+)
+@settings(max_examples=100, deadline=None)
+def test_a_request_that_fails_disturbs_no_other(
+    wishes: list[dict[str, Any]], fails: list[int | None], batch_tokens: int
+) -> None:
+    ban, not_blank = Ban([2], CPU), NotBlank([3], END, SIZE, CPU)
+    wishes = [{**each, "source": [*each["source"], number]} for number, each in enumerate(wishes)]
+    guests = [visit(each, ban, not_blank) for each in wishes]
+    failing = {tuple(each["source"]): at for each, at in zip(wishes, fails, strict=False) if at is not None}
+    toy = Failing(SIZE, failing)
+    together = visited(Engine(toy, start=START, end=END, batch_tokens=batch_tokens), guests)
+    assert toy.rows == []
+    for guest, found in zip(guests, together, strict=True):
+        if guest.cancelled is None or found is not None:
+            (alone,) = visited(Engine(Failing(SIZE, failing), start=START, end=END), [guest])
+            assert found == alone
+
+
+def test_a_request_that_fails_says_why_and_the_next_step_goes_on() -> None:
+    engine = Engine(Failing(SIZE, {(7, 1): 2}), start=START, end=END)
+    never = (Ban([END], CPU),)
+    good, bad = (engine.admit(Request([7, number], 5, rules=never)) for number in (0, 1))
+    ended = [found for _ in range(3) for found in engine.step()]
+    assert [found.ticket for found in ended] == [bad]
+    with pytest.raises(DecodeError, match="outputs are NaN; its weights are damaged"):
+        _ = ended[0].hypotheses
+    assert engine.under_way == [good]
+    (found,) = engine.run()
+    assert [found.hypotheses] == search(Engine(Toy(SIZE), start=START, end=END), [Request([7, 0], 5, rules=never)])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -6,10 +6,11 @@
         for found in engine.step(): ...
 
 A request leaves as soon as it is done, and waiting ones enter when half of the room is free. What a request finds does
-not depend on the others. The engine knows ids only; `translating` knows text.
+not depend on the others, even if they fail. The engine knows ids only; `translating` knows text.
 """
 
 import itertools
+import math
 from collections import deque
 from collections.abc import Iterator
 from operator import attrgetter
@@ -26,12 +27,26 @@ from dragoman.decoding.rules import Rule
 from dragoman.decoding.stepper import Stepper
 from dragoman.errors import DecodeError
 
+_NAN = "the model's outputs are NaN; its weights are damaged or its precision is too low"
+
 
 class Found(NamedTuple):
-    """What the request with this ticket found, best first."""
+    """How the request with this ticket ended."""
 
     ticket: int
-    hypotheses: list[Hypothesis]
+    outcome: list[Hypothesis] | DecodeError
+    """What it found, best first; or the error that ended it."""
+
+    @property
+    def hypotheses(self) -> list[Hypothesis]:
+        """What the request found, best first.
+
+        Raises:
+            DecodeError: the request failed.
+        """
+        if isinstance(self.outcome, DecodeError):
+            raise self.outcome
+        return self.outcome
 
 
 class Engine:
@@ -96,16 +111,15 @@ class Engine:
         return next((beam.agreed() for beam in self._beams if beam.ticket == ticket), ())
 
     def run(self) -> Iterator[Found]:
-        """Steps until no request is left; yields what each found, in the order in which they finish."""
+        """Steps until no request is left; yields how each ended, in that order."""
         while self.busy:
             yield from self.step()
 
     @torch.inference_mode()
     def step(self) -> list[Found]:
-        """Writes one more token in every row; returns the requests that this finished.
+        """Writes one more token in every row; returns the requests that ended with it.
 
-        Raises:
-            DecodeError: the model's log-probabilities are NaN.
+        A request whose log-probabilities are NaN fails and leaves; the others go on.
         """
         self._enter()
         if not self._beams:
@@ -152,28 +166,29 @@ class Engine:
 
     def _take(self, log_prob: Float[Tensor, "R V"]) -> list[Found]:
         """Hands every request its continuations, and keeps the rows of those that go on."""
-        done: list[Beam] = []
+        ended: list[Found] = []
         going: list[Beam] = []
         rows: list[int] = []
         tokens: list[int] = []
         totals: list[float] = []
         for beam, first, continuations in self._continuations(log_prob):
-            if continuations[0][0] != continuations[0][0]:
-                raise DecodeError("the model's outputs are NaN; its weights are damaged or its precision is too low")
+            if math.isnan(continuations[0][0]):  # sorting puts NaN first
+                ended.append(Found(beam.ticket, DecodeError(_NAN)))
+                continue
             live = self._taken(beam, continuations)
             if beam.done:
-                done.append(beam)
+                ended.append(Found(beam.ticket, beam.result()))
                 continue
             going.append(beam)
             live += [(live[0][0], live[0][1], -torch.inf)] * (beam.width - len(live))
             rows += [first + parent for parent, _, _ in live]
             tokens += [token for _, token, _ in live]
             totals += [total for _, _, total in live]
-        if done:
+        if ended:
             self._go_on_with(going)
         self._select(rows)
         self._append(tokens, totals)
-        return [Found(beam.ticket, beam.result()) for beam in done]
+        return ended
 
     def _continuations(self, log_prob: Float[Tensor, "R V"]) -> Iterator[tuple[Beam, int, list[Continuation]]]:
         """Each request under way, its first row, and its best continuations."""

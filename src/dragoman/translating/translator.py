@@ -125,10 +125,10 @@ class Translator:
         found: dict[int, list[Hypothesis]] = {}
         with progress.track("translate", len(lines), "lines") as advance, out_of_memory_as(_lower(options)):
             advance(len(lines) - len(left))
-            for ticket, hypotheses in engine.run():
-                found[ticket] = hypotheses
-                left[line_of[ticket]] -= 1
-                advance(0 if left[line_of[ticket]] else 1)
+            for ended in engine.run():
+                found[ended.ticket] = ended.hypotheses
+                left[line_of[ended.ticket]] -= 1
+                advance(0 if left[line_of[ended.ticket]] else 1)
         return [
             self._writer.translation(line, [found[ticket] for ticket in own], options)
             for line, own in zip(lines, tickets, strict=True)
