@@ -39,7 +39,7 @@ from dragoman.errors import (
     TokenizerError,
 )
 from dragoman.files import lock, remove, remove_partial
-from dragoman.recipe.recipe import Recipe
+from dragoman.recipe.recipe import Recipe, read_recipe
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.session import fresh_state
 from dragoman.store import Languages, ModelFiles
@@ -204,6 +204,26 @@ def test_a_run_killed_anywhere_is_completed_by_the_same_command(
     assert exit_code(kill_at, function, call, train_small, tmp_path) == -signal.SIGKILL
     train_small(tmp_path)
     check_whole(run_of(tmp_path), whole)
+
+
+def test_settings_that_a_cut_run_accepted_are_its_own_from_then_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dragoman.runs.resolving._write", cut)  # before recipe.toml is written
+        with pytest.raises(KeyboardInterrupt):
+            train_small(tmp_path, "train.learning_rate=1e-3")
+    with monkeypatch.context() as patch:
+        patch.setattr("dragoman.commands.train.Session.begin", cut)  # after it
+        with pytest.raises(KeyboardInterrupt):
+            train_small(tmp_path, "train.learning_rate=2e-3")
+    train_small(tmp_path, "train.learning_rate=2e-3")
+    assert read_recipe(run_of(tmp_path) / "recipe.toml").train.learning_rate == 2e-3
+    with pytest.raises(ConfigError, match=r"train.learning_rate was 0.002, is 0.001"):
+        train_small(tmp_path, "train.learning_rate=1e-3")
 
 
 @pytest.mark.slow

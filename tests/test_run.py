@@ -298,6 +298,12 @@ def test_text_that_cannot_be_used_leaves_no_run_behind(tmp_path: Path) -> None:
     assert list((tmp_path / "runs").iterdir()) == []
 
 
+def test_a_wrong_number_of_threads_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="threads must be from 1 to 1,024, but is 0"):
+        train_small(tmp_path, threads=0)
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_model_is_no_text(finished: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"best is a model; train it on other text with: dragoman fine-tune .*best DATA"

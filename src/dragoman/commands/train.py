@@ -86,6 +86,7 @@ def train(
         with memory_limit(usable_memory_bytes() if device == "cpu" else None):
 
             def look_up() -> dict[str, Any]:
+                machine.choose_threads(threads)
                 own, new = split_overrides(what, overrides, name, fresh) if more else (overrides, None)
                 run, asked = find_run(what, own, name, Path(runs), fresh)
                 make_folder(run)
@@ -134,7 +135,7 @@ def _run(
                 remove_unmade(run)
             raise
         session = Session.begin(context, recipe, kind_of(recipe).start(recipe, data, context.device))
-        with _noted(run, world, begun["asked"]):
+        with _status_noted(run, world):
             state = session.train()
         evaluations = _finish(context, recipe, state) if world.is_first else ()
         return RunResult(run.path, state.step, evaluations, recipe.task)
@@ -164,12 +165,12 @@ def _begin(
 
 
 @contextmanager
-def _noted(run: RunFolder, world: World, asked: dict[str, Any]) -> Generator[None]:
+def _status_noted(run: RunFolder, world: World) -> Generator[None]:
     """Records that the run is being trained, and if it stops or diverges, that it did."""
     if not world.is_first:
         yield
         return
-    note(run, "training", asked=asked)
+    note(run, "training")
     try:
         yield
     except (Interrupted, Diverged) as end:

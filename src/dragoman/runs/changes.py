@@ -10,7 +10,7 @@ from dragoman.documents import write_json
 from dragoman.errors import ConfigError
 from dragoman.recipe.recipe import LIMITS, Recipe, read_recipe
 from dragoman.run_folder import RunFolder
-from dragoman.runs.facts import FORMAT, read_facts, read_facts_to_go_on
+from dragoman.runs.facts import FORMAT, note, read_facts, read_facts_to_go_on
 from dragoman.tasks.kinds import kind_of
 from dragoman.training.settings import HARMLESS
 
@@ -19,7 +19,8 @@ PATHS = ("folder", "path", "dev_path", "test_path")
 
 
 def open_run(run: RunFolder, asked: dict[str, Any] | None, threads: int | None) -> dict[str, Any]:
-    """The content of `run.json`, with what is asked now; a new run gets its `run.json` here.
+    """The content of `run.json`, after writing what is asked now into it. So it is there before anything is made from
+    it, and the same command goes on wherever it is cut off.
 
     Raises:
         ConfigError: the folder holds something else, or the run was begun with other settings or threads.
@@ -35,10 +36,11 @@ def open_run(run: RunFolder, asked: dict[str, Any] | None, threads: int | None) 
     facts = read_facts_to_go_on(run)
     if asked is not None:
         refuse_changes(run, facts["asked"], asked, finished=facts["status"] == "finished")
-        facts["asked"] = asked
     if threads not in (None, facts["threads"]):
         raise ConfigError(f"{run} was begun with {facts['threads']} threads; go on with as many, or use --fresh")
-    return facts
+    if asked not in (None, facts["asked"]):
+        note(run, facts["status"], asked=asked)
+    return read_facts(run)
 
 
 def refuse_changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any], finished: bool = False) -> None:
