@@ -21,7 +21,7 @@ FLOORS = {
     "commands": "benchmark | doctor | forecast | train | train_tokenizer < fine_tune | reproduce | seeds < compare",
     "evaluating": "direction | metrics | startup < references | scores | significance | spread < evaluation |"
     " groups < comparison | speed",
-    "model": "config | dropout | observer | packing | projection < layers | positions < attention | embedding <"
+    "model": "config | dropout | packing < observer | projection < layers | positions < attention | embedding <"
     " blocks < decoder | encoder < families < build",
     "model/attention": "context | equation | keys < cache | compiled | flash | padded < ways < multi_head",
     "recipe": "expected | recipe < choices | settings | source < language_model_choices | steps |"

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dragoman.model import Observer, Packing, StepNoise
 
-SEEN = ("query", "key", "value", "scores", "weights")
+SEEN = ("query", "key", "value", "products", "scores", "weights")
 
 
 class Notes:
@@ -33,15 +33,21 @@ class Notes:
         return [value for name, value in self.shown if name == site]
 
 
-def sites(stack: str, layers: int, *attentions: str) -> list[str]:
-    named = [f"{stack}.embedding"]
-    for layer in range(layers):
-        named += [f"{stack}.{layer}.{attention}.{name}" for attention in attentions for name in SEEN]
-        named.append(f"{stack}.{layer}.residual")
-    return named
+def sites(stack: str, preset: str, *attentions: str) -> list[str]:
+    """The sites of a stack of two layers, in the order in which they are shown."""
+    embedding = "source_embedding" if stack == "encoder" else "target_embedding"
+    named = [f"{embedding}.tokens", *([f"{embedding}.positions"] if preset == "paper" else [])]
+    named.append(f"{stack}.embedding")
+    for layer in range(2):
+        for attention in attentions:
+            named += [f"{stack}.{layer}.{attention}_attention.{name}" for name in ("input", *SEEN, "mixed", "output")]
+            named.append(f"{stack}.{layer}.{attention}_residual")
+        named += [f"{stack}.{layer}.{name}" for name in ("feed_forward.input", "feed_forward.hidden", "feed_residual")]
+    return [*named, f"{stack}.output"]
 
 
-ENCODER, DECODER = sites("encoder", 2, "self_attention"), sites("decoder", 2, "self_attention", "cross_attention")
+def encoder_and_decoder(preset: str) -> tuple[list[str], list[str]]:
+    return sites("encoder", preset, "self"), sites("decoder", preset, "self", "cross")
 
 
 def test_notes_are_an_observer() -> None:
@@ -62,7 +68,8 @@ def test_every_site_of_a_training_pass_is_seen_and_no_byte_changes(preset: str, 
 
     for unseen, seen in zip(passed(None), passed(notes), strict=True):
         assert torch.equal(unseen, seen)
-    assert [site for site, _ in notes.shown] == ENCODER + DECODER
+    encoder, decoder = encoder_and_decoder(preset)
+    assert [site for site, _ in notes.shown] == encoder + decoder
 
 
 @pytest.mark.parametrize("kv_heads", [4, 2])
@@ -75,15 +82,45 @@ def test_what_is_seen_is_the_equation(preset: str, kv_heads: int) -> None:
         ("decoder.0.self_attention", 6, 6),
         ("decoder.1.cross_attention", 6, 8),
     ):
-        query, key, value, scores, weights = (notes[f"{kind}.{name}"] for name in SEEN)
+        query, key, value, unmasked, scores, weights = (notes[f"{kind}.{name}"] for name in SEEN)
         assert query.shape == (2, 4, queries, 4) and key.shape == value.shape == (2, kv_heads, keys, 4)
         assert scores.shape == weights.shape == (2, 4, queries, keys)
         visible = scores.isfinite()
         products = query @ key.repeat_interleave(4 // kv_heads, 1).mT / math.sqrt(4)
-        assert_close(scores[visible], products[visible])
+        assert_close(unmasked, products)
+        assert torch.equal(scores[visible], unmasked[visible])
         assert_close(weights, scores.softmax(-1))
         assert weights[~visible].count_nonzero() == 0
-    assert notes["encoder.0.residual"].shape == (2, 8, 16)
+        mixed = weights @ value.repeat_interleave(4 // kv_heads, 1)
+        real = torch.tensor([5, 8] if kind.startswith("encoder") else [6, 3])[:, None] > torch.arange(queries)
+        assert_close(notes[f"{kind}.mixed"][real], mixed.transpose(1, 2)[real])
+    assert notes["encoder.0.feed_residual"].shape == (2, 8, 16)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_residual_path_is_the_sum_of_what_is_shown(preset: str) -> None:
+    model, batch, notes = translator(preset=preset), random_batch([3, 3], [5, 5]), Notes()
+    model(*batch.inputs, observer=notes)
+    layer, path = model.decoder.blocks[1], notes["decoder.0.feed_residual"]
+    for attention in ("self", "cross"):
+        added = path + notes[f"decoder.1.{attention}_attention.output"]
+        norm = layer.get_submodule(f"{attention}_residual.norm")
+        path = notes[f"decoder.1.{attention}_residual"]
+        assert_close(path, added if preset == "modern" else norm(added.flatten(0, 1)).view_as(added))
+    outer = layer.get_submodule("feed_forward.outer")
+    added = path + outer(notes["decoder.1.feed_forward.hidden"].flatten(0, 1)).view_as(path)
+    norm = layer.get_submodule("feed_residual.norm")
+    assert_close(
+        notes["decoder.1.feed_residual"], added if preset == "modern" else norm(added.flatten(0, 1)).view_as(added)
+    )
+
+
+def test_embedding_and_positions_are_shown_apart() -> None:
+    model, batch, notes = translator(preset="paper"), random_batch([3, 3], [5, 5]), Notes()
+    model(*batch.inputs, observer=notes)
+    for embedding, stack in (("source_embedding", "encoder"), ("target_embedding", "decoder")):
+        total = notes[f"{embedding}.tokens"] + notes[f"{embedding}.positions"]
+        assert_close(notes[f"{stack}.embedding"], total)
 
 
 @torch.inference_mode()
@@ -97,11 +134,12 @@ def test_every_step_from_a_cache_shows_what_the_whole_pass_shows(preset: str) ->
     cache = model.start(memory, of_source)
     for token in target.split(1):
         model.decode(token, Packing.of([1]), cache, observer=stepwise)
-    assert [site for site, _ in stepwise.shown] == 4 * DECODER
-    for site in DECODER:
-        if not site.endswith(("key", "value")):  # of which every step sees all that were written before
+    _, decoder = encoder_and_decoder(preset)
+    assert [site for site, _ in stepwise.shown] == 4 * decoder
+    for site in decoder:
+        if not site.endswith((".key", ".value", ".products")):  # of which every step sees all that were written before
             steps = [step[..., : whole[site].size(-1)] for step in stepwise.all(site)]
-            expected = whole[site].split(1, dim=-2)
+            expected = whole[site].split(1, dim=1 if site.endswith("mixed") else -2)
             for step, row in zip(steps, expected, strict=True):
                 assert_close(step.nan_to_num(neginf=0.0), row[..., : step.size(-1)].nan_to_num(neginf=0.0))
 
@@ -110,4 +148,4 @@ def test_a_language_model_shows_its_only_stack() -> None:
     model, batch, notes = language_model(), random_batch([1, 1], [5, 2]), Notes()
     target = batch.target, batch.target_lengths
     assert torch.equal(model(*target, observer=notes), model(*target))
-    assert [site for site, _ in notes.shown] == sites("decoder", 2, "self_attention")
+    assert [site for site, _ in notes.shown] == sites("decoder", "modern", "self")

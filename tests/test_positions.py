@@ -4,8 +4,10 @@ import pytest
 import reference
 import torch
 from closeness import assert_close
+from torch import nn
 
 from dragoman.errors import ConfigError
+from dragoman.model.embedding import Embedding
 from dragoman.model.positions import Learned, Rotary, Sinusoidal, rotate, sinusoids
 
 TABLE = [
@@ -30,7 +32,9 @@ def test_positions_are_added_to_what_they_are_given() -> None:
         [1.4411, 0.41, 1.53, 2.59955],
         [0.9432, 1.1464, 1.94, 2.9992],
     ]
-    torch.testing.assert_close(Sinusoidal(4)(x, torch.arange(5)), torch.tensor(expected), atol=6e-5, rtol=0)
+    embedding = Embedding(nn.Parameter(x), Sinusoidal(4), scaled=False)
+    added = embedding(torch.arange(5), torch.arange(5))
+    torch.testing.assert_close(added, torch.tensor(expected), atol=6e-5, rtol=0)
 
 
 @pytest.mark.parametrize("base", [10_000.0, 100.0])
@@ -79,6 +83,8 @@ def test_rotation_needs_pairs() -> None:
 
 
 def test_learned_positions_add_the_vector_of_the_place() -> None:
-    learned, x = Learned(6, 4), torch.zeros(3, 4)
+    learned, table = Learned(6, 4), torch.randn(3, 4)
     torch.nn.init.normal_(learned.weight)
-    torch.testing.assert_close(learned(x, torch.tensor([5, 0, 5])), learned.weight[[5, 0, 5]])
+    embedding = Embedding(nn.Parameter(table), learned, scaled=False)
+    added = embedding(torch.tensor([0, 1, 2]), torch.tensor([5, 0, 5]))
+    torch.testing.assert_close(added, table + learned.weight[[5, 0, 5]])

@@ -144,3 +144,33 @@ def test_every_weight_has_the_role_of_its_kind() -> None:
     names = {name for name, role in roles.items() if role == "projection"}
     assert names == {f"{name}.weight" for name in projections(translator(preset="paper"))}
     assert all(name.endswith("bias") or "norm" in name for name, role in roles.items() if role == "vector")
+
+
+class Quantised(Projection):
+    """A weight of 8-bit integers with a scale for each row (Jacob et al. 2018), in training and in decoding alike."""
+
+    def __init__(self, plain: Projection) -> None:
+        super().__init__()
+        weight, bias = plain.effective()
+        self.scale = nn.Parameter(weight.detach().abs().amax(1, keepdim=True) / 127, requires_grad=False)
+        self.register_buffer("integers", (weight.detach() / self.scale).round().to(torch.int8))
+        self.bias = nn.Parameter(bias.detach(), requires_grad=False) if bias is not None else None
+
+    def effective(self) -> Affine:
+        return Affine(self.get_buffer("integers") * self.scale, self.bias)
+
+    def prepared(self) -> Projection:
+        return self
+
+
+@pytest.mark.parametrize(("preset", "place"), PLACES)
+def test_a_quantised_projection_decodes_as_it_is(preset: str, place: str) -> None:
+    model = translator(preset=preset)
+    projection = model.get_submodule(place)
+    assert isinstance(projection, Projection)
+    model.set_submodule(place, Quantised(projection))
+    prepared = prepare_for_decoding(model, "cpu", torch.float64)
+    kept = prepared.get_submodule(place)
+    assert isinstance(kept, Quantised) and kept.get_buffer("integers").dtype == torch.int8
+    assert_close(decoded(prepared), decoded(model))
+    assert (decoded(model) - decoded(translator(preset=preset))).abs().max() > 1e-6

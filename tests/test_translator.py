@@ -331,6 +331,24 @@ def test_texts_may_come_one_by_one(translator: Translator) -> None:
     assert translator.translate(each for each in texts) == translator.translate(texts)
 
 
+def test_an_observer_sees_model_and_search_and_changes_nothing(translator: Translator) -> None:
+    class Watching:
+        def __init__(self) -> None:
+            self.sites: set[str] = set()
+            self.tickets: set[int] = set()
+
+        def tensor(self, site: str, value: torch.Tensor) -> None:
+            self.sites.add(site)
+
+        def candidates(self, ticket: int, candidates: Sequence[object]) -> None:
+            self.tickets.add(ticket)
+
+    watching, texts, options = Watching(), lines(5), asked(beam_size=3)
+    assert translator.translate(texts, options, observer=watching) == translator.translate(texts, options)
+    assert len(watching.tickets) == 5
+    assert {"encoder.0.self_attention.weights", "decoder.1.cross_attention.weights"} <= watching.sites
+
+
 def test_progress_counts_lines() -> None:
     class Counting(Silent):
         total = done = 0

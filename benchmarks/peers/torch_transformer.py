@@ -47,7 +47,7 @@ class TorchTransformer(nn.Module):
     def _embed(self, ids: Tensor) -> Tensor:
         x = F.embedding(ids, self.embedding) * self.embedding.size(1) ** 0.5
         position = torch.arange(ids.size(1)).expand(ids.shape).flatten()
-        return F.dropout(self.positions(x.flatten(0, 1), position).view_as(x), DROPOUT, self.training)
+        return F.dropout(x + self.positions(position).view_as(x), DROPOUT, self.training)
 
     def _drop_as_the_paper(self) -> None:
         for module in self.transformer.modules():

@@ -14,7 +14,7 @@ from dragoman.model.attention.keys import split_rows
 from dragoman.model.attention.multi_head import Attention
 from dragoman.model.dropout import Noise
 from dragoman.model.layers import FeedForward, Residual
-from dragoman.model.observer import Observer
+from dragoman.model.observer import Observer, Show, shower
 from dragoman.model.packing import Packing
 from dragoman.model.positions import Rope
 
@@ -33,10 +33,15 @@ class Pass(NamedTuple):
     """Where the rows stand in their sentences; given with a cache."""
     observer: Observer | None = None
 
+    @property
+    def shown(self) -> Show | None:
+        """Shows rows to the observer, if there is one."""
+        return shower(self.observer, self.packing)
+
     def show(self, site: str, x: Float[Tensor, "N D"]) -> None:
-        """Shows rows to the observer, if there is one, padded: (B, T, D)."""
-        if self.observer is not None:
-            self.observer.tensor(site, self.packing.pad(x.detach()))
+        """Shows these rows to the observer, if there is one."""
+        if show := self.shown:
+            show(site, x)
 
 
 class LayerParts(NamedTuple):
@@ -60,10 +65,9 @@ class SelfBlock(nn.Module):
         self.self_residual, self.feed_residual = parts.residual("self_residual"), parts.residual("feed_residual")
 
     def forward(self, x: Float[Tensor, "N D"], given: Pass) -> Float[Tensor, "N D"]:
-        x = self.self_residual(x, lambda h: attend_to_self(self.self_attention, self.index, h, given), given.noise)
-        x = self.feed_residual(x, lambda h: self.feed_forward(h, given.noise), given.noise)
-        given.show(f"{self.name}.residual", x)
-        return x
+        noise, show = given.noise, given.shown
+        x = self.self_residual(x, lambda h: attend_to_self(self.self_attention, self.index, h, given), noise, show)
+        return self.feed_residual(x, lambda h: self.feed_forward(h, noise, show), noise, show)
 
 
 class CrossBlock(nn.Module):
@@ -80,19 +84,20 @@ class CrossBlock(nn.Module):
         self.feed_residual = parts.residual("feed_residual")
 
     def forward(self, x: Float[Tensor, "N D"], given: Pass, cross_keys: CrossKeys) -> Float[Tensor, "N D"]:
-        x = self.self_residual(x, lambda h: attend_to_self(self.self_attention, self.index, h, given), given.noise)
-        x = self.cross_residual(x, lambda h: self._attend_to_memory(h, given, cross_keys), given.noise)
-        x = self.feed_residual(x, lambda h: self.feed_forward(h, given.noise), given.noise)
-        given.show(f"{self.name}.residual", x)
-        return x
+        noise, show = given.noise, given.shown
+        x = self.self_residual(x, lambda h: attend_to_self(self.self_attention, self.index, h, given), noise, show)
+        x = self.cross_residual(x, lambda h: self._attend_to_memory(h, given, cross_keys), noise, show)
+        return self.feed_residual(x, lambda h: self.feed_forward(h, noise, show), noise, show)
 
     def _attend_to_memory(self, x: Float[Tensor, "N D"], given: Pass, cross_keys: CrossKeys) -> Float[Tensor, "N D"]:
         attention, keys = self.cross_attention, cross_keys.layer(self.index)
+        given.show(f"{attention.name}.input", x)
         return attention.attend(attention.queries(x), keys, given.packing, noise=given.noise, observer=given.observer)
 
 
 def attend_to_self(attention: Attention, layer: int, x: Float[Tensor, "N D"], given: Pass) -> Float[Tensor, "N D"]:
     """Self-attention of packed rows; with a cache, also to what the rows wrote before."""
+    given.show(f"{attention.name}.input", x)
     rows, keys, rope = attention.self_projections(x), None, given.rope
     if given.cache is not None and given.positions is not None:
         rows, key, value = split_rows(rows, attention.heads, rope)

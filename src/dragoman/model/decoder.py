@@ -1,6 +1,6 @@
 """The decoder: a causal stack, which with a memory also attends to it (section 3.1)."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from dragoman.model.layers import LayerNorm, RMSNorm
 from dragoman.model.observer import Observer
 from dragoman.model.packing import Packing
 from dragoman.model.positions import Rotary
-from dragoman.model.projection import Affine, Projection, join, join_for_good
+from dragoman.model.projection import Projection, join, join_for_good
 
 
 class Decoder(nn.Module):
@@ -25,7 +25,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.blocks = nn.ModuleList(blocks)
         self.final_norm, self.rotary = final_norm, rotary
-        self.joined: Affine | None = None
+        self.joined: Callable[[Tensor], Tensor] | None = None
         """Keys and values of all cross-attention as one projection; kept for decoding, made anew in training."""
 
     def join_projections(self) -> None:
@@ -53,7 +53,9 @@ class Decoder(nn.Module):
             x = block(x, given, cross_keys) if isinstance(block, CrossBlock) else block(x, given)
         if cache is not None:
             cache.advance(packing)
-        return self.final_norm(x) if self.final_norm is not None else x
+        x = self.final_norm(x) if self.final_norm is not None else x
+        given.show("decoder.output", x)
+        return x
 
     def cross_keys(self, memory: Float[Tensor, "N D"], packing: Packing) -> CrossKeys:
         """The keys and values of all layers in one matrix product, because all layers read the same memory."""

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from dragoman.model.dropout import Noise, drop
 from dragoman.model.layers import LayerNorm, RMSNorm
+from dragoman.model.observer import Show
 from dragoman.model.positions import Learned, Sinusoidal
 from dragoman.model.projection import Role
 
@@ -38,10 +39,19 @@ class Embedding(nn.Module):
         self.dropout, self.name = dropout, name
 
     def forward(
-        self, ids: Int[Tensor, "N"], position: Int[Tensor, "N"], noise: Noise | None = None
+        self,
+        ids: Int[Tensor, "N"],
+        position: Int[Tensor, "N"],
+        noise: Noise | None = None,
+        show: Show | None = None,
     ) -> Float[Tensor, "N D"]:
         x = F.embedding(ids, self.weight) * self.scale
-        x = self.positions(x, position) if self.positions is not None else x
+        places = self.positions(position).to(x.dtype) if self.positions is not None else None
+        if show is not None:
+            show(f"{self.name}.tokens", x)
+            if places is not None:
+                show(f"{self.name}.positions", places)
+        x = x + places if places is not None else x
         x = self.norm(x) if self.norm is not None else x
         return drop(x, self.dropout, self.name, noise)
 

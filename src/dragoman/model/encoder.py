@@ -41,4 +41,6 @@ class Encoder(nn.Module):
         given.show("encoder.embedding", x)
         for block in self.blocks:
             x = block(x, given)
-        return self.final_norm(x) if self.final_norm is not None else x
+        x = self.final_norm(x) if self.final_norm is not None else x
+        given.show("encoder.output", x)
+        return x

@@ -14,7 +14,7 @@ from dragoman.model.decoder import Decoder
 from dragoman.model.dropout import StepNoise
 from dragoman.model.embedding import Embedding
 from dragoman.model.encoder import Encoder
-from dragoman.model.observer import Observer
+from dragoman.model.observer import Observer, shower
 from dragoman.model.packing import ROW_MULTIPLE, Packing
 from dragoman.model.projection import Projection, Role
 
@@ -51,7 +51,7 @@ class EncoderDecoder(nn.Module):
     ) -> Float[Tensor, "N D"]:
         """Source ids to the memory, which is the encoder's output."""
         of_rows = noise.source(packing.rows, source.device) if noise else None
-        x = self.source_embedding(source, packing.position, of_rows)
+        x = self.source_embedding(source, packing.position, of_rows, shower(observer, packing))
         return self.encoder(x, packing, of_rows, observer)
 
     def cross_keys(self, memory: Float[Tensor, "N D"], packing: Packing) -> CrossKeys:
@@ -78,7 +78,7 @@ class EncoderDecoder(nn.Module):
         keys, cache = (given.cross_keys, given) if isinstance(given, Cache) else (given, None)
         of_rows = noise.target(packing.rows, target.device) if noise else None
         position = cache.positions(packing) if cache is not None else packing.position
-        x = self.target_embedding(target, position, of_rows)
+        x = self.target_embedding(target, position, of_rows, shower(observer, packing))
         return self.decoder(x, packing, keys, cache, of_rows, observer)
 
     def project(self, hidden: Float[Tensor, "M D"]) -> Float[Tensor, "M V"]:
@@ -131,7 +131,7 @@ class LanguageModel(nn.Module):
         """Ids to decoder output: whole texts, or with a cache the next tokens of its rows, which it takes in."""
         of_rows = noise.target(packing.rows, target.device) if noise else None
         position = cache.positions(packing) if cache is not None else packing.position
-        x = self.target_embedding(target, position, of_rows)
+        x = self.target_embedding(target, position, of_rows, shower(observer, packing))
         return self.decoder(x, packing, None, cache, of_rows, observer)
 
     def project(self, hidden: Float[Tensor, "M D"]) -> Float[Tensor, "M V"]:
@@ -155,14 +155,14 @@ Model = TypeVar("Model", EncoderDecoder, LanguageModel)
 
 
 def prepare_for_decoding(model: Model, device: torch.device | str, dtype: torch.dtype) -> Model:
-    """A model with the same results that only decodes: projections merged, cast to `dtype` and joined, once.
+    """A model with the same results that only decodes: projections prepared, cast to `dtype` and joined, once.
 
     `model` stays as it is, and shares with it the weights that need no change. After the weights of `model` change,
     prepare it again, because some of the prepared ones follow and others do not.
     """
     shared = {id(weight): nn.Parameter(weight.detach(), requires_grad=False) for weight in model.parameters()}
     prepared = copy.deepcopy(model, shared)
-    _merge_projections(prepared)
+    _prepare_projections(prepared)
     prepared.to(device, dtype)
     for stack in prepared.children():
         if isinstance(stack, Encoder | Decoder):
@@ -170,9 +170,9 @@ def prepare_for_decoding(model: Model, device: torch.device | str, dtype: torch.
     return prepared
 
 
-def _merge_projections(module: nn.Module) -> None:
+def _prepare_projections(module: nn.Module) -> None:
     for name, child in module.named_children():
         if isinstance(child, Projection):
-            setattr(module, name, child.merged())
+            setattr(module, name, child.prepared())
         else:
-            _merge_projections(child)
+            _prepare_projections(child)

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from dragoman import kernels
 from dragoman.model.dropout import Noise, drop
+from dragoman.model.observer import Show
 from dragoman.model.projection import Dense, Projection, Role
 
 NormKind = Literal["layer", "rms"]
@@ -79,7 +80,8 @@ def make_norm(kind: NormKind, d_model: int, epsilon: float, bias: bool) -> Layer
 class FeedForward(nn.Module):
     """max(0, x W1 + b1) W2 + b2 (Vaswani et al. 2017, eq. 2), with ReLU or GELU; or a gated unit (Shazeer 2020).
 
-    Gated: (f(x W_gate) * x W_inner) W_outer, with f = SiLU in `swiglu` and GELU in `geglu`. `name` is its dropout site.
+    Gated: (f(x W_gate) * x W_inner) W_outer, with f = SiLU in `swiglu` and GELU in `geglu`. `name` is its site for
+    dropout and observers.
     """
 
     gate: Projection | None
@@ -101,13 +103,18 @@ class FeedForward(nn.Module):
         self.inner = Dense(d_model, d_ff, bias)
         self.outer = Dense(d_ff, d_model, bias)
 
-    def forward(self, x: Float[Tensor, "N D"], noise: Noise | None = None) -> Float[Tensor, "N D"]:
+    def forward(
+        self, x: Float[Tensor, "N D"], noise: Noise | None = None, show: Show | None = None
+    ) -> Float[Tensor, "N D"]:
         if self.gate is None:
             hidden = self.inner(x)
             hidden = F.relu(hidden, inplace=True) if self.activation == "relu" else F.gelu(hidden)
         else:
             gate, inner = self.gate(x), self.inner(x)
             hidden = (F.silu(gate) if self.activation == "swiglu" else F.gelu(gate)) * inner
+        if show is not None:
+            show(f"{self.name}.input", x)
+            show(f"{self.name}.hidden", hidden)
         return self.outer(drop(hidden, self.dropout, self.name, noise))
 
 
@@ -115,7 +122,7 @@ class Residual(nn.Module):
     """The path around a sublayer, which normalises, drops out and adds (sections 3.1 and 5.4).
 
     `post` is the paper's norm(x + sublayer(x)); `pre` is x + sublayer(norm(x)), which needs no delicate warm-up (Xiong
-    et al. 2020). `name` is its dropout site.
+    et al. 2020). `name` is its site for dropout and observers.
     """
 
     def __init__(
@@ -125,8 +132,16 @@ class Residual(nn.Module):
         self.norm, self.pre, self.dropout, self.name = norm, norm_position == "pre", dropout, name
 
     def forward(
-        self, x: Float[Tensor, "N D"], sublayer: Callable[[Tensor], Tensor], noise: Noise | None = None
+        self,
+        x: Float[Tensor, "N D"],
+        sublayer: Callable[[Tensor], Tensor],
+        noise: Noise | None = None,
+        show: Show | None = None,
     ) -> Float[Tensor, "N D"]:
         if self.pre:
-            return drop(sublayer(self.norm(x)), self.dropout, self.name, noise, onto=x)
-        return self.norm(drop(sublayer(x), self.dropout, self.name, noise, onto=x))
+            x = drop(sublayer(self.norm(x)), self.dropout, self.name, noise, onto=x)
+        else:
+            x = self.norm(drop(sublayer(x), self.dropout, self.name, noise, onto=x))
+        if show is not None:
+            show(self.name, x)
+        return x

@@ -23,18 +23,18 @@ def sinusoids(position: Int[Tensor, "N"], d_model: int, base: float = 10_000.0) 
 
 
 class Sinusoidal(nn.Module):
-    """Adds sinusoids. Has no weights, and no limit on the length."""
+    """Sinusoids, to be added to embeddings. Has no weights, and no limit on the length."""
 
     def __init__(self, d_model: int, base: float = 10_000.0) -> None:
         super().__init__()
         self.d_model, self.base = d_model, base
 
-    def forward(self, x: Float[Tensor, "N D"], position: Int[Tensor, "N"]) -> Float[Tensor, "N D"]:
-        return x + sinusoids(position, self.d_model, self.base).to(x.dtype)
+    def forward(self, position: Int[Tensor, "N"]) -> Float[Tensor, "N D"]:
+        return sinusoids(position, self.d_model, self.base)
 
 
 class Learned(nn.Module):
-    """Adds one learned vector a position, up to `max_positions`."""
+    """One learned vector a position, up to `max_positions`, to be added to embeddings."""
 
     roles: ClassVar[dict[str, Role]] = {"weight": "table"}
 
@@ -42,8 +42,8 @@ class Learned(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(max_positions, d_model))
 
-    def forward(self, x: Float[Tensor, "N D"], position: Int[Tensor, "N"]) -> Float[Tensor, "N D"]:
-        return x + nn.functional.embedding(position, self.weight)
+    def forward(self, position: Int[Tensor, "N"]) -> Float[Tensor, "N D"]:
+        return nn.functional.embedding(position, self.weight)
 
 
 class Rotary:

@@ -1,11 +1,11 @@
 """Projections, the matrices between features, and the role that each weight of a model has.
 
-A projection owns its weight. In training it computes with its effective weight; decoding merges and joins effective
-weights once (`prepare_for_decoding`). So whatever replaces a projection, such as a low-rank adapter or a frozen weight,
-works everywhere.
+A projection owns its weight. In training it computes with its effective weight; decoding asks it once for its prepared
+form (`prepare_for_decoding`), and joins plain matrices. So whatever replaces a projection works everywhere: a low-rank
+adapter, a frozen weight, a quantised one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
@@ -52,8 +52,11 @@ class Projection(nn.Module):
     def forward(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N F"]:
         return self.effective()(x)
 
-    def merged(self) -> "Dense":
-        """The same map as one plain matrix that does not learn; a matrix that is plain already is not copied."""
+    def prepared(self) -> "Projection":
+        """The same map in the form that decodes: one plain matrix that does not learn, unless a class has a better one.
+
+        A matrix that is plain already is not copied.
+        """
         weight, bias = self.effective()
         with torch.device("meta"):
             dense = Dense(weight.size(1), weight.size(0), bias is not None)
@@ -89,11 +92,16 @@ def join(projections: Sequence[Projection]) -> Affine:
     return Affine(torch.cat(weights), torch.cat(some) if some else None)
 
 
-def join_for_good(projections: Sequence[Projection]) -> Affine:
-    """The same, once and for all: merged projections become parts of the joined one, so that nothing is held twice."""
-    joined, first = join(projections), 0
-    for projection in projections:
-        assert isinstance(projection, Dense), "projections are merged before they are joined in memory"
+def join_for_good(projections: Sequence[Projection]) -> Callable[[Tensor], Tensor]:
+    """The same, once and for all: plain matrices become parts of the joined one, so that nothing is held twice.
+
+    Prepared forms that are not plain matrices compute one after the other, each in its own way.
+    """
+    plain = [projection for projection in projections if isinstance(projection, Dense)]
+    if len(plain) < len(projections):
+        return lambda x: torch.cat([projection(x) for projection in projections], dim=-1)
+    joined, first = join(plain), 0
+    for projection in plain:
         part = slice(first, first + projection.weight.size(0))
         projection.place(Affine(joined.weight[part], None if joined.bias is None else joined.bias[part]))
         first = part.stop

@@ -16,6 +16,7 @@ from dragoman import kernels
 from dragoman.config import check
 from dragoman.decoding.beam import Hypothesis
 from dragoman.decoding.engine import Engine
+from dragoman.decoding.observer import SearchObserver
 from dragoman.decoding.request import Request
 from dragoman.decoding.scoring import score
 from dragoman.decoding.stepper import ModelStepper
@@ -65,6 +66,7 @@ class Translator:
     Attributes:
         options: how it searches when it is not told otherwise; the model folder's own.
         device, precision: where and in which numbers the model runs.
+        requests, writer: from segments of text to requests of the search, and from what it found to translations.
         languages: of the sources and of the translations.
     """
 
@@ -90,8 +92,8 @@ class Translator:
         except ConfigError as error:
             raise CheckpointError(str(error)) from None
         self.framing, self._positions = framing, stored.config.max_positions
-        self._requests = Requests(self.tokenizers, framing, self._positions, self.model.output.device)
-        self._writer = Writer(self.tokenizers)
+        self.requests = Requests(self.tokenizers, framing, self._positions, self.model.output.device)
+        self.writer = Writer(self.tokenizers)
 
     @classmethod
     def load(
@@ -106,9 +108,15 @@ class Translator:
         return cls(load_model(path), device, precision, progress=progress)
 
     def translate(
-        self, texts: Iterable[str], options: SearchOptions | None = None, progress: Progress = silent
+        self,
+        texts: Iterable[str],
+        options: SearchOptions | None = None,
+        progress: Progress = silent,
+        observer: SearchObserver | None = None,
     ) -> list[Translation]:
         """One translation for each text, in order. A blank text gives an empty one, and no text is cut silently.
+
+        The observer is shown what the model computes and every candidate of the search; it changes nothing.
 
         Raises:
             DecodeError: a request that no search can answer: a text that is too long and may not be split, a prefix
@@ -116,9 +124,9 @@ class Translator:
             OutOfMemory: the device is full.
         """
         options = options or self.options
-        lines = self._read(texts, options)
-        engine = self._engine(options)
-        requests = self._requests.of(lines, options)
+        lines = self.read(texts, options)
+        engine = self.engine(options, observer)
+        requests = self.requests.of(lines, options)
         tickets = [[engine.admit(request) for request in own] for own in requests]
         line_of = {ticket: number for number, own in enumerate(tickets) for ticket in own}
         left = Counter(line_of.values())
@@ -130,7 +138,7 @@ class Translator:
                 left[line_of[ended.ticket]] -= 1
                 advance(0 if left[line_of[ended.ticket]] else 1)
         return [
-            self._writer.translation(line, [found[ticket] for ticket in own], options)
+            self.writer.translation(line, [found[ticket] for ticket in own], options)
             for line, own in zip(lines, tickets, strict=True)
         ]
 
@@ -141,8 +149,8 @@ class Translator:
         the text that `translate` gives.
         """
         options = options or self.options
-        (segments,) = self._read([text], options)
-        requests = iter(self._requests.of([segments], options)[0])
+        (segments,) = self.read([text], options)
+        requests = iter(self.requests.of([segments], options)[0])
         found: list[list[Hypothesis]] = []
         before = ""
         if segments.begins_with_copy and options.prefix:
@@ -157,20 +165,20 @@ class Translator:
                     yield now[len(said) :]
                     said = now
             before = written or before
-        return self._writer.translation(segments, found, options)
+        return self.writer.translation(segments, found, options)
 
     def _grow(self, request: Request, options: SearchOptions, found: list[list[Hypothesis]]) -> Iterator[str]:
         """Yields the final part of one segment's text as it grows; its hypotheses go to `found` at the end."""
-        engine = self._engine(options)
+        engine = self.engine(options)
         ticket = engine.admit(request)
         while True:
             with out_of_memory_as(_lower(options)):
                 done = engine.step()
             if done:
                 found.append(done[0].hypotheses)
-                yield self._writer.text(found[-1][0].tokens)
+                yield self.writer.text(found[-1][0].tokens)
                 return
-            yield self._writer.settled_text(engine.agreed(ticket))
+            yield self.writer.settled_text(engine.agreed(ticket))
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], options: SearchOptions | None = None
@@ -191,23 +199,25 @@ class Translator:
         with out_of_memory_as(_lower(options)):
             found = score(self.model, rows, labels, self.framing.target_start, options.batch_tokens)
         return [
-            self._writer.scored(*each, options.length_penalty)
+            self.writer.scored(*each, options.length_penalty)
             for each in zip(sources, targets, labels, found, strict=True)
         ]
 
-    def _read(self, texts: Iterable[str], options: SearchOptions) -> list[Segments]:
+    def read(self, texts: Iterable[str], options: SearchOptions) -> list[Segments]:
+        """Each text in the segments that are translated one by one."""
         if isinstance(texts, str):
             raise DecodeError("translate takes several texts, but was given one; put it in a list")
-        longest = self._requests.longest_source(options)
+        longest = self.requests.longest_source(options)
         return read_segments(list(texts), self.tokenizers.source, longest, options.split)
 
-    def _engine(self, options: SearchOptions) -> Engine:
-        framing = self.framing
+    def engine(self, options: SearchOptions, observer: SearchObserver | None = None) -> Engine:
+        """A fresh search over this model; the observer is shown both."""
         return Engine(
-            ModelStepper(self.model),
-            start=framing.target_start,
-            end=framing.target_end,
+            ModelStepper(self.model, observer),
+            start=self.framing.target_start,
+            end=self.framing.target_end,
             batch_tokens=options.batch_tokens,
+            observer=observer,
         )
 
     def _whole(self, texts: Sequence[str], target: bool = False) -> list[list[int]]:

@@ -27,16 +27,18 @@ def attend(
     H is a multiple of G: each key head serves H / G query heads (Ainslie et al. 2023). Dropout falls on the weights
     that mix, not on those returned; `site`, `noise` and `tokens` key its mask.
     """
-    weights = weigh(score(query, key, visible), visible)
+    weights = weigh(hide(score(query, key), visible), visible)
     return drop_weights(weights, dropout, site, noise, tokens) @ _for_all_heads(value, query), weights
 
 
-def score(
-    query: Float[Tensor, "B H T K"], key: Float[Tensor, "B G S K"], visible: Bool[Tensor, "#B #H #T S"]
-) -> Float[Tensor, "B H T S"]:
-    """Q K^T / sqrt(d_k), and -inf where a query may not look."""
-    scores = query @ _for_all_heads(key, query).transpose(-2, -1) / math.sqrt(query.size(-1))
-    return scores.masked_fill(~visible, -math.inf)
+def score(query: Float[Tensor, "B H T K"], key: Float[Tensor, "B G S K"]) -> Float[Tensor, "B H T S"]:
+    """Q K^T / sqrt(d_k)."""
+    return query @ _for_all_heads(key, query).transpose(-2, -1) / math.sqrt(query.size(-1))
+
+
+def hide(products: Float[Tensor, "B H T S"], visible: Bool[Tensor, "#B #H #T S"]) -> Float[Tensor, "B H T S"]:
+    """The scores, with -inf where a query may not look."""
+    return products.masked_fill(~visible, -math.inf)
 
 
 def weigh(scores: Float[Tensor, "B H T S"], visible: Bool[Tensor, "#B #H #T S"]) -> Float[Tensor, "B H T S"]:

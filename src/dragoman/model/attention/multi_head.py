@@ -1,18 +1,20 @@
 """Multi-head attention: the projections around the equation."""
 
+from collections.abc import Callable
+
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
 from dragoman.model.attention.context import AttentionContext
 from dragoman.model.attention.keys import Keys
-from dragoman.model.attention.padded import show
+from dragoman.model.attention.padded import show_weights
 from dragoman.model.attention.ways import WAYS, Way, choose_way
 from dragoman.model.dropout import Noise
-from dragoman.model.observer import Observer
+from dragoman.model.observer import Observer, shower
 from dragoman.model.packing import Packing
 from dragoman.model.positions import Rope
-from dragoman.model.projection import Affine, Dense, Projection, join, join_for_good
+from dragoman.model.projection import Dense, Projection, join, join_for_good
 
 
 class Attention(nn.Module):
@@ -50,7 +52,7 @@ class Attention(nn.Module):
         self.key = Dense(d_model, kv_heads * self.d_head, bias)
         self.value = Dense(d_model, kv_heads * self.d_head, bias)
         self.output = Dense(heads * self.d_head, d_model, bias)
-        self.joined: Affine | None = None
+        self.joined: Callable[[Tensor], Tensor] | None = None
         """Queries, keys and values as one projection; kept for decoding, made anew in every pass of training."""
 
     def join_projections(self) -> None:
@@ -83,7 +85,11 @@ class Attention(nn.Module):
         dropped = noise if self.dropout > 0 else None
         context = AttentionContext(packing, causal, rope, dropped, self.dropout, self.name)
         if observer is not None:
-            show(observer, rows, self.heads, keys, context)
+            show_weights(observer, rows, self.heads, keys, context)
         way = self.way or choose_way(rows, keys, context)
         mixed = WAYS[way](rows, self.heads, keys, context)
-        return self.output(mixed.flatten(1))  # (N, H, K) -> (N, H * K)
+        output = self.output(mixed.flatten(1))  # (N, H, K) -> (N, H * K)
+        if show := shower(observer, packing):
+            show(f"{self.name}.mixed", mixed)
+            show(f"{self.name}.output", output)
+        return output

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from dragoman.model.attention.context import AttentionContext
-from dragoman.model.attention.equation import attend, fused_attend, score, weigh
+from dragoman.model.attention.equation import attend, fused_attend, hide, score, weigh
 from dragoman.model.attention.keys import Keys, split_rows
 from dragoman.model.observer import Observer
 
@@ -49,12 +49,13 @@ def fused_attention(
 
 
 @torch.no_grad()
-def show(
+def show_weights(
     observer: Observer, rows: Float[Tensor, "N P K"], heads: int, keys: Keys | None, context: AttentionContext
 ) -> None:
     """Shows an observer what attention sees and where it looks, computed apart from the result."""
     query, key, value, visible = pad(rows, heads, keys, context)
-    scores = score(query, key, visible)
-    seen = {"query": query, "key": key, "value": value, "scores": scores, "weights": weigh(scores, visible)}
-    for name, tensor in seen.items():
-        observer.tensor(f"{context.site}.{name}", tensor)
+    products = score(query, key)
+    scores = hide(products, visible)
+    seen = {"query": query, "key": key, "value": value, "products": products, "scores": scores}
+    for name, tensor in {**seen, "weights": weigh(scores, visible)}.items():
+        observer.tensor(f"{context.site}.{name}", tensor.detach())
