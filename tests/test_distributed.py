@@ -311,6 +311,15 @@ def test_a_signal_to_one_stops_both_after_the_same_step(rank: int, two: Path, tm
 
 
 @pytest.mark.slow
+def test_a_signal_to_one_in_the_last_step_stops_both_and_the_same_command_finishes(two: Path, tmp_path: Path) -> None:
+    codes, said = together(on_rank, tmp_path, 1, 12, terminate)
+    assert codes == [3, 3] and len(re.findall("^stopped at step 12 of 12", said, re.M)) == 1, said
+    codes, said = together(run_command, tmp_path)
+    assert codes == [0, 0], said
+    assert weights(tmp_path / "runs" / "corpus") == weights(two)
+
+
+@pytest.mark.slow
 def test_an_error_of_one_ends_both_and_is_reported_once(tmp_path: Path) -> None:
     codes, said = together(on_rank, tmp_path, 1, 3, need_more)
     assert codes == [6, 6], said

@@ -14,6 +14,7 @@ import pytest
 import torch
 from small import parse
 from small_runs import (
+    STEPS,
     AtSteps,
     command,
     exit_code,
@@ -44,6 +45,7 @@ from dragoman.runs.metrics import read_metrics
 from dragoman.runs.session import fresh_state
 from dragoman.store import Languages, ModelFiles
 from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.training import TrainState
 from dragoman.training.checkpoint import list_checkpoints, newest_checkpoint, read_facts, restore, save_checkpoint
 
 
@@ -85,11 +87,27 @@ def check_whole(run: Path, whole: Path) -> None:
 # Stopped on request
 
 
-@pytest.mark.parametrize("step", [1, 4, 11])
+@pytest.mark.parametrize("step", [1, 4, 11, 12])
 def test_a_stopped_run_ends_in_the_same_bytes(step: int, whole: Path, tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         train_small(tmp_path, progress=AtSteps({step: terminate}))
     assert json.loads((run_of(tmp_path) / "run.json").read_text())["status"] == "stopped"
+    train_small(tmp_path)
+    check_whole(run_of(tmp_path), whole)
+
+
+def test_a_signal_while_the_last_step_is_saved_stops_too(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def save_and_stop(folder: Path, state: TrainState, *given: Any) -> Path:
+        if state.step == STEPS and not (folder / "step-00000012").exists():
+            terminate()
+        return save_checkpoint(folder, state, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dragoman.runs.session.save_checkpoint", save_and_stop)
+        with pytest.raises(Interrupted, match="stopped at step 12 of 12; go on with"):
+            train_small(tmp_path)
     train_small(tmp_path)
     check_whole(run_of(tmp_path), whole)
 

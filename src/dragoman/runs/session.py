@@ -141,10 +141,11 @@ class Session:
             run_steps(
                 self.model, self.task, self.settings, self.state, chores, lambda: stop() or self._is_over(), self.world
             )
-            if not self._is_over():
+            if self._is_over():
+                self._save_if_possible()
+            if self.world.any("stop after the end", stop()):  # also if the request came in the last step or later
                 self._save()
                 raise Interrupted(f"stopped at step {self.state.step:,} of {steps:,}; go on with: {self._again()}")
-            self._save_if_possible()
             if self.metrics is not None:
                 self.metrics.secure()
         self._finish()
