@@ -74,16 +74,20 @@ def test_limits_of_control_groups_are_found_in_both_versions(line: str, place: s
     assert list(group_limits(tmp_path / "root", tmp_path / "groups")) == []
 
 
-def test_a_gpu_is_given_up_to_a_share_and_a_processor_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    shares: list[float] = []
+@pytest.mark.parametrize(("before", "within"), [(1.0, 0.8), (0.9, 0.8), (0.5, 0.5)])
+def test_a_gpu_is_given_up_to_a_share_and_then_as_before_and_a_processor_is_left_alone(
+    before: float, within: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = [before]
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda: shares[-1])
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", shares.append)
     with gpu_memory_share(0.8, "cpu"):
         pass
-    assert shares == []
+    assert shares == [before]
     with suppress(OutOfMemory), gpu_memory_share(0.8, "cuda"):
-        assert shares == [0.8]
+        assert shares == [before, within]
         raise OutOfMemory("full")
-    assert shares == [0.8, 1.0]
+    assert shares == [before, within, before]
 
 
 @linux

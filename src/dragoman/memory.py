@@ -100,17 +100,18 @@ def is_out_of_memory(error: Exception) -> bool:
 
 @contextmanager
 def gpu_memory_share(share: float, device: str) -> Generator[None]:
-    """Within the block, torch may use only this share of a GPU's memory. On other devices this does nothing."""
+    """Within the block, torch may use at most this share of a GPU's memory. On other devices this does nothing."""
     import torch
 
     if torch.device(device).type != "cuda":
         yield
         return
-    torch.cuda.set_per_process_memory_fraction(share)
+    before = torch.cuda.get_per_process_memory_fraction()
+    torch.cuda.set_per_process_memory_fraction(min(share, before))
     try:
         yield
     finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
+        torch.cuda.set_per_process_memory_fraction(before)
 
 
 @contextmanager
