@@ -346,7 +346,7 @@ def test_an_observer_sees_model_and_search_and_changes_nothing(translator: Trans
     watching, texts, options = Watching(), lines(5), asked(beam_size=3)
     assert translator.translate(texts, options, observer=watching) == translator.translate(texts, options)
     assert len(watching.tickets) == 5
-    assert {"encoder.0.self_attention.weights", "decoder.1.cross_attention.weights"} <= watching.sites
+    assert {"encoder.0.self_attention.weights", "decoder.0.cross_attention.weights"} <= watching.sites
 
 
 def test_progress_counts_lines() -> None:
