@@ -24,12 +24,20 @@ from tokenizers import normalizers
 from dragoman.documents import read_document
 from dragoman.errors import TokenizerError
 from dragoman.files import write_file
-from dragoman.tokenizing.pretokenizing import join_words, spacy_split
+from dragoman.tokenizing.pretokenizing import (
+    GAP_BETWEEN_WORDS,
+    SPACE_BETWEEN_WORDS,
+    cut_running,
+    join_words,
+    spacy_split,
+)
 from dragoman.tokenizing.specials import UNKNOWN, Specials
 from dragoman.tokenizing.vocabulary import FORMAT, Vocabulary, build_library, spelling
 
 _FIRST_BYTE = len(Specials().names)
 _FIRST_PIECE = _FIRST_BYTE + 256
+_RUNNING = 1_000_000
+"""Characters of running text that are encoded at a time."""
 _PUNCTUATION = string.punctuation + "«»“”‘’…¿¡–—"
 
 
@@ -65,6 +73,17 @@ class Tokenizer:
         """
         return self.encode_batch([text])[0]
 
+    def encode_running(self, text: str) -> Iterator[list[int]]:
+        """The ids of a long text, piece by piece; joined, they are those of `encode`, which takes 100 bytes and more of
+        memory for each character.
+        """
+        if self.kind in ("word", "spacy"):
+            yield self.encode(text)
+            return
+        between = SPACE_BETWEEN_WORDS if self._spells else GAP_BETWEEN_WORDS
+        for number, piece in enumerate(cut_running(text, _RUNNING, between)):
+            yield self.encode(piece[1:] if number and self._spells else piece)  # the library puts the space back
+
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, on all cores at once."""
         with only_unicode(texts):
@@ -93,6 +112,14 @@ class Tokenizer:
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Each id as a person reads it: a space is `▁`, and unprintable text is its bytes, as in `<0x0A>`."""
         return [_readable(self._spelling[i]) for i in ids]
+
+    def spelling(self, id_: int) -> bytes:
+        """What one id stands for in a text, as UTF-8; the name of a special symbol."""
+        return self._spelling[id_]
+
+    def is_special(self, id_: int) -> bool:
+        """Whether an id is a special symbol, and no part of a text."""
+        return id_ < _FIRST_BYTE
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """The characters of `text` that each id of `encode(text)` stands for, as (first, last + 1).

@@ -1,0 +1,82 @@
+"""Forward passes over given texts, watched from inside; the model's own code, with attention by its equation."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from dragoman.model import EncoderDecoder, LanguageModel, Observer, Packing
+from dragoman.model.attention.multi_head import Attention
+from dragoman.tokenizing.framing import Framing
+
+
+class Given(NamedTuple):
+    """One text as a model reads and writes it, in ids with the symbols around them."""
+
+    source: list[int] | None
+    """What the encoder reads; None in a model without one."""
+    target: list[int]
+    """What the decoder reads."""
+    labels: list[int]
+    """What it should write: one token for each that it reads."""
+
+    @classmethod
+    def of(cls, framing: Framing, source: Sequence[int], target: Sequence[int]) -> "Given":
+        """A source and its translation, in ids without symbols."""
+        return cls(framing.source(source), framing.target(target), framing.labels(target))
+
+
+class Seen(dict[str, Tensor]):
+    """An observer that keeps the tensor of every site, by name."""
+
+    def tensor(self, site: str, value: Tensor) -> None:
+        self[site] = value
+
+
+@contextmanager
+def plain_attention(model: nn.Module) -> Iterator[None]:
+    """Computes every attention by its equation meanwhile, whatever is faster."""
+    attentions = [module for module in model.modules() if isinstance(module, Attention)]
+    before = [attention.way for attention in attentions]
+    for attention in attentions:
+        attention.way = "equation"
+    try:
+        yield
+    finally:
+        for attention, way in zip(attentions, before, strict=True):
+            attention.way = way
+
+
+def run_given(
+    model: EncoderDecoder | LanguageModel, given: Sequence[Given], observer: Observer | None = None
+) -> tuple[Float[Tensor, "M D"], Packing]:
+    """Decoder output for every target token of these texts, in one pass, and how its rows lie."""
+    device = model.output.device
+    of_target = Packing.of([len(each.target) for each in given], device)
+    target = _rows([each.target for each in given], device)
+    with plain_attention(model):
+        if isinstance(model, LanguageModel):
+            return model.decode(target, of_target, observer=observer), of_target
+        sources = [each.source or [] for each in given]
+        of_source = Packing.of([len(source) for source in sources], device)
+        memory = model.encode(_rows(sources, device), of_source, observer=observer)
+        keys = model.cross_keys(memory, of_source)
+        return model.decode(target, of_target, keys, observer=observer), of_target
+
+
+def log_probs_of(
+    model: EncoderDecoder | LanguageModel, given: Sequence[Given], observer: Observer | None = None
+) -> list[Float[Tensor, "T"]]:
+    """The log-probability of every label of each text."""
+    hidden, packing = run_given(model, given, observer)
+    labels = _rows([each.labels for each in given], hidden.device)
+    found = model.project(hidden).float().log_softmax(-1).gather(1, labels[:, None])[:, 0]
+    return list(found.split(packing.lengths.tolist()))
+
+
+def _rows(ids: Sequence[Sequence[int]], device: torch.device) -> Tensor:
+    return torch.tensor(list(chain.from_iterable(ids)), dtype=torch.int64, device=device)
