@@ -183,6 +183,9 @@ def test_windows_predict_every_id_but_the_first_once(characters, tmp_path, lengt
     assert corpus.target.lengths(np.arange(len(corpus))).max() <= length + 1
     assert corpus.target.row(0)[0] == characters.encode(text)[0]
     assert predicted == characters.encode(text)[1:]
+    others = {other: encode_text(text, characters, tmp_path / f"{other}", other) for other in (1, 4, 10, 11, 200)}
+    rows = corpus.target.offsets.tolist()
+    assert all(other.has_windows_of(length) == (other.target.offsets.tolist() == rows) for other in others.values())
 
 
 def test_a_text_of_one_id_has_nothing_to_predict(characters, tmp_path):

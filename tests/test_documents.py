@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman.config import Settings
-from dragoman.documents import read_document
+from dragoman.documents import read_document, write_json
 from dragoman.errors import DataError
 
 
@@ -70,3 +70,9 @@ def test_a_document_without_a_number_is_checked_all_the_same(tmp_path: Path) -> 
     (tmp_path / "a.json").write_text('{"format": 9, "cook": "Ada"}')
     with pytest.raises(DataError, match="a.json is damaged: grams must be given"):
         read_document(tmp_path / "a.json", Recipe, error=DataError)
+
+
+def test_a_number_that_is_not_finite_is_never_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(tmp_path / "facts.json", {"score": float("nan")})
+    assert not [*tmp_path.iterdir()]

@@ -3,6 +3,7 @@
 import copy
 import json
 import logging
+import random
 import sys
 import unicodedata
 from collections import Counter
@@ -16,6 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dragoman.errors import ConfigError, MissingExtra, TokenizerError
+from dragoman.tokenizing import tokenizer as tokenizers_of_ours
 from dragoman.tokenizing.pretokenizing import join_words
 from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
@@ -492,6 +494,19 @@ def test_spacy_needs_a_language_and_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(MissingExtra, match=r"dragoman\[spacy\]"):
         learn_tokenizer(["a"], settings, language="xx-not-cached")
+
+
+def test_running_text_has_the_same_ids_in_pieces(monkeypatch):
+    rng = random.Random(1)
+    texts = ["".join(rng.choices("aab'’ts  \n\n\t1,.\u0301é日\x1c\x85\u00a0-_re\r", k=200)) for _ in range(200)]
+    for kind in KINDS:
+        tokenizer = train(kind, [*texts[:20], *TEXTS], vocabulary_size=None if kind == "word" else 400)
+        for length in (1, 7):
+            monkeypatch.setattr(tokenizers_of_ours, "_RUNNING", length)
+            for text in (*texts, "", " a b", "  "):
+                pieces = [*tokenizer.encode_running(text)]
+                assert [i for piece in pieces for i in piece] == tokenizer.encode(text)
+            assert kind == "word" or len([*tokenizer.encode_running("a b c " * 20)]) > 5
 
 
 def test_quotes_are_paired():

@@ -81,8 +81,12 @@ def read_json(path: Path | str) -> object:
 
 
 def write_json(path: Path | str, content: object) -> None:
-    """Writes a JSON file, whole or not at all, indented for people to read."""
-    write_file(path, json.dumps(content, indent=2, ensure_ascii=False, sort_keys=False) + "\n")
+    """Writes a JSON file, whole or not at all, indented for people to read.
+
+    Raises:
+        ValueError: the content holds a number that is not finite, which JSON cannot express and no reader takes.
+    """
+    write_file(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 class _Newer(Exception):

@@ -137,6 +137,11 @@ class EncodedCorpus:
     def __len__(self) -> int:
         return self.facts.rows
 
+    def has_windows_of(self, length: int) -> bool:
+        """Whether `encode_text` cuts the same ids into the same windows at this length."""
+        first = len(self.target.row(0))
+        return self.windows and (first == length + 1 if len(self) > 1 else first <= length + 1)
+
     def pair(self, index: int) -> tuple[Ids, Ids]:
         """The ids of one pair."""
         assert self.source is not None, "a corpus for a decoder-only model has no pairs"
@@ -174,22 +179,33 @@ def encode_corpus(
     return EncodedCorpus.open(folder)
 
 
-def encode_text(text: str, tokenizer: Tokenizer, folder: Path | str, length: int) -> EncodedCorpus:
+def encode_text(
+    text: str, tokenizer: Tokenizer, folder: Path | str, length: int, *, replace: bool = False
+) -> EncodedCorpus:
     """Encodes running text for a language model into a new folder, as windows in which `length` ids are predicted.
+    With `replace`, a folder that stands there is replaced.
 
     The last id of a window is the first of the next, so every id but the very first is predicted once.
 
     Raises:
         DataError: the text has fewer than two ids, or the folder exists.
     """
-    ids = tokenizer.encode(text)
+    dtype = np.dtype(_dtype(tokenizer))
+    ids = np.concatenate([np.array(piece, dtype) for piece in tokenizer.encode_running(text)])
+    if len(ids) < 2:
+        raise DataError("there is nothing to encode: each token but the first is predicted, and the text has no second")
     windows = [ids[first : first + length + 1] for first in range(0, len(ids) - 1, length)]
-    with new_folder(folder) as aside:
+    with new_folder(folder, replace) as aside:
         with _Writer(aside, "target", tokenizer) as target:
             target.write(windows)
         facts = {"format": FORMAT, "rows": target.rows, "windows": True, "target": target.facts()}
         write_json(aside / "corpus.json", facts)
     return EncodedCorpus.open(folder)
+
+
+def _dtype(tokenizer: Tokenizer) -> Literal["<u2", "<i4"]:
+    """The type in which its ids are stored."""
+    return "<u2" if tokenizer.size <= 2**16 else "<i4"
 
 
 def _encoded(
@@ -211,7 +227,7 @@ class _Writer:
         self._ids, self._offsets = (open(path, "wb") for path in self._paths)  # noqa: SIM115 (__exit__ closes them)
         self._offsets.write(np.zeros(1, _OFFSET).tobytes())
         self._tokenizer = tokenizer
-        self._dtype: Literal["<u2", "<i4"] = "<u2" if tokenizer.size <= 2**16 else "<i4"
+        self._dtype: Literal["<u2", "<i4"] = _dtype(tokenizer)
         self.tokens = self.rows = 0
 
     def __enter__(self) -> Self:
@@ -221,7 +237,7 @@ class _Writer:
         self._ids.close()
         self._offsets.close()
 
-    def write(self, rows: Sequence[Sequence[int]]) -> None:
+    def write(self, rows: Sequence[Sequence[int] | Ids]) -> None:
         ends = self.tokens + np.cumsum(np.fromiter(map(len, rows), _OFFSET, len(rows)))
         if not len(ends):
             return

@@ -1,14 +1,24 @@
-"""What a run chooses for a language model: bytes or learnt pieces, and sizes that suit the number of characters."""
+"""What a run chooses for a language model: bytes or learnt pieces, and sizes that suit the number of characters. Also
+which settings it refuses, because only translation has them.
+"""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from dragoman.config import check, flatten
 from dragoman.errors import ConfigError
-from dragoman.model.config import Size
+from dragoman.model.config import ModelConfig, Size
 from dragoman.recipe.choices import Choice, Choices, Facts
 from dragoman.recipe.recipe import Recipe
+from dragoman.text.inputs import PHRASEBOOK
+from dragoman.text.reading.addresses import HUB
 
 LARGE = 5_000_000
 """From this many characters on, a vocabulary of pieces is learnt; a smaller text is read byte by byte."""
+OF_PAIRS = frozenset(
+    {"header", "source_language", "source_column", "target_column", "format", "dev_size", "test_size", "seed", "checks"}
+)
+"""Settings of `[data]` that only pairs have."""
 
 
 class Sizes(NamedTuple):
@@ -24,6 +34,67 @@ class Sizes(NamedTuple):
 
 SMALL_TEXT = Sizes(260, "tiny", 0.1, 2_048)
 LARGE_TEXT = Sizes(8_000, "small", 0.1, 4_096)
+
+
+def refuse_settings_of_translation(recipe: Recipe, _facts: Facts) -> Choices:
+    """Refuses settings that a language model would ignore.
+
+    Raises:
+        ConfigError: one of them is given.
+    """
+    for complaint in _complaints(recipe):
+        raise ConfigError(complaint)
+    yield from ()
+
+
+def _complaints(recipe: Recipe) -> Iterator[str]:
+    for key in _given(recipe, "data"):
+        if key.partition(".")[0] in OF_PAIRS:
+            yield f"data.{key} is about sentence pairs; task = 'language_model' reads running text"
+    yield from _complaints_of_paths(recipe)
+    for key in _given(recipe, "decode"):
+        yield f"decode.{key} is about translations; task = 'language_model' makes none; leave it out"
+    if recipe.start is not None and recipe.start.mix_data is not None:
+        yield (
+            "start.mix_data and start.mix_rate mix in sentence pairs; task = 'language_model' reads running text; add "
+            "the old text to the new file"
+        )
+    yield from _complaints_of_tokenizer(recipe)
+    of_size = check({"preset": recipe.model.preset, "size": recipe.model.size}, "model", ModelConfig)
+    if recipe.model.encoder_layers != of_size.encoder_layers:
+        yield "model.encoder_layers: a language model has no encoder; give model.decoder_layers"
+    if recipe.model.source_vocabulary is not None:
+        yield "model.source_vocabulary: a language model has no source; leave it out"
+
+
+def _complaints_of_paths(recipe: Recipe) -> Iterator[str]:
+    data = recipe.data
+    if data.path == PHRASEBOOK:
+        yield "task = 'language_model' learns from a text file; name one with data.path"
+    for address in (data.path, data.dev_path, data.test_path):
+        if isinstance(address, tuple):
+            yield (
+                f"task = 'language_model' reads one text, not two aligned files ({' and '.join(address)}); name one "
+                "file, or several by a pattern"
+            )
+        elif address is not None and address.startswith(HUB):
+            yield "task = 'language_model' reads text files, not data sets of the hub"
+
+
+def _complaints_of_tokenizer(recipe: Recipe) -> Iterator[str]:
+    kind = recipe.tokenizer.kind
+    if kind in ("word", "spacy"):
+        yield (
+            f"tokenizer.kind = {kind!r} loses white space and unknown words, so a loss would not be the likelihood of "
+            "the text; task = 'language_model' takes byte_bpe, bpe or unigram"
+        )
+    elif not recipe.tokenizer.joint:
+        yield "tokenizer.joint = false gives each side a vocabulary; a language model has only one side; leave it out"
+
+
+def _given(recipe: Recipe, group: str) -> list[str]:
+    """The keys of a group whose values are not the defaults."""
+    return [*flatten(getattr(recipe, group).model_dump(mode="json", exclude_defaults=True))]
 
 
 def be_a_language_model(_recipe: Recipe, _facts: Facts) -> Choices:
@@ -76,5 +147,5 @@ def match_vocabulary(recipe: Recipe, facts: Facts) -> Choices:
     yield Choice("model.target_vocabulary", size, "from the tokenizer", replaces=True)
 
 
-CHOICES = (be_a_language_model, refuse_other_families, choose_sizes, match_vocabulary)
+CHOICES = (refuse_settings_of_translation, be_a_language_model, refuse_other_families, choose_sizes, match_vocabulary)
 """In this order, because a choice may depend on an earlier one."""

@@ -4,6 +4,7 @@ Every process of a run executes the same lines; only the first validates, writes
 """
 
 import logging
+import math
 import time
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -224,7 +225,9 @@ class Session:
         metrics.write(state.step, **found.facts)
         advance(0, dev=found.brief)
         log.info("step %s: dev %s%s", f"{state.step:,}", found.summary, found.samples)
-        if state.best_score is None or found.score > state.best_score:
+        if not math.isfinite(found.score):
+            log.warning("step %s cannot be the best: its score is %s", f"{state.step:,}", found.score)
+        elif state.best_score is None or found.score > state.best_score:
             with self._tolerated("the best model"):
                 self._save_model(self.run.best, found)
                 state.best_score, state.best_step, state.validations_since_best = found.score, state.step, 0

@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from dragoman.data.batch import BatchSize
-from dragoman.errors import OutOfMemory
+from dragoman.errors import DecodeError, OutOfMemory
 from dragoman.memory import gpu_memory_share, memory_limit, usable_memory_bytes
 from dragoman.progress import Progress
 from dragoman.recipe.choices import Seconds
@@ -83,8 +84,10 @@ class Trial:
         if not self.world.is_first:
             return 0.0
         started = time.monotonic()
-        found = self.task.validate(self.state.weights)
-        return time.monotonic() - started if found is not None else 0.0
+        with suppress(DecodeError):  # the few steps of a trial may diverge; the time is the same
+            if self.task.validate(self.state.weights) is None:
+                return 0.0
+        return time.monotonic() - started
 
     def save(self, folder: Path) -> None:
         """Writes a checkpoint, as a run does."""

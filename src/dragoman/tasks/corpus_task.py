@@ -63,8 +63,14 @@ def find_tokenizers(run: RunFolder, recipe: Recipe, learn: Callable[[], Tokenize
     return tokenizers
 
 
-def find_corpus(folder: Path, tokenizers: Tokenizers, encode: Callable[[], EncodedCorpus]) -> EncodedCorpus:
-    """A corpus that was encoded earlier, after reading all of it once to check it, or one that is encoded now.
+def find_corpus(
+    folder: Path,
+    tokenizers: Tokenizers,
+    encode: Callable[[], EncodedCorpus],
+    fits: Callable[[EncodedCorpus], bool] = lambda _: True,
+) -> EncodedCorpus:
+    """A corpus that was encoded earlier, after reading all of it once to check it. One is encoded now if there is none,
+    or if it no longer `fits` the recipe, whose settings may change until training begins.
 
     Raises:
         DataError: it is damaged.
@@ -77,7 +83,10 @@ def find_corpus(folder: Path, tokenizers: Tokenizers, encode: Callable[[], Encod
     for facts, tokenizer in ((corpus.facts.source, tokenizers.source), (corpus.facts.target, tokenizers.target)):
         if facts is not None and facts.tokenizer != tokenizer.identity:
             raise TokenizerError(f"{corpus.folder} was encoded by another tokenizer than the run has now; use --fresh")
-    return corpus
+    if fits(corpus):
+        return corpus
+    del corpus  # Windows replaces no folder whose files are open
+    return encode()
 
 
 class Measures(Protocol):

@@ -15,6 +15,7 @@ import dragoman
 from dragoman.data.batching import build_batches
 from dragoman.data.corpus import EncodedCorpus, encode_text
 from dragoman.documents import write_json
+from dragoman.errors import DecodeError
 from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.scores import FORMAT
 from dragoman.files import sha256
@@ -26,6 +27,7 @@ from dragoman.run_folder import RunFolder
 from dragoman.store import ModelFiles, load_model, place_weights
 from dragoman.tasks.corpus_task import UNMEASURED, CorpusTask, find_corpus, find_tokenizers
 from dragoman.text.plain import TextReport, prepare_text, read_text, read_text_report, text_identity
+from dragoman.tokenizing.pretokenizing import SPACE_BETWEEN_WORDS, cut_running
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
 from dragoman.tokenizing.training import learn_tokenizer
 from dragoman.training.next_token import mean_loss
@@ -33,6 +35,8 @@ from dragoman.training.task import Validated
 
 SAMPLE_TOKENS = 80
 """Tokens that the model writes at each validation."""
+LEARNT_AT_A_TIME = 100_000
+"""A longer line is cut into pieces of about so many characters to learn a vocabulary in bounded memory."""
 
 
 class TextData(NamedTuple):
@@ -51,7 +55,6 @@ def prepare(run: RunFolder, recipe: Recipe, progress: Progress) -> TextReport:
     """Reads and splits text into the run's folder, unless it is there already.
 
     Raises:
-        ConfigError: a setting is only for pairs.
         DataError: the text cannot be used, or is not what the folder was made from.
     """
     return prepare_text(recipe.data, run.data, progress)
@@ -71,23 +74,35 @@ def gather(run: RunFolder, recipe: Recipe, progress: Progress) -> TextData:
     """Trains a tokenizer and encodes text, unless they are in the run's folder already."""
     report = read_text_report(run.data)
     tokenizers = find_tokenizers(run, recipe, lambda: _learn_vocabulary(run, recipe, report.language, progress))
+    length = recipe.batches.sentence_tokens
 
     def encoded(name: str) -> EncodedCorpus:
-        text, folder, length = read_text(run.data, name), run.corpora / name, recipe.batches.sentence_tokens
-        return find_corpus(folder, tokenizers, lambda: encode_text(text, tokenizers.target, folder, length))
+        folder = run.corpora / name
+
+        def encode() -> EncodedCorpus:
+            return encode_text(read_text(run.data, name), tokenizers.target, folder, length, replace=True)
+
+        return find_corpus(folder, tokenizers, encode, lambda corpus: corpus.has_windows_of(length))
 
     dev_characters = report.splits["dev"].characters
     return TextData(report, tokenizers, encoded("train"), encoded("dev") if dev_characters else None, dev_characters)
 
 
 def _learn_vocabulary(run: RunFolder, recipe: Recipe, language: str, progress: Progress) -> Tokenizers:
-    lines = read_text(run.data, "train").splitlines(keepends=True)
+    text = read_text(run.data, "train")
+    lines = (
+        piece
+        for line in text.splitlines(keepends=True)
+        for piece in cut_running(line, LEARNT_AT_A_TIME, SPACE_BETWEEN_WORDS)
+    )
     tokenizer = learn_tokenizer(lines, recipe.tokenizer, progress, language)
     return Tokenizers(tokenizer, tokenizer)
 
 
 def start(recipe: Recipe, data: TextData, device: str) -> CorpusTask:
-    """The task of a run that trains a language model. The best model has the lowest loss on the dev text."""
+    """The task of a run that trains a language model. The best model has the lowest loss on the dev text, in the run's
+    precision.
+    """
     dev_set = partial(_open_dev_set, recipe, data, data.dev, device) if data.dev is not None else None
     return CorpusTask(recipe, data, device, dev_set, partial(_files, recipe, data))
 
@@ -99,20 +114,29 @@ class HeldOut:
         self, model: LanguageModel, tokenizer: Tokenizer, corpus: EncodedCorpus, characters: int, recipe: Recipe
     ) -> None:
         self.model, self.tokenizer, self.characters = model, tokenizer, characters
+        self.dtype = model.output.dtype
         batches, device = build_batches(corpus, recipe.batches, seed=None), model.output.device
         self.batches = [batches.batch(indices).to(device) for indices in batches.epoch(0)]
         self.tokens = sum(batch.target_tokens for batch in self.batches)
 
     def losses(self) -> tuple[float, float]:
-        """Nats a token, and nats a character."""
+        """Nats a token, and nats a character.
+
+        Raises:
+            DecodeError: the loss is not finite.
+        """
         loss = mean_loss(self.model, self.batches)
+        if not math.isfinite(loss):
+            raise DecodeError(
+                f"the model's loss on held-out text is {loss}; its weights are damaged, or training diverged"
+            )
         return loss, loss * self.tokens / self.characters
 
     def measure(self, weights: Mapping[str, Tensor]) -> Validated:
-        """Validates these weights."""
-        place_weights(self.model, weights)
+        """Validates these weights, in the precision that the model has."""
+        place_weights(self.model, {name: weight.to(self.dtype) for name, weight in weights.items()})
         loss, nats = self.losses()
-        written = write_text(self.model, self.tokenizer, "\n", SAMPLE_TOKENS) if math.isfinite(loss) else ""
+        written = write_text(self.model, self.tokenizer, "\n", SAMPLE_TOKENS)
         return Validated(
             score=-loss,
             facts={"dev_loss": loss, "dev_nats_per_character": nats},
@@ -124,7 +148,8 @@ class HeldOut:
 
 
 def _open_dev_set(recipe: Recipe, data: TextData, dev: EncodedCorpus, device: str) -> HeldOut:
-    model = build_model(recipe.model, seed=None).to(device)
+    dtype = torch.bfloat16 if recipe.train.precision == "bf16" else torch.float32
+    model = build_model(recipe.model, seed=None).to(device, dtype)
     assert isinstance(model, LanguageModel), "the recipe says so"
     return HeldOut(model, data.tokenizers.target, dev, data.dev_characters, recipe)
 
@@ -146,9 +171,22 @@ def _files(
 
 @torch.inference_mode()
 def write_text(model: LanguageModel, tokenizer: Tokenizer, beginning: str, tokens: int, seed: int = 1) -> str:
-    """Continues `beginning` by this many tokens, each drawn by its probability."""
+    """Continues `beginning` by this many tokens, each drawn by its probability, or by fewer if the model has no more
+    positions. An empty beginning gives an empty text.
+
+    Raises:
+        DecodeError: the beginning has more tokens than the model has positions.
+    """
+    ids, positions = tokenizer.encode(beginning), model.config.max_positions
+    if not ids:
+        return ""
+    if positions is not None:
+        if len(ids) > positions:
+            raise DecodeError(
+                f"the beginning has {len(ids):,} tokens, but the model has positions for {positions:,}; shorten it"
+            )
+        tokens = min(tokens, positions - len(ids) + 1)  # the last one written is not read
     rng = torch.Generator().manual_seed(seed)
-    ids = tokenizer.encode(beginning)
     cache, new, device = model.start(rows=1), ids, model.output.device
     for _ in range(tokens):
         hidden = model.decode(torch.tensor(new, device=device), Packing.of([len(new)], device), cache)
@@ -185,8 +223,8 @@ class TextEvaluation:
 
 
 def score_run(run: RunFolder, recipe: Recipe, device: str, progress: Progress) -> tuple[TextEvaluation, ...]:
-    """Measures the best model of a run on its test text and writes `scores.json`. Returns nothing if there is no test
-    text.
+    """Measures the best model of a run on its test text, in float32, and writes `scores.json`. Returns nothing if there
+    is no test text.
     """
     test = run.data / "test.txt"
     found = ()

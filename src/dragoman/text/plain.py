@@ -1,4 +1,5 @@
-"""Splits running text, from which a language model learns, into train, dev and test. No line is dropped or changed.
+"""Splits running text, from which a language model learns, into train, dev and test. Nothing is dropped but byte order
+marks and the carriage returns before line ends; a last line without `\\n` gets one.
 
 A folder of prepared text holds `train.txt`, `dev.txt`, `test.txt`, and `data.json`.
 """
@@ -13,13 +14,13 @@ from typing import Any
 
 import pydantic
 
-from dragoman.config import Settings, flatten
+from dragoman.config import Settings
 from dragoman.documents import read_document, write_json
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import DataError
 from dragoman.files import new_folder, sha256, write_file
 from dragoman.progress import Progress, silent
-from dragoman.text.inputs import PHRASEBOOK, DataSettings
-from dragoman.text.reading.addresses import HUB, Address, matching
+from dragoman.text.inputs import DataSettings
+from dragoman.text.reading.addresses import Address, matching
 from dragoman.text.reading.lines import EncodingErrors, read_lines
 from dragoman.text.report import REPORT
 
@@ -29,10 +30,10 @@ HELD_OUT = 0.05
 """Share of the text that is held out for dev, and the same again for test."""
 LEAST_CHARACTERS = 1_000
 """Fewer characters of training text are refused."""
-OF_PAIRS = frozenset(
-    {"header", "source_language", "source_column", "target_column", "format", "dev_size", "test_size", "seed", "checks"}
-)
-"""Settings of `[data]` that only pairs have."""
+LEAST_HELD_OUT = 50
+"""Fewer characters of dev or test text are refused; white space at both ends is not counted."""
+FURTHEST = 2
+"""How far before its place a cut may move to find the end of a line or a word: so many times the size of the part."""
 
 log = logging.getLogger(__name__)
 
@@ -65,21 +66,15 @@ def prepare_text(settings: DataSettings, folder: Path | str, progress: Progress 
     A folder made from the same text is used again.
 
     Raises:
-        ConfigError: a setting is only for pairs.
         DataError: the text cannot be read or is too short, or the folder was made from other text.
     """
     folder = Path(folder)
-    _refuse_settings_of_pairs(settings)
     texts = _read_texts(settings, progress)
     identity = _identity(texts)
     if folder.exists():
         return _reuse(folder, identity)
     origins = _hold_out(texts)
-    if len(texts["train"]) < LEAST_CHARACTERS:
-        raise DataError(
-            f"{_named(settings.path)} leaves {len(texts['train']):,} characters to train on; a language model needs "
-            f"at least {LEAST_CHARACTERS:,}"
-        )
+    _refuse_short(texts, settings)
     with new_folder(folder) as aside:
         splits = {name: _write_split(aside, name, text, origins[name]) for name, text in texts.items()}
         facts = {"format": FORMAT, "task": "language_model", "identity": identity, "name": _named(settings.path)}
@@ -93,9 +88,26 @@ def _hold_out(texts: dict[str, str]) -> dict[str, str]:
     size = int(HELD_OUT * len(texts["train"]))
     for name in ("test", "dev"):
         if name not in texts:
-            texts["train"], texts[name] = _cut(texts["train"], len(texts["train"]) - size)
+            texts["train"], texts[name] = _cut(texts["train"], size)
             origins[name] = f"held out: {HELD_OUT:.0%} of the text, from its end"
     return origins
+
+
+def _refuse_short(texts: Mapping[str, str], settings: DataSettings) -> None:
+    """Refuses a text that a model cannot learn from, or be measured on."""
+    if len(texts["train"]) < LEAST_CHARACTERS:
+        raise DataError(
+            f"{_named(settings.path)} leaves {len(texts['train']):,} characters to train on; a language model needs "
+            f"at least {LEAST_CHARACTERS:,}"
+        )
+    for name, address in (("dev", settings.dev_path), ("test", settings.test_path)):
+        if (count := len(texts[name].strip())) < LEAST_HELD_OUT:
+            whole = f"the end of {_named(settings.path)}" if address is None else _named(address)
+            raise DataError(
+                f"{whole} is too short to be the {name} text: without white space at its ends it has {count:,} "
+                f"characters, and a language model is measured on at least {LEAST_HELD_OUT}; name a longer text with "
+                f"data.{name}_path" + (", or leave it out" if address is not None else "")
+            )
 
 
 def _write_split(folder: Path, name: str, text: str, origin: str) -> dict[str, Any]:
@@ -149,33 +161,22 @@ def _reuse(folder: Path, identity: str) -> TextReport:
     return report
 
 
-def _refuse_settings_of_pairs(settings: DataSettings) -> None:
-    given: dict[str, Any] = settings.model_dump(mode="json", exclude_defaults=True)
-    if wrong := [key for key in flatten(given) if key.partition(".")[0] in OF_PAIRS]:
-        raise ConfigError(f"data.{wrong[0]} is about sentence pairs; task = 'language_model' reads running text")
-    if settings.path == PHRASEBOOK:
-        raise ConfigError("task = 'language_model' learns from a text file; name one with data.path")
-    for address in (settings.path, settings.dev_path, settings.test_path):
-        if isinstance(address, tuple):
-            raise ConfigError(
-                f"task = 'language_model' reads one text, not two aligned files ({_named(address)}); name one file, or "
-                "several by a pattern"
-            )
-        if address is not None and address.startswith(HUB):
-            raise ConfigError("task = 'language_model' reads text files, not data sets of the hub")
-
-
 def _lines(address: Address, encoding_errors: EncodingErrors, advance: Any) -> Iterator[str]:
     """The lines of all files that an address names, each with its newline."""
     files = [Path(str(each)) for each in matching(address)] or [Path(str(address))]
-    for line in chain.from_iterable(read_lines(path, encoding_errors) for path in files):
+    # The whole text is held in memory anyway, so one line may be all of it, as in text8.
+    for line in chain.from_iterable(read_lines(path, encoding_errors, of_any_length=True) for path in files):
         advance(1)
         yield line + "\n"
 
 
-def _cut(text: str, end: int) -> tuple[str, str]:
-    """The text up to the last line that begins before `end`, and the rest."""
-    cut = text.rfind("\n", 0, end) + 1
+def _cut(text: str, size: int) -> tuple[str, str]:
+    """Cuts the last `size` characters off, and up to `FURTHEST` times as many more, so that the cut comes after the end
+    of a line, or else after a space, where there is one.
+    """
+    end = len(text) - size
+    first = max(0, end - FURTHEST * size)
+    cut = text.rfind("\n", first, end) + 1 or text.rfind(" ", first, end) + 1 or end
     return text[:cut], text[cut:]
 
 

@@ -5,7 +5,7 @@ keeps its apostrophe (`l'` + `uomo`), and so does an English ending (`don` + `'t
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
 from dragoman.errors import ConfigError, missing_extra
@@ -25,12 +25,28 @@ WORD_PATTERN = (
     r"|\.{2,}|[^\s\p{L}\p{M}\p{N}\p{P}]+|\S"
 )
 
+# Before a lone space or line end between two words no rule above looks across the cut.
+SPACE_BETWEEN_WORDS, GAP_BETWEEN_WORDS = re.compile(r"(?<=\S)(?= \S)"), re.compile(r"(?<=\S)(?=[ \n]\S)")
+
 _NO_SPACE_BEFORE = frozenset(",.;:!?…%°)]}»”’'。，、！？；：）】」』")
 _NO_SPACE_AFTER = frozenset("([{«“‘¿¡$£#@（【「『")
 _SUFFIX = re.compile(r"(?:n?['’](?:s|t|d|m|ll|re|ve)|\.{2,})", re.IGNORECASE)
 _ELIDED = re.compile(r".*\w['’]")
 
 Split = Callable[[str], list[tuple[str, int]]]
+
+
+def cut_running(text: str, length: int, between: re.Pattern[str]) -> Iterator[str]:
+    """Pieces of a text, each at least so many characters long, cut where `between` matches; joined, they are the text.
+
+    >>> [*cut_running("two by two", 4, SPACE_BETWEEN_WORDS)]
+    ['two by', ' two']
+    """
+    first = 0
+    while found := between.search(text, first + length):
+        yield text[first : found.start()]
+        first = found.start()
+    yield text[first:]
 
 
 def join_words(words: Iterable[str]) -> str:

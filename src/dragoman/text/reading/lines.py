@@ -27,30 +27,40 @@ LONGEST_LINE_BYTES = 1 << 24
 
 
 def read_lines(
-    path: Path, encoding_errors: EncodingErrors | None = None, repairs: Counter[str] | None = None
+    path: Path,
+    encoding_errors: EncodingErrors | None = None,
+    repairs: Counter[str] | None = None,
+    *,
+    of_any_length: bool = False,
 ) -> Iterator[str]:
     """The lines of a file without their ends; a last line without `\\n` is a line too.
 
     Without `encoding_errors`, invalid UTF-8 is an error as with "strict", but the message does not name the setting.
+    Lines `of_any_length` may fill the memory.
 
     Raises:
         DataError: the file cannot be read (see `open_bytes`), or is not UTF-8; names the line and byte offset.
     """
     with open_bytes(path) as file:
-        yield from lines_of(file, str(path), encoding_errors, repairs)
+        yield from lines_of(file, str(path), encoding_errors, repairs, of_any_length=of_any_length)
 
 
 def lines_of(
-    file: IO[bytes], name: str, encoding_errors: EncodingErrors | None = None, repairs: Counter[str] | None = None
+    file: IO[bytes],
+    name: str,
+    encoding_errors: EncodingErrors | None = None,
+    repairs: Counter[str] | None = None,
+    *,
+    of_any_length: bool = False,
 ) -> Iterator[str]:
     """The lines of an open file or of standard input, by the rules of `read_lines`.
 
     Raises:
-        DataError: a line is longer than `LONGEST_LINE_BYTES`, is not UTF-8, or cannot be read.
+        DataError: a line is longer than `LONGEST_LINE_BYTES` (unless `of_any_length`), is not UTF-8, or cannot be read.
     """
     repairs = Counter() if repairs is None else repairs
     offset = ends = returns = 0
-    for number, raw in enumerate(_raw_lines(file, name), 1):
+    for number, raw in enumerate(_raw_lines(file, name, of_any_length), 1):
         start = 3 if number == 1 and raw.startswith(b"\xef\xbb\xbf") else 0
         repairs[BYTE_ORDER_MARKS] += start // 3
         try:
@@ -123,13 +133,13 @@ def _reading(name: str) -> Iterator[None]:
         raise DataError(f"{name} cannot be read: {error.strerror or error}") from None
 
 
-def _raw_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
-    number = 0
+def _raw_lines(file: IO[bytes], name: str, of_any_length: bool) -> Iterator[bytes]:
+    number, longest = 0, -1 if of_any_length else LONGEST_LINE_BYTES
     with _reading(name):
-        while raw := file.readline(LONGEST_LINE_BYTES):
+        while raw := file.readline(longest):
             number += 1
-            if len(raw) == LONGEST_LINE_BYTES and not raw.endswith(b"\n"):
-                size = f"{LONGEST_LINE_BYTES >> 20} MiB"
+            if len(raw) == longest and not raw.endswith(b"\n"):
+                size = f"{longest >> 20} MiB"
                 raise DataError(f"{name}:{number} is longer than {size}; is it text? A line ends at \\n alone")
             yield raw
 
