@@ -1,17 +1,28 @@
 """The symbols around a pair are one value: another one goes through batches, training, translating and scoring."""
 
 import ast
+import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from small import fresh_state, objective, train_settings
+from small_runs import write_corpus
 
 import dragoman
 from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus, encode_corpus
+from dragoman.errors import CheckpointError
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
-from dragoman.store import Languages, ModelFiles, StoredModel
+from dragoman.progress import silent
+from dragoman.recipe.recipe import Recipe, StartSettings
+from dragoman.run_folder import RunFolder
+from dragoman.store import Languages, ModelFiles, StoredModel, load_model, named_weights, read_config, save_model
+from dragoman.tasks import pairs, translation
+from dragoman.text.inputs import DataSettings
+from dragoman.text.prepare import prepare_data
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.specials import END, PADDING, START
 from dragoman.tokenizing.tokenizer import Tokenizers
@@ -58,7 +69,9 @@ def test_the_symbols_do_not_count_towards_the_longest_sentence(corpus: EncodedCo
         assert Batches(corpus, sentence_tokens=7, framing=framing).left_out == 2
 
 
-def test_a_model_in_marians_framing_learns_translates_and_scores(corpus: EncodedCorpus, tokenizers: Tokenizers) -> None:
+@pytest.fixture(scope="module")
+def marian(corpus: EncodedCorpus, tokenizers: Tokenizers) -> StoredModel:
+    """A model that has learnt the pairs in Marian's framing."""
     sizes = {"d_model": 32, "heads": 4, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
     vocabularies = {"source_vocabulary": tokenizers.source.size, "target_vocabulary": tokenizers.target.size}
     config = ModelConfig.model_validate(
@@ -71,17 +84,88 @@ def test_a_model_in_marians_framing_learns_translates_and_scores(corpus: Encoded
         model, objective(Batches(corpus, seed=1, framing=MARIAN), settings), settings, fresh_state(model, settings)
     )
 
-    stored = StoredModel(model.eval(), config, ModelFiles(tokenizers, Languages("en", "it")), Path("marian"))
+    files = ModelFiles(tokenizers, Languages("en", "it"), framing=MARIAN)
+    return StoredModel(model.eval(), config, files, Path("marian"))
+
+
+@pytest.fixture(scope="module")
+def folder(marian: StoredModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of that model."""
+    folder = tmp_path_factory.mktemp("marian") / "model"
+    save_model(folder, marian.model, marian.files)
+    return folder
+
+
+def in_framing(stored: StoredModel, framing: Framing) -> StoredModel:
+    return stored._replace(files=stored.files._replace(framing=framing))
+
+
+def test_a_model_in_marians_framing_learns_translates_and_scores(marian: StoredModel) -> None:
     sources, targets = zip(*PAIRS, strict=True)
-    translator = Translator(stored, "cpu", "float32", framing=MARIAN)
+    translator = Translator(marian, "cpu", "float32")
     for options in (SearchOptions(beam_size=1), SearchOptions(beam_size=3)):
         found = translator.translate(sources, options)
         assert [each.text for each in found] == list(targets)
         for each, scored in zip(found, translator.score(sources, targets, options), strict=True):
             assert scored.tokens == each.tokens
             assert scored.log_prob == pytest.approx(each.log_prob, abs=1e-4)
-    in_another = Translator(stored, "cpu", "float32").score(sources, targets)
+    in_another = Translator(in_framing(marian, DEFAULT_FRAMING), "cpu", "float32").score(sources, targets)
     assert all(wrong.log_prob < right.log_prob for wrong, right in zip(in_another, found, strict=True))
+
+
+def test_a_folder_keeps_the_framing_of_its_model(marian: StoredModel, folder: Path) -> None:
+    sources, targets = zip(*PAIRS, strict=True)
+    by_hand, loaded = Translator(marian, "cpu", "float32"), Translator.load(folder, "cpu", "float32")
+    assert loaded.framing == MARIAN
+    assert loaded.translate(sources) == by_hand.translate(sources)
+    assert loaded.score(sources, targets) == by_hand.score(sources, targets)
+
+
+def test_the_usual_framing_is_not_written(marian: StoredModel, tmp_path: Path) -> None:
+    save_model(tmp_path / "model", marian.model, in_framing(marian, DEFAULT_FRAMING).files)
+    assert json.loads((tmp_path / "model" / "config.json").read_text()).keys() == {"format", "languages", "model"}
+    assert read_config(tmp_path / "model").framing == DEFAULT_FRAMING
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target_start": 10_000}, r"framing names token 10000 of the target vocabulary, which has \d+ tokens"),
+        ({"source_after": [3, -1]}, "framing names token -1 of the source vocabulary"),
+        ({"target_end": "3"}, "framing.target_end should be a valid integer"),
+        ({"target_begin": 3}, "unknown setting framing.target_begin"),
+    ],
+)
+def test_an_impossible_framing_in_a_folder_is_refused(
+    change: dict[str, Any], message: str, folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(folder, tmp_path / "model")
+    path = tmp_path / "model" / "config.json"
+    facts = json.loads(path.read_text())
+    path.write_text(json.dumps({**facts, "framing": {**facts["framing"], **change}}))
+    with pytest.raises(CheckpointError, match=rf"config.json is damaged: {message}"):
+        read_config(tmp_path / "model")
+
+
+def test_fine_tuning_keeps_the_framing_of_the_model(folder: Path, tmp_path: Path) -> None:
+    start = StartSettings(model=str(folder))
+    run = RunFolder(tmp_path / "run")
+    write_corpus(tmp_path / "corpus.tsv", PAIRS * 5)
+    data = DataSettings(path=str(tmp_path / "corpus.tsv"), dev_size=1, test_size=1)
+    recipe = Recipe(start=start, data=data)
+    prepare_data(recipe.data, run.data)
+    gathered = pairs.gather(run, recipe, silent)
+    recipe = recipe.but(model=load_model(folder).config.model_dump(), batches={"sentence_tokens": 9})
+    task = translation.start(recipe, gathered, "cpu")
+    batch = task.batches.batch(task.batches.epoch(0)[0])
+    assert batch.source is not None and batch.source_lengths is not None
+    assert batch.target[0] == PADDING and batch.source[0] != START
+    assert task.files(1, 1, 1, None).framing == MARIAN
+    found = task.validate(named_weights(load_model(folder).model))
+    assert found is not None and found.facts["dev_chrf"] == pytest.approx(100) and found.facts["dev_loss"] < 0.1
+    shutil.move(folder, tmp_path / "moved")
+    assert translation.start(recipe, gathered, "cpu").identity != task.identity, "a resumed run is refused"
+    shutil.move(tmp_path / "moved", folder)
 
 
 def test_positions_bound_what_is_left_beside_the_symbols(tokenizers: Tokenizers) -> None:
@@ -92,7 +176,7 @@ def test_positions_bound_what_is_left_beside_the_symbols(tokenizers: Tokenizers)
     )
     options = SearchOptions(beam_size=1, split="never")
     (source, _), *_ = PAIRS  # of eight tokens
-    Translator(stored, "cpu", "float32", framing=MARIAN).translate([source], options)
+    Translator(in_framing(stored, MARIAN), "cpu", "float32").translate([source], options)
     with pytest.raises(dragoman.Error, match="text 1 has 8 tokens, but the model is given at most 7"):
         Translator(stored, "cpu", "float32").translate([source], options)
 

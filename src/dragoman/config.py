@@ -229,7 +229,7 @@ def _complaint(problem: Any, origin: str, schema: type[Settings]) -> str:
     """One pydantic problem in the user's words."""
     path = [str(part) for part in problem["loc"]]
     key = _short(".".join(path))
-    if problem["type"] == "extra_forbidden":
+    if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):  # the latter of a dataclass
         return f"{origin}: unknown setting {key}; {nearest_setting('.'.join(path), schema)}"
     if problem["type"] == "json_invalid":  # we wrote this JSON
         return f"{origin} holds text that is not UTF-8, or is nested too deep"

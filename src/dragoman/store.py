@@ -1,6 +1,6 @@
 """A model folder in and out. Only safetensors and JSON are written or read, and every file is checked by its SHA-256.
 
-    config.json              architecture, format number; of a translation model, its languages
+    config.json              architecture, format number, framing if not the usual; languages of a translation model
     model.safetensors        weights, float32
     tokenizer.json           or tokenizer.source.json + tokenizer.target.json
     generation_config.json   the default search options
@@ -11,9 +11,11 @@ The names and shapes of the weights must match `config.json` before anything is 
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pydantic
 import safetensors.torch
 import torch
 from safetensors import SafetensorError, safe_open
@@ -29,6 +31,7 @@ from dragoman.notation import parse_json
 from dragoman.run_folder import RunFolder
 from dragoman.text.reading.language_tags import LanguageTag
 from dragoman.text.report import REPORT
+from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.tokenizer import Tokenizers
 
 FORMAT = 1
@@ -62,6 +65,22 @@ class _Config(Settings):
 
     format: int
     languages: _Languages | None = None
+    framing: Framing | None = None
+    model: ModelConfig
+
+    @pydantic.model_validator(mode="after")
+    def _symbols_are_tokens(self) -> "_Config":
+        if self.framing is not None:
+            self.framing.refuse_unknown(self.model.source_vocabulary, self.model.target_vocabulary)
+        return self
+
+
+class Description(NamedTuple):
+    """What `config.json` says of a model."""
+
+    languages: Languages | None
+    """None for a model that does not translate."""
+    framing: Framing
     model: ModelConfig
 
 
@@ -76,6 +95,8 @@ class ModelFiles(NamedTuple):
     """The default search options."""
     card: str = ""
     """The model card in Markdown; without one, a short one is written."""
+    framing: Framing = DEFAULT_FRAMING
+    """The symbols that the model expects around sources and targets."""
 
 
 class StoredModel(NamedTuple):
@@ -128,8 +149,9 @@ def write_model(folder: Path, model: nn.Module, files: ModelFiles, weights: Mapp
     """Writes all files of a model folder but the manifest. `weights` (masters or averages) replace the model's own."""
     config: ModelConfig = model.config  # pyright: ignore[reportAssignmentType]
     languages = {} if files.languages is None else {"languages": files.languages._asdict()}
+    framing = {} if files.framing == DEFAULT_FRAMING else {"framing": asdict(files.framing)}
     architecture = config.model_dump(mode="json", exclude_none=True)
-    write_json(folder / CONFIG, {"format": FORMAT, **languages, "model": architecture})
+    write_json(folder / CONFIG, {"format": FORMAT, **languages, **framing, "model": architecture})
     write_weights(folder / WEIGHTS, weights if weights is not None else named_weights(model))
     if files.tokenizers is not None:
         files.tokenizers.save(folder)
@@ -145,14 +167,14 @@ def load_model(path: Path | str, device: str = "cpu") -> StoredModel:
     """
     folder = find_model(path)
     verify_model(folder)
-    languages, config = read_config(folder)
+    languages, framing, config = read_config(folder)
     expected = _expected_weights(config, folder / CONFIG)
     tokenizers = _load_tokenizers(folder, config)
     weights = read_weights(folder / WEIGHTS, expected)
     with torch.device("meta"):
         model = build_model(config, seed=None)
     place_weights(model, {name: weight.to(device) for name, weight in weights.items()})
-    files = ModelFiles(tokenizers, languages, read_object(folder / GENERATION))
+    files = ModelFiles(tokenizers, languages, read_object(folder / GENERATION), framing=framing)
     return StoredModel(model.eval(), config, files, folder)
 
 
@@ -188,8 +210,8 @@ def verify_model(folder: Path) -> None:
     verify_manifest(folder, free={CARD})
 
 
-def read_config(folder: Path) -> tuple[Languages | None, ModelConfig]:
-    """Reads languages and architecture from `config.json`.
+def read_config(folder: Path) -> Description:
+    """Reads `config.json`.
 
     Raises:
         CheckpointError: it is missing, damaged or newer.
@@ -198,7 +220,8 @@ def read_config(folder: Path) -> tuple[Languages | None, ModelConfig]:
     found = read_document(path, _Config, FORMAT)
     if found.languages is None and found.model.family == "encoder_decoder":
         raise CheckpointError(f"{path}: languages must be given")
-    return found.languages and Languages(found.languages.source, found.languages.target), found.model
+    languages = found.languages and Languages(found.languages.source, found.languages.target)
+    return Description(languages, found.framing or DEFAULT_FRAMING, found.model)
 
 
 def named_weights(model: nn.Module) -> dict[str, Tensor]:

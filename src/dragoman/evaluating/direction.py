@@ -38,7 +38,7 @@ class Scores(Protocol):
 def naming_for(model: Path | str, given: Naming = Naming()) -> Naming:  # noqa: B008 (immutable)
     """What the user says of the columns, completed by what a model folder, or its run, knows of them."""
     folder = find_model(model)
-    languages, _ = read_config(folder)
+    languages = read_config(folder).languages
     known = given._replace(expected=languages and tuple(languages))
     for run in map(RunFolder, (Path(model), folder.parent)):
         if run.report.is_file() and (run.path == Path(model) or run.recipe.is_file()):

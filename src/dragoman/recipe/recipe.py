@@ -11,7 +11,7 @@ from dragoman.errors import ConfigError
 from dragoman.files import nearest
 from dragoman.model import ModelConfig
 from dragoman.text.inputs import DataSettings
-from dragoman.tokenizing.framing import DEFAULT_FRAMING
+from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.training import TrainSettings
 from dragoman.translating.options import SearchOptions
@@ -68,14 +68,21 @@ class Recipe(Settings):
 
     @pydantic.model_validator(mode="after")
     def _a_position_for_every_token(self) -> "Recipe":
-        positions, tokens = self.model.max_positions, self.batches.sentence_tokens
-        longest = tokens + max(DEFAULT_FRAMING.source_symbols, DEFAULT_FRAMING.target_symbols)
-        if positions is not None and positions < longest:
-            raise ValueError(
-                f"model.max_positions is {positions}, but sentences of {tokens} tokens and the symbols around them "
-                f"need {longest}; raise it, or lower batches.sentence_tokens"
-            )
+        if complaint := too_few_positions(self, DEFAULT_FRAMING):
+            raise ValueError(complaint)
         return self
+
+
+def too_few_positions(recipe: Recipe, framing: Framing) -> str | None:
+    """What to say if the model has fewer positions than the longest sentences and the symbols around them."""
+    positions, tokens = recipe.model.max_positions, recipe.batches.sentence_tokens
+    longest = tokens + max(framing.source_symbols, framing.target_symbols)
+    if positions is None or positions >= longest:
+        return None
+    return (
+        f"model.max_positions is {positions}, but sentences of {tokens} tokens and the symbols around them "
+        f"need {longest}; raise it, or lower batches.sentence_tokens"
+    )
 
 
 def read_recipe(path: Path) -> Recipe:

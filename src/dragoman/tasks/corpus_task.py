@@ -10,12 +10,13 @@ from torch import Tensor, nn
 from dragoman.data.batch import Batch
 from dragoman.data.batching import build_batches
 from dragoman.data.corpus import EncodedCorpus
-from dragoman.errors import TokenizerError
+from dragoman.errors import ConfigError, TokenizerError
 from dragoman.files import new_folder
 from dragoman.model import StepNoise
-from dragoman.recipe.recipe import Recipe
+from dragoman.recipe.recipe import Recipe, too_few_positions
 from dragoman.run_folder import RunFolder
 from dragoman.store import ModelFiles, load_model
+from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.training.loss import Loss
 from dragoman.training.next_token import NextToken, OnDevice
@@ -117,10 +118,19 @@ class CorpusTask:
         device: str,
         open_dev_set: Callable[[], Measures] | None,
         files: DescribeFiles,
+        framing: Framing = DEFAULT_FRAMING,
     ) -> None:
-        """`open_dev_set` is called before the first validation; None where nothing is held out."""
-        self.batches = OnDevice(build_batches(data.train, recipe.batches, recipe.train.seed), device)
+        """`open_dev_set` is called before the first validation; None where nothing is held out.
+
+        Raises:
+            ConfigError: the model has too few positions for the longest sentences and the symbols around them.
+        """
+        if complaint := too_few_positions(recipe, framing):
+            raise ConfigError(complaint)
+        self.batches = OnDevice(build_batches(data.train, recipe.batches, recipe.train.seed, framing), device)
         self.identity, self.files = identity_of(data), files
+        if framing != DEFAULT_FRAMING:
+            self.identity["framing"] = str(framing)
         self._objective = NextToken.of(self.batches, recipe.train)
         self._open_dev_set = open_dev_set
 

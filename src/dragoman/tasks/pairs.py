@@ -107,7 +107,7 @@ def _languages(report: DataReport, start: StartSettings | None) -> Languages:
     found = Languages(report.source_language, report.target_language)
     if start is None or not (Path(start.model) / CONFIG).is_file():
         return found
-    known = read_config(Path(start.model))[0] or Languages()
+    known = read_config(Path(start.model)).languages or Languages()
     both = [
         (of_data if of_data != UNKNOWN_LANGUAGE else of_model) for of_data, of_model in zip(found, known, strict=True)
     ]

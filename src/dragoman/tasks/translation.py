@@ -16,13 +16,14 @@ from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
 from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.model import build_model
 from dragoman.progress import Progress
-from dragoman.recipe.recipe import Recipe
+from dragoman.recipe.recipe import Recipe, StartSettings
 from dragoman.recipe.translation_choices import FEW_PAIRS
 from dragoman.run_folder import RunFolder
-from dragoman.store import ModelFiles, StoredModel, place_weights
+from dragoman.store import CONFIG, ModelFiles, StoredModel, place_weights, read_config
 from dragoman.tasks.corpus_task import UNMEASURED, CorpusTask
 from dragoman.tasks.pairs import PairData
 from dragoman.text.report import read_report
+from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.training.next_token import mean_loss
 from dragoman.training.task import Validated
 from dragoman.translating import SearchOptions, Translation, Translator
@@ -49,18 +50,30 @@ SIGNS = {
 
 def start(recipe: Recipe, data: PairData, device: str) -> CorpusTask:
     """The task of a run that trains a translation model. The best model has the highest chrF on the dev set."""
-    dev_set = partial(DevSet, recipe, data, device) if data.dev is not None else None
-    return CorpusTask(recipe, data, device, dev_set, partial(_files, recipe, data))
+    framing = _framing(recipe.start)
+    dev_set = partial(DevSet, recipe, data, device, framing) if data.dev is not None else None
+    return CorpusTask(recipe, data, device, dev_set, partial(_files, recipe, data, framing), framing)
+
+
+def _framing(start: StartSettings | None) -> Framing:
+    """The symbols around sentences: those of the model that is fine-tuned, if there is one.
+
+    A run that resumes may do without that model. If its symbols were others, its checkpoints say so.
+    """
+    if start is None or not (Path(start.model) / CONFIG).is_file():
+        return DEFAULT_FRAMING
+    return read_config(Path(start.model)).framing
 
 
 class DevSet:
     """Measures any weights of one architecture on one dev set."""
 
-    def __init__(self, recipe: Recipe, data: PairData, device: str) -> None:
+    def __init__(self, recipe: Recipe, data: PairData, device: str, framing: Framing = DEFAULT_FRAMING) -> None:
         assert data.dev is not None, "a run without a dev set is not validated"
         self.data, self.device, self.precision = data, device, recipe.train.precision
+        self.files = ModelFiles(data.tokenizers, data.languages, framing=framing)
         self.model = build_model(recipe.model, seed=None).to(device)
-        batches = build_batches(data.dev, recipe.batches, seed=None)
+        batches = build_batches(data.dev, recipe.batches, seed=None, framing=framing)
         self.batches = [batches.batch(indices).to(device) for indices in batches.epoch(0)]
         count = min(TRANSLATED, len(data.dev_pairs))
         self.pairs = [data.dev_pairs[i * len(data.dev_pairs) // count] for i in range(count)]
@@ -72,8 +85,7 @@ class DevSet:
         """Validates these weights."""
         place_weights(self.model, weights)
         loss = mean_loss(self.model, self.batches)
-        files = ModelFiles(self.data.tokenizers, self.data.languages)
-        stored = StoredModel(self.model, self.model.config, files, Path("validation"))
+        stored = StoredModel(self.model, self.model.config, self.files, Path("validation"))
         translator = Translator(stored, self.device, self.precision)
         found = translator.translate([source for source, _ in self.pairs], self.options)
         references = [[target] for _, target in self.pairs]
@@ -100,9 +112,9 @@ class DevSet:
 
 
 def _files(
-    recipe: Recipe, data: PairData, weights: int, steps: int, tokens: int, found: Validated | None
+    recipe: Recipe, data: PairData, framing: Framing, weights: int, steps: int, tokens: int, found: Validated | None
 ) -> ModelFiles:
-    """Tokenizers, languages, search options and model card."""
+    """Tokenizers, languages, search options, model card and framing."""
     source, target = data.languages
     report, model = data.report, recipe.model
     card = (
@@ -113,7 +125,8 @@ def _files(
         f"{steps:,} steps, {tokens:,} tokens.\n\n{found.quality if found else UNMEASURED}\n"
         f'    dragoman translate FOLDER "…"\n'
     )
-    return ModelFiles(data.tokenizers, data.languages, recipe.decode.model_dump(mode="json", exclude_none=True), card)
+    options = recipe.decode.model_dump(mode="json", exclude_none=True)
+    return ModelFiles(data.tokenizers, data.languages, options, card, framing)
 
 
 def score_run(run: RunFolder, _recipe: Recipe, device: str, progress: Progress) -> tuple[Evaluation, ...]:

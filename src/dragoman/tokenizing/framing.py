@@ -51,5 +51,21 @@ class Framing:
         """Symbols that no translation holds; whether it may hold the unknown symbol is for a search to say."""
         return tuple(sorted({PADDING, START, self.target_start} - {UNKNOWN, self.target_end}))
 
+    def refuse_unknown(self, source_size: int | None, target_size: int | None) -> None:
+        """Refuses symbols that are not in vocabularies of these sizes; None if a size is not known.
+
+        Raises:
+            ValueError: one is not.
+        """
+        sides = (
+            ("source", (*self.source_before, *self.source_after), source_size),
+            ("target", (self.target_start, self.target_end), target_size),
+        )
+        for side, ids, size in sides:
+            for token in ids:
+                if token < 0 or (size is not None and token >= size):
+                    known = "" if size is None else f", which has {size:,} tokens"
+                    raise ValueError(f"framing names token {token} of the {side} vocabulary{known}")
+
 
 DEFAULT_FRAMING = Framing()

@@ -26,7 +26,6 @@ from dragoman.memory import out_of_memory_as
 from dragoman.model import EncoderDecoder, prepare_for_decoding
 from dragoman.progress import Progress, silent
 from dragoman.store import GENERATION, StoredModel, load_model
-from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.translating.options import SearchOptions
 from dragoman.translating.requests import Requests
 from dragoman.translating.segments import Segments, read_segments
@@ -76,7 +75,6 @@ class Translator:
         device: str = "auto",
         precision: str = "auto",
         *,
-        framing: Framing = DEFAULT_FRAMING,
         progress: Progress = silent,
     ) -> None:
         if not isinstance(stored.model, EncoderDecoder):
@@ -91,8 +89,8 @@ class Translator:
             self.options = check(stored.files.generation, str(stored.folder / GENERATION), SearchOptions)
         except ConfigError as error:
             raise CheckpointError(str(error)) from None
-        self.framing, self._positions = framing, stored.config.max_positions
-        self.requests = Requests(self.tokenizers, framing, self._positions, self.model.output.device)
+        self.framing, self._positions = stored.files.framing, stored.config.max_positions
+        self.requests = Requests(self.tokenizers, self.framing, self._positions, self.model.output.device)
         self.writer = Writer(self.tokenizers)
 
     @classmethod
