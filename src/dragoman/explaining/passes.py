@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from dragoman.model import EncoderDecoder, LanguageModel, Observer, Packing
 from dragoman.model.attention.multi_head import Attention
+from dragoman.model.attention.ways import Way
 from dragoman.tokenizing.framing import Framing
 
 
@@ -41,7 +42,7 @@ class Seen(dict[str, Tensor]):
 def plain_attention(model: nn.Module) -> Iterator[None]:
     """Computes every attention by its equation meanwhile, whatever is faster."""
     attentions = [module for module in model.modules() if isinstance(module, Attention)]
-    before = [attention.way for attention in attentions]
+    before: list[Way | None] = [attention.way for attention in attentions]
     for attention in attentions:
         attention.way = "equation"
     try:

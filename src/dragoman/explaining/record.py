@@ -1,0 +1,217 @@
+"""What happened in one translation, as values: a record holds numbers and words, no tensors and no model.
+
+A text is translated in parts, a sentence each; a part holds the stacks that read it (an encoder, a decoder, or both),
+what was written step by step, and the searches. Arrays are float32, named by the axes of ARCHITECTURE.md. `facts` gives
+everything as plain values for JSON.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[np.float32]]
+
+FORMAT = 1
+"""Of a record's JSON."""
+TEMPERATURES = (0.25, 0.5, 1.0, 1.5, 2.0)
+"""At which the probabilities of candidates can be had: exp(logit / temperature - normaliser)."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece as a person reads it, and the number of its word; symbols belong to no word."""
+
+    id: int
+    text: str
+    word: int | None
+
+
+@dataclass(frozen=True)
+class AttentionRecord:
+    """One attention of one layer: H heads, T queries, S keys; G key heads, of which each serves H / G query heads."""
+
+    name: Literal["self_attention", "cross_attention"]
+    keys: Literal["encoder", "decoder"]
+    """The stack whose tokens are looked at."""
+    causal: bool
+    """Whether token t sees only tokens up to t: the products beyond are masked."""
+    query: Array
+    """(H, T, K), rotated where positions are rotary."""
+    key: Array
+    """(G, S, K), rotated too."""
+    value: Array
+    """(G, S, K)."""
+    products: Array
+    """(H, T, S): Q K^T / sqrt(d_k), before the mask."""
+    weights: Array
+    """(H, T, S): softmax of the products that the mask leaves."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """The units of a feed-forward network that were strongest at each token, strongest first."""
+
+    unit: np.ndarray[Any, np.dtype[np.int64]]
+    """(T, 5)."""
+    value: Array
+    """(T, 5), after the nonlinearity."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of a stack."""
+
+    name: str
+    """As in `encoder.0`."""
+    attentions: tuple[AttentionRecord, ...]
+    norms: dict[str, Array]
+    """The length of the residual stream's vectors (T), after each sublayer."""
+    units: Units
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A projection and what it was given: input (T, D) W^T (D, F) + b."""
+
+    name: str
+    input: Array
+    weight: Array
+    """(F, D)."""
+    bias: Array | None
+
+
+@dataclass(frozen=True)
+class Stack:
+    """An encoder or a decoder: the tokens that it read, and what became of them."""
+
+    name: Literal["encoder", "decoder"]
+    tokens: tuple[Token, ...]
+    words: tuple[str, ...]
+    embedding: Array
+    """(T, D): rows of the table, scaled."""
+    positions: Array | None
+    """(T, D): what is added to them; None where positions are rotary."""
+    entering: Array
+    """(T, D): what enters the first layer."""
+    layers: tuple[Layer, ...]
+    norms: Array
+    """(T): the length of the vectors that leave the stack."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A token that could have been written."""
+
+    id: int
+    text: str
+    logit: float
+    log_prob: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """The choice of one token: T + 1 follows the first T."""
+
+    token: Token
+    log_prob: float
+    rank: int
+    """How many tokens the model found likelier, plus one."""
+    candidates: tuple[Candidate, ...]
+    """The ten likeliest, best first."""
+    normalisers: tuple[float, ...]
+    """log sum exp(logits / temperature), at each of `TEMPERATURES`."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A hypothesis that a search considered: its parent's and one more token."""
+
+    id: int
+    text: str
+    step: int
+    """How many tokens the hypothesis has."""
+    parent: int | None
+    """The number of the node that it continues; None at the first step."""
+    log_prob: float
+    total: float
+    fate: Literal["live", "ended", "dropped"]
+    reason: str
+    """What became of it in the end, in a sentence with figures."""
+    score: float | None
+    """Of one that ended: total over length penalty."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """One search: every hypothesis that it kept or dropped."""
+
+    width: int
+    length_penalty: float
+    chosen: bool
+    """Whether it is the search that the translation comes from."""
+    nodes: tuple[Node, ...]
+    winner: int
+    """The number of the node that won."""
+    text: str
+    total: float
+    score: float
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the text that a model read by itself."""
+
+    source: str | None
+    target: str
+    copied: bool = False
+    """Whether it was too long to be a word and was copied; then nothing else is held."""
+    stacks: tuple[Stack, ...] = ()
+    steps: tuple[Step, ...] = ()
+    log_prob: float = 0.0
+    searches: tuple[Search, ...] = ()
+    matrices: tuple[Matrix, ...] = ()
+    """Of the layer that was asked for."""
+
+    def stack(self, name: str) -> Stack | None:
+        """The stack of that name, if the model has one."""
+        return next((stack for stack in self.stacks if stack.name == name), None)
+
+
+@dataclass(frozen=True)
+class Record:
+    """Everything that happened in one translation."""
+
+    model: str
+    family: str
+    languages: tuple[str, str] | None
+    """Of source and target; None for a language model."""
+    settings: dict[str, Any]
+    """The architecture."""
+    weight_count: int
+    version: str
+    source: str
+    target: str | None
+    given: bool
+    """Whether the target was given; else the model wrote it."""
+    flags: dict[str, str]
+    """What a reader should know, and what it means."""
+    unknown_words: tuple[str, ...]
+    parts: tuple[Part, ...]
+
+    def facts(self, array: Callable[[np.ndarray[Any, Any]], Any] = np.ndarray.tolist) -> dict[str, Any]:
+        """Everything as plain values for JSON; `array` says how arrays are written."""
+        return {"format": FORMAT, "temperatures": list(TEMPERATURES), **_plain(self, array)}
+
+
+def _plain(value: Any, array: Callable[[np.ndarray[Any, Any]], Any]) -> Any:
+    if isinstance(value, np.ndarray):
+        return array(value)
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name), array) for field in fields(value)}
+    if isinstance(value, dict):
+        return {key: _plain(each, array) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(each, array) for each in value]
+    return value

@@ -1,0 +1,231 @@
+"""`record`: everything that happened in one translation, from the model's own forward pass and its own searches.
+
+What is recorded is the float32 translation on a processor, with attention computed by its equation. Searches of several
+widths run side by side, and each finds what it finds alone. Then one pass over the winner shows every tensor.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+import dragoman
+from dragoman.decoding.beam import Hypothesis
+from dragoman.errors import DecodeError
+from dragoman.explaining.passes import Given, Seen, plain_attention, run_given
+from dragoman.explaining.record import TEMPERATURES, Candidate, Part, Record, Search, Step
+from dragoman.explaining.search_tree import Candidates, search_tree
+from dragoman.explaining.stacks import read_matrices, read_stack, read_tokens
+from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
+from dragoman.store import StoredModel, load_model
+from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.translating.options import SearchOptions
+from dragoman.translating.segments import Segment, Segments
+from dragoman.translating.translation import MEANINGS, Translation
+from dragoman.translating.translator import Translator
+
+WIDTHS = (1, 2, 4, 8)
+"""Of the searches that are recorded, beside the model's own."""
+CANDIDATES = 10
+"""Likeliest tokens that are recorded at each step."""
+MOST_TOKENS = 400
+"""Of a part, on either side, because what is recorded grows with their square."""
+
+
+def record(model: Path | str, source: str, target: str | None = None, *, weights: str | None = None) -> Record:
+    """Everything that happened while a model translated a text, or while it read a given translation of it.
+
+    `model` is a model folder or a run folder. A language model reads `source`, and the record holds what it expected
+    next at every token. `weights` names a layer, as in `encoder.0`, whose matrices are recorded too.
+
+    Raises:
+        CheckpointError: the model folder is missing, damaged or newer.
+        ConfigError: the model has no such layer.
+        DecodeError: a text that is blank or too long, or a target for a language model.
+    """
+    return Recorder(load_model(model)).record(source, target, weights=weights)
+
+
+class _Found(NamedTuple):
+    """What the search of one width found for one part."""
+
+    search: Search
+    hypothesis: Hypothesis
+
+
+class Recorder:
+    """Records with one model, which is prepared once."""
+
+    def __init__(self, stored: StoredModel) -> None:
+        self.stored = stored
+        self.translator: Translator | None = None
+        if isinstance(stored.model, EncoderDecoder):
+            self.translator = Translator(stored, "cpu", "float32")
+            self.model: EncoderDecoder | LanguageModel = self.translator.model
+        elif isinstance(stored.model, LanguageModel):
+            self.model = prepare_for_decoding(stored.model, "cpu", torch.float32)
+        else:
+            raise DecodeError(f"{stored.folder} holds a {stored.config.family}, which can't be recorded")
+        self.tokenizers = stored.tokenizers
+
+    @torch.inference_mode()
+    def record(self, source: str, target: str | None = None, *, weights: str | None = None) -> Record:
+        """See `dragoman.record`."""
+        if self.translator is None:
+            if target is not None:
+                raise DecodeError("a language model has no target; give it one text")
+            return self._record(source, None, False, [self._read_by_itself(source, weights)])
+        if target is not None:
+            return self._given(self.translator, source, target, weights)
+        return self._translated(self.translator, source, weights)
+
+    def _translated(self, translator: Translator, source: str, weights: str | None) -> Record:
+        """The record of a text that the model translates."""
+        options = translator.options.model_copy(update={"n_best": 1})
+        (segments,) = translator.read([source], options)
+        found = self._search(translator, segments, options)
+        chosen = [searches[options.beam_size].hypothesis for searches in found]
+        translation = translator.writer.translation(segments, [[each] for each in chosen], options)
+        each = iter(zip(found, chosen, strict=True))
+        parts = []
+        for segment in segments.all:
+            if segment.copied:
+                parts.append(Part(segment.text, segment.text, copied=True))
+            else:
+                searches, hypothesis = next(each)
+                given = _given(translator, segment.ids, hypothesis.tokens)
+                text = translator.writer.text(hypothesis.tokens)
+                parts.append(self._part(segment.text, text, given, searches, weights))
+        return self._record(source, translation.text, False, parts, translation)
+
+    def _given(self, translator: Translator, source: str, target: str, weights: str | None) -> Record:
+        """The record of a text whose translation is given: one part, and the searches beside it."""
+        options = translator.options.model_copy(update={"n_best": 1, "split": "never"})
+        (segments,) = translator.read([source], options)
+        (translation,) = translator.score([source], [target], options)
+        (searches,) = self._search(translator, segments, options)
+        labels = translator.framing.labels(self.tokenizers.target.encode(target))
+        given = _given(translator, segments.all[0].ids, labels)
+        part = self._part(source, target, given, searches, weights)
+        return self._record(source, target, True, [part], translation)
+
+    def _search(self, translator: Translator, segments: Segments, options: SearchOptions) -> list[dict[int, _Found]]:
+        """What the searches of all widths found for each translated segment."""
+        _check_length(segments.translated)
+        candidates = Candidates()
+        engine = translator.engine(options, candidates)
+        asked = {}
+        for width in sorted({*WIDTHS, options.beam_size}):
+            of_width = options.model_copy(update={"beam_size": width})
+            for number, request in enumerate(translator.requests.of([segments], of_width)[0]):
+                asked[engine.admit(request)] = number, request
+        found: list[dict[int, _Found]] = [{} for _ in segments.translated]
+        with plain_attention(self.model):
+            for ended in engine.run():
+                number, request = asked[ended.ticket]
+                best = ended.hypotheses[0]
+                chosen = request.beam_size == options.beam_size
+                tree = search_tree(candidates.steps[ended.ticket], best, request, self.tokenizers.target, chosen)
+                found[number][request.beam_size] = _Found(tree, best)
+        return found
+
+    def _part(
+        self, source: str, target: str, given: Given, searches: Mapping[int, _Found], weights: str | None
+    ) -> Part:
+        """The record of one part of a text, from a pass over it."""
+        seen = Seen()
+        hidden, _ = run_given(self.model, [given], seen)
+        steps = read_steps(self.model.project(hidden), given.labels, self.tokenizers.target)
+        encoder = read_stack("encoder", seen, self.tokenizers.source, given.source or [])
+        return Part(
+            source,
+            target,
+            stacks=(encoder, read_stack("decoder", seen, self.tokenizers.target, given.target)),
+            steps=steps,
+            log_prob=sum(step.log_prob for step in steps),
+            searches=tuple(searches[width].search for width in sorted(searches)),
+            matrices=read_matrices(self.model, weights, seen) if weights else (),
+        )
+
+    def _read_by_itself(self, text: str, weights: str | None) -> Part:
+        """The record of a text that a language model reads."""
+        tokenizer = self.tokenizers.target
+        ids = tokenizer.encode(text)
+        _check_length([Segment(text, ids)])
+        seen = Seen()
+        hidden, _ = run_given(self.model, [Given(None, ids, ids)], seen)
+        logits = self.model.project(hidden)
+        steps = read_steps(logits, [*ids[1:], int(logits[-1].argmax())], tokenizer)
+        return Part(
+            None,
+            text,
+            stacks=(read_stack("decoder", seen, tokenizer, ids),),
+            steps=steps,
+            log_prob=sum(step.log_prob for step in steps[:-1]),
+            matrices=read_matrices(self.model, weights, seen) if weights else (),
+        )
+
+    def _record(
+        self, source: str, target: str | None, given: bool, parts: Sequence[Part], found: Translation | None = None
+    ) -> Record:
+        config = self.stored.config
+        return Record(
+            model=str(self.stored.folder),
+            family=config.family,
+            languages=self.stored.files.languages,
+            settings=config.model_dump(mode="json", exclude_none=True),
+            weight_count=sum(weight.numel() for weight in self.model.parameters()),
+            version=dragoman.__version__,
+            source=source,
+            target=target,
+            given=given,
+            flags={flag: MEANINGS[flag] for flag in found.flags} if found else {},
+            unknown_words=found.unknown_words if found else (),
+            parts=tuple(parts),
+        )
+
+
+def read_steps(logits: Float[Tensor, "T V"], labels: Sequence[int], tokenizer: Tokenizer) -> tuple[Step, ...]:
+    """What was written at each step, and what could have been."""
+    logits = logits.float()
+    log_probs = logits.log_softmax(-1)
+    label = torch.tensor(labels)[:, None]
+    own = log_probs.gather(1, label)
+    ranks = (log_probs > own).sum(1) + 1
+    best = logits.topk(min(CANDIDATES, logits.size(1)))
+    normalisers = torch.stack([(logits / temperature).logsumexp(-1) for temperature in TEMPERATURES], dim=1)
+    tokens, _ = read_tokens(tokenizer, labels)
+    columns = zip(tokens, own[:, 0], ranks, best.indices, best.values, log_probs, normalisers, strict=True)
+    return tuple(
+        Step(
+            token,
+            float(log_prob),
+            int(rank),
+            tuple(
+                Candidate(id_, tokenizer.tokens([id_])[0], logit, float(row[id_]))
+                for id_, logit in zip(ids.tolist(), values.tolist(), strict=True)
+            ),
+            tuple(normaliser.tolist()),
+        )
+        for token, log_prob, rank, ids, values, row, normaliser in columns
+    )
+
+
+def _given(translator: Translator, source: Sequence[int], labels: Sequence[int]) -> Given:
+    """A source and what was written for it, with its end symbol if it ended."""
+    framing = translator.framing
+    return Given(framing.source(source), [framing.target_start, *labels[:-1]], list(labels))
+
+
+def _check_length(segments: Sequence[Segment]) -> None:
+    """Refuses what can't be recorded."""
+    if not any(segment.ids for segment in segments):
+        raise DecodeError("the text holds nothing that the model reads; there is nothing to record")
+    longest = max(len(segment.ids) for segment in segments)
+    if longest > MOST_TOKENS:
+        raise DecodeError(
+            f"a sentence of the text has {longest:,} tokens, but a record holds at most {MOST_TOKENS}; shorten it"
+        )

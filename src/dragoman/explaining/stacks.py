@@ -1,0 +1,113 @@
+"""From the tensors that an observer saw to the records of stacks, layers and attentions, one text at a time."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dragoman.errors import ConfigError
+from dragoman.explaining.record import Array, AttentionRecord, Layer, Matrix, Stack, Token, Units
+from dragoman.explaining.words import words_of
+from dragoman.model.blocks import CrossBlock, SelfBlock
+from dragoman.model.projection import Projection
+from dragoman.tokenizing.tokenizer import Tokenizer
+
+StackName = Literal["encoder", "decoder"]
+
+_EMBEDDINGS: dict[StackName, str] = {"encoder": "source_embedding", "decoder": "target_embedding"}
+_STRONGEST = 5
+
+
+def read_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[tuple[Token, ...], tuple[str, ...]]:
+    """Tokens with the numbers of their words, and the words."""
+    words = words_of(tokenizer, ids)
+    word_of = {place: number for number, word in enumerate(words) for place in range(word.first, word.last)}
+    shown = tokenizer.tokens(ids)
+    tokens = (Token(id_, text, word_of.get(place)) for place, (id_, text) in enumerate(zip(ids, shown, strict=True)))
+    return tuple(tokens), tuple(word.text for word in words)
+
+
+def read_stack(name: StackName, seen: Mapping[str, Tensor], tokenizer: Tokenizer, ids: Sequence[int]) -> Stack:
+    """The record of one stack from a pass over one text."""
+    tokens, words = read_tokens(tokenizer, ids)
+    embedding = _EMBEDDINGS[name]
+    return Stack(
+        name=name,
+        tokens=tokens,
+        words=words,
+        embedding=_first(seen[f"{embedding}.tokens"]),
+        positions=_first(seen[f"{embedding}.positions"]) if f"{embedding}.positions" in seen else None,
+        entering=_first(seen[f"{name}.embedding"]),
+        layers=tuple(_layers(name, seen)),
+        norms=_lengths(seen[f"{name}.output"]),
+    )
+
+
+def read_matrices(model: nn.Module, layer: str, seen: Mapping[str, Tensor]) -> tuple[Matrix, ...]:
+    """Every projection of one layer, and what it was given in a pass over one text.
+
+    Raises:
+        ConfigError: the model has no such layer.
+    """
+    blocks = {block.name: block for block in model.modules() if isinstance(block, SelfBlock | CrossBlock)}
+    if layer not in blocks:
+        raise ConfigError(f"--weights must be a layer of the model ({', '.join(blocks)}), but is {layer}")
+    projections = {name: module for name, module in blocks[layer].named_modules() if isinstance(module, Projection)}
+    return tuple(_matrix(layer, name, projection, seen) for name, projection in projections.items())
+
+
+def _matrix(layer: str, name: str, projection: Projection, seen: Mapping[str, Tensor]) -> Matrix:
+    weight, bias = projection.effective()
+    given = _first(seen[_input_of(layer, name)])
+    return Matrix(
+        f"{layer}.{name}",
+        given.reshape(len(given), -1),
+        weight.detach().numpy(),
+        None if bias is None else bias.detach().numpy(),
+    )
+
+
+def _input_of(layer: str, projection: str) -> str:
+    """The site that shows what a projection was given."""
+    sublayer, _, part = projection.rpartition(".")
+    if sublayer == "cross_attention" and part in ("key", "value"):
+        return "encoder.output"
+    inputs = {"output": "mixed", "outer": "hidden"}
+    return f"{layer}.{sublayer}.{inputs.get(part, 'input')}"
+
+
+def _layers(name: StackName, seen: Mapping[str, Tensor]) -> Iterator[Layer]:
+    number = 0
+    while f"{name}.{number}.feed_residual" in seen:
+        layer = f"{name}.{number}"
+        attentions = [_attention(layer, "self_attention", name, seen)]
+        if f"{layer}.cross_attention.query" in seen:
+            attentions.append(_attention(layer, "cross_attention", "encoder", seen))
+        residuals = [f"{each}_residual" for each in ("self", "cross", "feed") if f"{layer}.{each}_residual" in seen]
+        norms = {residual: _lengths(seen[f"{layer}.{residual}"]) for residual in residuals}
+        yield Layer(layer, tuple(attentions), norms, _units(seen[f"{layer}.feed_forward.hidden"]))
+        number += 1
+
+
+def _attention(
+    layer: str, name: Literal["self_attention", "cross_attention"], keys: StackName, seen: Mapping[str, Tensor]
+) -> AttentionRecord:
+    causal = name == "self_attention" and layer.startswith("decoder")
+    shown = {part: _first(seen[f"{layer}.{name}.{part}"]) for part in ("query", "key", "value", "products", "weights")}
+    return AttentionRecord(name, keys, causal, **shown)
+
+
+def _units(hidden: Tensor) -> Units:
+    strongest = hidden[0].abs().topk(min(_STRONGEST, hidden.size(-1))).indices
+    return Units(strongest.numpy(), hidden[0].gather(1, strongest).numpy())
+
+
+def _lengths(x: Tensor) -> Array:
+    return torch.linalg.vector_norm(x[0], dim=-1).numpy()
+
+
+def _first(x: Tensor) -> Array:
+    """The only text of a batch, as an array of its own."""
+    return np.ascontiguousarray(x[0].float().numpy())
