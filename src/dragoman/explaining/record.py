@@ -160,6 +160,53 @@ class Search:
 
 
 @dataclass(frozen=True)
+class Alignment:
+    """Which word came from which, read off cross-attention."""
+
+    layer: int
+    head: int | None
+    """None for the mean over the layer's heads."""
+    shifted: bool
+    """Whether the weights are those of the step that reads the word, not of the one that writes it."""
+    how: str
+    """How layer and head were chosen, in a sentence."""
+    weights: Array
+    """(target words, source words)."""
+    links: tuple[tuple[int, int], ...]
+    """(source word, target word)."""
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """What spoke for each written word, by two methods; E erased words, C candidates of a step."""
+
+    gradient: Array
+    """(T, S + T): gradient x input of the token written at each step, for tokens of source and target as read."""
+    rivals: tuple[int, ...]
+    """The likeliest candidate of each step that was not written."""
+    contrast: Array
+    """(T, S + T): gradient x input of logit(written) - logit(rival)."""
+    erased: tuple[tuple[Literal["encoder", "decoder"], int], ...]
+    """Stack and number of each word that was erased."""
+    erasure: Array
+    """(E, T, C): the fall of each candidate's log-probability."""
+    written_erasure: Array
+    """(E, T): the fall of the written token's."""
+    agreement: float | None
+    """Rank correlation of the two methods over source words; None where there are too few."""
+
+
+@dataclass(frozen=True)
+class Heads:
+    """What the heads of each attention do, (H) for each, by the name of the attention."""
+
+    removed: dict[str, Array]
+    """The change of the log-probability of what was written when the head is removed."""
+    roles: dict[str, dict[str, Array]]
+    """Share of the head's weight on the previous word, the same word and so on."""
+
+
+@dataclass(frozen=True)
 class Part:
     """A part of the text that a model read by itself."""
 
@@ -169,10 +216,20 @@ class Part:
     """Whether it was too long to be a word and was copied; then nothing else is held."""
     stacks: tuple[Stack, ...] = ()
     steps: tuple[Step, ...] = ()
+    written: tuple[str, ...] = ()
+    """The words that the steps wrote."""
     log_prob: float = 0.0
     searches: tuple[Search, ...] = ()
+    alignment: Alignment | None = None
+    contributions: Contributions | None = None
+    heads: Heads | None = None
     matrices: tuple[Matrix, ...] = ()
     """Of the layer that was asked for."""
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """The words of a stack; none if the model has no such stack."""
+        stack = self.stack(name)
+        return stack.words if stack is not None else ()
 
     def stack(self, name: str) -> Stack | None:
         """The stack of that name, if the model has one."""

@@ -16,7 +16,7 @@ import dragoman
 from dragoman.decoding.beam import Hypothesis
 from dragoman.errors import DecodeError
 from dragoman.explaining.passes import Given, Seen, plain_attention, run_given
-from dragoman.explaining.record import TEMPERATURES, Candidate, Part, Record, Search, Step
+from dragoman.explaining.record import TEMPERATURES, Candidate, Part, Record, Search, Step, Token
 from dragoman.explaining.search_tree import Candidates, search_tree
 from dragoman.explaining.stacks import read_matrices, read_stack, read_tokens
 from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
@@ -138,13 +138,15 @@ class Recorder:
         """The record of one part of a text, from a pass over it."""
         seen = Seen()
         hidden, _ = run_given(self.model, [given], seen)
-        steps = read_steps(self.model.project(hidden), given.labels, self.tokenizers.target)
+        tokens, written = read_tokens(self.tokenizers.target, given.labels)
+        steps = read_steps(self.model.project(hidden), tokens, self.tokenizers.target)
         encoder = read_stack("encoder", seen, self.tokenizers.source, given.source or [])
         return Part(
             source,
             target,
             stacks=(encoder, read_stack("decoder", seen, self.tokenizers.target, given.target)),
             steps=steps,
+            written=written,
             log_prob=sum(step.log_prob for step in steps),
             searches=tuple(searches[width].search for width in sorted(searches)),
             matrices=read_matrices(self.model, weights, seen) if weights else (),
@@ -158,12 +160,14 @@ class Recorder:
         seen = Seen()
         hidden, _ = run_given(self.model, [Given(None, ids, ids)], seen)
         logits = self.model.project(hidden)
-        steps = read_steps(logits, [*ids[1:], int(logits[-1].argmax())], tokenizer)
+        tokens, written = read_tokens(tokenizer, [*ids[1:], int(logits[-1].argmax())])
+        steps = read_steps(logits, tokens, tokenizer)
         return Part(
             None,
             text,
             stacks=(read_stack("decoder", seen, tokenizer, ids),),
             steps=steps,
+            written=written,
             log_prob=sum(step.log_prob for step in steps[:-1]),
             matrices=read_matrices(self.model, weights, seen) if weights else (),
         )
@@ -188,8 +192,9 @@ class Recorder:
         )
 
 
-def read_steps(logits: Float[Tensor, "T V"], labels: Sequence[int], tokenizer: Tokenizer) -> tuple[Step, ...]:
+def read_steps(logits: Float[Tensor, "T V"], tokens: Sequence[Token], tokenizer: Tokenizer) -> tuple[Step, ...]:
     """What was written at each step, and what could have been."""
+    labels = [token.id for token in tokens]
     logits = logits.float()
     log_probs = logits.log_softmax(-1)
     label = torch.tensor(labels)[:, None]
@@ -197,7 +202,6 @@ def read_steps(logits: Float[Tensor, "T V"], labels: Sequence[int], tokenizer: T
     ranks = (log_probs > own).sum(1) + 1
     best = logits.topk(min(CANDIDATES, logits.size(1)))
     normalisers = torch.stack([(logits / temperature).logsumexp(-1) for temperature in TEMPERATURES], dim=1)
-    tokens, _ = read_tokens(tokenizer, labels)
     columns = zip(tokens, own[:, 0], ranks, best.indices, best.values, log_probs, normalisers, strict=True)
     return tuple(
         Step(

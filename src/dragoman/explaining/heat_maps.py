@@ -1,0 +1,85 @@
+"""Where a model looked, as one matrix: an alignment of words, or the weights of one head."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dragoman.errors import ConfigError
+from dragoman.explaining.record import Array, AttentionRecord, Layer, Part, Record
+
+_SHADES = " ░▒▓█"
+_LONGEST_LABEL = 24
+_WIDEST = 60
+
+
+class HeatMap(NamedTuple):
+    """Weights of rows, which look, on columns, which are looked at; each row sums to one at most."""
+
+    title: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    weights: Array
+
+
+def heat_maps(record: Record, head: str | None = None) -> list[HeatMap]:
+    """One map for each part of a record: of the head that is named, as in `decoder.0.cross_attention.3`; without a
+    name, of the words' alignment, and in a language model of the mean over the last layer's heads.
+
+    Raises:
+        ConfigError: the model has no such head.
+    """
+    parts = [part for part in record.parts if not part.copied]
+    return [_of_head(part, head) if head is not None else _usual(part) for part in parts]
+
+
+def heat_lines(heat: HeatMap) -> Iterator[str]:
+    """A map as text: shades from blank (none) to full (all), and below it the columns by number."""
+    labels = [label[:_LONGEST_LABEL] for label in heat.rows]
+    width = max(map(len, labels), default=0)
+    yield heat.title
+    if len(heat.columns) <= _WIDEST:
+        yield " " * width + "".join(f"{number:>3}" for number in range(1, len(heat.columns) + 1))
+        for label, row in zip(labels, heat.weights, strict=True):
+            yield f"{label:>{width}}" + "".join(f" {_shade(weight) * 2}" for weight in row)
+        yield "  ".join(f"{number} {column}" for number, column in enumerate(heat.columns, 1))
+    for label, row in zip(labels, heat.weights, strict=True):
+        best = sorted(range(len(row)), key=lambda column: -row[column])[:3]
+        yield f"{label:>{width}} ← " + ", ".join(
+            f"{heat.columns[column]} {row[column]:.2f}" for column in best if row[column] >= 0.005
+        )
+
+
+def _shade(weight: float) -> str:
+    return _SHADES[min(int(weight * len(_SHADES)), len(_SHADES) - 1)]
+
+
+def _usual(part: Part) -> HeatMap:
+    if part.alignment is not None:
+        alignment = part.alignment
+        return HeatMap(f"alignment: {alignment.how}", part.written, part.words("encoder"), alignment.weights)
+    stack = part.stacks[-1]
+    layer = stack.layers[-1]
+    attention = layer.attentions[-1]
+    title = f"mean over the heads of {layer.name}.{attention.name}"
+    return _tokens(part, title, attention, layer, attention.weights.mean(0))
+
+
+def _of_head(part: Part, name: str) -> HeatMap:
+    for stack in part.stacks:
+        for layer in stack.layers:
+            for attention in layer.attentions:
+                heads = {f"{layer.name}.{attention.name}.{i}": i for i in range(len(attention.weights))}
+                if name in heads:
+                    return _tokens(part, name, attention, layer, attention.weights[heads[name]])
+    raise ConfigError(f"--head must be one of the model's, as in {_some_head(part)}, but is {name}")
+
+
+def _tokens(part: Part, title: str, attention: AttentionRecord, layer: Layer, weights: Array) -> HeatMap:
+    queries, keys = part.stack(layer.name.partition(".")[0]), part.stack(attention.keys)
+    assert queries is not None and keys is not None, "an attention belongs to stacks of its part"
+    rows, columns = ([token.text for token in stack.tokens] for stack in (queries, keys))
+    return HeatMap(title, tuple(rows), tuple(columns), weights)
+
+
+def _some_head(part: Part) -> str:
+    layer = part.stacks[-1].layers[-1]
+    return f"{layer.name}.{layer.attentions[-1].name}.{len(layer.attentions[-1].weights) - 1}"
