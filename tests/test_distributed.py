@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import torch
 from closeness import assert_close
 from safetensors.torch import load_file, save_file
 from small import Source, few_batches, fresh_state, objective, parse, random_batch, train_settings, translator
-from small_runs import command, exit_codes, kill_at, train_command, train_small, weights, write_corpus
+from small_runs import command, exit_codes, kill_at, some_pairs, train_command, train_small, weights, write_corpus
 
 from dragoman import kernels, machine
 from dragoman.data.batch import Batch
@@ -27,6 +28,8 @@ from dragoman.training import Chore, Every, distributed, loop, run_steps
 from dragoman.training.distributed import ALONE, World, join
 
 STEPS = 20
+SOON = 10
+"""Seconds in which processes that do different things end, counted from when all have joined."""
 
 
 def uneven_batches() -> list[Batch]:
@@ -124,25 +127,37 @@ EXCHANGES: dict[str, Callable[[World], Any]] = {
     "after_first 'data'": lambda world: world.after_first("data", lambda: None),
     "any 'stop'": lambda world: world.any("stop", False),
     "any 'over'": lambda world: world.any("over", False),
+    "any 'last'": lambda world: world.any("last", False),
     "sum 'gradient'": lambda world: world.sum("gradient", torch.ones(1_000)),
+    "sum 'moment'": lambda world: world.sum("moment", torch.ones(1_000)),
 }
 
 
 def exchange_swapped(folder: Path, one: str, other: str, odd: int) -> None:
-    """Begins two exchanges, in the other order on the `odd` rank."""
+    """Begins two exchanges, in the other order on the `odd` rank, and a third."""
     names = (other, one) if machine.rank() == odd else (one, other)
-    exchange_all(folder, names)
+    exchange_all(folder, [*names, "any 'last'"])
 
 
 def exchange_all(folder: Path, names: Sequence[str]) -> None:
-    """Begins exchanges in this order, and writes down the error that ends them."""
+    """Begins exchanges in this order, and writes down the error that ends them, and after how many seconds."""
+    joined = time.monotonic()
     try:
         with join() as world:
+            joined = time.monotonic()
             for name in names:
                 EXCHANGES[name](world)
     except RuntimeError as error:
-        (folder / str(machine.rank())).write_text(str(error))
+        seconds = time.monotonic() - joined
+        (folder / str(machine.rank())).write_text(json.dumps([str(error), seconds]))
         raise SystemExit(1) from None
+
+
+def error_of(folder: Path, rank: int) -> str:
+    """The error that ended this rank soon after all had joined."""
+    error, seconds = json.loads((folder / str(rank)).read_text())
+    assert seconds < SOON, f"rank {rank} waited {seconds:.0f} s"
+    return error
 
 
 @pytest.mark.slow
@@ -155,6 +170,7 @@ def exchange_all(folder: Path, names: Sequence[str]) -> None:
         ("any 'stop'", "sum 'gradient'"),
         ("any 'stop'", "any 'over'"),
         ("after_first 'data'", "sum 'gradient'"),
+        ("sum 'gradient'", "sum 'moment'"),
     ],
 )
 def test_two_exchanges_swapped_on_one_rank_end_the_run_with_their_names(
@@ -162,7 +178,7 @@ def test_two_exchanges_swapped_on_one_rank_end_the_run_with_their_names(
 ) -> None:
     assert exit_codes(3, exchange_swapped, tmp_path, one, other, odd, seconds=60) == [1, 1, 1]
     for rank in range(3):
-        error = (tmp_path / str(rank)).read_text()
+        error = error_of(tmp_path, rank)
         assert "out of step: exchange 1 is" in error
         assert one in error and other in error and f"rank {odd}" in error
 
@@ -177,7 +193,7 @@ def exchange_once_more(folder: Path, odd: int) -> None:
 def test_an_exchange_that_only_one_rank_begins_ends_the_run(odd: int, tmp_path: Path) -> None:
     codes = exit_codes(2, exchange_once_more, tmp_path, odd, seconds=60)
     assert codes == [1, 1]
-    assert {*re.findall("share 'best'|the end", (tmp_path / "0").read_text())} == {"share 'best'", "the end"}
+    assert {*re.findall("share 'best'|the end", error_of(tmp_path, 0))} == {"share 'best'", "the end"}
 
 
 def exchange_inside(folder: Path) -> None:
@@ -368,6 +384,41 @@ def test_a_wrong_option_is_one_line(tmp_path: Path) -> None:
 
 def mistype(_folder: Path) -> None:
     command("train", "--nonsense")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run to fine-tune."""
+    return train_small(tmp_path_factory.mktemp("model")).folder
+
+
+def tune(_folder: Path, *arguments: str) -> None:
+    command("fine-tune", *arguments, "--device", "cpu")
+
+
+@pytest.mark.slow
+def test_what_cannot_be_fine_tuned_is_said_once(model: Path, tmp_path: Path) -> None:
+    nowhere, text = tmp_path / "nowhere", tmp_path / "missing.tsv"
+    for arguments, code, told in (
+        ((str(nowhere), str(text)), 4, f"error: {nowhere} does not exist"),
+        ((str(model), str(text)), 2, f"error: {text} does not exist"),
+    ):
+        codes, said = together(tune, tmp_path, *arguments)
+        assert codes == [code, code], said
+        assert said.count("error: ") == said.count(told) == 1, said
+
+
+@pytest.mark.slow
+def test_two_fine_tune_a_model_together(model: Path, tmp_path: Path) -> None:
+    settings = ("data.dev_size=4", "data.test_size=4", "batches.batch_tokens=100", "train.steps=2")
+    chosen = [part for setting in settings for part in ("--set", setting)]
+    text = write_corpus(tmp_path / "new.tsv", some_pairs(60))
+    codes, said = together(tune, tmp_path, str(model), str(text), "--runs", str(tmp_path / "runs"), *chosen)
+    assert codes == [0, 0], said
+    run = tmp_path / "runs" / "corpus-new"
+    assert parse((run / "recipe.toml").read_text(), "", Recipe).train.accumulate == 2
+    for once in ("new.tsv: en to it", "before, new test: test.jsonl", "after, old test: test.jsonl"):
+        assert said.count(once) == 1, said
 
 
 @pytest.mark.slow

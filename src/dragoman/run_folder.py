@@ -1,4 +1,5 @@
-"""The paths of a run's files. Every path of a run is spelt here and nowhere else; no file is opened.
+"""The paths of a run's files and folders. Every one is spelt here and nowhere else; none is opened. What lies inside a
+model folder, a checkpoint or a corpus is named by the file that writes it.
 
 runs/NAME/
   recipe.toml     every setting, with a reason for each that was chosen for the user
@@ -103,8 +104,16 @@ class RunFolder:
         return self.path / "tensorboard"
 
     def split(self, name: str) -> Path:
-        """The file of one split of the data: `train`, `dev`, `test`, or another test set."""
-        return self.data / f"{name}.jsonl"
+        """The file of one split of the pairs: `train`, `dev`, `test`, or another test set."""
+        return split_of(self.data, name)
+
+    def text(self, name: str) -> Path:
+        """The file of one split of running text: `train`, `dev` or `test`."""
+        return text_of(self.data, name)
+
+    def corpus(self, name: str) -> Path:
+        """The encoded corpus of one split: `train` or `dev`."""
+        return self.corpora / name
 
     @property
     def is_run(self) -> bool:
@@ -115,3 +124,13 @@ class RunFolder:
     def was_run(self) -> bool:
         """Whether a run was trained here but its `run.json` is lost."""
         return self.metrics.is_file() and not self.is_run
+
+
+def split_of(data: Path, name: str) -> Path:
+    """The file of one split in a folder of prepared pairs."""
+    return data / f"{name}.jsonl"
+
+
+def text_of(data: Path, name: str) -> Path:
+    """The file of one split in a folder of prepared running text."""
+    return data / f"{name}.txt"

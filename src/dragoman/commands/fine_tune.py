@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
-from dragoman import machine
 from dragoman.commands.train import train
 from dragoman.config import check
 from dragoman.errors import ConfigError
@@ -25,11 +24,12 @@ from dragoman.files import nearest
 from dragoman.progress import Progress, silent
 from dragoman.recipe.recipe import Recipe, StartSettings
 from dragoman.recipe.source import apply, name_of
-from dragoman.run_folder import RunFolder
+from dragoman.run_folder import RunFolder, split_of
 from dragoman.runs.options import RunOptions
 from dragoman.store import find_model
 from dragoman.text.inputs import DataSettings, open_inputs
 from dragoman.text.reading.addresses import Address
+from dragoman.training.distributed import join
 from dragoman.translating.translator import Translator
 
 log = logging.getLogger(__name__)
@@ -71,23 +71,36 @@ def fine_tune(
         DataError: the names of columns or files state other languages than the model's.
         CheckpointError: `model` is not a complete model folder.
     """
-    start = find_model(model).resolve()
-    old = _old_data(Path(model), mix_data)
-    text = _text(Path(model), data, options.get("overrides", ()))
-    recipe = Recipe(start=_start(start, old, mix_rate), data=text)
-    options["name"] = options.get("name") or f"{Path(model).resolve().name}-{name_of(data)}"
-    result = train(recipe, **options)
+    device = options.get("device", "auto")
+    with join(device) as world:  # the first process reads model and text, and reports what is wrong with them
+        overrides = options.get("overrides", ())
+        found = world.share("fine-tuning", lambda: _look_up(model, data, mix_rate, mix_data, overrides))
+    options["name"] = options.get("name") or found["name"]
+    result = train(check(found["recipe"], "fine-tuning", Recipe), **options)
     run = RunFolder(result.folder)
-    if machine.rank() or (not result.evaluations and _is_scored(run.scores)):
+    if not world.is_first or (not result.evaluations and _is_scored(run.scores)):
         return FineTuneResult(result.folder, result.steps, (), ())
-    tests = {"new": run.split("test"), **({} if old is None else {"old": old / "test.jsonl"})}
-    device, progress = options.get("device", "auto"), options.get("progress", silent)
+    tests = {"new": run.split("test")} | ({"old": split_of(Path(found["old"]), "test")} if found["old"] else {})
     before, after = (
-        _score(Translator.load(folder, device), tests, word, progress)
-        for folder, word in ((start, BEFORE), (find_model(result.folder), AFTER))
+        _score(Translator.load(folder, device), tests, word, options.get("progress", silent))
+        for folder, word in ((found["start"], BEFORE), (find_model(result.folder), AFTER))
     )
     write_scores(run.scores, [*before, *after])
     return FineTuneResult(result.folder, result.steps, before, after)
+
+
+def _look_up(
+    model: Path | str, data: Address, mix_rate: float, mix_data: Path | str | None, overrides: Sequence[str]
+) -> dict[str, Any]:
+    """The model to start from, the old data, the recipe, and a name for the run, as plain values."""
+    start, old = find_model(model).resolve(), _old_data(Path(model), mix_data)
+    recipe = Recipe(start=_start(start, old, mix_rate), data=_text(Path(model), data, overrides))
+    return {
+        "start": str(start),
+        "old": old and str(old),
+        "recipe": recipe.model_dump(mode="json", exclude_unset=True, exclude_none=True),
+        "name": f"{Path(model).resolve().name}-{name_of(data)}",
+    }
 
 
 def _text(model: Path, data: Address, overrides: Sequence[str]) -> DataSettings:
@@ -144,11 +157,12 @@ def _is_scored(path: Path) -> bool:
 def _old_data(model: Path, mix_data: Path | str | None) -> Path | None:
     """The prepared data that the model was trained on: `mix_data`, else that of the run that `model` is."""
     if mix_data is not None:
-        if not (Path(mix_data) / "train.jsonl").is_file():
+        train_split = split_of(Path(mix_data), "train")
+        if not train_split.is_file():
             if not Path(mix_data).exists():
                 raise ConfigError(f"{mix_data} does not exist{nearest(mix_data)}")
             raise ConfigError(
-                f"{mix_data} is not prepared data: it has no train.jsonl; make some with dragoman prepare-data"
+                f"{mix_data} is not prepared data: it has no {train_split.name}; make some with dragoman prepare-data"
             )
         return Path(mix_data)
     run = RunFolder(model)

@@ -51,7 +51,8 @@ class World:
     """The processes of a run, as one of them sees them.
 
     Every rank calls `share`, `after_first`, `any` and `sum` in the same order with the same names. If two ranks differ,
-    the run ends with a `RuntimeError` that names both exchanges. The comparison costs nothing while no rank waits.
+    the run ends with a `RuntimeError` that names both exchanges: at once if a rank has to wait, and else, as after two
+    swapped sums of equal size, at the next `any`. The comparison costs nothing while no rank waits.
     """
 
     def __init__(self, rank: int = 0, size: int = 1, links: Links | None = None) -> None:

@@ -1,7 +1,8 @@
 """The order of exchanges among processes: each has a number and a name, which must agree on all ranks.
 
 A waiting rank records the exchanges that it has begun in the store. A rank that finds another name under the same
-number raises. So a rank that swaps two exchanges ends the run, which would otherwise wait forever.
+number raises. So a rank that swaps two exchanges ends the run, which would otherwise wait forever. Two swapped sums of
+equal size do not make anyone wait: they are added up wrongly, and the run ends at the next `any`, which every step has.
 """
 
 import json
