@@ -17,6 +17,8 @@ from typing import IO
 
 from dragoman.errors import DataError, DiskFull, FolderInUse
 
+LOCK = ".lock"
+"""The file by which a folder is locked."""
 _BEFORE = ".before.partial"  # the end of the name of a folder that is moved aside for another
 
 
@@ -174,7 +176,7 @@ def lock(folder: Path | str) -> Generator[None]:
         FolderInUse: another process has locked it.
     """
     folder = Path(folder)
-    handle = open(folder / ".lock", "a+")  # noqa: SIM115 (held until the block ends)
+    handle = open(folder / LOCK, "a+")  # noqa: SIM115 (held until the block ends)
     try:
         try:
             _take_soon(handle.fileno())
@@ -188,7 +190,7 @@ def lock(folder: Path | str) -> Generator[None]:
 def is_locked(folder: Path | str) -> bool:
     """Whether a process has locked `folder`."""
     try:
-        with open(Path(folder) / ".lock", "rb") as handle:
+        with open(Path(folder) / LOCK, "rb") as handle:
             _look(handle.fileno())
     except FileNotFoundError:
         return False

@@ -6,7 +6,7 @@ from typing import Any, TypeGuard, cast
 
 from dragoman.documents import read_json, write_json
 from dragoman.errors import CheckpointError
-from dragoman.files import sha256
+from dragoman.files import LOCK, sha256
 
 MANIFEST = "manifest.json"
 
@@ -70,5 +70,5 @@ def _contents(folder: Path) -> list[str]:
     return sorted(
         file.relative_to(folder).as_posix()
         for file in folder.rglob("*")
-        if file.is_file() and file.name not in (MANIFEST, ".lock")
+        if file.is_file() and file.name not in (MANIFEST, LOCK)
     )

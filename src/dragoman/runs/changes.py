@@ -8,6 +8,7 @@ from dragoman import machine
 from dragoman.config import check, flatten
 from dragoman.documents import write_json
 from dragoman.errors import ConfigError
+from dragoman.files import LOCK
 from dragoman.recipe.recipe import LIMITS, Recipe, read_recipe
 from dragoman.run_folder import RunFolder
 from dragoman.runs.facts import FORMAT, note, read_facts, read_facts_to_go_on
@@ -26,7 +27,7 @@ def open_run(run: RunFolder, asked: dict[str, Any] | None, threads: int | None) 
         ConfigError: the folder holds something else, or the run was begun with other settings or threads.
     """
     if not run.is_run:
-        if strangers := sorted(path.name for path in run.path.iterdir() if path.name != ".lock"):
+        if strangers := sorted(path.name for path in run.path.iterdir() if path.name != LOCK):
             raise ConfigError(f"{run} is not a run, and not empty ({strangers[0]}); take another --name")
         assert asked is not None, "an earlier run has its facts"
         chosen = machine.choose_threads(threads)

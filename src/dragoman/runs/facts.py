@@ -8,7 +8,7 @@ import pydantic
 from dragoman.config import Settings
 from dragoman.documents import read_document, write_json
 from dragoman.errors import ConfigError
-from dragoman.files import make_folders, remove
+from dragoman.files import LOCK, make_folders, remove
 from dragoman.run_folder import RunFolder
 
 FORMAT = 1
@@ -73,6 +73,6 @@ def make_folder(run: RunFolder) -> None:
 
 def remove_unmade(run: RunFolder) -> None:
     """Removes a run's folder if it holds nothing but `run.json`, because what was asked for could not be used."""
-    if {path.name for path in run.path.iterdir()} <= {run.facts.name, ".lock"}:
+    if {path.name for path in run.path.iterdir()} <= {run.facts.name, LOCK}:
         with suppress(OSError):  # Windows keeps a file that is locked
             remove(run.path)

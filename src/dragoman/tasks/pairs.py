@@ -84,7 +84,7 @@ def gather(run: RunFolder, recipe: Recipe, progress: Progress) -> PairData:
     tokenizers = find_tokenizers(run, recipe, lambda: learn_vocabulary(run, recipe, languages, progress))
 
     def encoded(name: str, pairs: Callable[[], Iterable[tuple[str, str]]]) -> EncodedCorpus:
-        folder = run.corpora / name
+        folder = run.corpus(name)
         return find_corpus(folder, tokenizers, lambda: encode_corpus(pairs(), tokenizers, folder, progress))
 
     train = encoded("train", lambda: _training_pairs(run.data, recipe.start))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dragoman.files import sha256
+from dragoman.run_folder import split_of
 from dragoman.text.intake import EMPTY_SOURCES, EMPTY_TARGETS, ENTITIES, Intake
 from dragoman.text.prepared import describe_input
 from dragoman.text.reading.languages import UNKNOWN_LANGUAGE
@@ -93,7 +94,7 @@ class Findings:
         return {
             role: SplitReport(
                 pairs=len(keys[0]),
-                sha256=sha256(folder / f"{role}.jsonl"),
+                sha256=sha256(split_of(folder, role)),
                 origin=self._origin_of_split(role),
                 leaks=None if role == "train" else self._leaks(role, sentences["train"], keys),
                 leaks_from_dev=None if role in ("train", "dev") else self._leaks(role, sentences["dev"], keys),

@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from dragoman.config import Settings, flatten
 from dragoman.errors import DataError
 from dragoman.files import nearest, sha256
+from dragoman.run_folder import split_of
 from dragoman.text.checks import CheckSettings
 from dragoman.text.reading.addresses import HUB, Address, is_pattern
 from dragoman.text.reading.columns import Naming
@@ -242,9 +243,8 @@ def _addresses(settings: DataSettings, stack: ExitStack) -> dict[str, Address]:
 def _folder_addresses(folder: Path) -> dict[str, Address]:
     found: dict[str, Address] = {}
     if (folder / REPORT).is_file():
-        return {
-            name: str(folder / f"{name}.jsonl") for name, split in read_report(folder).splits.items() if split.pairs
-        }
+        splits = read_report(folder).splits
+        return {name: str(split_of(folder, name)) for name, split in splits.items() if split.pairs}
     for split, names in _FOLDER_NAMES.items():
         if prefix := next((folder / name for name in names if is_prefix(folder / name)), None):
             found[split] = str(prefix)

@@ -16,6 +16,7 @@ from dragoman.documents import write_json
 from dragoman.errors import DataError
 from dragoman.files import check_new_folder, new_folder, remove
 from dragoman.progress import Progress, silent
+from dragoman.run_folder import split_of
 from dragoman.text.checks import DUPLICATE, CheckSettings
 from dragoman.text.findings import DROPPED, SIDES, Deal, Findings
 from dragoman.text.inputs import DataSettings, identities, lasting, open_inputs
@@ -94,7 +95,7 @@ def _take_in(
             log.info("joining %d shards", len(shards))
             intakes[role] = join(shards, name, whole)
         else:
-            path = whole if role == "train" else whole.with_name(f"{role}.jsonl")
+            path = whole if role == "train" else split_of(whole.parent, role)
             intakes[role] = take_in(reading, path, checks, sides, keep_all=role != "train", progress=progress)
     return intakes
 
@@ -139,7 +140,7 @@ def _deal_out(whole: Path, deal: Deal, folder: Path) -> None:
     """Copies each line to the file of its side."""
     with ExitStack() as stack:
         files = {
-            SIDES[role]: stack.enter_context((folder / f"{role}.jsonl").open("wb")) for role in ("train", *deal.wanted)
+            SIDES[role]: stack.enter_context(split_of(folder, role).open("wb")) for role in ("train", *deal.wanted)
         }
         for line, side in zip(stack.enter_context(whole.open("rb")), deal.side.tobytes(), strict=True):
             if side != DROPPED:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from dragoman.errors import DataError
 from dragoman.files import sha256
+from dragoman.run_folder import split_of
 from dragoman.text.inputs import DataSettings, changes, hashes, lasting
 from dragoman.text.reading.pairs import Reading
 from dragoman.text.report import REPORT, DataReport, InputReport, read_report
@@ -24,7 +25,7 @@ def read_split(folder: Path | str, name: str) -> Iterator[tuple[str, str]]:
     Raises:
         DataError: the folder has no such split, or a line of it is damaged.
     """
-    path = Path(folder) / f"{name}.jsonl"
+    path = split_of(Path(folder), name)
     if not path.is_file():
         raise DataError(f"{folder} has no {name} set; it has {', '.join(read_report(folder).splits)}")
     return read_pairs(path)
@@ -80,7 +81,7 @@ def reuse(folder: Path, settings: DataSettings, names: Sequence[str]) -> DataRep
         changed = "; ".join(changes(report, settings))
         raise DataError(f"{folder} was prepared from other data or settings ({changed}); name another folder")
     for split, facts in report.splits.items():
-        path = folder / f"{split}.jsonl"
+        path = split_of(folder, split)
         if not path.is_file() or sha256(path) != facts.sha256:
             raise DataError(f"{path} is missing or was changed; remove {folder} and prepare the data again")
     log.info("%s holds this data already", folder)
@@ -106,7 +107,7 @@ def take_over(settings: DataSettings, inputs: Mapping[str, Reading], name: str, 
     if any(report.settings.get(key) != value for key, value in now.items() if key.startswith("checks.")):
         return None
     for role in report.splits:
-        shutil.copyfile(given / f"{role}.jsonl", folder / f"{role}.jsonl")
+        shutil.copyfile(split_of(given, role), split_of(folder, role))
     log.info("%s is prepared data, and is copied as it is", given)
     source, target = inputs["train"].languages
     read = {role: describe_input(reading, report.splits[role].pairs) for role, reading in inputs.items()}
