@@ -28,9 +28,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from command_line import command_line
+from peers.own import BatchList
 
 from dragoman import kernels
-from dragoman.data.batch import Batch, BatchList
+from dragoman.data.batch import Batch
 from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus, encode_corpus
 from dragoman.machine import choose_precision, describe, machine, prepare_environment

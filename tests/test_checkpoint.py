@@ -22,7 +22,13 @@ from dragoman.store import Languages, ModelFiles, load_model, verify_model
 from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 from dragoman.training import TrainSettings, TrainState, run_steps
-from dragoman.training.checkpoint import list_checkpoints, newest_checkpoint, read_facts, restore, save_checkpoint
+from dragoman.training.checkpoint import (
+    list_checkpoints,
+    newest_checkpoint,
+    read_checkpoint_facts,
+    restore,
+    save_checkpoint,
+)
 
 NAME = "encoder.blocks.0.feed_forward.inner.weight"
 TRAINED = {"precision": "float32", "ema": 0.5, "steps": 8}
@@ -167,18 +173,18 @@ def test_facts_that_do_not_fit_are_named(change: dict, message: str, three: Path
     (path / "training.json").write_text(json.dumps({name: fact for name, fact in facts.items() if fact is not ...}))
     write_manifest(path)
     with pytest.raises(CheckpointError, match=message):
-        read_facts(path)
+        read_checkpoint_facts(path)
 
 
 def test_facts_hold_counts_identities_and_the_machine(three: Path) -> None:
-    facts = read_facts(three / "step-00000004")
+    facts = read_checkpoint_facts(three / "step-00000004")
     assert (facts.step, facts.identity, facts.envelope) == (4, {"data": "abc"}, {"threads": 1})
 
 
 def test_facts_of_format_1_numbered_the_sites_of_dropout(three: Path) -> None:
     path = three / "step-00000004" / "training.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 1}))
-    assert read_facts(path.parent).envelope == {"threads": 1, "dropout sites": "by number"}
+    assert read_checkpoint_facts(path.parent).envelope == {"threads": 1, "dropout sites": "by number"}
 
 
 def test_weights_of_another_architecture_are_refused(three: Path) -> None:

@@ -34,7 +34,7 @@ from dragoman.recipe.recipe import Recipe
 from dragoman.runs import trial
 from dragoman.runs.metrics import read_metrics
 from dragoman.training import TrainSettings, learning_rate
-from dragoman.training.checkpoint import list_checkpoints, read_facts
+from dragoman.training.checkpoint import list_checkpoints, read_checkpoint_facts
 
 pytestmark = pytest.mark.slow
 
@@ -103,7 +103,7 @@ def test_new_steps_follow_the_old_ones(first: Path, whole: Path) -> None:
     assert settings.learning_rate == old.learning_rate
     rates = [line["learning_rate"] for line in lines[STEPS:]]
     assert rates[0] == max(rates) == settings.learning_rate and rates[-1] == 0
-    facts = read_facts(list_checkpoints(whole / "checkpoints")[-1])
+    facts = read_checkpoint_facts(list_checkpoints(whole / "checkpoints")[-1])
     assert facts.tokens == sum(line["tokens"] for line in lines)
     text = (whole / "recipe.toml").read_text()
     assert "warmup_steps = 1 # a tenth of the new steps" in text
@@ -141,7 +141,7 @@ def test_best_is_replaced_only_by_something_better(finished: Path) -> None:
     before = weights(run_of(finished))[1]
     run = train_on(finished, "train.steps=8", "train.learning_rate=1e-30").folder
     assert weights(run)[1] == before
-    assert read_facts(list_checkpoints(run / "checkpoints")[-1]).best_step <= STEPS
+    assert read_checkpoint_facts(list_checkpoints(run / "checkpoints")[-1]).best_step <= STEPS
 
 
 # Cut off

@@ -46,7 +46,13 @@ from dragoman.runs.session import fresh_state
 from dragoman.store import Languages, ModelFiles
 from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.training import TrainState
-from dragoman.training.checkpoint import list_checkpoints, newest_checkpoint, read_facts, restore, save_checkpoint
+from dragoman.training.checkpoint import (
+    list_checkpoints,
+    newest_checkpoint,
+    read_checkpoint_facts,
+    restore,
+    save_checkpoint,
+)
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +145,7 @@ def test_a_run_over_several_windows_goes_on_within_an_epoch(
     unbroken = train_small(tmp_path / "one")
     with pytest.raises(Interrupted):
         train_small(tmp_path / "other", progress=AtSteps({step: terminate}))
-    assert read_facts(list_checkpoints(run_of(tmp_path / "other") / "checkpoints")[-1]).batch == step
+    assert read_checkpoint_facts(list_checkpoints(run_of(tmp_path / "other") / "checkpoints")[-1]).batch == step
     assert weights(train_small(tmp_path / "other").folder) == weights(unbroken.folder) != weights(whole)
 
 
@@ -208,7 +214,7 @@ def signalled(folder: Path, signals: list[signal.Signals]) -> None:
         *[("os.replace", call) for call in (2, 5, 9, 14, 22, 30, 38, 47, 55)],
         ("dragoman.tokenizing.training._trained", 2),
         ("dragoman.data.corpus._encoded", 2),
-        ("dragoman.runs.resolving.gather", 1),
+        ("dragoman.runs.resolving._gather", 1),
         ("dragoman.training.loop.train_step", 3),
         ("dragoman.training.loop.train_step", 10),
         ("dragoman.tasks.translation.evaluate", 1),
@@ -266,7 +272,7 @@ def kill_at_every_call(function: str, folder: Path) -> None:
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         newest = newest_checkpoint(folder)
         assert newest is not None
-        assert read_facts(newest).step == (10 if after.exists() else 9)
+        assert read_checkpoint_facts(newest).step == (10 if after.exists() else 9)
         remove_partial(folder)
         assert {path.name for path in folder.iterdir()} - {after.name} == {"step-00000008", "step-00000009"}
         if code == 0:

@@ -42,7 +42,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_model_that_no_machine_can_hold_is_refused_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resolving, "prepare", lambda *_: pytest.fail("the text was read"))
+    monkeypatch.setattr(resolving, "_prepare", lambda *_: pytest.fail("the text was read"))
     huge = ["model.encoder_layers=1000", "model.d_model=16384", "model.heads=16"]
     with pytest.raises(OutOfMemory, match=r"would have [0-9,]+ weights, and training it would take [0-9,.]+ GiB or mo"):
         train("phrasebook", runs=tmp_path, overrides=huge)

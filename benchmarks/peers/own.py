@@ -1,15 +1,35 @@
 """Dragoman itself: the step of its own loop, on packed batches."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from dragoman import kernels
-from dragoman.data.batch import Batch, BatchList
+from dragoman.data.batch import Batch, BatchSize
 from dragoman.model import build_model
 from dragoman.training import TrainSettings, TrainState
 from dragoman.training.loop import Share, train_step
 from dragoman.training.next_token import NextToken
 from dragoman.training.optimiser import MasterWeights
 from peers.contest import BETAS, CLIP, DECAY, EPSILON, RATE, SMOOTHING, Contender, Shape, Way
+
+
+@dataclass(frozen=True)
+class BatchList:
+    """Ready-made batches, the same in every epoch."""
+
+    batches: Sequence[Batch]
+
+    def epoch(self, _number: int) -> range:
+        """The index of each batch, in order."""
+        return range(len(self.batches))
+
+    def batch(self, index: int) -> Batch:
+        """The batch at this index."""
+        return self.batches[index]
+
+    def size_of(self, index: int) -> BatchSize:
+        """The sizes of the batch at this index."""
+        return self.batches[index].size
 
 
 def build(batches: Sequence[Batch], shape: Shape, way: Way, preset: str) -> Contender:

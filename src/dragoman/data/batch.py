@@ -1,6 +1,5 @@
 """A batch, the input of a model in training: sentences as ids, laid end to end without padding."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -82,22 +81,3 @@ class Batch:
         is_cuda = torch.device(device).type == "cuda"
         ids = {name: part.to(device, non_blocking=is_cuda) for name, part in ids.items() if part is not None}
         return replace(self, **ids)
-
-
-@dataclass(frozen=True)
-class BatchList:
-    """Ready-made batches, the same in every epoch."""
-
-    batches: Sequence[Batch]
-
-    def epoch(self, _number: int) -> range:
-        """The index of each batch, in order."""
-        return range(len(self.batches))
-
-    def batch(self, index: int) -> Batch:
-        """The batch at this index."""
-        return self.batches[index]
-
-    def size_of(self, index: int) -> BatchSize:
-        """The sizes of the batch at this index."""
-        return self.batches[index].size

@@ -74,13 +74,13 @@ def list_runs(folder: Path | str = "runs") -> tuple[RunFacts, ...]:
 def _look_at(run: RunFolder) -> RunFacts:
     damage: list[Error | OSError] = []
     state, steps_wanted, score, metrics = "damaged", None, None, []
-    with _noted(damage):
+    with _damage_collected(damage):
         state = read_facts(run)["status"]
-    with _noted(damage):
+    with _damage_collected(damage):
         steps_wanted = _steps_wanted(run.recipe)
-    with _noted(damage):
+    with _damage_collected(damage):
         score = _test_score(run.scores)
-    with _noted(damage):
+    with _damage_collected(damage):
         metrics = read_metrics(run)
     for error in damage:
         log.warning("%s", error)
@@ -103,7 +103,7 @@ def _look_at(run: RunFolder) -> RunFacts:
 
 
 @contextmanager
-def _noted(damage: list[Error | OSError]) -> Generator[None]:
+def _damage_collected(damage: list[Error | OSError]) -> Generator[None]:
     """Collects an error in `damage`, so that the run's other facts and the other runs are still listed."""
     try:
         yield

@@ -13,7 +13,7 @@ from dragoman.errors import CheckpointError, ConfigError
 from dragoman.recipe.recipe import LIMITS, Recipe, read_recipe
 from dragoman.run_folder import RunFolder
 from dragoman.runs.lookup import What, only_one, run_named
-from dragoman.training.checkpoint import newest_checkpoint, read_facts
+from dragoman.training.checkpoint import newest_checkpoint, read_checkpoint_facts
 
 ASKABLE = (*LIMITS, "learning_rate")
 """Settings of `[train]` that may be given with `--more`. The limit counts from the step at which the run finished."""
@@ -108,7 +108,7 @@ def _goes_on_from(run: RunFolder, step: int) -> bool:
 
 def _check_last_state(run: RunFolder, step: int) -> None:
     newest = newest_checkpoint(run.checkpoints)
-    if newest is None or read_facts(newest).step != step:
+    if newest is None or read_checkpoint_facts(newest).step != step:
         raise CheckpointError(
             f"{run.checkpoints} has no undamaged checkpoint of step {step:,}, where the run finished, so it "
             f"cannot be trained further; dragoman fine-tune {run} DATA starts from the weights of its best model"

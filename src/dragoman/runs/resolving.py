@@ -64,8 +64,8 @@ def resolve_run(context: RunContext, asked: dict[str, Any], more: More | None = 
     if recipe.train.steps is None:
         raise ConfigError(f"{path} is damaged: train.steps is missing; put it back, or use --fresh for a new run")
     refuse_idle_processes(recipe, context.world.size)
-    _prepared(context, recipe)
-    data = _gathered(context, recipe)
+    _prepare(context, recipe)
+    data = _gather(context, recipe)
     return (recipe if more is None else _add_steps(recipe, more, asked, data, context)), data
 
 
@@ -78,10 +78,10 @@ def _resolve_new(context: RunContext, asked: dict[str, Any]) -> tuple[Recipe, Ru
     facts = Facts(context.world.size, prepared=_prepared_before(context, recipe), start=_start(recipe))
     recipe = resolve(asked, facts).recipe
     refuse_too_large(recipe.model, context.device)  # before the text, which may take hours
-    text = kind_of(recipe).facts(context.run, recipe, _prepared(context, recipe))
+    text = kind_of(recipe).facts(context.run, recipe, _prepare(context, recipe))
     facts = replace(facts, text=text, precision=_precision(context, recipe))
     recipe = resolve(asked, facts).recipe
-    data = _gathered(context, recipe)
+    data = _gather(context, recipe)
     facts = replace(facts, vocabularies=_vocabularies(data))
     if asked.get("batches", {}).get("batch_tokens") == AUTO:
         facts = replace(facts, batch_parts=_parts_that_fit(asked, facts, data, context))
@@ -141,51 +141,58 @@ def _prepared_before(context: RunContext, recipe: Recipe) -> Prepared | None:
     return found and Prepared(*found)
 
 
-def _prepared(context: RunContext, recipe: Recipe) -> Any:
-    """Prepares the run's data on the first process; returns the report on it."""
+def _prepare(context: RunContext, recipe: Recipe) -> Any:
+    """Reads, checks and splits text into the run's folder on the first process, unless it is there already; returns
+    the report on it.
+
+    Raises:
+        DataError: the text cannot be used, or has changed. With `anyway` the run goes on with the data in its folder.
+    """
+    kind, run = kind_of(recipe), context.run
 
     def find() -> Any:
-        return prepare(context, recipe) if context.world.is_first else kind_of(recipe).read_report(context.run.data)
+        if not context.world.is_first:
+            return kind.read_report(run.data)
+        try:
+            return kind.prepare(run, recipe, context.progress)
+        except DataError as error:
+            return _report_kept(context, recipe, error)
 
     return context.world.after_first("data", find)
 
 
-def _gathered(context: RunContext, recipe: Recipe) -> RunData:
-    return context.world.after_first("corpora", lambda: gather(context, recipe))
+def _report_kept(context: RunContext, recipe: Recipe, error: DataError) -> Any:
+    """The report on the data in the run's folder, although the text it was made from gave this error.
+
+    Raises:
+        DataError: the folder holds no data, or nobody asked to go on `anyway`.
+    """
+    if not context.run.data.exists():
+        raise error
+    try:
+        report = kind_of(recipe).read_report(context.run.data)
+    except DataError as damage:
+        raise DataError(f"{damage}; --fresh begins a new run") from None
+    if not context.anyway:
+        raise DataError(
+            f"{error}; --anyway goes on with the data that the run holds, --fresh begins a new run"
+        ) from None
+    log.warning("%s; going on with the data that the run holds", error)
+    return report
+
+
+def _gather(context: RunContext, recipe: Recipe) -> RunData:
+    """Trains tokenizers and encodes text on the first process, unless they are in the run's folder already."""
+
+    def find() -> RunData:
+        return kind_of(recipe).gather(context.run, recipe, context.progress)
+
+    return context.world.after_first("corpora", find)
 
 
 def _vocabularies(data: RunData) -> Vocabularies:
     tokenizers = data.tokenizers
     return Vocabularies(tokenizers.source.size, tokenizers.target.size, tokenizers.joint)
-
-
-def prepare(context: RunContext, recipe: Recipe) -> Any:
-    """Reads, checks and splits text into the run's folder, unless it is there already; returns the report on it.
-
-    Raises:
-        DataError: the text cannot be used, or has changed. With `anyway` the run goes on with the data in its folder.
-    """
-    run, kind = context.run, kind_of(recipe)
-    try:
-        return kind.prepare(run, recipe, context.progress)
-    except DataError as error:
-        if not run.data.exists():
-            raise
-        try:
-            report = kind.read_report(run.data)
-        except DataError as damage:
-            raise DataError(f"{damage}; --fresh begins a new run") from None
-        if not context.anyway:
-            raise DataError(
-                f"{error}; --anyway goes on with the data that the run holds, --fresh begins a new run"
-            ) from None
-        log.warning("%s; going on with the data that the run holds", error)
-        return report
-
-
-def gather(context: RunContext, recipe: Recipe) -> RunData:
-    """Trains tokenizers and encodes text, unless they are in the run's folder already."""
-    return kind_of(recipe).gather(context.run, recipe, context.progress)
 
 
 def training_batches(data: RunData, recipe: Recipe) -> BatchSource:

@@ -8,7 +8,7 @@ from dragoman.config import flatten
 from dragoman.errors import CheckpointError
 from dragoman.recipe.recipe import Recipe
 from dragoman.training import TrainSettings
-from dragoman.training.checkpoint import read_facts
+from dragoman.training.checkpoint import read_checkpoint_facts
 from dragoman.training.settings import HARMLESS
 
 RENEWED = {f"train.{name}" for name in ("steps", "continued_from", "learning_rate", "warmup_steps", "validate_every")}
@@ -23,7 +23,7 @@ def refuse_other_checkpoint(
     Raises:
         CheckpointError: something differs; the error names it.
     """
-    facts = read_facts(checkpoint)
+    facts = read_checkpoint_facts(checkpoint)
     then, now = facts.identity, identity
     if facts.step < (settings.continued_from or 0):
         raise CheckpointError(
@@ -55,12 +55,12 @@ def decisive_settings(recipe: Recipe) -> dict[str, Any]:
 def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     then, now = flatten(then), flatten(now)
     return "; ".join(
-        f"{name}: {_shown(then.get(name))} then, {_shown(now.get(name))} now"
+        f"{name}: {_brief(then.get(name))} then, {_brief(now.get(name))} now"
         for name in sorted(then.keys() | now.keys())
         if then.get(name) != now.get(name)
     )
 
 
-def _shown(value: Any) -> str:
+def _brief(value: Any) -> str:
     """A value as a message shows it. A long list, such as a processor's flags, is only counted."""
     return f"{len(value)} values" if isinstance(value, list) and len(value) > 8 else repr(value)

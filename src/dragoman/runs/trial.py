@@ -80,9 +80,7 @@ class Trial:
         return accumulate * self.tokens / len(self.order) / tokens_a_second
 
     def seconds_a_validation(self) -> float:
-        """Seconds that a validation takes; 0 if there is no dev set, or another process validates."""
-        if not self.world.is_first:
-            return 0.0
+        """Seconds that a validation takes; 0 if there is no dev set."""
         started = time.monotonic()
         with suppress(DecodeError):  # the few steps of a trial may diverge; the time is the same
             if self.task.validate(self.state.weights) is None:

@@ -17,11 +17,19 @@ from dragoman.text.report import read_report
 from dragoman.training.task import Task
 
 
-class TaskKind(NamedTuple):
-    """One task. Each function finds what an earlier call has made, so calling it again is harmless."""
+def _never_prepared(_recipe: Recipe) -> None:
+    """Says that no data was prepared before the run."""
 
-    prepared_before: Callable[[Recipe], Prepared | None]
-    """Languages and rules from the report on a recipe's data, if the data was prepared before the run."""
+
+def _no_warning(_run: RunFolder, _recipe: Recipe, _lines: Sequence[Mapping[str, Any]], _best_step: int) -> None:
+    """Warns of nothing."""
+
+
+class TaskKind(NamedTuple):
+    """One task. `prepare` and `gather` make something only once: a later call finds it in the run's folder. `score`
+    measures anew each time, and writes over the earlier scores. The others write nothing.
+    """
+
     prepare: Callable[[RunFolder, Recipe, Progress], Any]
     """Reads, checks and splits text into the run's `data/`; returns the report on it."""
     is_made_from: Callable[[Path, Recipe], bool]
@@ -34,34 +42,34 @@ class TaskKind(NamedTuple):
     """Trains tokenizers on `data/` and encodes it."""
     start: Callable[[Recipe, Any, str], Task]
     """The task that training asks, made from what `gather` returned, on a device."""
-    warning: Callable[[RunFolder, Recipe, Sequence[Mapping[str, Any]], int], str | None]
-    """What to say, by the lines of its metrics, of a run whose best model, of this step, has learnt next to nothing."""
     score: Callable[[RunFolder, Recipe, str, Progress], Sequence[Evaluation | TextEvaluation]]
     """Scores the best model of the run on its test sets, on a device."""
+    prepared_before: Callable[[Recipe], Prepared | None] = _never_prepared
+    """Languages and rules from the report on a recipe's data, if the data was prepared before the run."""
+    warning: Callable[[RunFolder, Recipe, Sequence[Mapping[str, Any]], int], str | None] = _no_warning
+    """What to say, by the lines of its metrics, of a run whose best model, of this step, has learnt next to nothing."""
 
 
 KINDS: dict[str, TaskKind] = {
     "translation": TaskKind(
-        pairs.prepared_before,
-        pairs.prepare,
-        pairs.is_made_from,
-        read_report,
-        pairs.facts,
-        pairs.gather,
-        translation.start,
-        translation.warning_of_nothing_learnt,
-        translation.score_run,
+        prepare=pairs.prepare,
+        is_made_from=pairs.is_made_from,
+        read_report=read_report,
+        facts=pairs.facts,
+        gather=pairs.gather,
+        start=translation.start,
+        score=translation.score_run,
+        prepared_before=pairs.prepared_before,
+        warning=translation.warning_of_nothing_learnt,
     ),
     "language_model": TaskKind(
-        lambda _: None,
-        language_model.prepare,
-        language_model.is_made_from,
-        read_text_report,
-        language_model.facts,
-        language_model.gather,
-        language_model.start,
-        lambda *_: None,
-        language_model.score_run,
+        prepare=language_model.prepare,
+        is_made_from=language_model.is_made_from,
+        read_report=read_text_report,
+        facts=language_model.facts,
+        gather=language_model.gather,
+        start=language_model.start,
+        score=language_model.score_run,
     ),
 }
 """Each task by the name that a recipe gives it."""

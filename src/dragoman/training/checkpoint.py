@@ -88,7 +88,7 @@ def newest_checkpoint(folder: Path) -> Path | None:
     for path in reversed(candidates):
         try:
             verify_model(path)
-            read_facts(path)
+            read_checkpoint_facts(path)
             return path
         except CheckpointError as error:
             log.warning("%s; set aside as %s", error, set_aside(path).name)
@@ -116,7 +116,7 @@ class CheckpointFacts(Settings):
     """Everything else that the bits of a run depend on (`machine.envelope`)."""
 
 
-def read_facts(path: Path) -> CheckpointFacts:
+def read_checkpoint_facts(path: Path) -> CheckpointFacts:
     """Reads `training.json` of a checkpoint; an older format is upgraded.
 
     Raises:
@@ -136,7 +136,7 @@ def restore(path: Path, state: TrainState) -> None:
     Raises:
         CheckpointError: a tensor is missing, damaged, or not of this model and optimiser.
     """
-    facts = read_facts(path)
+    facts = read_checkpoint_facts(path)
     shapes = {name: tuple(weight.shape) for name, weight in state.masters.weights.items()}
     possible = {f"{kind}.{name}": () if kind == "step" else shapes[name] for kind in _KINDS for name in shapes}
     tensors = read_weights(path / STATE, possible, whole=False)

@@ -17,7 +17,6 @@ from dragoman.model.projection import Role
 from dragoman.training.muon import Muon
 from dragoman.training.settings import Optimiser
 
-"""AdamW (Loshchilov and Hutter 2019), Adam (Kingma and Ba 2015), or Muon for projections and AdamW for the rest."""
 Precision = Literal["float32", "bf16"]
 """The numbers that the model computes with; master weights are float32 in both."""
 

@@ -8,8 +8,10 @@ from dragoman.config import Settings
 from dragoman.training.schedule import Schedule
 
 Optimiser = Literal["adamw", "adam", "muon"]
-"""`optimiser.py` makes them; `recipe/steps.py` knows the best rate of each."""
-Share = Annotated[float, pydantic.Field(ge=0, lt=1)]
+"""AdamW (Loshchilov and Hutter 2019), Adam (Kingma and Ba 2015), or Muon for projections and AdamW for the rest.
+`optimiser.py` makes them; `recipe/steps.py` knows the best rate of each.
+"""
+Decay = Annotated[float, pydantic.Field(ge=0, lt=1)]
 
 
 class TrainSettings(Settings):
@@ -43,7 +45,7 @@ class TrainSettings(Settings):
     high and falls at the end."""
     warmup_steps: int | None = pydantic.Field(default=None, ge=0)
     """Steps in which the rate rises. Not given: a tenth of all, at most 4,000."""
-    betas: tuple[Share, Share] = (0.9, 0.98)
+    betas: tuple[Decay, Decay] = (0.9, 0.98)
     """How much each step keeps of the running mean of the gradient, and of that of its square."""
     epsilon: float = pydantic.Field(default=1e-9, gt=0)
     """Added to the root of the mean square gradient before dividing by it."""
