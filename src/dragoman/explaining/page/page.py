@@ -1,0 +1,72 @@
+"""`render_page`: a record as one HTML file that needs no network and shows a person the whole way of a text."""
+
+import base64
+import hashlib
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+from dragoman.explaining.page.packing import pack
+from dragoman.explaining.record import Record
+
+ORDER = (
+    "overview",
+    "pieces",
+    "generation",
+    "alignment",
+    "why",
+    "attention",
+    "layers",
+    "heads",
+    "positions",
+    "search",
+    "about",
+)
+"""The sections, as they stand on the page."""
+
+_PARTS = Path(__file__).parent / "parts"
+_UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+"""Characters that could end a script or a line of it; they occur only inside the strings of JSON."""
+_PLACE = re.compile(r"\{\{(\w+)\}\}")
+
+
+def render_page(record: Record) -> str:
+    """The HTML of the page. The record is data in it, so no text of a record can become markup or program."""
+    script = _script()
+    filled = {
+        "style": "\n".join(_read(name) for name in ("style.css", "style-two.css")),
+        "script": script,
+        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        "record": _as_json(record),
+    }
+    return _PLACE.sub(lambda place: filled[place[1]], _read("shell.html"))
+
+
+def _as_json(record: Record) -> str:
+    text = json.dumps(_shortened(record.facts(pack)), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(_UNSAFE)
+
+
+def _shortened(value: Any) -> Any:
+    """Numbers with nine digits, which is all that a float32 has; JSON has no word for one that is not finite."""
+    if isinstance(value, float):
+        return float(f"{value:.9g}") if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _shortened(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_shortened(each) for each in value]
+    return value
+
+
+def _script() -> str:
+    """The program of the page. Each section is a scope of its own."""
+    sections = [f"(() => {{\n{source}\n}})();" for source in map(_read, (f"{name}.js" for name in ORDER)) if source]
+    return "\n".join(['"use strict";', _read("core.js"), _read("controls.js"), *sections, "page.start();"])
+
+
+def _read(name: str) -> str:
+    """A part of the page; one that is not there yet is empty."""
+    path = _PARTS / name
+    return path.read_text(encoding="utf-8") if path.exists() else ""
