@@ -199,8 +199,10 @@ def test_too_little_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_language_model_translates_nothing(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(DecodeError, match="holds a language_model, not a translation model"):
+    with pytest.raises(DecodeError, match="holds a language model, not a translation model"):
         dragoman.Translator.load(run)
+    with pytest.raises(ConfigError, match="holds a language model; fine-tune takes a translation model"):
+        dragoman.fine_tune(run, "phrasebook")
     assert main(["evaluate", str(run)]) != 0
     assert "Traceback" not in capsys.readouterr().err
 

@@ -26,7 +26,7 @@ from dragoman.recipe.recipe import Recipe, StartSettings
 from dragoman.recipe.source import apply, name_of
 from dragoman.run_folder import RunFolder, split_of
 from dragoman.runs.options import RunOptions
-from dragoman.store import find_model
+from dragoman.store import find_model, read_config
 from dragoman.text.inputs import DataSettings, open_inputs
 from dragoman.text.reading.addresses import Address
 from dragoman.training.distributed import join
@@ -93,7 +93,7 @@ def _look_up(
     model: Path | str, data: Address, mix_rate: float, mix_data: Path | str | None, overrides: Sequence[str]
 ) -> dict[str, Any]:
     """The model to start from, the old data, the recipe, and a name for the run, as plain values."""
-    start, old = find_model(model).resolve(), _old_data(Path(model), mix_data)
+    start, old = _translation_model(model), _old_data(Path(model), mix_data)
     recipe = Recipe(start=_start(start, old, mix_rate), data=_text(Path(model), data, overrides))
     return {
         "start": str(start),
@@ -101,6 +101,19 @@ def _look_up(
         "recipe": recipe.model_dump(mode="json", exclude_unset=True, exclude_none=True),
         "name": f"{Path(model).resolve().name}-{name_of(data)}",
     }
+
+
+def _translation_model(model: Path | str) -> Path:
+    """The folder of the model to start from.
+
+    Raises:
+        ConfigError: it does not translate.
+    """
+    folder = find_model(model).resolve()
+    family = read_config(folder).model.family
+    if family != "encoder_decoder":
+        raise ConfigError(f"{model} holds a {family.replace('_', ' ')}; fine-tune takes a translation model")
+    return folder
 
 
 def _text(model: Path, data: Address, overrides: Sequence[str]) -> DataSettings:

@@ -35,4 +35,6 @@ def list_settings(key: str | None = None) -> tuple[SettingFacts, ...]:
     for names_it in ways:
         if found := tuple(fact for fact in every if names_it(fact.key)):
             return found
-    raise ConfigError(f"no setting is called {key}; {nearest_setting(key, Recipe)}")
+    raise ConfigError(
+        f"no setting is called {key}; {nearest_setting(key, Recipe)}; dragoman settings lists all of them"
+    )

@@ -40,8 +40,8 @@ def refuse_other_checkpoint(
         )
     if (changes := _differences(facts.envelope, envelope)) and not anyway and not begins_more:
         raise CheckpointError(
-            f"{checkpoint} was made elsewhere, and going on here would not end in the same weights "
-            f"({changes}); use --anyway to go on nevertheless, or --fresh to start again"
+            f"{checkpoint} was made on another machine or by another version, and going on here would not end in the "
+            f"same weights ({changes}); use --anyway to go on nevertheless, or --fresh to start again"
         )
 
 

@@ -78,7 +78,8 @@ class Translator:
         progress: Progress = silent,
     ) -> None:
         if not isinstance(stored.model, EncoderDecoder):
-            raise DecodeError(f"{stored.folder} holds a {stored.config.family}, not a translation model")
+            family = stored.config.family.replace("_", " ")
+            raise DecodeError(f"{stored.folder} holds a {family}, not a translation model")
         self.device, _ = choose_device(device)
         self.precision, _ = choose_precision(precision, self.device)
         if self.device == "cpu":
