@@ -13,6 +13,7 @@ from dragoman import machine
 from dragoman.cli.benchmark import benchmark
 from dragoman.cli.demo import demo
 from dragoman.cli.doctor import doctor
+from dragoman.cli.embeddings import embeddings
 from dragoman.cli.evaluate import evaluate
 from dragoman.cli.fine_tune import fine_tune
 from dragoman.cli.prepare_data import prepare_data
@@ -43,7 +44,19 @@ app = typer.Typer(
 )
 
 # --help keeps this order, that of a model's life. A command has the name of its function, with hyphens.
-_LIFE = (demo, prepare_data, train_tokenizer, train, reproduce, runs, translate, evaluate, fine_tune, benchmark)
+_LIFE = (
+    demo,
+    prepare_data,
+    train_tokenizer,
+    train,
+    reproduce,
+    runs,
+    translate,
+    evaluate,
+    embeddings,
+    fine_tune,
+    benchmark,
+)
 _ABOUT = (settings, doctor)
 for command in (*_LIFE, *_ABOUT):
     app.command()(command)

@@ -1,0 +1,74 @@
+"""Pairs of words that differ in one thing: from the phrasebook's lexicon, English and Italian, or from a file."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from dragoman.errors import DataError
+from dragoman.text.phrasebook.lexemes import Adjective, Form, Noun, Number
+from dragoman.text.phrasebook.lexicon import lexicon
+from dragoman.text.reading.lines import read_lines
+
+Pair = tuple[str, str]
+
+
+class PairList(NamedTuple):
+    """Pairs that all differ in the same thing."""
+
+    name: str
+    pairs: tuple[Pair, ...]
+    given: int
+    """How many pairs were read, those that `distinct` left out included."""
+
+
+def known_pairs() -> list[PairList]:
+    """Pairs of single words from the lexicon of the phrasebook: numbers in English and Italian, genders in Italian."""
+    nouns = [lexeme for lexeme in lexicon() if isinstance(lexeme, Noun)]
+    adjectives = [lexeme for lexeme in lexicon() if isinstance(lexeme, Adjective)]
+    people = ((_text(noun.italian, "s"), _text(noun.feminine, "s")) for noun in nouns)
+    found = {
+        "English singular → plural": distinct((noun.singular, noun.plural) for noun in nouns),
+        "Italian singular → plural": distinct(
+            (_text(forms, "s"), _text(forms, "p")) for noun in nouns for forms in (noun.italian, noun.feminine)
+        ),
+        "Italian masculine → feminine": distinct([*people, *(adjective.forms[:2] for adjective in adjectives)]),
+    }
+    return [PairList(name, pairs, len(pairs)) for name, pairs in found.items()]
+
+
+def read_pairs(path: Path) -> PairList:
+    """Pairs from a file: two words a line, separated by a tab. The file's name without its ending names them.
+
+    Raises:
+        DataError: the file cannot be read, or a line is no pair.
+    """
+    pairs = []
+    for number, line in enumerate(read_lines(path), 1):
+        words = [word.strip() for word in line.split("\t")]
+        if len(words) != 2 or not all(words):
+            raise DataError(f"{path}:{number} is {line[:60]!r}, but a line of pairs is two words with a tab between")
+        pairs.append((words[0], words[1]))
+    return PairList(path.stem, distinct(pairs), len(pairs))
+
+
+def distinct(pairs: Iterable[tuple[str | None, str | None]]) -> tuple[Pair, ...]:
+    """The pairs of two different single words. A word that an earlier pair has makes a pair that is not independent of
+    that one, and is left out.
+
+    >>> distinct([("cat", "cats"), ("sheep", "sheep"), ("tom", "cats"), ("roast beef", "roasts"), (None, "news")])
+    (('cat', 'cats'),)
+    """
+    used: set[str] = set()
+    kept = []
+    for first, second in pairs:
+        if not first or not second or first == second or " " in first + second or {first, second} & used:
+            continue
+        used |= {first, second}
+        kept.append((first, second))
+    return tuple(kept)
+
+
+def _text(forms: dict[Number, Form] | None, number: Number) -> str | None:
+    """The written form of a noun in this number; None if it does not exist."""
+    form = forms.get(number) if forms else None
+    return form and form.text

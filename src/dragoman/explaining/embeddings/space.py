@@ -1,0 +1,174 @@
+"""An embedding table as a space of words: each entry of the vocabulary is a direction, and its neighbours are those
+with the largest cosine.
+
+Start with `load_embeddings`. Words are looked up as the tokenizer writes them inside a text; nothing is run through the
+model.
+"""
+
+import difflib
+import unicodedata
+from collections.abc import Collection
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from dragoman.errors import ConfigError, DataError
+from dragoman.model import EncoderDecoder, LanguageModel
+from dragoman.store import load_model
+from dragoman.tokenizing.specials import UNKNOWN
+from dragoman.tokenizing.tokenizer import Tokenizer
+
+Side = Literal["source", "target"]
+
+_SPACE_MARK = "▁"
+_INSIDE = "##"
+"""Before the name of a piece that stands inside words, as WordPiece writes it."""
+_SAMPLES = 20_000
+
+
+class Term(NamedTuple):
+    """A word or piece that was asked for, and the entries of the vocabulary that stand for it."""
+
+    text: str
+    ids: tuple[int, ...]
+    pieces: tuple[str, ...]
+    """How the entries are shown: a space is `▁`."""
+
+
+class Neighbour(NamedTuple):
+    """An entry of the vocabulary, and the cosine between its vector and the one that was asked for."""
+
+    entry: str
+    similarity: float
+
+
+class Chance(NamedTuple):
+    """The cosine of two entries drawn at random: their mean, and what 95 % of such pairs stay below."""
+
+    mean: float
+    most: float
+
+
+class EmbeddingSpace:
+    """The rows of one embedding table (V, D), with the vocabulary that names them.
+
+    Attributes:
+        title: what the table embeds, for people.
+        table: the rows (V, D) in float32, as the model holds them, before any scaling.
+        unit: the rows at length one, so that products are cosines.
+        entries: ids of the entries that spell text. Special symbols and single bytes are none.
+        words: ids of the entries that are a word by themselves, or the beginning of one: letters alone, after a space
+            mark where the vocabulary has such marks. Frequent words come first.
+    """
+
+    def __init__(self, table: Float[Tensor, "V D"], tokenizer: Tokenizer, title: str = "embedding table") -> None:
+        self.table, self.tokenizer, self.title = table.detach().float(), tokenizer, title
+        self.unit = F.normalize(self.table, dim=-1)
+        self.shown = tokenizer.tokens(range(tokenizer.size))
+        first_piece = tokenizer.size - len(tokenizer.vocabulary.pieces)
+        self.entries = [id_ for id_ in range(first_piece, tokenizer.size) if _is_text(tokenizer.spelling(id_))]
+        self.words = [id_ for id_ in self.entries if self._is_word(id_)]
+        self._entry_of = {self.shown[id_]: id_ for id_ in self.entries}
+
+    def find(self, text: str) -> Term:
+        """The entries that stand for a word or a piece.
+
+        `▁hou` is the piece of that name, and `##ing` is the piece `ing` that stands inside words. Other text is a word
+        as the tokenizer writes it inside a text, of one piece or several.
+
+        Raises:
+            DataError: the vocabulary holds no such piece, or no such word.
+        """
+        name = self.tokenizer.normalise(text)
+        piece = name.removeprefix(_INSIDE)
+        if name.startswith(_SPACE_MARK) or (piece != name and piece in self._entry_of):
+            ids = [self._entry_of[piece]] if piece in self._entry_of else []
+        else:
+            ids = self._encode(name) if name.strip() else []
+        if UNKNOWN in ids or not ids:
+            raise DataError(self._missing(text))
+        return Term(text, tuple(ids), tuple(self.shown[id_] for id_ in ids))
+
+    def entry(self, word: str) -> int | None:
+        """The id of a word that is a single entry of the vocabulary; None for any other text."""
+        ids = self._encode(self.tokenizer.normalise(word)) if word.strip() else []
+        return ids[0] if len(ids) == 1 and ids[0] in self._entry_set else None
+
+    def vector(self, term: Term) -> Float[Tensor, "D"]:
+        """The direction of a term, at length one; of several pieces, that of the mean of their rows."""
+        return F.normalize(self.table[list(term.ids)].mean(0), dim=0)
+
+    def nearest(self, vector: Float[Tensor, "D"], count: int, without: Collection[int] = ()) -> list[Neighbour]:
+        """The entries of the largest cosine with `vector`, nearest first. Those `without` are left out."""
+        entries = [id_ for id_ in self.entries if id_ not in set(without)]
+        similarity = self.unit[entries] @ F.normalize(vector, dim=0)
+        order = similarity.argsort(descending=True, stable=True)[:count].tolist()
+        return [Neighbour(self.shown[entries[place]], similarity[place].item()) for place in order]
+
+    @cached_property
+    def chance(self) -> Chance:
+        """What cosine two entries have by chance. Of frequent and rare entries alike, 20,000 pairs are drawn."""
+        random = torch.Generator().manual_seed(0)
+        drawn = torch.tensor(self.entries)[torch.randint(len(self.entries), (2, _SAMPLES), generator=random)]
+        one, other = drawn[:, drawn[0] != drawn[1]]
+        similarity = (self.unit[one] * self.unit[other]).sum(-1)
+        return Chance(similarity.mean().item(), similarity.quantile(0.95).item())
+
+    @cached_property
+    def _entry_set(self) -> frozenset[int]:
+        return frozenset(self.entries)
+
+    def _encode(self, word: str) -> list[int]:
+        """The ids of a word that follows a space. Only `byte_bpe` puts none before the first word of a text."""
+        return self.tokenizer.encode(f" {word}" if self.tokenizer.kind == "byte_bpe" else word)
+
+    def _is_word(self, id_: int) -> bool:
+        text = self.tokenizer.spelling(id_).decode()
+        letters = text if self.tokenizer.kind in ("word", "spacy") else text.removeprefix(" ")
+        marked = letters != text or self.tokenizer.kind in ("word", "spacy")
+        return marked and bool(letters) and all(unicodedata.category(each)[0] in "LM" for each in letters)
+
+    def _missing(self, text: str) -> str:
+        """Why a text stands for no entry, with names that are near."""
+        if not text.strip():
+            return "a word is blank; name a word, or a piece as it is shown, such as ▁the"
+        what = "piece" if text.startswith(_SPACE_MARK) else "word"
+        near = difflib.get_close_matches(text, self._entry_of, n=3)
+        return f"the vocabulary has no {what} {text[:60]!r}" + (f"; near it: {', '.join(near)}" if near else "")
+
+
+def load_embeddings(model: Path | str, side: Side | None = None) -> EmbeddingSpace:
+    """The embedding table of a model folder, or of the best model of a run folder.
+
+    A translation model has a table for the source and one for the target, unless both sides share one. Without `side`
+    it is that of the source.
+
+    Raises:
+        CheckpointError: the model folder is missing, damaged or newer, or holds no tokenizer.
+        ConfigError: the model has no such side.
+    """
+    stored = load_model(model)
+    if isinstance(stored.model, LanguageModel):
+        if side == "source":
+            raise ConfigError(f"{model} holds a language model, which has no source; leave out --side")
+        return EmbeddingSpace(stored.model.target_embedding.weight, stored.tokenizers.target, "text")
+    assert isinstance(stored.model, EncoderDecoder)
+    tables = {"source": stored.model.source_embedding.weight, "target": stored.model.target_embedding.weight}
+    shared = tables["source"] is tables["target"]
+    side = side or "source"
+    language = getattr(stored.languages, side)
+    title = f"source and target, {' and '.join(stored.languages)}" if shared else f"{side}, {language}"
+    return EmbeddingSpace(tables[side], getattr(stored.tokenizers, side), title)
+
+
+def _is_text(spelled: bytes) -> bool:
+    """Whether bytes are whole characters; pieces of `byte_bpe` may be a part of one."""
+    try:
+        return bool(spelled.decode())
+    except UnicodeDecodeError:
+        return False
