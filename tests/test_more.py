@@ -308,7 +308,9 @@ def test_a_model_that_was_trained_elsewhere_is_trained_on_here(
     with monkeypatch.context() as elsewhere:
         envelope = machine.envelope
         elsewhere.setattr(machine, "envelope", lambda **facts: {**envelope(**facts), "threads": 64})
-        with pytest.raises(CheckpointError, match=r"another machine or by another version.*\(threads: 1 then, 64 now\); use --anyway"):
+        with pytest.raises(
+            CheckpointError, match=r"another machine or by another version.*\(threads: 1 then, 64 now\); use --anyway"
+        ):
             train_on(finished)
     train_on(finished)
     check_whole(run_of(finished), whole)

@@ -442,7 +442,9 @@ def test_another_machine_is_refused_unless_asked_for(
 ) -> None:
     envelope = machine.envelope
     monkeypatch.setattr(machine, "envelope", lambda **facts: {**envelope(**facts), "threads": 64})
-    with pytest.raises(CheckpointError, match=r"another machine or by another version.*\(threads: 1 then, 64 now\); use --anyway") as caught:
+    with pytest.raises(
+        CheckpointError, match=r"another machine or by another version.*\(threads: 1 then, 64 now\); use --anyway"
+    ) as caught:
         train_small(stopped)
     assert caught.value.exit_code == 4
     train_small(stopped, anyway=True)
