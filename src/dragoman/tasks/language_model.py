@@ -77,7 +77,7 @@ def gather(run: RunFolder, recipe: Recipe, progress: Progress) -> TextData:
     length = recipe.batches.sentence_tokens
 
     def encoded(name: str) -> EncodedCorpus:
-        folder = run.corpora / name
+        folder = run.corpus(name)
 
         def encode() -> EncodedCorpus:
             return encode_text(read_text(run.data, name), tokenizers.target, folder, length, replace=True)
@@ -226,7 +226,7 @@ def score_run(run: RunFolder, recipe: Recipe, device: str, progress: Progress) -
     """Measures the best model of a run on its test text, in float32, and writes `scores.json`. Returns nothing if there
     is no test text.
     """
-    test = run.data / "test.txt"
+    test = run.text("test")
     found = ()
     if test.is_file() and test.stat().st_size:
         with progress.track("score", unit="texts") as advance:

@@ -19,6 +19,7 @@ from dragoman.documents import read_document, write_json
 from dragoman.errors import DataError
 from dragoman.files import new_folder, sha256, write_file
 from dragoman.progress import Progress, silent
+from dragoman.run_folder import text_of
 from dragoman.text.inputs import DataSettings
 from dragoman.text.reading.addresses import Address, matching
 from dragoman.text.reading.lines import EncodingErrors, read_lines
@@ -111,7 +112,7 @@ def _refuse_short(texts: Mapping[str, str], settings: DataSettings) -> None:
 
 
 def _write_split(folder: Path, name: str, text: str, origin: str) -> dict[str, Any]:
-    path = folder / f"{name}.txt"
+    path = text_of(folder, name)
     write_file(path, text)
     return {"characters": len(text), "sha256": sha256(path), "origin": origin}
 
@@ -132,7 +133,7 @@ def read_text_report(folder: Path | str) -> TextReport:
 
 def read_text(folder: Path | str, name: str) -> str:
     """One part of prepared running text: `train`, `dev` or `test`."""
-    return (Path(folder) / f"{name}.txt").read_bytes().decode()
+    return text_of(Path(folder), name).read_bytes().decode()
 
 
 def _read_texts(settings: DataSettings, progress: Progress) -> dict[str, str]:
@@ -154,7 +155,7 @@ def _reuse(folder: Path, identity: str) -> TextReport:
     if report.identity != identity:
         raise DataError(f"{folder} was prepared from other text; name another folder")
     for name, split in report.splits.items():
-        path = folder / f"{name}.txt"
+        path = text_of(folder, name)
         if not path.is_file() or sha256(path) != split.sha256:
             raise DataError(f"{path} is missing or was changed; remove {folder} and prepare the text again")
     log.info("%s holds this text already", folder)
