@@ -63,7 +63,8 @@ def _shortened(value: Any) -> Any:
 def _script() -> str:
     """The program of the page. Each section is a scope of its own."""
     sections = [f"(() => {{\n{source}\n}})();" for source in map(_read, (f"{name}.js" for name in ORDER)) if source]
-    return "\n".join(['"use strict";', _read("core.js"), _read("controls.js"), *sections, "page.start();"])
+    shared = (_read(f"{name}.js") for name in ("core", "controls", "figures", "multiplication"))
+    return "\n".join(['"use strict";', *shared, *sections, "page.start();"])
 
 
 def _read(name: str) -> str:
