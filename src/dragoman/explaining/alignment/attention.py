@@ -1,0 +1,116 @@
+"""Word alignments from cross-attention: each target word is linked to the source word that it looks at most.
+
+A word's weight on a source word is summed over the source word's tokens and averaged over its own (Garg et al. 2019).
+`choosing` measures which layer and head align best.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from dragoman.explaining.alignment.links import Links
+from dragoman.explaining.words import Word
+
+
+@dataclass(frozen=True)
+class AlignmentChoice:
+    """Which cross-attention to read alignments from, and how well it aligns."""
+
+    layer: int
+    """A layer of the decoder, counted from 0."""
+    head: int | None
+    """None for the mean over the layer's heads."""
+    shifted: bool = False
+    """Whether the weights are those of the step that reads the word (Chen et al. 2020), not of that which writes it."""
+    aer: float | None = None
+    """The alignment error rate (Och and Ney 2003) on `pairs` aligned pairs; None if it was not measured."""
+    pairs: int = 0
+
+    @classmethod
+    def unmeasured(cls, layers: int) -> "AlignmentChoice":
+        """The choice for a model that nobody has aligned pairs for: the mean over the last layer but one.
+
+        Layers near the end, but not the last, align best in most models (Garg et al. 2019, Chen et al. 2020), and no
+        single head does in all. In ours, the step that writes the word does (benchmarks/alignment.py).
+        """
+        return cls(max(layers - 2, 0), None)
+
+    @property
+    def how(self) -> str:
+        """A sentence that says what is read and how it was chosen.
+
+        >>> AlignmentChoice(2, 4, aer=0.251, pairs=50).how
+        'head 4 of layer 2, at the step that writes the word: alignment error rate 0.25 on 50 hand-aligned pairs'
+        """
+        heads = "the mean over the heads" if self.head is None else f"head {self.head}"
+        step = "reads" if self.shifted else "writes"
+        measured = "not measured, because there are no aligned pairs in these languages"
+        if self.aer is not None:
+            measured = f"alignment error rate {self.aer:.2f} on {self.pairs:,} hand-aligned pairs"
+        return f"{heads} of layer {self.layer}, at the step that {step} the word: {measured}"
+
+    def measured(self, aer: float, pairs: int) -> "AlignmentChoice":
+        """The same choice with its alignment error rate on so many pairs."""
+        return replace(self, aer=aer, pairs=pairs)
+
+
+class WordAlignment(NamedTuple):
+    """What cross-attention says of I target words and J source words."""
+
+    links: Links
+    """(source word, target word): one for each target word, or none if it looks at no word at all."""
+    weights: Float[np.ndarray, "I J"]
+    """Of each target word on each source word. A row sums to less than one if the word looks at special symbols too."""
+
+
+def align_words(
+    weights: Sequence[Float[np.ndarray, "H T S"]],
+    source: Sequence[Word],
+    target: Sequence[Word],
+    choice: AlignmentChoice,
+) -> WordAlignment:
+    """The alignment of one sentence, from the cross-attention weights of every decoder layer.
+
+    The words stand for tokens of what the encoder reads and of what the decoder writes, as
+    `words_of(tokenizer, given.source)` and `words_of(tokenizer, given.labels)` give them.
+    """
+    layer = weights[choice.layer]
+    chosen = layer.mean(0) if choice.head is None else layer[choice.head]
+    by_word = word_weights(chosen, source, target, choice.shifted)
+    return WordAlignment(best_links(by_word), by_word)
+
+
+def word_weights(
+    weights: Float[np.ndarray, "*heads T S"], source: Sequence[Word], target: Sequence[Word], shifted: bool = False
+) -> Float[np.ndarray, "*heads I J"]:
+    """Weights between tokens to weights between words: sums over source tokens, means over target tokens.
+
+    Step t writes token t of the target, and reads token t - 1. A word that no step reads has no weights: the last one
+    of a translation without an end.
+    """
+    steps = _membership(target, weights.shape[-2], int(shifted))
+    steps /= np.maximum(steps.sum(1, keepdims=True), 1)
+    return steps @ weights @ _membership(source, weights.shape[-1]).T
+
+
+def best_links(weights: Float[np.ndarray, "I J"]) -> Links:
+    """Each target word with the source word of the largest weight, of equal ones the first.
+
+    >>> sorted(best_links(np.array([[0.1, 0.8], [0.6, 0.3], [0.0, 0.0]])))
+    [(0, 1), (1, 0)]
+    """
+    if not weights.size:
+        return frozenset()
+    best = weights.argmax(1).tolist()
+    return frozenset((place, word) for word, place in enumerate(best) if weights[word, place] > 0)
+
+
+def _membership(words: Sequence[Word], tokens: int, shift: int = 0) -> Float[np.ndarray, "words tokens"]:
+    """1 where a token belongs to a word."""
+    member = np.zeros((len(words), tokens))
+    for row, word in zip(member, words, strict=True):
+        row[word.first + shift : word.last + shift] = 1
+    return member

@@ -1,0 +1,146 @@
+"""Which cross-attention of a model aligns words best, measured on aligned pairs."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from dragoman.errors import DataError
+from dragoman.explaining.alignment.attention import AlignmentChoice, align_words, best_links, word_weights
+from dragoman.explaining.alignment.gold import halves, own_gold
+from dragoman.explaining.alignment.links import AlignedPair, Links, judge
+from dragoman.explaining.passes import Given, run_given
+from dragoman.explaining.words import Word
+from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.translating.translator import Translator
+
+_AT_ONCE = 50
+"""Pairs in one pass of the model."""
+
+
+def choose_alignment(translator: Translator, pairs: Sequence[AlignedPair] | None = None) -> AlignmentChoice:
+    """The cross-attention that aligns best on half of the pairs, with its error rate on the other half.
+
+    Without pairs, our own serve models between English and Italian. For other languages nothing is measured.
+
+    Raises:
+        DataError: a pair is longer than the model's positions.
+    """
+    pairs = pairs or own_gold(*translator.languages)
+    if not pairs:
+        return AlignmentChoice.unmeasured(len(translator.model.decoder.blocks))
+    choosing, judging = halves(pairs)
+    return judge_choice(translator, judging or choosing, choose_head(translator, choosing))
+
+
+def choose_head(translator: Translator, pairs: Sequence[AlignedPair]) -> AlignmentChoice:
+    """The cross-attention with the lowest alignment error rate on these pairs.
+
+    Its rate is that of the best of many, so on other pairs expect a higher one.
+    """
+    return measure_heads(translator, pairs)[0]
+
+
+def measure_heads(translator: Translator, pairs: Sequence[AlignedPair]) -> list[AlignmentChoice]:
+    """Every cross-attention with its alignment error rate on these pairs, the best first.
+
+    These are all heads and the mean of each layer's heads, at the step that writes a word and at the one that reads it.
+
+    Raises:
+        DataError: there are no pairs, or one is longer than the model's positions.
+    """
+    if not pairs:
+        raise DataError("there are no aligned pairs to measure heads on")
+    found: dict[AlignmentChoice, list[Links]] = {}
+    for weights, source, target in _passes(translator, pairs):
+        layers, heads = weights.shape[:2]
+        with_mean = np.concatenate([weights, weights.mean(1, keepdims=True)], axis=1)
+        for shifted in (False, True):
+            by_word = word_weights(with_mean, source, target, shifted)
+            for layer, head in product(range(layers), range(heads + 1)):
+                choice = AlignmentChoice(layer, None if head == heads else head, shifted)
+                found.setdefault(choice, []).append(best_links(by_word[layer, head]))
+    measured = [choice.measured(judge(links, pairs).error_rate, len(pairs)) for choice, links in found.items()]
+    return sorted(measured, key=lambda choice: choice.aer or 0.0)
+
+
+def judge_choice(translator: Translator, pairs: Sequence[AlignedPair], choice: AlignmentChoice) -> AlignmentChoice:
+    """The same choice with its alignment error rate on these pairs."""
+    return choice.measured(judge(align_pairs(translator, pairs, choice), pairs).error_rate, len(pairs))
+
+
+def align_pairs(translator: Translator, pairs: Sequence[AlignedPair], choice: AlignmentChoice) -> list[Links]:
+    """The links that a model draws in each pair, whose own links it does not see.
+
+    Raises:
+        DataError: a pair is longer than the model's positions.
+    """
+    passes = _passes(translator, pairs)
+    return [align_words(list(weights), source, target, choice).links for weights, source, target in passes]
+
+
+class _CrossWeights(dict[int, torch.Tensor]):
+    """An observer that keeps the cross-attention weights (B, H, T, S) of each layer, and nothing else."""
+
+    def tensor(self, site: str, value: torch.Tensor) -> None:
+        if site.endswith("cross_attention.weights"):
+            self[len(self)] = value
+
+
+def _passes(
+    translator: Translator, pairs: Sequence[AlignedPair]
+) -> Iterator[tuple[Float[np.ndarray, "L H T S"], list[Word], list[Word]]]:
+    """For each pair, the cross-attention weights of all layers, and the words of source and target in them."""
+    before = len(translator.framing.source_before)
+    for first in range(0, len(pairs), _AT_ONCE):
+        some = pairs[first : first + _AT_ONCE]
+        given = _given(translator, some)
+        _check_lengths(translator, given, first)
+        for pair, weights in zip(some, _cross_weights(translator, given), strict=True):
+            source = _words_in_tokens(translator.tokenizers.source, pair.source, pair.source_words, before)
+            yield weights, source, _words_in_tokens(translator.tokenizers.target, pair.target, pair.target_words)
+
+
+def _given(translator: Translator, pairs: Sequence[AlignedPair]) -> list[Given]:
+    sources = translator.tokenizers.source.encode_batch([pair.source for pair in pairs])
+    targets = translator.tokenizers.target.encode_batch([pair.target for pair in pairs])
+    return [Given.of(translator.framing, *ids) for ids in zip(sources, targets, strict=True)]
+
+
+def _check_lengths(translator: Translator, given: Sequence[Given], before: int) -> None:
+    """Refuses pairs that are too long for the model; so many stand before these."""
+    positions = translator.requests.positions
+    for number, each in enumerate(given, before + 1):
+        tokens = max(len(each.source or []), len(each.target))
+        if positions is not None and tokens > positions:
+            raise DataError(
+                f"aligned pair {number} has {tokens:,} tokens, but the model has positions for {positions:,}"
+            )
+
+
+@torch.inference_mode()
+def _cross_weights(translator: Translator, given: Sequence[Given]) -> Float[np.ndarray, "B L H T S"]:
+    """Of texts side by side in one pass."""
+    seen = _CrossWeights()
+    run_given(translator.model, given, seen)
+    return torch.stack([seen[layer] for layer in range(len(seen))], dim=1).float().cpu().numpy()
+
+
+def _words_in_tokens(tokenizer: Tokenizer, text: str, words: Sequence[str], symbols: int = 0) -> list[Word]:
+    """The tokens that each word touches, after so many special symbols, whatever the tokenizer takes for a word.
+
+    A token of spaces alone belongs to the word after it, as in `words_of`.
+    """
+    tokens, found, end = tokenizer.offsets(text), [], 0
+    for word in words:
+        before, start = end, text.index(word, end)
+        end = start + len(word)
+        own = [
+            place
+            for place, (first, last) in enumerate(tokens, symbols)
+            if first < end and (last > start or (last >= before and not text[first:last].strip()))
+        ]
+        found.append(Word(word, own[0], own[-1] + 1) if own else Word(word, 0, 0))
+    return found

@@ -1,0 +1,443 @@
+"""Word alignment: agreement with hand-made links, alignments read from attention, and IBM Model 1."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from itertools import product
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import ANIMALS
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.errors import DataError
+from dragoman.explaining.alignment import choosing, ibm1
+from dragoman.explaining.alignment.attention import AlignmentChoice, align_words, best_links, word_weights
+from dragoman.explaining.alignment.choosing import (
+    align_pairs,
+    choose_alignment,
+    choose_head,
+    judge_choice,
+    measure_heads,
+)
+from dragoman.explaining.alignment.gold import halves, own_gold, read_gold
+from dragoman.explaining.alignment.ibm1 import NULL, Model1, train_model1
+from dragoman.explaining.alignment.links import Agreement, AlignedPair, Links, agree, judge, total
+from dragoman.explaining.passes import Given, Seen, run_given
+from dragoman.explaining.words import Word, split_words, words_of
+from dragoman.model import ModelConfig, build_model
+from dragoman.store import Languages, ModelFiles, save_model
+from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
+from dragoman.translating.translator import Translator
+
+GOLD = own_gold()
+BETWEEN = Languages("en", "it")
+SOURCE_TEXTS = [f"the {one} sees the old {other}!" for one in ANIMALS for other in ANIMALS]
+TARGET_TEXTS = [f"l'altro {one}o vede il vecchio {other}o!" for one in ANIMALS for other in ANIMALS]
+
+links_of_a_sentence = st.frozensets(st.tuples(st.integers(0, 3), st.integers(0, 3)))
+
+
+def pair_with(sure: Links, unsure: Links = frozenset()) -> AlignedPair:
+    return AlignedPair("a b c d", "e f g h", sure, unsure - sure)
+
+
+# Agreement
+
+
+def test_the_error_rate_is_that_of_the_paper() -> None:
+    """Two links are sure, two possible; of the three that were found one is sure, one possible, one wrong."""
+    pair = pair_with(frozenset({(0, 0), (1, 1)}), frozenset({(2, 2), (3, 3)}))
+    found = agree(frozenset({(0, 0), (2, 2), (0, 3)}), pair)
+    assert (found.precision, found.recall) == (2 / 3, 1 / 2)
+    assert found.error_rate == pytest.approx(1 - (1 + 2) / (3 + 2))
+
+
+@given(links_of_a_sentence, links_of_a_sentence, links_of_a_sentence)
+def test_error_rates_lie_between_perfect_and_worst(found: Links, sure: Links, unsure: Links) -> None:
+    agreement = agree(found, pair_with(sure, unsure))
+    assert 0 <= agreement.error_rate <= 1
+    assert 0 <= agreement.precision <= 1 and 0 <= agreement.recall <= 1
+
+
+@given(links_of_a_sentence, links_of_a_sentence)
+def test_all_sure_links_and_any_possible_ones_make_no_error(sure: Links, unsure: Links) -> None:
+    pair = pair_with(sure, unsure)
+    for found in (sure, pair.possible):
+        assert agree(found, pair).error_rate == 0
+
+
+@given(links_of_a_sentence, links_of_a_sentence)
+def test_with_sure_links_alone_the_error_rate_is_one_minus_f1(found: Links, sure: Links) -> None:
+    agreement = agree(found, pair_with(sure))
+    if agreement.precision + agreement.recall and found and sure:
+        f1 = 2 * agreement.precision * agreement.recall / (agreement.precision + agreement.recall)
+        assert agreement.error_rate == pytest.approx(1 - f1)
+
+
+def test_a_text_is_judged_by_its_links_not_by_its_sentences() -> None:
+    long, short = pair_with(frozenset({(0, 0), (1, 1), (2, 2)})), pair_with(frozenset({(0, 0)}))
+    assert judge([long.sure, frozenset({(3, 3)})], [long, short]) == Agreement(3, 3, 4, 4)
+    assert total([]).error_rate == 0
+
+
+def test_turning_pair_and_links_round_changes_no_agreement() -> None:
+    for pair in GOLD[:10]:
+        found = frozenset((place, place) for place in range(4))
+        assert agree(found, pair) == agree(found, pair.reversed)
+        assert pair.reversed.reversed == pair
+
+
+# Aligned pairs
+
+
+def test_our_own_pairs_are_whole() -> None:
+    assert len(GOLD) == len({pair.source for pair in GOLD}) == len({pair.target for pair in GOLD}) == 100
+    for pair in GOLD:
+        assert 4 <= len(pair.source_words) - 1 <= 14, pair.source
+        for side, words in enumerate((pair.source_words, pair.target_words)):
+            linked = {link[side] for link in pair.possible}
+            assert linked == set(range(len(words))), f"{pair.source}: words without a link, or links without a word"
+        last = len(pair.source_words) - 1, len(pair.target_words) - 1
+        assert last in pair.sure, f"the marks at the end of {pair.source} are not linked"
+        assert not pair.sure & pair.unsure
+
+
+def test_words_that_unite_two_are_surely_linked_to_both() -> None:
+    (pair,) = (pair for pair in GOLD if pair.source.startswith("They arrived late"))
+    place = pair.target_words.index("dello")
+    assert {pair.source_words[source] for source, target in pair.sure if target == place} == {"of", "the"}
+
+
+def test_our_own_pairs_serve_both_directions_and_no_other_language() -> None:
+    assert own_gold("en-GB", "it-CH") == GOLD
+    assert own_gold("it", "en") == [pair.reversed for pair in GOLD]
+    assert own_gold("en", "de") == own_gold("it", "it") == own_gold("und", "und") == []
+
+
+def test_halves_hold_every_pair_once() -> None:
+    choosing_half, judging_half = halves(GOLD)
+    assert len(choosing_half) == len(judging_half) == 50
+    assert [pair for both in zip(choosing_half, judging_half, strict=True) for pair in both] == GOLD
+
+
+def test_a_file_of_aligned_pairs_is_read_like_our_own(tmp_path: Path) -> None:
+    text = (files("dragoman.explaining.alignment") / "gold.en-it.tsv").read_text(encoding="utf-8")
+    (tmp_path / "mine.tsv").write_text(text, encoding="utf-8")
+    assert read_gold(tmp_path / "mine.tsv") == GOLD
+
+
+def test_signs_say_what_is_sure(tmp_path: Path) -> None:
+    (tmp_path / "mine.tsv").write_text("I sleep.\tDormo.\t0?0 1-0 2-1\n")
+    (pair,) = read_gold(tmp_path / "mine.tsv")
+    assert (pair.sure, pair.unsure) == ({(1, 0), (2, 1)}, {(0, 0)})
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("I sleep.\tDormo.", "mine.tsv:2: an aligned pair is source, target and links .* not 2 columns"),
+        ("I sleep.\tDormo.\t1-0\t2-1", "not 4 columns"),
+        ("", "not 1 columns"),
+        (" \tDormo.\t0-0", "mine.tsv:2: the source is blank"),
+        ("I sleep.\t\t0-0", "the target is blank"),
+        ("I sleep.\tDormo.\t", "no links; write them as in"),
+        ("I sleep.\tDormo.\t1-0 2:1", "'2:1' is not a link; a link is two numbers of words"),
+        ("I sleep.\tDormo.\t1-0 -2-1", "'-2-1' is not a link"),
+        ("I sleep.\tDormo.\t1-0 1?0", "words 1 and 0 are linked twice"),
+        ("I sleep.\tDormo.\t1-0 3-1", "names word 3 of the source; its 3 words, from 0, are I sleep ."),
+        ("I sleep.\tDormo.\t1-0 2?2", "names word 2 of the target; its 2 words, from 0, are Dormo ."),
+    ],
+)
+def test_a_line_that_is_no_aligned_pair_is_named(tmp_path: Path, line: str, message: str) -> None:
+    (tmp_path / "mine.tsv").write_text(f"Yes.\tSì.\t0-0 1-1\n{line}\n", encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        read_gold(tmp_path / "mine.tsv")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"absent\.tsv does not exist"):
+        read_gold(tmp_path / "absent.tsv")
+
+
+# From attention to words
+
+
+def some_weights(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).dirichlet(np.ones(shape[-1]), shape[:-1])
+
+
+SOURCE_WORDS, TARGET_WORDS = [Word("a", 1, 3), Word("b", 3, 4)], [Word("c", 0, 1), Word("d", 1, 4), Word("e", 4, 5)]
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+def test_weights_of_words_are_sums_over_source_and_means_over_target(shifted: bool) -> None:
+    weights = some_weights(6, 5)
+    found = word_weights(weights, SOURCE_WORDS, TARGET_WORDS, shifted)
+    for (row, target), (column, source) in product(enumerate(TARGET_WORDS), enumerate(SOURCE_WORDS)):
+        steps = [token + 1 if shifted else token for token in range(target.first, target.last)]
+        sums = [sum(weights[step, token] for token in range(source.first, source.last)) for step in steps]
+        assert found[row, column] == pytest.approx(sum(sums) / len(sums))
+    assert (found.sum(1) < 1).all()  # the rest lies on the symbols around the source
+
+
+def test_all_heads_at_once_give_what_each_gives_alone() -> None:
+    weights = some_weights(2, 3, 6, 5)
+    found = word_weights(weights, SOURCE_WORDS, TARGET_WORDS)
+    for layer, head in product(range(2), range(3)):
+        np.testing.assert_allclose(found[layer, head], word_weights(weights[layer, head], SOURCE_WORDS, TARGET_WORDS))
+
+
+def test_a_choice_names_its_head_or_the_mean() -> None:
+    weights = list(some_weights(2, 3, 6, 5))
+    of_head = align_words(weights, SOURCE_WORDS, TARGET_WORDS, AlignmentChoice(1, 2))
+    of_mean = align_words(weights, SOURCE_WORDS, TARGET_WORDS, AlignmentChoice(1, None, shifted=True))
+    np.testing.assert_allclose(of_head.weights, word_weights(weights[1][2], SOURCE_WORDS, TARGET_WORDS))
+    np.testing.assert_allclose(of_mean.weights, word_weights(weights[1].mean(0), SOURCE_WORDS, TARGET_WORDS, True))
+    for found in (of_head, of_mean):
+        assert found.links == {(int(row.argmax()), word) for word, row in enumerate(found.weights)}
+
+
+def test_no_word_is_linked_that_no_step_reads_or_that_looks_at_no_word() -> None:
+    """A translation that was cut has no step after its last token."""
+    weights = some_weights(5, 5)
+    weights[0] = [0.5, 0, 0, 0, 0.5]
+    found = word_weights(weights, SOURCE_WORDS, TARGET_WORDS)
+    assert {target for _, target in best_links(found)} == {1, 2}
+    read = word_weights(weights, SOURCE_WORDS, TARGET_WORDS, shifted=True)
+    assert {target for _, target in best_links(read)} == {0, 1}
+
+
+def test_nothing_is_linked_without_words() -> None:
+    for source, target in (([], TARGET_WORDS), (SOURCE_WORDS, []), ([], [])):
+        found = align_words([some_weights(1, 6, 5)], source, target, AlignmentChoice(0, None))
+        assert found.links == frozenset() and found.weights.shape == (len(target), len(source))
+
+
+def test_a_choice_says_how_it_was_made() -> None:
+    assert "head 4 of layer 2, at the step that reads the word" in AlignmentChoice(2, 4, shifted=True).how
+    assert AlignmentChoice.unmeasured(6).how.startswith("the mean over the heads of layer 4, at the step that writes")
+    assert "not measured" in AlignmentChoice.unmeasured(6).how
+    assert AlignmentChoice.unmeasured(1).layer == 0
+
+
+# Choosing
+
+
+def saved(folder: Path, kind: str, languages: Languages = BETWEEN, **settings: Any) -> Translator:
+    """A translator whose weights know nothing."""
+    texts = list(zip(SOURCE_TEXTS, TARGET_TEXTS, strict=True))
+    sizes = {"vocabulary_size": 340} if kind == "bpe" else {"minimum_frequency": 1}
+    tokenizers = learn_tokenizers(lambda: iter(texts), TokenizerSettings.model_validate({"kind": kind, **sizes}))
+    vocabularies = {"source_vocabulary": tokenizers.source.size, "target_vocabulary": tokenizers.target.size}
+    sizes = {"size": "tiny", "d_model": 16, "heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 2}
+    config = ModelConfig.model_validate({**sizes, **vocabularies, **settings})
+    save_model(folder / kind, build_model(config, seed=3), ModelFiles(tokenizers, languages))
+    return Translator.load(folder / kind, "cpu", "float32")
+
+
+@pytest.fixture(scope="module")
+def translators(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Translator]:
+    folder = tmp_path_factory.mktemp("models")
+    return {kind: saved(folder, kind) for kind in ("bpe", "word")}
+
+
+@pytest.fixture(params=["bpe", "word"])
+def translator(request: pytest.FixtureRequest, translators: dict[str, Translator]) -> Translator:
+    return translators[request.param]
+
+
+@pytest.fixture
+def bpe(translators: dict[str, Translator]) -> Translator:
+    return translators["bpe"]
+
+
+def encoded(translator: Translator, pair: AlignedPair) -> Given:
+    tokenizers = translator.tokenizers
+    return Given.of(translator.framing, tokenizers.source.encode(pair.source), tokenizers.target.encode(pair.target))
+
+
+def words_in(translator: Translator, given: Given) -> tuple[list[Word], list[Word]]:
+    tokenizers = translator.tokenizers
+    return words_of(tokenizers.source, given.source or []), words_of(tokenizers.target, given.labels)
+
+
+def test_words_are_found_in_the_text_as_they_are_in_the_tokens(bpe: Translator) -> None:
+    for pair in GOLD:
+        source, target = words_in(bpe, encoded(bpe, pair))
+        before = len(bpe.framing.source_before)
+        assert choosing._words_in_tokens(bpe.tokenizers.source, pair.source, pair.source_words, before) == source
+        assert choosing._words_in_tokens(bpe.tokenizers.target, pair.target, pair.target_words) == target
+
+
+def test_a_token_of_two_words_belongs_to_both(translators: dict[str, Translator]) -> None:
+    text = "l'altro gatto"
+    found = choosing._words_in_tokens(translators["word"].tokenizers.target, text, split_words(text))
+    assert len({word[1:] for word in found[:2]}) == len(translators["word"].tokenizers.target.encode("l'altro"))
+
+
+def test_pairs_side_by_side_are_aligned_as_each_is_alone(bpe: Translator) -> None:
+    for choice in (AlignmentChoice(1, 0), AlignmentChoice(0, None, shifted=True)):
+        for pair, links in zip(GOLD[:5], align_pairs(bpe, GOLD[:5], choice), strict=True):
+            given, seen = encoded(bpe, pair), Seen()
+            run_given(bpe.model, [given], seen)
+            weights = [seen[f"decoder.{layer}.cross_attention.weights"][0].numpy() for layer in range(2)]
+            assert align_words(weights, *words_in(bpe, given), choice).links == links
+
+
+def test_every_head_is_measured_and_the_best_is_chosen(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = measure_heads(translator, GOLD[:7])
+    assert {(each.layer, each.head, each.shifted) for each in measured} == set(
+        product((0, 1), (0, 1, None), (False, True))
+    )
+    rates = [each.aer for each in measured if each.aer is not None]
+    assert rates == sorted(rates) and len(rates) == 12
+    assert choose_head(translator, GOLD[:7]) == measured[0]
+    monkeypatch.setattr(choosing, "_AT_ONCE", 2)
+    for each in measured:
+        assert judge_choice(translator, GOLD[:7], each) == each
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+def test_a_head_that_aligns_is_found(bpe: Translator, monkeypatch: pytest.MonkeyPatch, shifted: bool) -> None:
+    """Head 1 of layer 0 looks where the person who aligned the pairs looked; all others look anywhere."""
+    pair_of = {tuple(encoded(bpe, pair).target): pair for pair in GOLD}
+
+    def planted(translator: Translator, given: Sequence[Given]) -> np.ndarray:
+        sizes = max(len(each.target) for each in given), max(len(each.source or []) for each in given)
+        weights = some_weights(len(given), 2, 2, *sizes)
+        for each, head in zip(given, weights[:, 0, 1], strict=True):
+            source, target = words_in(translator, each)
+            head[:] = 0
+            for one, other in pair_of[tuple(each.target)].sure:
+                head[target[other].first + shifted : target[other].last + shifted, source[one].first] = 1
+        return weights
+
+    monkeypatch.setattr(choosing, "_cross_weights", planted)
+    choice = choose_alignment(bpe)
+    assert (choice.layer, choice.head, choice.shifted, choice.pairs) == (0, 1, shifted, 50)
+    assert choice.aer is not None and choice.aer < 0.1
+
+
+def test_without_pairs_our_own_serve_their_languages(translator: Translator) -> None:
+    choosing_half, judging_half = halves(GOLD)
+    chosen = choose_alignment(translator)
+    assert chosen == judge_choice(translator, judging_half, choose_head(translator, choosing_half))
+    assert chosen.pairs == 50
+    mine = choose_alignment(translator, GOLD[:1])
+    assert mine == choose_head(translator, GOLD[:1])
+
+
+def test_in_other_languages_nothing_is_measured_unless_pairs_are_given(tmp_path: Path) -> None:
+    translator = saved(tmp_path, "bpe", Languages("nl", "de"))
+    assert choose_alignment(translator) == AlignmentChoice.unmeasured(2) == AlignmentChoice(0, None)
+    assert choose_alignment(translator, GOLD[:4]).pairs == 2
+    with pytest.raises(DataError, match="no aligned pairs"):
+        choose_head(translator, [])
+
+
+def test_a_pair_that_the_model_has_no_positions_for_is_named(tmp_path: Path) -> None:
+    translator = saved(tmp_path, "word", positions="learned", max_positions=14)
+    assert choose_alignment(translator, GOLD[1:3]).pairs == 1
+    with pytest.raises(DataError, match="aligned pair 13 has 17 tokens, but the model has positions for 14"):
+        choose_head(translator, GOLD)
+
+
+# IBM Model 1
+
+TOY = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
+Table = dict[tuple[str, str], float]
+
+
+def plain_iterations(pairs: Sequence[tuple[str, str]], iterations: int) -> Iterator[tuple[Table, float]]:
+    """t(target | source) and the log-likelihood before each iteration of EM, in the loops of the textbook."""
+    corpus = [([NULL, *split_words(source)], split_words(target)) for source, target in pairs]
+    couples = {couple for source, target in corpus for couple in product(source, target)}
+    t = dict.fromkeys(couples, 1 / len({target for _, target in couples}))
+    for _ in range(iterations + 1):
+        counts, sums, likelihood = defaultdict(float), defaultdict(float), 0.0
+        for source, target in corpus:
+            for word in target:
+                whole = sum(t[each, word] for each in source)
+                likelihood += log(whole / len(source))
+                for each in source:
+                    counts[each, word] += t[each, word] / whole
+                    sums[each] += t[each, word] / whole
+        yield t, likelihood
+        t = {couple: counts[couple] / sums[couple[0]] for couple in couples}
+
+
+def table(model: Model1) -> Table:
+    """Every probability of a model, by its words."""
+    words = list(model.source), list(model.target)
+    numbers = (divmod(couple, len(words[1])) for couple in model.couples.tolist())
+    return {
+        (words[0][source], words[1][target]): float(probability)
+        for (source, target), probability in zip(numbers, model.probability, strict=True)
+    }
+
+
+texts = st.lists(st.sampled_from("abcd"), min_size=1, max_size=4).map(" ".join)
+
+
+@given(st.lists(st.tuples(texts, texts), min_size=1, max_size=6), st.integers(0, 3))
+def test_model_1_learns_what_plain_loops_learn(pairs: list[tuple[str, str]], iterations: int) -> None:
+    found = table(train_model1(pairs, iterations))
+    expected, _ = list(plain_iterations(pairs, iterations))[-1]
+    assert found == pytest.approx(expected)
+
+
+def test_blocks_of_any_size_learn_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [(pair.source, pair.target) for pair in GOLD]
+    whole = train_model1(pairs)
+    for cells in (1, 70, 1_000):
+        monkeypatch.setattr(ibm1, "_CELLS", cells)
+        in_blocks = train_model1(pairs)
+        assert np.array_equal(in_blocks.couples, whole.couples)
+        np.testing.assert_allclose(in_blocks.probability, whole.probability, rtol=1e-12)
+
+
+def test_the_probabilities_of_each_source_word_sum_to_one() -> None:
+    sums: dict[str, float] = defaultdict(float)
+    for (source, _), probability in table(train_model1((pair.source, pair.target) for pair in GOLD)).items():
+        sums[source] += probability
+    assert list(sums.values()) == pytest.approx([1] * len(sums))
+
+
+def test_every_iteration_makes_the_corpus_likelier() -> None:
+    likelihoods = [likelihood for _, likelihood in plain_iterations(TOY, 10)]
+    assert likelihoods == sorted(likelihoods)
+
+
+def test_the_textbooks_toy_converges() -> None:
+    model = train_model1(TOY, iterations=100)
+    for source, target in (("das", "the"), ("Haus", "house"), ("Buch", "book"), ("ein", "a")):
+        assert model.t(target, source) > 0.9
+    assert model.align(["das", "Buch"], ["the", "book"]) == {(0, 0), (1, 1)}
+    assert model.align(["Buch", "das"], ["the", "book"]) == {(1, 0), (0, 1)}
+
+
+def test_words_that_come_from_nowhere_or_were_never_seen_stay_alone() -> None:
+    """Every target says `ja`, whatever the source; so it comes from NULL."""
+    pairs = [(word, f"{word.upper()}x ja") for word in "a b c d e f".split()]
+    model = train_model1(pairs, iterations=20)
+    assert model.align(["a"], ["ax", "ja"]) == {(0, 0)}
+    assert model.align(["a", "new"], ["new", "ax"]) == {(0, 1)}
+    assert model.align([], ["ax"]) == model.align(["a"], []) == frozenset()
+    assert model.t("ax", "b") == model.t("new") == 0.0
+
+
+def test_case_does_not_matter_to_model_1() -> None:
+    model = train_model1(TOY)
+    assert model.t("THE", "Das") == model.t("the", "das") > 0
+
+
+def test_a_blank_side_teaches_nothing() -> None:
+    with_blanks = train_model1([("", "the"), *TOY, ("das", " "), (" ", "")])
+    assert table(with_blanks) == table(train_model1(TOY))
+    with pytest.raises(DataError, match="nothing to learn alignments from"):
+        train_model1([("", "the"), ("das", "")])
