@@ -86,6 +86,7 @@ class Recorder:
         """The record of a text that the model translates."""
         options = translator.options.model_copy(update={"n_best": 1})
         (segments,) = translator.read([source], options)
+        _check_length(segments.translated)
         found = self._search(translator, segments, options)
         chosen = [searches[options.beam_size].hypothesis for searches in found]
         translation = translator.writer.translation(segments, [[each] for each in chosen], options)
@@ -105,16 +106,18 @@ class Recorder:
         """The record of a text whose translation is given: one part, and the searches beside it."""
         options = translator.options.model_copy(update={"n_best": 1, "split": "never"})
         (segments,) = translator.read([source], options)
-        (translation,) = translator.score([source], [target], options)
+        ids = self.tokenizers.target.encode(target)
+        _check_length(segments.translated)
+        _check_length([Segment(target, ids)], "the target")
+        (translation,) = translator.score([source.strip()], [target], options)
         (searches,) = self._search(translator, segments, options)
-        labels = translator.framing.labels(self.tokenizers.target.encode(target))
+        labels = translator.framing.labels(ids)
         given = _given(translator, segments.all[0].ids, labels)
         part = self._part(source, target, given, searches, weights)
         return self._record(source, target, True, [part], translation)
 
     def _search(self, translator: Translator, segments: Segments, options: SearchOptions) -> list[dict[int, _Found]]:
         """What the searches of all widths found for each translated segment."""
-        _check_length(segments.translated)
         candidates = Candidates()
         engine = translator.engine(options, candidates)
         asked = {}
@@ -157,6 +160,9 @@ class Recorder:
         tokenizer = self.tokenizers.target
         ids = tokenizer.encode(text)
         _check_length([Segment(text, ids)])
+        positions = self.stored.config.max_positions
+        if positions and len(ids) > positions:
+            raise DecodeError(f"the text has {len(ids):,} tokens, but the model has positions for {positions:,}")
         seen = Seen()
         hidden, _ = run_given(self.model, [Given(None, ids, ids)], seen)
         logits = self.model.project(hidden)
@@ -224,12 +230,12 @@ def _given(translator: Translator, source: Sequence[int], labels: Sequence[int])
     return Given(framing.source(source), [framing.target_start, *labels[:-1]], list(labels))
 
 
-def _check_length(segments: Sequence[Segment]) -> None:
+def _check_length(segments: Sequence[Segment], name: str = "the text") -> None:
     """Refuses what can't be recorded."""
     if not any(segment.ids for segment in segments):
-        raise DecodeError("the text holds nothing that the model reads; there is nothing to record")
+        raise DecodeError(f"{name} holds nothing that the model reads; there is nothing to record")
     longest = max(len(segment.ids) for segment in segments)
     if longest > MOST_TOKENS:
         raise DecodeError(
-            f"a sentence of the text has {longest:,} tokens, but a record holds at most {MOST_TOKENS}; shorten it"
+            f"a sentence of {name} has {longest:,} tokens, but a record holds at most {MOST_TOKENS}; shorten it"
         )

@@ -64,8 +64,8 @@ def _matrix(layer: str, name: str, projection: Projection, seen: Mapping[str, Te
     return Matrix(
         f"{layer}.{name}",
         given.reshape(len(given), -1),
-        weight.detach().numpy(),
-        None if bias is None else bias.detach().numpy(),
+        weight.detach().numpy().copy(),  # the model's own stays its own
+        None if bias is None else bias.detach().numpy().copy(),
     )
 
 
