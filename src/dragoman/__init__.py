@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dragoman.commands.train_tokenizer import train_tokenizer as train_tokenizer
     from dragoman.errors import Error as Error
     from dragoman.evaluating.evaluation import evaluate as evaluate
+    from dragoman.explaining.recording import record as record
     from dragoman.memory import keep_freed_memory as keep_freed_memory
     from dragoman.recipe.recipe import Recipe as Recipe
     from dragoman.recipe.settings import list_settings as list_settings

@@ -117,7 +117,7 @@ class Look:
             console.write_json({"table": space.title, **found.facts(), "chance": space.chance._asdict()})
             return
         console.write_table(["entry", "similarity"], map(neighbour_row, found.neighbours))
-        for note in notes(found):
+        for note in notes(found, space):
             self.screen.note(note)
         mean, most = space.chance
         self.screen.note(
@@ -173,16 +173,19 @@ def neighbour_row(neighbour: "Neighbour") -> tuple[str, str]:
     return neighbour.entry, f"{neighbour.similarity:.2f}"
 
 
-def notes(found: "Answer") -> list[str]:
+def notes(found: "Answer", space: "EmbeddingSpace") -> list[str]:
     """What must be known to judge an answer."""
     of_pieces = [
         f"{term.text!r} is {len(term.pieces)} pieces, {' '.join(term.pieces)}; the mean of their vectors stands for it"
         for term in found.terms
         if len(term.pieces) > 1
     ]
+    named = {id_: piece for term in found.terms for id_, piece in zip(term.ids, term.pieces, strict=True)}
+    unused = [piece for id_, piece in named.items() if id_ in space.unused]
+    untold = [f"never used in training, or hardly, so that vectors mean nothing: {' '.join(unused)}"] if unused else []
     alone = ", ".join(" ".join(neighbour_row(each)) for each in found.alone)
     of_first = [f"nearest to {found.question.words[0]} alone, without the other words: {alone}"] if alone else []
-    return [*of_pieces, *of_first]
+    return [*of_pieces, *untold, *of_first]
 
 
 def show(found: "Sequence[Direction]") -> None:

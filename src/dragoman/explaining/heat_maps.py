@@ -12,7 +12,10 @@ _WIDEST = 60
 
 
 class HeatMap(NamedTuple):
-    """Weights of rows, which look, on columns, which are looked at; each row sums to one at most."""
+    """Weights of rows, which look, on columns, which are looked at; each row sums to one at most.
+
+    A row of a decoder is named by the token that it reads and the one that it then writes.
+    """
 
     title: str
     rows: tuple[str, ...]
@@ -76,8 +79,10 @@ def _of_head(part: Part, name: str) -> HeatMap:
 def _tokens(part: Part, title: str, attention: AttentionRecord, layer: Layer, weights: Array) -> HeatMap:
     queries, keys = part.stack(layer.name.partition(".")[0]), part.stack(attention.keys)
     assert queries is not None and keys is not None, "an attention belongs to stacks of its part"
-    rows, columns = ([token.text for token in stack.tokens] for stack in (queries, keys))
-    return HeatMap(title, tuple(rows), tuple(columns), weights)
+    rows, columns = (tuple(token.text for token in stack.tokens) for stack in (queries, keys))
+    if queries.name == "decoder":
+        rows = tuple(f"{read} → {step.token.text}" for read, step in zip(rows, part.steps, strict=True))
+    return HeatMap(title, rows, columns, weights)
 
 
 def _some_head(part: Part) -> str:

@@ -23,12 +23,13 @@ def draw(heats: Sequence[HeatMap], form: Literal["png", "svg", "pdf"]) -> bytes:
         from matplotlib.figure import Figure  # pyright: ignore
     except ImportError:
         raise MissingExtra(f"{form} needs matplotlib: pip install 'dragoman[plots]'") from None
-    width = max(len(heat.columns) for heat in heats) * _CELL_INCHES + 2.5
+    width = max(len(heat.columns) for heat in heats) * _CELL_INCHES + 3.5
     height = sum(len(heat.rows) * _CELL_INCHES + 2.0 for heat in heats)
     figure: Any = Figure(figsize=(max(width, 5), height), layout="constrained")
     axes = figure.subplots(len(heats), 1, squeeze=False)[:, 0]
     for each, heat in zip(axes, heats, strict=True):
-        _draw(each, heat)
+        image = _draw(each, heat)
+        figure.colorbar(image, ax=each, label="weight", shrink=0.6)
     file = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # a script that the font lacks: boxes, and not a line each
@@ -40,12 +41,13 @@ _DATE = {"svg": "Date", "pdf": "CreationDate"}
 """Left out, so that equal pictures are equal files."""
 
 
-def _draw(axes: Any, heat: HeatMap) -> None:
-    axes.imshow(heat.weights, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+def _draw(axes: Any, heat: HeatMap) -> Any:
+    image = axes.imshow(heat.weights, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     axes.set_title(_plain(heat.title), fontsize=9)
     axes.set_xticks(range(len(heat.columns)), [_plain(label) for label in heat.columns], rotation=60, ha="right")
     axes.set_yticks(range(len(heat.rows)), [_plain(label) for label in heat.rows])
     axes.tick_params(labelsize=8)
+    return image
 
 
 def _plain(label: str) -> str:

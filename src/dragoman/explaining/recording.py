@@ -19,6 +19,7 @@ from dragoman.explaining.passes import Given, Seen, plain_attention, run_given
 from dragoman.explaining.record import TEMPERATURES, Candidate, Part, Record, Search, Step, Token
 from dragoman.explaining.search_tree import Candidates, search_tree
 from dragoman.explaining.stacks import read_matrices, read_stack, read_tokens
+from dragoman.machine import use_threads
 from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.store import StoredModel, load_model
 from dragoman.tokenizing.tokenizer import Tokenizer
@@ -35,18 +36,27 @@ MOST_TOKENS = 400
 """Of a part, on either side, because what is recorded grows with their square."""
 
 
-def record(model: Path | str, source: str, target: str | None = None, *, weights: str | None = None) -> Record:
+def record(
+    model: Path | str,
+    source: str,
+    target: str | None = None,
+    *,
+    weights: str | None = None,
+    threads: int | None = None,
+) -> Record:
     """Everything that happened while a model translated a text, or while it read a given translation of it.
 
     `model` is a model folder or a run folder. A language model reads `source`, and the record holds what it expected
-    next at every token. `weights` names a layer, as in `encoder.0`, whose matrices are recorded too.
+    next at every token. `weights` names a layer, as in `encoder.0`, whose matrices are recorded too. `threads` counts
+    for this call alone.
 
     Raises:
         CheckpointError: the model folder is missing, damaged or newer.
         ConfigError: the model has no such layer.
         DecodeError: a text that is blank or too long, or a target for a language model.
     """
-    return Recorder(load_model(model)).record(source, target, weights=weights)
+    with use_threads(threads):
+        return Recorder(load_model(model)).record(source, target, weights=weights)
 
 
 class _Found(NamedTuple):

@@ -87,7 +87,7 @@ function draw() {
 
 function paint() {
   const style = getComputedStyle(document.documentElement);
-  const [ink, paper, muted, line, accent] = ["ink", "paper", "muted", "line", "accent"].map((name) =>
+  const [ink, paper, muted, accent] = ["ink", "paper", "muted", "accent"].map((name) =>
     style.getPropertyValue("--" + name).trim(),
   );
   const near = chosen < 0 ? [] : data.neighbours[chosen];
@@ -95,8 +95,8 @@ function paint() {
   pen.font = FONT;
   pen.textBaseline = "middle";
   paintPoints(muted);
-  pen.strokeStyle = line;
-  for (const index of near) stroke(place(chosen), place(index));
+  pen.strokeStyle = accent;
+  for (const index of near) join(place(chosen), place(index));
   const taken = [];
   if (chosen >= 0) paintLabel(chosen, accent, paper, taken, true);
   for (const index of near) paintLabel(index, accent, paper, taken);
@@ -113,7 +113,7 @@ function paintPoints(colour) {
   }
 }
 
-function stroke([x, y], [toX, toY]) {
+function join([x, y], [toX, toY]) {
   pen.beginPath();
   pen.moveTo(x, y);
   pen.lineTo(toX, toY);
@@ -329,7 +329,7 @@ byId("whole").addEventListener("click", showAll);
 
 const [first, second] = data.explained;
 byId("about").textContent =
-  `The ${number(data.words.length)} most frequent words of the embedding table (${data.table}), on the two axes of ` +
+  `The ${number(data.words.length)} most frequent words, and beginnings of words, of the embedding table (${data.table}), on the two axes of ` +
   `largest variance (PCA). The axes hold ${percent(first)} and ${percent(second)} of the variance, so words that lie ` +
   "together here need not be near each other; the lists of nearest words tell.";
 canvas.setAttribute("aria-label", `Map of ${number(data.words.length)} words`);

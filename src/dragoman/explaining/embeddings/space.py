@@ -6,6 +6,7 @@ model.
 """
 
 import difflib
+import math
 import unicodedata
 from collections.abc import Collection
 from functools import cached_property
@@ -20,7 +21,7 @@ from torch.nn import functional as F
 from dragoman.errors import ConfigError, DataError
 from dragoman.model import EncoderDecoder, LanguageModel
 from dragoman.store import load_model
-from dragoman.tokenizing.specials import UNKNOWN
+from dragoman.tokenizing.specials import PADDING, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
 
 Side = Literal["source", "target"]
@@ -29,6 +30,9 @@ _SPACE_MARK = "▁"
 _INSIDE = "##"
 """Before the name of a piece that stands inside words, as WordPiece writes it."""
 _SAMPLES = 20_000
+_WITH_PADDING = 0.5
+"""The cosine with the padding symbol above which an entry counts as unused. In trained models most of those lie
+above 0.9, and few other entries above 0.4."""
 
 
 class Term(NamedTuple):
@@ -62,8 +66,10 @@ class EmbeddingSpace:
         table: the rows (V, D) in float32, as the model holds them, before any scaling.
         unit: the rows at length one, so that products are cosines.
         entries: ids of the entries that spell text. Special symbols and single bytes are none.
+        unused: ids, also of bytes, that training never used, or hardly. Vocabularies of pieces hold many: `▁proble` is
+            only a step on the way to `▁problem`.
         words: ids of the entries that are a word by themselves, or the beginning of one: letters alone, after a space
-            mark where the vocabulary has such marks. Frequent words come first.
+            mark where the vocabulary has such marks. Frequent words come first, and unused ones are left out.
     """
 
     def __init__(self, table: Float[Tensor, "V D"], tokenizer: Tokenizer, title: str = "embedding table") -> None:
@@ -72,7 +78,8 @@ class EmbeddingSpace:
         self.shown = tokenizer.tokens(range(tokenizer.size))
         first_piece = tokenizer.size - len(tokenizer.vocabulary.pieces)
         self.entries = [id_ for id_ in range(first_piece, tokenizer.size) if _is_text(tokenizer.spelling(id_))]
-        self.words = [id_ for id_ in self.entries if self._is_word(id_)]
+        self.unused = self._unused()
+        self.words = [id_ for id_ in self.entries if id_ not in self.unused and self._is_word(id_)]
         self._entry_of = {self.shown[id_]: id_ for id_ in self.entries}
 
     def find(self, text: str) -> Term:
@@ -105,16 +112,18 @@ class EmbeddingSpace:
 
     def nearest(self, vector: Float[Tensor, "D"], count: int, without: Collection[int] = ()) -> list[Neighbour]:
         """The entries of the largest cosine with `vector`, nearest first. Those `without` are left out."""
-        entries = [id_ for id_ in self.entries if id_ not in set(without)]
+        left_out = frozenset(without)
+        entries = [id_ for id_ in self.entries if id_ not in left_out]
         similarity = self.unit[entries] @ F.normalize(vector, dim=0)
         order = similarity.argsort(descending=True, stable=True)[:count].tolist()
         return [Neighbour(self.shown[entries[place]], similarity[place].item()) for place in order]
 
     @cached_property
     def chance(self) -> Chance:
-        """What cosine two entries have by chance. Of frequent and rare entries alike, 20,000 pairs are drawn."""
+        """What cosine two entries have by chance, unused ones left out; 20,000 pairs are drawn."""
         random = torch.Generator().manual_seed(0)
-        drawn = torch.tensor(self.entries)[torch.randint(len(self.entries), (2, _SAMPLES), generator=random)]
+        used = torch.tensor([id_ for id_ in self.entries if id_ not in self.unused])
+        drawn = used[torch.randint(len(used), (2, _SAMPLES), generator=random)]
         one, other = drawn[:, drawn[0] != drawn[1]]
         similarity = (self.unit[one] * self.unit[other]).sum(-1)
         return Chance(similarity.mean().item(), similarity.quantile(0.95).item())
@@ -122,6 +131,17 @@ class EmbeddingSpace:
     @cached_property
     def _entry_set(self) -> frozenset[int]:
         return frozenset(self.entries)
+
+    def _unused(self) -> frozenset[int]:
+        """The ids that lie with the padding symbol, which no model ever reads or writes.
+
+        Where the table also is the pre-softmax matrix, training pushes all rows that it never uses in one direction
+        (Land and Bartolo 2024, "Fishing for Magikarp"). Elsewhere they stay random, and none is found.
+        """
+        similarity = self.unit @ self.unit[PADDING]
+        least = max(_WITH_PADDING, 4 / math.sqrt(self.table.size(1)))  # four standard deviations of random directions
+        ids = (similarity > least).nonzero().flatten().tolist()
+        return frozenset(id_ for id_ in ids if not self.tokenizer.is_special(id_))
 
     def _encode(self, word: str) -> list[int]:
         """The ids of a word that follows a space. Only `byte_bpe` puts none before the first word of a text."""

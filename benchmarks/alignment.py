@@ -1,0 +1,148 @@
+"""How well does a model's cross-attention align words, beside IBM Model 1 that learned from the same text?
+
+    python benchmarks/alignment.py MODEL train.en train.it [--pairs pairs.tsv] [--threads 1] [--out results.json]
+
+The pairs are our own hundred, of English and Italian, or those of a file for other languages. On the odd lines, the
+layer, head and step with the lowest alignment error rate are chosen; all systems are judged on the even lines.
+
+    attention               the chosen cross-attention
+    last layer but one      the mean over its heads at the step that writes, as for languages without aligned pairs
+    diagonal                each target word is linked to the source word at the same place, by share of the length
+    Model 1                 five iterations on the lower-cased words of the text; each target word has one source word
+    Model 1, turned round   the same from target to source; each source word has one target word
+    Model 1, both           the links that both directions draw
+
+Links can join words in pairs only if a system draws them so: all but Model 1 turned round give a target word one link
+at most, while `della` is surely linked to `of` and `the`. So even a perfect system of this kind has an error rate above
+0, which is printed last. The intervals are 95 % bootstraps over sentences.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from command_line import command_line, figures_file
+
+from dragoman.errors import Error
+from dragoman.explaining.alignment.attention import AlignmentChoice
+from dragoman.explaining.alignment.choosing import align_pairs, measure_heads
+from dragoman.explaining.alignment.gold import halves, own_gold, read_gold
+from dragoman.explaining.alignment.ibm1 import train_model1
+from dragoman.explaining.alignment.links import Agreement, AlignedPair, Links, agree, judge
+from dragoman.machine import describe, machine
+from dragoman.text.reading.lines import read_lines
+from dragoman.translating.translator import Translator
+
+SAMPLES, SEED = 10_000, 12345
+FIGURES = ("error_rate", "precision", "recall")
+
+
+def model1_links(text: Sequence[tuple[str, str]], pairs: Sequence[AlignedPair]) -> dict[str, list[Links]]:
+    """What Model 1 says in each direction, and in both."""
+    forward, back = train_model1(text), train_model1((target, source) for source, target in text)
+    ahead = [forward.align(pair.source_words, pair.target_words) for pair in pairs]
+    turned = [back.align(pair.target_words, pair.source_words) for pair in pairs]
+    returned = [frozenset((source, target) for target, source in links) for links in turned]
+    both = [one & other for one, other in zip(ahead, returned, strict=True)]
+    return {"Model 1": ahead, "Model 1, turned round": returned, "Model 1, both": both}
+
+
+def diagonal(pair: AlignedPair) -> Links:
+    source, target = len(pair.source_words), len(pair.target_words)
+    return frozenset((place * source // target, place) for place in range(target))
+
+
+def best_of_one_each(pair: AlignedPair) -> Links:
+    """The links of a person, but one for each target word: a sure one if there is one."""
+    links = sorted(pair.possible, key=lambda link: (link[1], link not in pair.sure))
+    return frozenset(next(group) for _, group in groupby(links, key=lambda link: link[1]))
+
+
+def figures(found: Sequence[Links], pairs: Sequence[AlignedPair]) -> dict[str, Any]:
+    """Each figure with its 95 % interval: the bootstrap draws sentences with replacement."""
+    counts = np.array([agree(links, pair) for links, pair in zip(found, pairs, strict=True)])
+    drawn = np.random.default_rng(SEED).integers(len(pairs), size=(SAMPLES, len(pairs)))
+    samples = [Agreement(*row) for row in counts[drawn].sum(1).tolist()]
+    whole = judge(found, pairs)
+    return {
+        name: {
+            "value": getattr(whole, name),
+            "interval": np.percentile([getattr(sample, name) for sample in samples], [2.5, 97.5]).tolist(),
+        }
+        for name in FIGURES
+    }
+
+
+def measure(translator: Translator, text: Sequence[tuple[str, str]], pairs: Sequence[AlignedPair]) -> dict[str, Any]:
+    choosing, judging = halves(pairs)
+    started = time.perf_counter()
+    heads = measure_heads(translator, choosing)
+    chosen = time.perf_counter()
+    fallback = AlignmentChoice.unmeasured(len(translator.model.decoder.blocks))
+    links = {
+        "attention": align_pairs(translator, judging, heads[0]),
+        "last layer but one": align_pairs(translator, judging, fallback),
+        "diagonal": [diagonal(pair) for pair in judging],
+    }
+    before = time.perf_counter()
+    links |= model1_links(text, judging)
+    trained = time.perf_counter()
+    links["at best, one link a word"] = [best_of_one_each(pair) for pair in judging]
+    return {
+        "systems": {name: figures(found, judging) for name, found in links.items()},
+        "heads": [asdict(head) for head in heads],
+        "seconds": {"choosing a head": chosen - started, "Model 1, both directions": trained - before},
+        "pairs": {"choosing": len(choosing), "judging": len(judging), "text": len(text)},
+    }
+
+
+def show(results: dict[str, Any]) -> None:
+    print(f"{'':<26}" + "".join(f"{name.replace('_', ' '):<22}" for name in FIGURES))
+    for name, found in results["systems"].items():
+        cells = (
+            f"{found[each]['value']:.3f} ({found[each]['interval'][0]:.3f}-{found[each]['interval'][1]:.3f})"
+            for each in FIGURES
+        )
+        print(f"{name:<26}" + "".join(f"{cell:<22}" for cell in cells))
+    choice = AlignmentChoice(**results["heads"][0])
+    print(f"\nattention is {choice.how}")
+    print("; ".join(f"{name}: {seconds:.1f} s" for name, seconds in results["seconds"].items()))
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("model", type=Path, help="a model folder or a run folder")
+    parser.add_argument("source", type=Path, help="the text to train Model 1 on")
+    parser.add_argument("target", type=Path, help="its translation, line by line")
+    parser.add_argument("--pairs", type=Path, help="aligned pairs, as dragoman.explaining.alignment.gold describes")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--out", type=figures_file, help="write the figures as JSON")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(options.threads)
+    try:
+        translator = Translator.load(options.model, "cpu", "float32")
+        pairs = read_gold(options.pairs) if options.pairs else own_gold(*translator.languages)
+        text = list(zip(read_lines(options.source), read_lines(options.target), strict=True))
+    except Error as error:
+        raise SystemExit(f"error: {error}") from None
+    if not pairs:
+        languages = " to ".join(translator.languages)
+        raise SystemExit(f"error: the model translates {languages}, for which there are no pairs of ours; give --pairs")
+    results = {"model": options.model.resolve().name, **measure(translator, text, pairs)}
+    show(results)
+    print(f"\n{describe()}; {options.threads} threads")
+    if options.out:
+        facts = {"machine": machine(), "command": command_line(), "results": results}
+        options.out.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

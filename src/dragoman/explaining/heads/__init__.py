@@ -1,0 +1,1 @@
+"""What each attention head does, and what happens without it. Start with `table`."""

@@ -1,0 +1,199 @@
+"""Models without one of their heads, and what that does to the probability of given texts.
+
+A removed head mixes nothing: its values are zero before the output projection W^O, which is the same as zero columns of
+W^O (Michel et al. 2019, section 2.1; Voita et al. 2019). A hook on the projection does it; no weight changes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, groupby, islice
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from dragoman.explaining.heads.head import Head, attention_of, heads_of
+from dragoman.explaining.passes import Given, run_given
+from dragoman.model import CrossKeys, EncoderDecoder, LanguageModel, Packing
+from dragoman.model.attention.multi_head import Attention
+from dragoman.model.decoder import Decoder
+from dragoman.model.encoder import Encoder
+
+MOST_TOKENS = 2_048
+"""Tokens of a pass, on both sides together: all heads of a layer at a time, or as many as fit, and at least one."""
+_ROWS = 512
+"""Of logits at a time, to bound the memory of large vocabularies."""
+
+
+@contextmanager
+def without(model: EncoderDecoder | LanguageModel, heads: Iterable[Head]) -> Iterator[None]:
+    """Removes heads meanwhile, from every pass of this model, whoever makes it."""
+    with _removed(model, [(head, _all_rows) for head in heads]):
+        yield
+
+
+@contextmanager
+def without_in_turn(model: EncoderDecoder | LanguageModel, heads: Sequence[Head]) -> Iterator[None]:
+    """Removes one head after another meanwhile: the rows of a pass are as many equal blocks as there are heads, one
+    after another, and each block is computed without the head of its number.
+    """
+    with _removed(model, [(head, partial(_block, number, len(heads))) for number, head in enumerate(heads)]):
+        yield
+
+
+@dataclass(frozen=True)
+class Removals:
+    """The log-probability of every label of some texts, by the whole model and without each head."""
+
+    whole: tuple[Float[Tensor, "T"], ...]
+    """One tensor a text."""
+    without: dict[Head, tuple[Float[Tensor, "T"], ...]]
+
+    def changes(self, head: Head) -> list[Float[Tensor, "T"]]:
+        """What the removal of a head adds to the log-probability of every label: negative where the head helped."""
+        return [less - whole for less, whole in zip(self.without[head], self.whole, strict=True)]
+
+
+@torch.inference_mode()
+def log_probs_without_each(
+    model: EncoderDecoder | LanguageModel,
+    given: Sequence[Given],
+    heads: Sequence[Head] | None = None,
+    most_tokens: int = MOST_TOKENS,
+) -> Removals:
+    """The log-probability of every label of these texts without each of these heads, by default without each head.
+
+    The texts are repeated once for each head of a layer, and the passes begin at that layer, because nothing changes
+    below it.
+    """
+    base = _Base.of(model, given)
+    tokens = base.of_target.tokens + (base.of_source.tokens if base.of_source else 0)
+    found = {}
+    for (stack, layer), group in groupby(
+        heads_of(model) if heads is None else heads, key=lambda head: (head.stack, head.layer)
+    ):
+        of_layer = list(group)
+        many = max(1, most_tokens // tokens)
+        for some in (of_layer[first : first + many] for first in range(0, len(of_layer), many)):
+            with without_in_turn(model, some):
+                hidden = (base.from_encoder if stack == "encoder" else base.from_decoder)(layer, len(some))
+            found.update(zip(some, base.log_probs(hidden), strict=True))
+    (whole,) = base.log_probs(base.hidden)
+    return Removals(whole, found)
+
+
+@dataclass
+class _Base:
+    """A pass of the whole model, from whose layers the passes without a head begin."""
+
+    model: EncoderDecoder | LanguageModel
+    target: Int[Tensor, "M"]
+    labels: Int[Tensor, "M"]
+    of_target: Packing
+    of_source: Packing | None
+    entering: dict[str, Tensor] = field(default_factory=dict)
+    """By stack and number of the layer, as in `encoder.0`: the rows that enter it."""
+    hidden: Tensor = field(init=False)
+    keys: CrossKeys | None = None
+
+    @classmethod
+    def of(cls, model: EncoderDecoder | LanguageModel, given: Sequence[Given]) -> "_Base":
+        device = model.output.device
+        target, labels = (
+            torch.tensor(list(chain.from_iterable(ids)), dtype=torch.int64, device=device)
+            for ids in ([each.target for each in given], [each.labels for each in given])
+        )
+        of_target = Packing.of([len(each.target) for each in given], device)
+        sources = [each.source or [] for each in given]
+        translates = isinstance(model, EncoderDecoder)
+        of_source = Packing.of([len(source) for source in sources], device) if translates else None
+        base = cls(model, target, labels, of_target, of_source)
+        base.hidden, _ = run_given(model, given, base)
+        return base
+
+    def tensor(self, site: str, value: Tensor) -> None:
+        """Keeps what enters each layer, as an observer of the pass."""
+        stack, _, rest = site.partition(".")
+        packing = self.of_source if stack == "encoder" else self.of_target
+        assert packing is not None, "a language model has no encoder"
+        if rest == "embedding":
+            self.entering[f"{stack}.0"] = packing.unpad(value)
+        elif rest.endswith(".feed_residual"):
+            self.entering[f"{stack}.{int(rest.split('.')[0]) + 1}"] = packing.unpad(value)
+        elif site == "encoder.output" and isinstance(self.model, EncoderDecoder):
+            self.keys = self.model.cross_keys(packing.unpad(value), packing)
+
+    def from_encoder(self, layer: int, times: int) -> Float[Tensor, "R*M D"]:
+        """Decoder output for the texts, repeated, from a layer of the encoder on."""
+        model = self.model
+        assert isinstance(model, EncoderDecoder) and self.of_source is not None
+        of_source, of_target = _repeated(self.of_source, times), _repeated(self.of_target, times)
+        encoder = Encoder(_upper(model.encoder, layer), model.encoder.final_norm, model.encoder.rotary)
+        memory = encoder(self.entering[f"encoder.{layer}"].repeat(times, 1), of_source)
+        return model.decode(self.target.repeat(times), of_target, model.cross_keys(memory, of_source))
+
+    def from_decoder(self, layer: int, times: int) -> Float[Tensor, "R*M D"]:
+        """Decoder output for the texts, repeated, from a layer of the decoder on; all share the encoder's pass."""
+        model, keys = self.model, None
+        if self.keys is not None and self.of_source is not None:
+            key, value = ([part.repeat(times, 1, 1) for part in parts] for parts in (self.keys.keys, self.keys.values))
+            of_source = _repeated(self.of_source, times)
+            keys = CrossKeys(key, value, of_source.lengths, of_source)
+        decoder = Decoder(_upper(model.decoder, layer), model.decoder.final_norm, model.decoder.rotary)
+        return decoder(self.entering[f"decoder.{layer}"].repeat(times, 1), _repeated(self.of_target, times), keys)
+
+    def log_probs(self, hidden: Float[Tensor, "R*M D"]) -> list[tuple[Float[Tensor, "T"], ...]]:
+        """The log-probability of every label, for each repetition text by text."""
+        labels = self.labels.repeat(len(hidden) // len(self.labels))
+        parts = [
+            self.model.project(rows).float().log_softmax(-1).gather(1, label[:, None])[:, 0]
+            for rows, label in zip(hidden.split(_ROWS), labels.split(_ROWS), strict=True)
+        ]
+        lengths = self.of_target.lengths.tolist()
+        return [each.split(lengths) for each in torch.cat(parts).split(len(self.labels))]
+
+
+def _upper(stack: Encoder | Decoder, layer: int) -> Iterator[Any]:
+    """The blocks of a stack from this layer on."""
+    return islice(stack.blocks, layer, None)
+
+
+def _repeated(packing: Packing, times: int) -> Packing:
+    return Packing(packing.lengths.repeat(times), packing.longest, packing.tokens * times)
+
+
+Rows = Callable[[int], slice]
+"""Which of a pass's rows are meant."""
+
+
+def _all_rows(rows: int) -> slice:
+    return slice(rows)
+
+
+def _block(number: int, blocks: int, rows: int) -> slice:
+    return slice(number * rows // blocks, (number + 1) * rows // blocks)
+
+
+@contextmanager
+def _removed(model: EncoderDecoder | LanguageModel, heads: Iterable[tuple[Head, Rows]]) -> Iterator[None]:
+    """Removes each head from these rows: one hook on the output projection of every attention that loses some."""
+    of_attention: dict[Attention, list[tuple[int, Rows]]] = {}
+    for head, rows in heads:
+        of_attention.setdefault(attention_of(model, head), []).append((head.number, rows))
+    with ExitStack() as hooks:
+        for attention, some in of_attention.items():
+            hooks.callback(attention.output.register_forward_pre_hook(partial(_zero, attention, some)).remove)
+        yield
+
+
+def _zero(
+    attention: Attention, heads: Sequence[tuple[int, Rows]], _output: nn.Module, arguments: tuple[Tensor]
+) -> tuple[Tensor]:
+    """The mixed values (N, H * K) that an output projection takes, with zeros in place of some heads."""
+    mixed = arguments[0].unflatten(-1, (attention.heads, attention.d_head)).clone()
+    for number, rows in heads:
+        mixed[rows(len(mixed)), number] = 0
+    return (mixed.flatten(-2),)

@@ -1,0 +1,576 @@
+"""The embedding space: small ones whose geometry is known, and what must be true whatever the vectors are."""
+
+import html
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from dragoman.cli.main import main
+from dragoman.errors import ConfigError, DataError
+from dragoman.explaining.embeddings.directions import (
+    agreement,
+    gain,
+    hits,
+    mean_of_others,
+    measure_direction,
+    shuffled_agreement,
+)
+from dragoman.explaining.embeddings.map import WordMap, draw_map, page, principal_axes, write_map
+from dragoman.explaining.embeddings.pairs import PairList, distinct, known_pairs, read_pairs
+from dragoman.explaining.embeddings.question import Question, answer, read_question
+from dragoman.explaining.embeddings.space import EmbeddingSpace, load_embeddings
+from dragoman.model import ModelConfig, build_model
+from dragoman.store import Languages, ModelFiles, save_model
+from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
+from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
+
+TEXTS = ["the cat sees the cats", "the dog sees the dogs", "a house , a station and the houses - bus-stop", "è l'acqua"]
+
+
+def tokenizer_of(kind: str, texts: Sequence[str] = TEXTS, **settings: Any) -> Tokenizer:
+    return learn_tokenizer(
+        [text for text in texts for _ in range(3)],
+        TokenizerSettings.model_validate({"kind": kind, "minimum_frequency": 1, **settings}),
+    )
+
+
+def random_space(kind: str = "word", width: int = 12, **settings: Any) -> EmbeddingSpace:
+    tokenizer = tokenizer_of(kind, **settings)
+    return EmbeddingSpace(torch.randn(tokenizer.size, width, generator=torch.Generator().manual_seed(3)), tokenizer)
+
+
+def space_of(vectors: dict[str, Sequence[float]]) -> EmbeddingSpace:
+    """A space of whole words in which each lies where it is put."""
+    tokenizer = tokenizer_of("word", [" ".join(vectors)])
+    table = torch.zeros(tokenizer.size, len(next(iter(vectors.values()))))
+    for word, vector in vectors.items():
+        table[tokenizer.encode(word)[0]] = torch.tensor(vector)
+    return EmbeddingSpace(table, tokenizer)
+
+
+ROYAL = {
+    "king": [1, 1, 0, 0.1],
+    "queen": [1, 0, 1, 0.1],
+    "man": [0, 1, 0, 0],
+    "woman": [0, 0, 1, 0],
+    "prince": [1, 0.9, 0, 0.4],
+    "apple": [0, 0, 0, 1],
+}
+
+
+# Neighbours
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe", "byte_bpe", "unigram"])
+def test_neighbours_are_those_of_a_plain_loop(kind: str) -> None:
+    space = random_space(kind, **({"vocabulary_size": 320} if kind == "unigram" else {}))
+    term = space.find("cat")
+    vector = numpy.mean([space.table[id_].numpy() for id_ in term.ids], axis=0)
+    cosines = []
+    for id_ in range(space.tokenizer.size - len(space.tokenizer.vocabulary.pieces), space.tokenizer.size):
+        spelled, row = space.tokenizer.spelling(id_), space.table[id_].numpy()
+        if "\ufffd" not in spelled.decode(errors="replace") and id_ not in term.ids:
+            cosine = row @ vector / numpy.linalg.norm(row) / numpy.linalg.norm(vector)
+            cosines.append((float(cosine), space.shown[id_]))
+    found = space.nearest(space.vector(term), 5, term.ids)
+    assert [each.entry for each in found] == [entry for _, entry in sorted(cosines, reverse=True)[:5]]
+    assert [each.similarity for each in found] == pytest.approx([cosine for cosine, _ in sorted(cosines)[:-6:-1]])
+
+
+def test_symbols_and_bytes_are_no_neighbours() -> None:
+    space = random_space("bpe")
+    everything = space.nearest(space.vector(space.find("cat")), 10_000)
+    assert len(everything) == len(space.tokenizer.vocabulary.pieces)
+    assert not {each.entry for each in everything} & {"[PAD]", "[EOS]", "<0x0A>", "<0xFF>"}
+    parts = random_space("byte_bpe")
+    assert not [each for each in parts.entries if "\ufffd" in parts.tokenizer.spelling(each).decode(errors="replace")]
+
+
+def test_the_length_of_rows_changes_no_neighbour() -> None:
+    space = random_space()
+    longer = EmbeddingSpace(space.table * torch.rand(len(space.table), 1).add(0.1), space.tokenizer)
+    for word in ("cat", "house"):
+        one, other = (each.nearest(each.vector(each.find(word)), 5) for each in (space, longer))
+        assert [each.entry for each in one] == [each.entry for each in other]
+
+
+# Names
+
+
+@pytest.mark.parametrize("kind", ["bpe", "byte_bpe"])
+def test_a_word_is_looked_up_as_it_stands_inside_a_text(kind: str) -> None:
+    space = random_space(kind)
+    assert space.find("cats").pieces == ("▁cats",) == space.find("▁cats").pieces
+    inside = space.tokenizer.encode("the cats")[-1]
+    assert space.find("cats").ids == (inside,)
+
+
+def test_a_word_of_several_pieces_has_the_mean_of_their_rows() -> None:
+    space = random_space("bpe")
+    term = space.find("catstation")
+    assert len(term.pieces) > 1 and "".join(term.pieces) == "▁catstation"
+    mean = torch.stack([space.table[id_] for id_ in term.ids]).mean(0)
+    torch.testing.assert_close(space.vector(term), mean / mean.norm())
+
+
+def test_a_piece_inside_words_is_named_with_two_hashes() -> None:
+    space = random_space("bpe")
+    assert "at" in space.shown
+    assert space.find("##at").pieces == ("at",)
+    assert space.find("at").pieces != ("at",)
+    assert "".join(space.find("##zz").pieces).startswith("▁")  # no such piece: it is text
+
+
+def test_a_name_that_the_vocabulary_does_not_hold_is_refused_with_names_near_it() -> None:
+    with pytest.raises(DataError, match=r"no word 'hause'; near it: house, houses"):
+        random_space("word").find("hause")
+    with pytest.raises(DataError, match=r"no piece '▁hause'; near it: .*▁house"):
+        random_space("bpe").find("▁hause")
+    for blank in ("", "  "):
+        with pytest.raises(DataError, match="blank"):
+            random_space("bpe").find(blank)
+
+
+def test_words_are_letters_after_a_space() -> None:
+    space = random_space("bpe")
+    shown = {space.shown[id_] for id_ in space.words}
+    assert {"▁the", "▁house", "▁è"} <= shown
+    assert all(name.startswith("▁") and name[1:].isalpha() for name in shown)
+    assert {"house", "è", "the"} <= {random_space("word").shown[id_] for id_ in random_space("word").words}
+    assert "bus-stop" not in {random_space("word").shown[id_] for id_ in random_space("word").words}
+
+
+def test_entries_that_lie_with_the_padding_symbol_are_unused() -> None:
+    whole = random_space("bpe", width=128)
+    table = whole.table.clone()
+    (house,) = whole.find("house").ids
+    table[house] = table[1] * 3 + 0.1 * torch.randn(128)
+    space = EmbeddingSpace(table, whole.tokenizer)
+    assert (whole.unused, space.unused) == (frozenset(), {house})
+    assert house not in space.words and house in space.entries
+
+
+def test_chance_is_what_random_pairs_have() -> None:
+    space = random_space("bpe")
+    cosine = (space.unit[space.entries] @ space.unit[space.entries].T).fill_diagonal_(torch.nan).flatten()
+    assert space.chance.mean == pytest.approx(cosine.nanmean().item(), abs=0.01)
+    assert space.chance.most == pytest.approx(cosine.nanquantile(0.95).item(), abs=0.02)
+    assert space.chance == EmbeddingSpace(space.table, space.tokenizer).chance
+
+
+# Questions
+
+
+def test_an_analogy_is_answered_by_the_sum_of_vectors() -> None:
+    space = space_of(ROYAL)
+    found = answer(space, read_question(["king", "-", "man", "+", "woman"]), 2)
+    assert found.neighbours[0].entry == "queen"
+    assert [each.entry for each in found.alone] == ["prince", "queen", "apple"]
+    unit = {word: numpy.array(vector) / numpy.linalg.norm(vector) for word, vector in ROYAL.items()}
+    asked = unit["king"] - unit["man"] + unit["woman"]
+    assert found.neighbours[0].similarity == pytest.approx(float(unit["queen"] @ asked / numpy.linalg.norm(asked)))
+
+
+def test_the_words_of_a_question_are_no_answers() -> None:
+    space = random_space("bpe")
+    for question in (["cat"], ["cat", "-", "dog"], ["cat", "+", "dog", "-", "stationcat"]):
+        found = answer(space, read_question(question), 10_000)
+        asked = {piece for term in found.terms for piece in term.pieces}
+        assert not asked & {each.entry for each in found.neighbours + found.alone}
+
+
+def test_a_single_word_asks_for_its_neighbours() -> None:
+    space = random_space()
+    found = answer(space, read_question(["cat"]), 4)
+    assert found.neighbours == space.nearest(space.unit[space.find("cat").ids[0]], 4, space.find("cat").ids)
+    assert not found.alone
+
+
+@given(st.lists(st.tuples(st.sampled_from("+-"), st.sampled_from(["cat", "▁hou", "-x", "l'acqua"])), min_size=1))
+def test_a_question_is_read_as_it_is_written(parts: list[tuple[str, str]]) -> None:
+    arguments = [each for part in parts for each in part][1:]
+    question = read_question(arguments)
+    assert str(question) == " ".join(arguments)
+    assert read_question(str(question).split(" ")) == question
+
+
+@pytest.mark.parametrize("sign", ["-", "+"])
+def test_a_lone_sign_is_a_word(sign: str) -> None:
+    assert read_question([sign]) == Question((sign,), (1,))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["king", "-"], "'king -' ends with a sign"),
+        (["-", "king"], "a word is missing before argument 1, '-'"),
+        (["king", "-", "+", "man"], r"a word is missing before argument 3, '\+'"),
+        (["king", "man"], "is missing between 'king' and 'man'"),
+        (["king - man + woman"], "is one argument"),
+        (["-", "-"], "a word is missing"),
+    ],
+)
+def test_a_question_that_lacks_a_word_or_a_sign_is_refused(arguments: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_question(arguments)
+
+
+def test_words_that_cancel_out_are_refused() -> None:
+    with pytest.raises(ConfigError, match="cancel out"):
+        answer(space_of(ROYAL), read_question(["king", "-", "king"]))
+
+
+# Pairs
+
+
+def test_the_known_pairs_are_right_and_share_no_word() -> None:
+    plural, numbers, genders = (dict(each.pairs) for each in known_pairs())
+    assert (plural["cat"], plural["foot"], plural["knife"]) == ("cats", "feet", "knives")
+    assert (numbers["gatto"], numbers["mano"], numbers["lago"]) == ("gatti", "mani", "laghi")
+    assert (genders["rosso"], genders["studente"]) == ("rossa", "studentessa")
+    for pairs in (plural, numbers, genders):
+        words = [*pairs, *pairs.values()]
+        assert len(pairs) > 100 and len(set(words)) == len(words) and not any(" " in word for word in words)
+
+
+def test_pairs_are_read_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "tense.tsv"
+    file.write_text("go\twent\nsee\tsaw\nput\tput\nsee\tseen\n", encoding="utf-8")
+    assert read_pairs(file) == PairList("tense", (("go", "went"), ("see", "saw")), 4)
+
+
+@pytest.mark.parametrize("line", ["go", "go went", "go\twent\tgone", "\twent", "", "go\t "])
+def test_a_line_that_is_no_pair_is_refused_by_its_number(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "tense.tsv"
+    file.write_text(f"see\tsaw\n{line}\nput\tput\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"tense.tsv:2 is .*two words with a tab"):
+        read_pairs(file)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from("abcdef"))))
+def test_distinct_pairs_share_no_word(pairs: list[tuple[str, str]]) -> None:
+    words = [word for pair in distinct(pairs) for word in pair]
+    assert len(words) == len(set(words))
+
+
+# Directions
+
+
+def planted(
+    count: int = 12, width: int = 24, noise: float = 0.02, direction: float = 1.0
+) -> tuple[EmbeddingSpace, PairList]:
+    """Words whose partners lie off in one direction, among other words nearer to them."""
+    random = torch.Generator().manual_seed(5)
+    drawn = torch.randn(count, width, generator=random)
+    shift = direction * torch.nn.functional.normalize(torch.randn(width, generator=random), dim=0) * width**0.5
+    letters = [chr(ord("a") + number) for number in range(count)]
+    vectors: dict[str, Sequence[float]] = {}
+    for letter, vector in zip(letters, drawn, strict=True):
+        vectors[f"one{letter}"] = vector.tolist()
+        vectors[f"many{letter}"] = (vector + shift + noise * torch.randn(width, generator=random)).tolist()
+        vectors[f"near{letter}"] = (vector + 0.3 * torch.randn(width, generator=random)).tolist()
+    pairs = tuple((f"one{letter}", f"many{letter}") for letter in letters)
+    return space_of(vectors), PairList("planted", pairs, count)
+
+
+def test_a_planted_direction_is_found_and_similarity_does_not_explain_it() -> None:
+    measured = measure_direction(*planted())
+    assert (measured.pairs, measured.candidates) == (12, 36)
+    assert measured.added.first == measured.added.top_5 == 1.0
+    assert measured.alone.first == 0.0
+    assert measured.random.first < 0.2
+    assert measured.agreement.low > measured.shuffled.high
+    assert measured.gain.mean == 1.0
+
+
+def test_partners_that_are_only_near_are_explained_by_similarity() -> None:
+    space, pairs = planted(noise=0.05, direction=0)
+    measured = measure_direction(space, pairs)
+    assert measured.added.first == measured.alone.first == 1.0
+    assert measured.gain == (0, 0, 0)
+    assert abs(measured.agreement.mean) < 0.1
+
+
+def vectors_of(space: EmbeddingSpace, pairs: PairList) -> tuple[Tensor, Tensor]:
+    ids = torch.tensor([[space.find(word).ids[0] for word in pair] for pair in pairs.pairs])
+    return space.unit[ids[:, 0]], space.unit[ids[:, 1]]
+
+
+def test_prediction_is_that_of_a_plain_loop() -> None:
+    space, listed = planted(noise=0.6, direction=0.4)
+    first, second = vectors_of(space, listed)
+    right = {"first": 0, "alone": 0, "top_5": 0}
+    for number, (one, other) in enumerate(listed.pairs):
+        rest = [second[each] - first[each] for each in range(len(first)) if each != number]
+        asked = first[number] + torch.stack(rest).mean(0)
+        without = space.find(one).ids
+        found = [each.entry for each in space.nearest(asked, 5, without)]
+        right["first"] += found[0] == other
+        right["top_5"] += other in found
+        right["alone"] += space.nearest(first[number], 1, without)[0].entry == other
+    measured = measure_direction(space, listed)
+    assert 0 < right["first"] < len(first)
+    shares = measured.added.first, measured.added.top_5, measured.alone.first
+    assert shares == pytest.approx([right[name] / len(first) for name in ("first", "top_5", "alone")])
+
+
+def test_agreement_is_the_mean_over_all_two_pairs() -> None:
+    differences = torch.randn(7, 9)
+    cosines = [
+        torch.cosine_similarity(differences[one], differences[other], dim=0).item()
+        for one in range(7)
+        for other in range(one)
+    ]
+    found = agreement(differences)
+    assert found.mean == pytest.approx(sum(cosines) / len(cosines), abs=1e-6)
+    assert found.low < found.mean < found.high
+    assert agreement(torch.ones(5, 3) * torch.rand(5, 1)).low == pytest.approx(1)
+
+
+def test_wrong_pairs_keep_what_all_pairs_share() -> None:
+    """Two clouds that lie apart agree even when their words are dealt out at random."""
+    first = torch.randn(30, 8)
+    assert abs(shuffled_agreement(first, torch.randn(30, 8)).mean) < 0.1
+    assert shuffled_agreement(first, torch.randn(30, 8) + 20).mean > 0.9
+
+
+def test_no_pair_is_predicted_from_itself() -> None:
+    differences = torch.randn(6, 4)
+    others = mean_of_others(differences)
+    differences[2] += 100
+    torch.testing.assert_close(mean_of_others(differences)[2], others[2])
+
+
+def test_a_turned_space_has_the_same_directions() -> None:
+    space, listed = planted(noise=0.6, direction=0.4)
+    turn = torch.linalg.qr(torch.randn(24, 24)).Q
+    one, other = (
+        measure_direction(each, listed) for each in (space, EmbeddingSpace(space.table @ turn, space.tokenizer))
+    )
+    for name in ("agreement", "shuffled", "added", "alone", "gain"):
+        assert getattr(one, name) == pytest.approx(getattr(other, name), abs=1e-5)
+
+
+def test_shares_and_gains_count_first_places() -> None:
+    ranks, others = torch.tensor([1, 1, 5, 9]), torch.tensor([1, 2, 1, 9])
+    assert (hits(ranks).first, hits(ranks).top_5) == (0.5, 0.75)
+    assert gain(ranks, others).mean == 0.0
+    assert gain(ranks, torch.tensor([2, 2, 1, 1])).mean == 0.0
+    assert gain(ranks, torch.tensor([2, 2, 2, 2])).mean == 0.5
+
+
+def test_too_few_known_pairs_are_refused_with_their_count() -> None:
+    space, listed = planted(count=6)
+    foreign = PairList("foreign", (*listed.pairs[:4], ("uno", "molti")), 5)
+    with pytest.raises(DataError, match="of 5 pairs 4 have two words .* at least 5"):
+        measure_direction(space, foreign)
+
+
+# The map
+
+
+def test_axes_are_those_of_the_covariance() -> None:
+    vectors = torch.randn(50, 6) * torch.tensor([5.0, 3.0, 1.0, 1.0, 1.0, 1.0])
+    points, explained = principal_axes(vectors)
+    values, axes = numpy.linalg.eigh(numpy.cov(vectors.double().numpy().T))
+    assert explained == pytest.approx((values[-1] / values.sum(), values[-2] / values.sum()))
+    expected = (vectors - vectors.mean(0)).double().numpy() @ axes[:, [-1, -2]]
+    numpy.testing.assert_allclose(numpy.abs(points.numpy()), numpy.abs(expected), atol=1e-4)
+
+
+def test_an_axis_has_the_sign_of_its_largest_number() -> None:
+    vectors = torch.randn(30, 5)
+    points, _ = principal_axes(vectors)
+    again, _ = principal_axes(vectors.flip(0))  # other rotations on the way, the same axes
+    torch.testing.assert_close(again.flip(0), points, atol=1e-5, rtol=0)
+
+
+def numbers_in(text: str) -> dict[str, list]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_the_map_lists_the_neighbours_of_the_whole_space() -> None:
+    space = random_space("bpe")
+    drawn = draw_map(space, "model")
+    numbers = numbers_in(page(drawn))
+    assert numbers["words"] == [space.shown[id_].removeprefix("▁") for id_ in space.words]
+    others = set(space.entries) - set(space.words)
+    for place, id_ in enumerate(space.words):
+        expected = space.nearest(space.unit[id_], 10, {id_, *others})
+        assert [f"▁{numbers['words'][each]}" for each in numbers["neighbours"][place]] == [
+            each.entry for each in expected
+        ]
+        assert numbers["hundredths"][place] == pytest.approx([100 * each.similarity for each in expected], abs=0.51)
+    assert max(abs(each) for point in numbers["points"] for each in point) == numbers["span"]
+
+
+def test_the_map_holds_the_first_words() -> None:
+    space = random_space("bpe")
+    assert draw_map(space, "model", 5).words == draw_map(space, "model").words[:5]
+    with pytest.raises(DataError, match="2 entries that are words"):
+        draw_map(space, "model", 2)
+
+
+@pytest.mark.parametrize(
+    "hostile", ["</script><script>alert(1)</script>", "<!--<script>", "@@DATA@@", "\\u003c", '"&amp;']
+)
+def test_no_word_or_name_can_leave_its_place(hostile: str) -> None:
+    drawn = draw_map(random_space("bpe"), hostile)
+    text = page(drawn._replace(words=[hostile, *drawn.words[1:]]))
+    assert numbers_in(text)["words"][0] == hostile
+    assert text.count("</script>") == 2
+    assert f"<h1>{html.escape(hostile)}: map of words</h1>" in text
+
+
+def test_a_large_map_is_a_small_page() -> None:
+    count = 4_000
+    words = [f"a-long-enough-word-{number}" for number in range(count)]
+    drawn = WordMap(
+        *("model", "source", words, torch.randn(count, 2), (0.1, 0.1)),
+        neighbours=torch.randint(count, (count, 10)),
+        similarity=torch.rand(count, 10),
+    )
+    text = page(drawn)
+    assert len(text.encode()) < 3_000_000
+    assert not re.findall(r"https?://|@@\w+@@|innerHTML", text)
+
+
+def test_a_map_is_not_written_over_a_folder(tmp_path: Path) -> None:
+    drawn = draw_map(random_space("bpe"), "model")
+    with pytest.raises(DataError, match="is a folder"):
+        write_map(drawn, tmp_path)
+    write_map(drawn, tmp_path / "map.html")
+    assert [file.name for file in tmp_path.iterdir()] == ["map.html"]
+
+
+# Models and the command
+
+
+def write_model(folder: Path, **settings: object) -> Path:
+    tokenizers = Tokenizers(tokenizer_of("word"), tokenizer_of("word", ["il gatto vede i gatti , ecco"]))
+    sizes = {"d_model": 16, "heads": 2, "d_ff": 24, "encoder_layers": 1, "decoder_layers": 1, "tied": "none"}
+    vocabularies = {"source_vocabulary": tokenizers.source.size, "target_vocabulary": tokenizers.target.size}
+    if settings.get("family") == "language_model":
+        tokenizers = Tokenizers(tokenizers.target, tokenizers.target)
+        del vocabularies["source_vocabulary"]
+    if settings.get("tied") == "all":
+        tokenizers = Tokenizers(tokenizers.source, tokenizers.source)
+        vocabularies["target_vocabulary"] = tokenizers.source.size
+    config = ModelConfig.model_validate({"preset": "modern", "size": "tiny", **sizes, **vocabularies, **settings})
+    translates = config.family == "encoder_decoder"
+    save_model(folder, build_model(config), ModelFiles(tokenizers, Languages("en", "it") if translates else None))
+    return folder
+
+
+def test_each_side_of_a_model_has_its_table(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "model")
+    source, default, target = (load_embeddings(folder, side) for side in ("source", None, "target"))
+    assert (source.title, target.title) == ("source, en", "target, it")
+    assert torch.equal(source.table, default.table) and source.table.shape != target.table.shape
+    assert target.find("gatti").pieces == ("gatti",)
+    with pytest.raises(DataError, match="no word 'gatti'"):
+        source.find("gatti")
+
+
+def test_a_shared_table_serves_both_sides(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "model", tied="all")
+    source, target = load_embeddings(folder, "source"), load_embeddings(folder, "target")
+    assert source.title == target.title == "source and target, en and it"
+    assert torch.equal(source.table, target.table)
+
+
+def test_a_language_model_has_one_table(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "model", family="language_model", tied="target")
+    assert load_embeddings(folder).title == "text"
+    assert torch.equal(load_embeddings(folder).table, load_embeddings(folder, "target").table)
+    with pytest.raises(ConfigError, match="has no source; leave out --side"):
+        load_embeddings(folder, "source")
+
+
+def test_the_command_lists_neighbours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(write_model(tmp_path / "model"))
+    assert main(["embeddings", folder, "cat", "--count", "3"]) == 0
+    out, err = capsys.readouterr()
+    expected = load_embeddings(folder)
+    names = [each.entry for each in answer(expected, read_question(["cat"]), 3).neighbours]
+    assert [line.split()[0] for line in out.splitlines()[2:]] == names
+    assert "table: source, en" in err and "at random" in err
+
+
+@pytest.mark.parametrize("words", [["cat", "-", "dog", "+", "dogs"], ["--", "cat", "-", "dog", "+", "dogs"]])
+def test_the_command_takes_signs_as_arguments(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(write_model(tmp_path / "model"))
+    assert main(["embeddings", folder, "--format", "json", "--side", "source", *words]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["question"] == "cat - dog + dogs"
+    assert [term["pieces"] for term in found["terms"]] == [["cat"], ["dog"], ["dogs"]]
+    assert len(found["neighbours"]) == 10 and {"entry", "similarity"} == set(found["neighbours"][0])
+    assert len(found["nearest_to_first_word_alone"]) == 3
+
+
+@pytest.mark.parametrize("words", [["-"], ["--", "-"]])
+def test_the_command_takes_a_lone_hyphen_as_a_word(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(write_model(tmp_path / "model"))
+    assert main(["embeddings", folder, "--format", "json", *words]) == 0
+    assert json.loads(capsys.readouterr().out)["terms"] == [{"text": "-", "pieces": ["-"]}]
+
+
+def test_the_command_measures_the_pairs_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(write_model(tmp_path / "model"))
+    pairs = tmp_path / "numbers.tsv"
+    pairs.write_text("cat\tcats\ndog\tdogs\nhouse\thouses\na\tthe\nand\tsees\nplane\tplanes\n", encoding="utf-8")
+    assert main(["embeddings", folder, "--pairs", str(pairs), "--format", "json"]) == 0
+    (measured,) = json.loads(capsys.readouterr().out)["directions"]
+    assert (measured["name"], measured["given"], measured["pairs"]) == ("numbers", 6, 5)
+    assert set(measured["added"]) == {"first", "low", "high", "top_5"}
+    assert main(["embeddings", folder, "--pairs", str(pairs)]) == 0
+    assert "numbers: the direction adds" in capsys.readouterr().out
+
+
+def test_the_command_says_why_no_direction_can_be_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["embeddings", str(write_model(tmp_path / "model")), "--directions"]) == 2
+    err = capsys.readouterr().err
+    assert "left out: Italian masculine → feminine" in err
+    assert "error: no direction can be measured in this table (source, en)" in err and "--pairs FILE" in err
+
+
+def test_the_command_writes_a_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, path = write_model(tmp_path / "model"), tmp_path / "map.html"
+    assert main(["embeddings", str(folder), "--map", str(path)]) == 0
+    assert "words; its two axes hold" in capsys.readouterr().out
+    assert "<h1>model: map of words</h1>" in path.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a word"),
+        (["cat", "--directions"], "WORD and --directions or --pairs were given"),
+        (["cat", "--map", "map.html"], "WORD and --map were given"),
+        (["--map", "."], "is a folder"),
+        (["--map", "nowhere/map.html"], "there is no folder nowhere"),
+        (["--pairs", "missing.tsv"], "missing.tsv does not exist"),
+        (["cat", "-"], "ends with a sign"),
+        (["cat", "--count", "0"], "--count"),
+    ],
+)
+def test_mistakes_are_told_before_a_model_is_loaded(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["embeddings", "no-such-model", *arguments]) == 2
+    assert message in capsys.readouterr().err
