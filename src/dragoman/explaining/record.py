@@ -5,11 +5,15 @@ what was written step by step, and the searches. Arrays are float32, named by th
 everything as plain values for JSON.
 """
 
+import html
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal
 
 import numpy as np
+
+from dragoman.explaining.page.packing import pack
+from dragoman.explaining.page.page import render_page
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -260,6 +264,12 @@ class Record:
     def facts(self, array: Callable[[np.ndarray[Any, Any]], Any] = np.ndarray.tolist) -> dict[str, Any]:
         """Everything as plain values for JSON; `array` says how arrays are written."""
         return {"format": FORMAT, "temperatures": list(TEMPERATURES), **_plain(self, array)}
+
+    def _repr_html_(self) -> str:
+        """The page, in a frame of its own, for notebooks."""
+        page = html.escape(render_page(self.facts(pack)))
+        style = "width: 100%; height: 48rem; border: 0"
+        return f'<iframe srcdoc="{page}" sandbox="allow-scripts" title="Inside a translation" style="{style}"></iframe>'
 
 
 def _plain(value: Any, array: Callable[[np.ndarray[Any, Any]], Any]) -> Any:

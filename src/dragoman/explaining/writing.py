@@ -6,6 +6,7 @@ from typing import Literal, get_args
 
 from dragoman.errors import ConfigError
 from dragoman.explaining.heat_maps import heat_maps
+from dragoman.explaining.page.packing import pack
 from dragoman.explaining.page.page import render_page
 from dragoman.explaining.pictures import draw
 from dragoman.explaining.record import Record
@@ -36,7 +37,7 @@ def render(record: Record, form: Form, head: str | None = None) -> bytes:
         MissingExtra: a picture is asked for, and matplotlib is not installed.
     """
     if form == "html":
-        return render_page(record).encode()
+        return render_page(record.facts(pack)).encode()
     if form == "json":
         return (json.dumps(record.facts(), ensure_ascii=False, allow_nan=False) + "\n").encode()
     if form == "terminal":

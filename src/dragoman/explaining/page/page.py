@@ -1,4 +1,4 @@
-"""`render_page`: a record as one HTML file that needs no network and shows a person the whole way of a text."""
+"""`render_page`: the facts of a record as one HTML file that needs no network and shows the whole way of a text."""
 
 import base64
 import hashlib
@@ -8,8 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from dragoman.explaining.page.packing import pack
-from dragoman.explaining.record import Record
+Facts = dict[str, Any]
 
 ORDER = (
     "overview",
@@ -29,34 +28,38 @@ ORDER = (
 _PARTS = Path(__file__).parent / "parts"
 _UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 """Characters that could end a script or a line of it; they occur only inside the strings of JSON."""
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+"""Python's names of numbers and JavaScript's."""
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
-def render_page(record: Record) -> str:
-    """The HTML of the page. The record is data in it, so no text of a record can become markup or program."""
+def render_page(facts: Facts) -> str:
+    """The HTML of the page, from `record.facts(pack)`. They are data in it: no text can become markup or program."""
     script = _script()
     filled = {
         "style": "\n".join(_read(name) for name in ("style.css", "style-two.css")),
         "script": script,
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        "record": _as_json(record),
+        "record": _as_json(facts),
     }
     return _PLACE.sub(lambda place: filled[place[1]], _read("shell.html"))
 
 
-def _as_json(record: Record) -> str:
-    text = json.dumps(_shortened(record.facts(pack)), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+def _as_json(facts: Facts) -> str:
+    text = json.dumps(_readable(facts), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(_UNSAFE)
 
 
-def _shortened(value: Any) -> Any:
-    """Numbers with nine digits, which is all that a float32 has; JSON has no word for one that is not finite."""
+def _readable(value: Any) -> Any:
+    """Numbers with nine digits, which is all that a float32 has. JSON has no numbers that are not finite: `core.js`
+    reads them from {"number": "NaN"}.
+    """
     if isinstance(value, float):
-        return float(f"{value:.9g}") if math.isfinite(value) else None
+        return float(f"{value:.9g}") if math.isfinite(value) else {"number": _NOT_FINITE[str(value)]}
     if isinstance(value, dict):
-        return {key: _shortened(each) for key, each in value.items()}
+        return {key: _readable(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [_shortened(each) for each in value]
+        return [_readable(each) for each in value]
     return value
 
 

@@ -1,6 +1,8 @@
 // The page: the record, what is chosen, elements, numbers, colours, and sections. Sections build themselves on this.
 const page = (() => {
-  const record = JSON.parse(document.getElementById("record").textContent);
+  // JSON has no numbers that are not finite; they come as {"number": "NaN"}.
+  const revived = (key, value) => (value?.number === undefined ? value : Number(value.number));
+  const record = JSON.parse(document.getElementById("record").textContent, revived);
   const sections = [];
   const listeners = new Set(); // {names, tell, owner}
   const decoded = new WeakMap();
@@ -197,7 +199,7 @@ const page = (() => {
     button.addEventListener("click", () => unfold(section, section.body.hidden));
     section.button = button;
     section.root = el("section", { id: section.id, "aria-label": section.title }, el("h2", {}, button), el("p", { class: "lead" }, section.lead), section.body);
-    section.link = el("a", { href: `#${section.id}`, onclick: () => unfold(section, true) }, section.title);
+    section.link = el("a", { href: `#${section.id}` }, section.title);
     return section.root;
   }
 
@@ -227,13 +229,29 @@ const page = (() => {
     owned(null, () => listeners.forEach((each) => each.owner === null && each.names.includes("part") && each.tell()));
   }
 
+  // A link to a section; its text alone where this part has no such section.
+  function link(id, ...shown) {
+    const section = sections.find((each) => each.id === id);
+    return section?.when(part()) ? el("a", { href: `#${id}` }, shown) : el("span", {}, shown);
+  }
+
   // Opens a section and goes there; what a link to it does.
   function go(id) {
     const section = sections.find((each) => each.id === id);
-    if (!section || section.root.hidden) return;
+    if (!section) return document.getElementById(id)?.focus();
+    if (section.root.hidden) return;
     unfold(section, true);
     section.root.scrollIntoView({ block: "start" });
     section.button.focus({ preventScroll: true });
+  }
+
+  // A link inside a frame of a notebook would load the notebook's page, so the page follows its links itself.
+  function follow(event) {
+    const href = event.target.closest?.("a")?.getAttribute("href");
+    if (!href?.startsWith("#") || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    if (location.hash === href) go(href.slice(1));
+    else location.hash = href;
   }
 
   const openAll = () => sections.filter((each) => !each.root.hidden).forEach((each) => unfold(each, true));
@@ -250,13 +268,12 @@ const page = (() => {
     const wanted = location.hash.slice(1);
     sections.forEach((each) => each.root.hidden || ((each.open || each.id === wanted) && unfold(each, true)));
     if (wanted) go(wanted);
+    addEventListener("click", follow);
     addEventListener("hashchange", () => go(location.hash.slice(1)));
-    addEventListener("beforeprint", openAll);
-    matchMedia("print").addEventListener("change", (query) => query.matches && openAll());
   }
 
   return {
-    record, state, set, listen, announce, section, start, go, openAll, stack,
+    record, state, set, listen, announce, section, start, link, openAll, stack,
     el, svg, array, number, count, percent, heat, isSymbol, token, tokenText,
     get part() {
       return part();
