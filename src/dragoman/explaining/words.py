@@ -2,13 +2,20 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
 from typing import NamedTuple
 
+from tokenizers import Regex, pre_tokenizers
+
+from dragoman.tokenizing.specials import UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
 
-_WORD = re.compile(r"\w+['’](?=\w{3})|\w+(?:['’]\w{1,2}\b)?['’]?|[^\w\s]")
+_LETTER = r"[\w\u00AD\u200C\u200D]"  # marks too, soft hyphens, and what joins letters or keeps them apart in a word
+_WORD = rf"{_LETTER}+['’](?=\w{{3}})|{_LETTER}+(?:['’]\w{{1,2}}\b)?['’]?|(?![\s\x1C-\x1F])\X"
+_WORDS = pre_tokenizers.Split(Regex(_WORD), "removed", invert=True)  # Python's own `re` takes marks for no letters
+
+_NO_CHARACTER = re.compile("[\udc80-\udcff]")
 
 
 class Word(NamedTuple):
@@ -25,25 +32,39 @@ def split_words(text: str) -> list[str]:
     >>> split_words("Don't! L'amica c'è.")
     ["Don't", '!', "L'", 'amica', "c'è", '.']
     """
-    return _WORD.findall(text)
+    return [word for word, _ in _WORDS.pre_tokenize_str(text)]
 
 
 def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Word]:
-    """The words that tokens spell, in order. Every token belongs to one word, and special symbols to none."""
-    shown = [(place, tokenizer.spelling(id_)) for place, id_ in enumerate(ids) if not tokenizer.is_special(id_)]
+    """The words that tokens spell, in order. What stands for an unknown word is a word.
+
+    Every token belongs to one word, spaces to the one after them; the symbols around a text belong to none.
+    """
+    shown = [(place, tokenizer.spelling(id_)) for place, id_ in enumerate(ids) if _is_text(tokenizer, id_)]
     if tokenizer.kind in ("word", "spacy"):
         return [Word(spelled.decode(), place, place + 1) for place, spelled in shown]
-    text = b"".join(spelled for _, spelled in shown).decode(errors="replace")
-    beginnings = [len(text[: word.start()].encode()) for word in _WORD.finditer(text)]
-    ends = list(accumulate(len(spelled) for _, spelled in shown))
+    beginnings = list(_beginnings(b"".join(spelled for _, spelled in shown)))
+    ends = accumulate(len(spelled) for _, spelled in shown)
     numbered = []
     for (place, spelled), end in zip(shown, ends, strict=True):
         visible = end - len(spelled.lstrip())
         number = bisect_right(beginnings, visible if visible < end else end)
-        numbered.append((number, place, spelled))
+        numbered.append((max(number, 1), place, spelled))
     words = []
     for _, group in groupby(numbered, key=lambda each: each[0]):
         tokens = list(group)
         spelled = b"".join(each for _, _, each in tokens).decode(errors="replace").strip()
         words.append(Word(spelled, tokens[0][1], tokens[-1][1] + 1))
     return words
+
+
+def _is_text(tokenizer: Tokenizer, id_: int) -> bool:
+    return id_ == UNKNOWN or not tokenizer.is_special(id_)
+
+
+def _beginnings(spelled: bytes) -> Iterator[int]:
+    """The place of each word's first byte. A byte that is no character, which a model may write, is a mark."""
+    text = spelled.decode(errors="surrogateescape")
+    places = list(accumulate((len(each.encode(errors="surrogateescape")) for each in text), initial=0))
+    for _, (first, _) in _WORDS.pre_tokenize_str(_NO_CHARACTER.sub("\ufffd", text)):
+        yield places[first]
