@@ -11,6 +11,7 @@ from small_runs import SETTINGS, train_command, train_small, weights, write_corp
 import dragoman
 from dragoman.cli.main import app, main
 from dragoman.commands.train import RunResult
+from dragoman.explaining.embeddings.question import answer, read_question
 from dragoman.recipe.source import find_recipe
 from dragoman.text.inputs import DataSettings, ReadingSettings
 from dragoman.text.intake import Shard
@@ -128,6 +129,23 @@ def test_doctor_leaves_the_same(printed: Callable[..., str]) -> None:
     told = json.loads(printed("doctor", "--format", "json"))
     steady = {fact.name: fact.found for fact in dragoman.doctor() if fact.name != "disk"}
     assert told.keys() - {"disk"} == steady.keys() and {key: told[key] for key in steady} == steady
+
+
+def test_explain_leaves_the_same(run_folder: Path, tmp_path: Path, printed: Callable[..., str]) -> None:
+    told = json.loads(printed("explain", run_folder, "the gatt sees.", "--format", "json"))
+    record = dragoman.record(run_folder, "the gatt sees.")
+    assert told == json.loads(json.dumps(record.facts()))
+    assert printed("explain", run_folder, "the gatt sees.", "--output", tmp_path / "one.html") == f"{record.target}\n"
+    dragoman.write_record(tmp_path / "two.html", record)
+    assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()
+    heads = json.loads(printed("explain", run_folder, "--heads", "--sentences", "3", "--format", "json"))
+    assert heads == json.loads(json.dumps(dragoman.judge_heads(run_folder, sentences=3).facts()))
+
+
+def test_embeddings_leaves_the_same(run_folder: Path, printed: Callable[..., str]) -> None:
+    told = json.loads(printed("embeddings", run_folder, "the", "--format", "json"))
+    found = answer(dragoman.load_embeddings(run_folder), read_question(["the"]), 10)
+    assert told["neighbours"] == json.loads(json.dumps(found.facts()))["neighbours"]
 
 
 def test_demo_leaves_the_same(

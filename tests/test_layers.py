@@ -16,11 +16,14 @@ LINE = (
 )
 # The floors inside each room of more than eight files; a folder inside a room counts as one file.
 FLOORS = {
-    "cli": "terminal < benchmark | doctor | evaluate | prepare_data | reproduce | runs | settings |"
-    " train_tokenizer | translate < train < demo | fine_tune < main",
-    "commands": "benchmark | doctor | forecast | train | train_tokenizer < fine_tune | reproduce | seeds < compare",
+    "cli": "terminal < benchmark | evaluate | looking | prepare_data | reproduce | train_tokenizer | translate <"
+    " train < demo | fine_tune < main",
+    "commands": "benchmark | doctor | forecast | judge_heads | train | train_tokenizer < fine_tune | reproduce |"
+    " seeds < compare",
     "evaluating": "direction | metrics | startup < references | scores | significance | spread < evaluation |"
     " groups < comparison | speed",
+    "explaining": "page | words < passes | record < alignment | contributions | embeddings | heads | heat_maps |"
+    " search_tree | stacks < pictures | summary | understanding < recording | writing",
     "model": "config | dropout | packing < observer | projection < layers | positions < attention | embedding <"
     " blocks < decoder | encoder < families < build",
     "model/attention": "context | equation | keys < cache | compiled | flash | padded < ways < multi_head",
@@ -30,6 +33,7 @@ FLOORS = {
     " trial < more < resolving",
     "text": "alignment | checks | reading | report | sides | split < mending | phrasebook < inputs | intake <"
     " plain | prepared | shards < findings < prepare",
+    "text/phrasebook": "lexemes | source < english | italian | patterns < lexicon | rendering < generate < cues",
     "text/reading": "addresses | language_tags | languages | lines < roles < likeliest < columns < header | pairs"
     " < aligned | tables < rows < readers",
     "training": "exchanges | loss | muon | schedule < distributed | settings | task < next_token | optimiser <"

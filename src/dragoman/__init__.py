@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from dragoman.commands.doctor import doctor as doctor
     from dragoman.commands.fine_tune import fine_tune as fine_tune
     from dragoman.commands.forecast import forecast as forecast
+    from dragoman.commands.judge_heads import judge_heads as judge_heads
     from dragoman.commands.reproduce import reproduce as reproduce
     from dragoman.commands.seeds import train_seeds as train_seeds
     from dragoman.commands.train import train as train
     from dragoman.commands.train_tokenizer import train_tokenizer as train_tokenizer
     from dragoman.errors import Error as Error
     from dragoman.evaluating.evaluation import evaluate as evaluate
+    from dragoman.explaining.embeddings.space import load_embeddings as load_embeddings
     from dragoman.explaining.recording import record as record
+    from dragoman.explaining.writing import write_record as write_record
     from dragoman.memory import keep_freed_memory as keep_freed_memory
     from dragoman.recipe.recipe import Recipe as Recipe
     from dragoman.recipe.settings import list_settings as list_settings

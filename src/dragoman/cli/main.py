@@ -12,14 +12,15 @@ import dragoman
 from dragoman import machine
 from dragoman.cli.benchmark import benchmark
 from dragoman.cli.demo import demo
-from dragoman.cli.doctor import doctor
-from dragoman.cli.embeddings import embeddings
 from dragoman.cli.evaluate import evaluate
 from dragoman.cli.fine_tune import fine_tune
+from dragoman.cli.looking.doctor import doctor
+from dragoman.cli.looking.embeddings import embeddings
+from dragoman.cli.looking.explain import explain
+from dragoman.cli.looking.runs import runs
+from dragoman.cli.looking.settings import settings
 from dragoman.cli.prepare_data import prepare_data
 from dragoman.cli.reproduce import reproduce
-from dragoman.cli.runs import runs
-from dragoman.cli.settings import settings
 from dragoman.cli.terminal import console
 from dragoman.cli.terminal.streams import prepare_streams
 from dragoman.cli.train import train
@@ -53,6 +54,7 @@ _LIFE = (
     runs,
     translate,
     evaluate,
+    explain,
     embeddings,
     fine_tune,
     benchmark,

@@ -15,10 +15,13 @@ from torch import Tensor
 import dragoman
 from dragoman.decoding.beam import Hypothesis
 from dragoman.errors import DecodeError
+from dragoman.explaining.alignment.gold import read_gold
+from dragoman.explaining.alignment.links import AlignedPair
 from dragoman.explaining.passes import Given, Seen, plain_attention, run_given
 from dragoman.explaining.record import TEMPERATURES, Candidate, Part, Record, Search, Step, Token
 from dragoman.explaining.search_tree import Candidates, search_tree
 from dragoman.explaining.stacks import read_matrices, read_stack, read_tokens
+from dragoman.explaining.understanding import Aligner
 from dragoman.machine import use_threads
 from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.store import StoredModel, load_model
@@ -42,21 +45,25 @@ def record(
     target: str | None = None,
     *,
     weights: str | None = None,
+    aligned: Path | str | None = None,
     threads: int | None = None,
 ) -> Record:
     """Everything that happened while a model translated a text, or while it read a given translation of it.
 
     `model` is a model folder or a run folder. A language model reads `source`, and the record holds what it expected
-    next at every token. `weights` names a layer, as in `encoder.0`, whose matrices are recorded too. `threads` counts
-    for this call alone.
+    next at every token. `weights` names a layer, as in `encoder.0`, whose matrices are recorded too. `aligned` is a file
+    of aligned pairs (`explaining.alignment.gold`) by which the head that aligns words is chosen; between English and
+    Italian, our own serve. `threads` counts for this call alone.
 
     Raises:
         CheckpointError: the model folder is missing, damaged or newer.
         ConfigError: the model has no such layer.
+        DataError: the aligned pairs can't be read.
         DecodeError: a text that is blank or too long, or a target for a language model.
     """
+    pairs = read_gold(aligned) if aligned is not None else None
     with use_threads(threads):
-        return Recorder(load_model(model)).record(source, target, weights=weights)
+        return Recorder(load_model(model), pairs).record(source, target, weights=weights)
 
 
 class _Found(NamedTuple):
@@ -69,12 +76,14 @@ class _Found(NamedTuple):
 class Recorder:
     """Records with one model, which is prepared once."""
 
-    def __init__(self, stored: StoredModel) -> None:
+    def __init__(self, stored: StoredModel, aligned: Sequence[AlignedPair] | None = None) -> None:
         self.stored = stored
         self.translator: Translator | None = None
+        self.aligner: Aligner | None = None
         if isinstance(stored.model, EncoderDecoder):
             self.translator = Translator(stored, "cpu", "float32")
             self.model: EncoderDecoder | LanguageModel = self.translator.model
+            self.aligner = Aligner(self.translator, aligned)
         elif isinstance(stored.model, LanguageModel):
             self.model = prepare_for_decoding(stored.model, "cpu", torch.float32)
         else:
@@ -154,7 +163,7 @@ class Recorder:
         tokens, written = read_tokens(self.tokenizers.target, given.labels)
         steps = read_steps(self.model.project(hidden), tokens, self.tokenizers.target)
         encoder = read_stack("encoder", seen, self.tokenizers.source, given.source or [])
-        return Part(
+        part = Part(
             source,
             target,
             stacks=(encoder, read_stack("decoder", seen, self.tokenizers.target, given.target)),
@@ -164,6 +173,7 @@ class Recorder:
             searches=tuple(searches[width].search for width in sorted(searches)),
             matrices=read_matrices(self.model, weights, seen) if weights else (),
         )
+        return self.aligner.align(part, given) if self.aligner else part
 
     def _read_by_itself(self, text: str, weights: str | None) -> Part:
         """The record of a text that a language model reads."""

@@ -23,15 +23,17 @@ _AT_ONCE = 50
 def choose_alignment(translator: Translator, pairs: Sequence[AlignedPair] | None = None) -> AlignmentChoice:
     """The cross-attention that aligns best on half of the pairs, with its error rate on the other half.
 
-    Without pairs, our own serve models between English and Italian. For other languages nothing is measured.
+    Without pairs, our own serve models between English and Italian, as far as a model has positions for them. For other
+    languages nothing is measured.
 
     Raises:
-        DataError: a pair is longer than the model's positions.
+        DataError: one of the given pairs is longer than the model's positions.
     """
-    pairs = pairs or own_gold(*translator.languages)
+    choosing, judging = halves(pairs or own_gold(*translator.languages))
     if not pairs:
+        choosing, judging = ([pair for pair in half if _fits(translator, pair)] for half in (choosing, judging))
+    if not choosing:
         return AlignmentChoice.unmeasured(len(translator.model.decoder.blocks))
-    choosing, judging = halves(pairs)
     return judge_choice(translator, judging or choosing, choose_head(translator, choosing))
 
 
@@ -109,11 +111,21 @@ def _given(translator: Translator, pairs: Sequence[AlignedPair]) -> list[Given]:
     return [Given.of(translator.framing, *ids) for ids in zip(sources, targets, strict=True)]
 
 
+def _fits(translator: Translator, pair: AlignedPair) -> bool:
+    """Whether the model has positions for all tokens of a pair."""
+    positions = translator.requests.positions
+    return positions is None or _longest(*_given(translator, [pair])) <= positions
+
+
+def _longest(given: Given) -> int:
+    """The tokens of the longer side."""
+    return max(len(given.source or []), len(given.target))
+
+
 def _check_lengths(translator: Translator, given: Sequence[Given], before: int) -> None:
     """Refuses pairs that are too long for the model; so many stand before these."""
     positions = translator.requests.positions
-    for number, each in enumerate(given, before + 1):
-        tokens = max(len(each.source or []), len(each.target))
+    for number, tokens in enumerate(map(_longest, given), before + 1):
         if positions is not None and tokens > positions:
             raise DataError(
                 f"aligned pair {number} has {tokens:,} tokens, but the model has positions for {positions:,}"

@@ -1,0 +1,1 @@
+"""Commands that only look: at the machine, runs, settings, and inside models."""
