@@ -182,22 +182,29 @@ class Alignment:
 
 @dataclass(frozen=True)
 class Contributions:
-    """What spoke for each written word, by two methods; E erased words, C candidates of a step."""
+    """What spoke for each written token, by gradients and by erasure, which share no assumption.
+
+    S tokens of the encoder (none in a language model), T that the decoder reads, C candidates of a step, E erased words.
+    """
 
     gradient: Array
-    """(T, S + T): gradient x input of the token written at each step, for tokens of source and target as read."""
+    """(T, S + T): the length of the gradient of log p(written) by each token's vector; zero beyond token t."""
+    gradient_x_input: Array
+    """(T, S + T): the product of that gradient with the vector, signed."""
     rivals: tuple[int, ...]
-    """The likeliest candidate of each step that was not written."""
+    """Which candidate of each step is the likeliest that was not written: the runner-up."""
     contrast: Array
-    """(T, S + T): gradient x input of logit(written) - logit(rival)."""
+    """(T, S + T): the length of the gradient of logit(written) - logit(runner-up)."""
     erased: tuple[tuple[Literal["encoder", "decoder"], int], ...]
     """Stack and number of each word that was erased."""
     erasure: Array
-    """(E, T, C): the fall of each candidate's log-probability."""
+    """(E, T, C): how far the log-probability of each candidate falls when the word is deleted; nats. Zero for words
+    that the step has not read."""
     written_erasure: Array
-    """(E, T): the fall of the written token's."""
-    agreement: float | None
-    """Rank correlation of the two methods over source words; None where there are too few."""
+    """(E, T): the same for the token that was written."""
+    agreement: dict[str, float | None]
+    """Rank correlation of `gradient` and `gradient_x_input` with `written_erasure` over the words of the source, mean
+    over the steps (Kendall's tau); None without words to rank."""
 
 
 @dataclass(frozen=True)
