@@ -34,16 +34,19 @@
   page.scroller = (label, ...children) =>
     el("div", { class: "scroller", role: "region", "aria-label": label, tabindex: "0" }, children);
 
-  // Makes the buttons inside an element one stop for Tab: arrow keys, Home and End go from one to the next.
+  // Makes the buttons inside an element one stop for Tab: arrow keys, Home and End go from one to the next, and
+  // `stop(button)` says which is the stop.
   page.rove = (box) => {
     const buttons = () => [...box.querySelectorAll("button")].filter((button) => !button.disabled);
     const settle = (chosen) => buttons().forEach((button) => (button.tabIndex = button === chosen ? 0 : -1));
+    box.stop = settle;
     settle(buttons()[0]);
     box.addEventListener("focusin", (event) => buttons().includes(event.target) && settle(event.target));
     box.addEventListener("keydown", (event) => {
       const all = buttons();
       const at = all.indexOf(document.activeElement);
-      const moves = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: all.length - 1 };
+      const onward = getComputedStyle(box).direction === "rtl" ? -1 : 1;
+      const moves = { ArrowRight: at + onward, ArrowDown: at + 1, ArrowLeft: at - onward, ArrowUp: at - 1, Home: 0, End: all.length - 1 };
       if (at < 0 || !(event.key in moves)) return;
       event.preventDefault();
       all[Math.max(0, Math.min(all.length - 1, moves[event.key]))].focus();
@@ -61,7 +64,7 @@
 
   // The top of the page: the name, and the chooser of parts where a text has several.
   page.top = (root) => {
-    root.append(el("p", { class: "name" }, "Dragoman"), el("h1", {}, "Inside a translation"));
+    root.append(el("p", { class: "name" }, "Dragoman"), el("h1", {}, page.title));
     const parts = page.record.parts.map((part, i) => [i, part]).filter(([, part]) => part.stacks.length);
     if (parts.length < 2 && page.record.parts.length < 2) return;
     const buttons = parts.map(([i, part]) =>

@@ -3,6 +3,7 @@ const page = (() => {
   // JSON has no numbers that are not finite; they come as {"number": "NaN"}.
   const revived = (key, value) => (value?.number === undefined ? value : Number(value.number));
   const record = JSON.parse(document.getElementById("record").textContent, revived);
+  const title = record.family === "encoder_decoder" ? "Inside a translation" : "Inside a model";
   const sections = [];
   const listeners = new Set(); // {names, tell, owner}
   const decoded = new WeakMap();
@@ -87,6 +88,23 @@ const page = (() => {
     const digits = far >= 0.05 && Math.abs(hundred) >= 1 ? 1 : Math.min(6, Math.max(1, 1 - Math.floor(Math.log10(far))));
     return proper(`${hundred.toFixed(digits)}\u00a0%`);
   }
+
+  // ---- languages ----
+
+  // The English name of the language of a side, 0 or 1; its code where it has none; null where it isn't known.
+  function languageName(side) {
+    const code = record.languages?.[side];
+    try {
+      return code ? new Intl.DisplayNames(["en"], { type: "language" }).of(code) : null;
+    } catch {
+      return code;
+    }
+  }
+
+  // Which way a text runs, by its first letter.
+  const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]|\ud83a|\ud802|\ud803/;
+  const direction = (text) => (RIGHT_TO_LEFT.test(text.match(/\p{L}/u)?.[0] ?? "") ? "rtl" : "ltr");
+  const directionOf = (tokens) => direction(tokens.map((token) => (isSymbol(token) ? "" : token.text)).join(""));
 
   // ---- colours: mixed from the variables of style.css, so that --ink stays readable on each of them ----
 
@@ -260,7 +278,7 @@ const page = (() => {
     const main = document.getElementById("sections");
     main.append(...sections.map(frame));
     document.getElementById("contents").append(el("ul", {}, sections.map((each) => el("li", {}, each.link))));
-    document.title = `${record.source} – inside a translation`;
+    document.title = `${title}: ${record.source}`;
     Object.assign(state, opening());
     settle();
     page.top(document.getElementById("top"));
@@ -273,8 +291,8 @@ const page = (() => {
   }
 
   return {
-    record, state, set, listen, announce, section, start, link, openAll, stack,
-    el, svg, array, number, count, percent, heat, isSymbol, token, tokenText,
+    record, title, state, set, listen, announce, section, start, link, openAll, stack,
+    el, svg, array, number, count, percent, languageName, directionOf, heat, isSymbol, token, tokenText,
     get part() {
       return part();
     },

@@ -34,22 +34,24 @@
     return el("div", { class: "controls stepper" }, el("div", { class: "buttons" }, buttons.slice(0, 2), slider, buttons.slice(2)), place);
   }
 
-  // The tokens, each with a bar as long as its probability; arrow keys, a pointer or a click choose the step.
+  // The tokens, each with a bar as long as its probability; arrow keys or a click choose the step.
   function writing(part) {
     const steps = part.steps;
     const chips = steps.map((step, i) =>
       page.token(step.token, {
-        onclick: () => page.set({ step: i }), onfocus: () => page.set({ step: i }), onmouseenter: () => page.set({ step: i }),
+        onclick: () => page.set({ step: i }), onfocus: () => page.set({ step: i }),
         style: { "--p": Math.exp(step.log_prob).toFixed(4) }, class: "written",
         "aria-label": `step ${i + 1}: ${page.tokenText(step.token)}, ${percent(Math.exp(step.log_prob))}`,
       }));
-    const box = page.rove(el("div", { class: "tokens", role: "group", "aria-label": foretells(part) ? "Tokens that came next" : "Tokens written" }, chips));
+    const label = foretells(part) ? "Tokens that came next" : "Tokens written";
+    const box = page.rove(el("div", { class: "tokens", dir: page.directionOf(steps.map((step) => step.token)), role: "group", "aria-label": label }, chips));
     function show() {
       chips.forEach((chip, i) => {
         chip.classList.toggle("later", i > state.step);
         if (i === state.step) chip.setAttribute("aria-current", "step");
         else chip.removeAttribute("aria-current");
       });
+      box.stop(chips[state.step]);
     }
     page.listen("step", show);
     show();
@@ -90,7 +92,7 @@
     return el("tr", { class: row.written ? "chosen" : null },
       el("td", { class: "right muted" }, count(row.rank)),
       el("td", {}, page.token(row.token), row.written ? el("span", { class: "mark" }, " written") : null),
-      el("td", { class: "bar" }, el("span", { style: { width: `${(100 * row.p).toFixed(2)}%` } })),
+      el("td", { class: "share" }, el("span", { style: { width: `${(100 * row.p).toFixed(2)}%` } })),
       el("td", { class: "right", "data-p": row.token.id }, percent(row.p)));
   }
 
@@ -114,7 +116,7 @@
       const rest = Math.max(0, 1 - sum(rows.map((row) => row.p)));
       const others = page.record.settings.target_vocabulary - rows.length;
       body.replaceChildren(...rows.map(candidate), others > 0 ? el("tr", { class: "rest" }, el("td", {}), el("td", { class: "muted" }, `${count(others)} others`),
-        el("td", { class: "bar" }, el("span", { style: { width: `${(100 * rest).toFixed(2)}%` } })), el("td", { class: "right" }, percent(rest))) : "");
+        el("td", { class: "share" }, el("span", { style: { width: `${(100 * rest).toFixed(2)}%` } })), el("td", { class: "right" }, percent(rest))) : "");
       worked.replaceChildren(arithmetic(step, rows));
     }
     page.listen(["step", "temperature"], show);
@@ -144,7 +146,7 @@
 
   function menus() {
     const choose = (changes) => page.set({ stack: "decoder", attention: looking(), layer: layerNow(), ...changes });
-    const layers = page.menu("Layer", decoder().layers.map((layer, i) => [i, layer.name]), layerNow(), (layer) => choose({ layer }));
+    const layers = page.menu("Layer", decoder().layers.map((_, i) => [i, `layer ${i}`]), layerNow(), (layer) => choose({ layer }));
     const heads = attention().weights.shape[0];
     const options = [[null, "mean of the heads"], ...Array.from({ length: heads }, (_, head) => [head, `head ${head}`])];
     const head = page.menu("Head", options, state.head, (head) => choose({ head }));
@@ -157,7 +159,7 @@
 
   function looks(part) {
     const read = page.stack(attention().keys);
-    const box = el("div", { class: "tokens looked" });
+    const box = el("div", { class: "tokens looked", dir: page.directionOf(read.tokens) });
     const most = el("p", { class: "small figure" });
     function show() {
       const row = weights(state.step);

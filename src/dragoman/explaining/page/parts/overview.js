@@ -1,15 +1,6 @@
-// What happened, in words made from the numbers, and the way as a row of links.
+// What happened, in words made from the numbers, and the path through the model as a row of links.
 (() => {
   const { el, number, count, percent } = page;
-  const LANGUAGES = new Intl.DisplayNames(["en"], { type: "language" });
-  const languageOf = (side) => {
-    const code = page.record.languages?.[side];
-    try {
-      return code ? LANGUAGES.of(code) : null;
-    } catch {
-      return code;
-    }
-  };
   const quoted = (text) => el("bdi", { class: "quoted" }, `“${text}”`);
   const plural = (n, thing) => `${count(n)} ${thing}${n === 1 ? "" : "s"}`;
   const sum = (numbers) => numbers.reduce((total, each) => total + each, 0);
@@ -20,8 +11,8 @@
         el("p", { class: `sentence ${more}`, dir: "auto", lang: language ?? null }, text));
     const { languages, given } = page.record;
     if (part.source === null) return root.append(side("Text", part.target, null, "target"));
-    root.append(side(languageOf(0) ?? "Source", part.source, languages?.[0], ""),
-      side((languageOf(1) ?? "Translation") + (given ? ", given" : ""), part.target, languages?.[1], "target"));
+    root.append(side(page.languageName(0) ?? "Source", part.source, languages?.[0], ""),
+      side((page.languageName(1) ?? "Translation") + (given ? ", given" : ""), part.target, languages?.[1], "target"));
   }
 
   // The steps whose tokens stand in the text: a language model's last one only foretells.
@@ -75,7 +66,7 @@
     });
     const own = page.record.given ? ["By itself the model writes ", quoted(chosen.text), ", found by "] : ["It was found by "];
     return [...own, chosen.width === 1 ? "greedy search. " : `a beam search ${chosen.width} wide. `,
-      same.length ? `A width of ${widths(same)} found the same.` : null, found];
+      same.length ? `${same.length > 1 ? "Widths" : "Width"} ${widths(same)} found the same.` : null, found];
   }
 
   function notes() {
@@ -86,7 +77,7 @@
     return items.length ? el("ul", { class: "notes" }, items) : null;
   }
 
-  function way(part) {
+  function path(part) {
     const { settings } = page.record;
     const [encoder, decoder] = [page.stack("encoder"), page.stack("decoder")];
     const first = encoder ?? decoder;
@@ -103,7 +94,7 @@
     ];
     const items = stops.filter(Boolean).map(([id, name, size]) =>
       el("li", {}, page.link(id, name), el("span", { class: "size" }, size)));
-    return [el("h3", {}, "The way"), el("ol", { class: "way" }, items)];
+    return [el("h3", {}, "The path through the model"), el("ol", { class: "way" }, items)];
   }
 
   page.section({
@@ -117,7 +108,7 @@
       root.append(el("p", { class: "story" }, reading(part), leastCertain(part), likelihood(part), searching(part)));
       const noted = notes();
       if (noted) root.append(noted);
-      root.append(...way(part));
+      root.append(...path(part));
     },
   });
 })();

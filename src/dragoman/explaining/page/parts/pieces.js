@@ -20,10 +20,10 @@
       page.token(stack.tokens[i], { onclick: () => choose(stack, i), "data-at": `${stack.name} ${i}` }),
       el("span", { class: "id" }, String(stack.tokens[i].id)));
     const groups = grouped(stack).map(([word, indices]) =>
-      el("span", { class: "word" }, el("bdi", { class: "text" }, word === null ? "symbol" : stack.words[word]),
+      el("span", { class: "group" }, el("bdi", { class: "text" }, word === null ? "symbol" : stack.words[word]),
         el("span", { class: "of-word" }, indices.map(chip))));
     const title = page.record.family === "language_model" ? "The text" : TITLES[stack.name];
-    const box = el("div", { class: "words", role: "group", "aria-label": `Pieces: ${title}` }, groups);
+    const box = el("div", { class: "groups", dir: page.directionOf(stack.tokens), role: "group", "aria-label": `Pieces: ${title}` }, groups);
     return [el("h3", {}, title),
       el("p", { class: "muted small" }, `${stack.words.length} words, ${stack.tokens.length} tokens. Below each token is its number in the vocabulary.`),
       page.rove(box)];
@@ -40,13 +40,14 @@
     return drawn;
   }
 
+  // What leads to the vector that enters the first layer, as [name, vector] pairs.
   function vectorsOf(stack, i) {
+    const row = (packed) => page.array(packed).row(i);
     const normed = page.record.settings.embedding_norm;
-    const named = [["Embedding", page.array(stack.embedding).row(i)]];
-    if (stack.positions) named.push([`Position ${i}`, page.array(stack.positions).row(i)]);
-    named.push([normed ? "Their sum, normalised" : "Their sum, which enters layer 0", page.array(stack.entering).row(i)]);
-    if (!stack.positions) named.at(-1)[0] = normed ? "Normalised: what enters layer 0" : "What enters layer 0";
-    return named;
+    const last = [normed ? "Normalised, which enters layer 0" : "Their sum, which enters layer 0", row(stack.entering)];
+    if (stack.positions) return [["Embedding", row(stack.embedding)], [`Position ${i}`, row(stack.positions)], last];
+    if (normed) return [["Embedding", row(stack.embedding)], last];
+    return [["Embedding, which enters layer 0 as it is", row(stack.entering)]];
   }
 
   function sentenceOn(stack) {
@@ -54,24 +55,23 @@
     const scaled = settings.embedding_scale ? ` The row is multiplied by √d_model = √${settings.d_model} = ${number(Math.sqrt(settings.d_model))}.` : "";
     const place = stack.positions
       ? "A vector for the position is added to it, because attention by itself knows no order."
-      : "Positions are rotary: nothing is added here. Attention turns queries and keys by an angle that grows with the position, and nothing else of the model knows the order.";
+      : "Positions are rotary: nothing is added here. Attention turns queries and keys by angles that grow with the position.";
     const normed = settings.embedding_norm ? " Then a norm brings the sum to an ordinary length." : "";
     return `The embedding is the token's row of a table of ${settings.d_model} numbers a row, learned in training; the same token has the same row everywhere.${scaled} ${place}${normed}`;
   }
 
   // One feature of the vectors as a sum, for a reader to check.
-  function checking(named, stack) {
+  function checking(named) {
     const size = named[0][1].length;
     const input = el("input", { type: "number", min: 0, max: size - 1, value: 0 });
     const shown = el("output", { class: "sum" });
     const normed = page.record.settings.embedding_norm;
     function show() {
       const feature = Math.max(0, Math.min(size - 1, Math.trunc(+input.value) || 0));
-      const values = named.map(([, vector]) => number(vector[feature]).replace(/^−(.*)/, "(−$1)"));
+      const values = named.map(([, vector]) => number(vector[feature]));
       const last = values.pop();
-      shown.textContent = stack.positions
-        ? `${values.join(" + ")} ${normed ? "→ normalised" : "="} ${last}`
-        : `${values[0]} ${normed ? "→ normalised" : "="} ${last}`;
+      const sum = values.map((value) => value.replace(/^−.*/, "($&)")).join(" + ");
+      shown.textContent = values.length ? `${sum} ${normed ? "→ normalised:" : "="} ${last}` : last;
     }
     input.addEventListener("input", show);
     show();
@@ -92,7 +92,7 @@
   function unfolded(stack, i) {
     const named = vectorsOf(stack, i);
     const max = Math.max(...named.map(([, vector]) => vector.reduce((most, x) => Math.max(most, Math.abs(x)), 0)));
-    const [check, pick] = checking(named, stack);
+    const [check, pick] = checking(named);
     const strips = named.map(([name, vector]) =>
       el("div", { class: "vector" },
         el("p", { class: "small" }, el("strong", {}, name), el("span", { class: "muted" }, ` length ${number(length(vector))}; begins `),

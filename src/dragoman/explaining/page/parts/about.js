@@ -1,0 +1,69 @@
+// What the page is, how it was made, and what its numbers do not say.
+(() => {
+  const { el, count } = page;
+  const { record } = page;
+  const { settings } = record;
+
+  const FAMILIES = { encoder_decoder: "a Transformer with an encoder and a decoder", language_model: "a language model, a decoder alone" };
+  const KEYS = [
+    ["Tab", "goes to the next control. Rows of tokens and the tree are one stop each."],
+    ["← →", "in a row of tokens go to the next one; elsewhere in “Word by word”, to the next step."],
+    ["← → ↑ ↓", "walk the tree of the search, and the cells of tables of weights."],
+    ["Home, End", "go to the first and to the last."],
+    ["Enter, Space", "fold and unfold a section, and choose what has the focus."],
+  ];
+
+  function made() {
+    const languages = record.languages ? `, from ${page.languageName(0)} to ${page.languageName(1)}` : "";
+    const family = FAMILIES[record.family] ?? record.family.replaceAll("_", " ");
+    return [el("p", {}, `Dragoman ${record.version} recorded one pass of the model through the text in float32 on a processor, and made this page of it. Everything on it is in this one file: it loads nothing and sends nothing.`),
+      el("p", {}, `The model is ${family}${languages}, with ${count(record.weight_count)} weights. It lies in `, el("bdi", { class: "mono" }, record.model), ".")];
+  }
+
+  function architecture() {
+    const rows = Object.entries(settings).map(([name, value]) =>
+      el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, Number.isInteger(value) ? count(value) : String(value))));
+    return page.more("All settings of the model", (box) =>
+      box.append(page.scroller("Settings of the model", el("table", {}, el("caption", { class: "hidden" }, "Settings of the model"), el("tbody", {}, rows)))));
+  }
+
+  // How well gradients agree with erasure in this part, if both were computed.
+  function agreement(part) {
+    const all = part.contributions?.agreement;
+    const named = typeof all === "number" ? [["The two methods", all]] : [["Gradients", all?.gradient], ["Gradient × input", all?.gradient_x_input]];
+    const known = named.filter(([, figure]) => Number.isFinite(figure)).map(([name, figure], i) => `${i ? name.toLowerCase() : name} by ${figure.toFixed(2).replace("-", "−")}`);
+    if (!known.length) return "";
+    return ` For this sentence ${known.join(", ").replace(/^[A-Z]/, (letter) => letter.toLowerCase())} ${typeof all === "number" ? "agree" : "agree with erasure"} (Spearman's rank correlation: 1 is the same order, 0 none).`;
+  }
+
+  function says(part) {
+    const contributions = part.contributions
+      ? el("li", {}, page.link("why", "What spoke for a word"), ` is measured in different ways, and all of them are approximations. A gradient says what a very small change would do; erasing a word gives the model a text unlike those that it was trained on.${agreement(part)}`)
+      : null;
+    return el("ul", {},
+      el("li", {}, page.link("attention", "Attention"), " is the way in which tokens get at what other tokens hold. Each weight says how much of a token's value was mixed in, in one head of one layer."),
+      el("li", {}, "A weight does not say why a word was chosen. By that layer each vector holds much of its neighbours, values differ in length, and later layers can undo what a head mixed in. Very different weights can give the same output (Jain and Wallace 2019)."),
+      contributions,
+      el("li", {}, page.link("generation", "Probabilities"), " are the model's own. They say how sure it is, not whether it is right."),
+      part.searches.length ? el("li", {}, page.link("search", "The search"), " looks at few of all possible texts: a likelier one can exist that no width found.") : null);
+  }
+
+  const keys = () =>
+    el("table", { class: "keys" }, el("caption", { class: "hidden" }, "Keys"),
+      el("tbody", {}, KEYS.map(([key, does]) => el("tr", {}, el("th", { scope: "row" }, key), el("td", {}, does)))));
+
+  page.section({
+    id: "about",
+    title: "About this page",
+    lead: "How it was made, what its numbers say, and what they do not say.",
+    build(root, part) {
+      root.append(...made(), architecture(),
+        el("h3", {}, "What attention says, and what it does not"), says(part),
+        el("h3", {}, "Numbers"),
+        el("p", {}, "Numbers are rounded to four digits and shares to one decimal, or more where one would say nothing. The page carries each recorded number with a relative error of at most 2⁻¹⁶, about 0.0015 %, and computes with those. Log-probabilities are natural logarithms."),
+        el("p", {}, "Every number in full, as JSON, is written by ", el("code", {}, "dragoman explain MODEL TEXT --format json"), "."),
+        el("h3", {}, "Keys"), keys(),
+        el("p", {}, "Printing shows the sections that are unfolded. ", el("button", { type: "button", onclick: page.openAll }, "Unfold all sections")));
+    },
+  });
+})();
