@@ -9,9 +9,11 @@ NEEDS_PYTHON = $(if $(PYTHON),,$(error Dragoman needs Python 3.11 or newer, and 
 # A newer Python than that of .venv, for `make machines`; by default one on the PATH: make machines NEWER=/path/to/python3.13
 NEWER ?=
 READY := .venv/ready
+# Where `make browser` keeps pictures of the pages that it opens; by default none: make browser PICTURES=/tmp/pictures
+PICTURES ?=
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -q
 
-.PHONY: help setup demo quick test machines check bench-training bench-tatoeba clean
+.PHONY: help setup demo quick test machines browser check bench-training bench-tatoeba clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -22,10 +24,13 @@ demo: $(READY)  ## train a small English-Italian translator, then translate what
 	@$(BIN)/dragoman demo
 
 quick: $(READY)  ## run the tests that take seconds: under two minutes on two cores
-	@$(PYTEST) -m "not slow"
+	@$(PYTEST) -m "not slow and not browser"
 
 test: $(READY)  ## run every test that needs no network, browser or GPU; ends with what was skipped and why
-	@$(PYTEST) -rs
+	@$(PYTEST) -rs -m "not browser"
+
+browser: $(READY)  ## open the pages in Chromium and use all of their controls; needs Chromium: a minute or two
+	@PICTURES=$(PICTURES) $(BIN)/python -m pytest -q -rs -m browser tests/browser
 
 machines: $(READY)  ## run the tests as on other processors, without a compiler, as another user: under an hour on two cores
 	@$(BIN)/python scripts/machines.py $(if $(NEWER),--python $(NEWER))
