@@ -14,13 +14,9 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from command_line import command_line, figures_file
-
-if TYPE_CHECKING:
-    from dragoman.explaining.heads.texts import LinkedPair
-    from dragoman.translating import Translator
 
 
 class Seconds:
@@ -37,28 +33,15 @@ class Seconds:
         self.of[label] = round(time.perf_counter() - started, 2)
 
 
-def linked_pairs(translator: "Translator") -> "list[LinkedPair]":
-    """Hand-aligned pairs whose words are the words of this model's tokens."""
-    from dragoman.explaining.alignment.gold import own_gold
-    from dragoman.explaining.words import words_of
-
-    def words(side: int, text: str) -> list[str]:
-        tokenizer = translator.tokenizers[side]
-        return [word.text for word in words_of(tokenizer, tokenizer.encode(text))]
-
-    return [
-        (pair.source, pair.target, pair.sure)
-        for pair in own_gold(*translator.languages)
-        if pair.source_words == words(0, pair.source) and pair.target_words == words(1, pair.target)
-    ]
-
-
 def seconds_of_one_sentence(size: str, rounds: int = 5, tokens: int = 30) -> dict[str, Any]:
-    """How long all heads of a fresh model take on one pair, in float32: the least of some rounds."""
+    """How long `heads_of_text` of a fresh model takes on one pair, in float32: the least of some rounds."""
     import torch
 
-    from dragoman.explaining.heads.removal import log_probs_without_each
+    from dragoman.explaining.heads.one_text import heads_of_text
+    from dragoman.explaining.heads.shares import Side
+    from dragoman.explaining.heads.texts import ReadText
     from dragoman.explaining.passes import Given
+    from dragoman.explaining.words import Word
     from dragoman.model import EncoderDecoder, ModelConfig, build_model, prepare_for_decoding
     from dragoman.tokenizing.framing import DEFAULT_FRAMING
 
@@ -67,12 +50,15 @@ def seconds_of_one_sentence(size: str, rounds: int = 5, tokens: int = 30) -> dic
     assert isinstance(fresh, EncoderDecoder)
     model = prepare_for_decoding(fresh, "cpu", torch.float32)
     ids = torch.randint(300, 8_000, (2, tokens), generator=torch.Generator().manual_seed(1)).tolist()
-    seconds, heads = [], 0
+    given, words = Given.of(DEFAULT_FRAMING, *ids), [Word("word", place, place + 1) for place in range(1, tokens + 1)]
+    source, target = Side.of(words, tokens + 2, 1, 1), Side.of(words, tokens + 1, 1, 0)
+    text = ReadText(given, source, target, tuple((word.first - 1, word.last - 1) for word in words))
+    seconds = []
     for _ in range(1 + rounds):
         started = time.perf_counter()
-        heads = len(log_probs_without_each(model, [Given.of(DEFAULT_FRAMING, *ids)]).without)
+        heads_of_text(model, text)
         seconds.append(time.perf_counter() - started)
-    return {"heads": heads, "tokens": [tokens, tokens], "seconds": round(min(seconds[1:]), 3)}
+    return {"tokens": [tokens, tokens], "seconds": round(min(seconds[1:]), 3)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -88,8 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     import torch
 
     from dragoman import kernels
+    from dragoman.explaining.alignment.gold import own_gold
     from dragoman.explaining.heads.subjects import read_trees
     from dragoman.explaining.heads.table import head_table
+    from dragoman.explaining.heads.texts import linked_pairs
     from dragoman.machine import describe, machine
     from dragoman.text.reading.lines import read_lines
     from dragoman.translating import Translator
@@ -103,13 +91,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         list(zip(sources, references, strict=True)),
         sentences=options.sentences,
         trees=read_trees(options.trees) if options.trees else None,
-        aligned=linked_pairs(translator),
+        aligned=linked_pairs(translator.tokenizers, own_gold(*translator.languages)),
         progress=seconds,
     )
     for row in [found.headings, *found.rows()]:
         print("\t".join(row))
     one = {size: seconds_of_one_sentence(size) for size in ("mini", "base")}
-    print(f"{found.bleu}\n{seconds.of}\n{one}\n{describe()}; {options.threads} threads")
+    print(*found.notes, seconds.of, one, f"{describe()}; {options.threads} threads", sep="\n")
     if options.out:
         facts = {"machine": machine(), "command": command_line(), "threads": options.threads}
         measured = {"seconds": seconds.of, "one_sentence": one, "table": found.facts()}

@@ -4,12 +4,12 @@ A removed head mixes nothing: its values are zero before the output projection W
 W^O (Michel et al. 2019, section 2.1; Voita et al. 2019). A hook on the projection does it; no weight changes.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, groupby, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -28,10 +28,21 @@ _ROWS = 512
 """Of logits at a time, to bound the memory of large vocabularies."""
 
 
+class _Removed(NamedTuple):
+    """A head, and the rows of a pass that lose it: block `number` of so many equal blocks, one after another."""
+
+    head: Head
+    number: int = 0
+    blocks: int = 1
+
+    def rows(self, count: int) -> slice:
+        return slice(self.number * count // self.blocks, (self.number + 1) * count // self.blocks)
+
+
 @contextmanager
 def without(model: EncoderDecoder | LanguageModel, heads: Iterable[Head]) -> Iterator[None]:
     """Removes heads meanwhile, from every pass of this model, whoever makes it."""
-    with _removed(model, [(head, _all_rows) for head in heads]):
+    with _hooked(model, [_Removed(head) for head in heads]):
         yield
 
 
@@ -40,7 +51,7 @@ def without_in_turn(model: EncoderDecoder | LanguageModel, heads: Sequence[Head]
     """Removes one head after another meanwhile: the rows of a pass are as many equal blocks as there are heads, one
     after another, and each block is computed without the head of its number.
     """
-    with _removed(model, [(head, partial(_block, number, len(heads))) for number, head in enumerate(heads)]):
+    with _hooked(model, [_Removed(head, number, len(heads)) for number, head in enumerate(heads)]):
         yield
 
 
@@ -165,24 +176,12 @@ def _repeated(packing: Packing, times: int) -> Packing:
     return Packing(packing.lengths.repeat(times), packing.longest, packing.tokens * times)
 
 
-Rows = Callable[[int], slice]
-"""Which of a pass's rows are meant."""
-
-
-def _all_rows(rows: int) -> slice:
-    return slice(rows)
-
-
-def _block(number: int, blocks: int, rows: int) -> slice:
-    return slice(number * rows // blocks, (number + 1) * rows // blocks)
-
-
 @contextmanager
-def _removed(model: EncoderDecoder | LanguageModel, heads: Iterable[tuple[Head, Rows]]) -> Iterator[None]:
-    """Removes each head from these rows: one hook on the output projection of every attention that loses some."""
-    of_attention: dict[Attention, list[tuple[int, Rows]]] = {}
-    for head, rows in heads:
-        of_attention.setdefault(attention_of(model, head), []).append((head.number, rows))
+def _hooked(model: EncoderDecoder | LanguageModel, removed: Iterable[_Removed]) -> Iterator[None]:
+    """Removes heads by one hook on the output projection of every attention that loses some."""
+    of_attention: dict[Attention, list[_Removed]] = {}
+    for each in removed:
+        of_attention.setdefault(attention_of(model, each.head), []).append(each)
     with ExitStack() as hooks:
         for attention, some in of_attention.items():
             hooks.callback(attention.output.register_forward_pre_hook(partial(_zero, attention, some)).remove)
@@ -190,10 +189,10 @@ def _removed(model: EncoderDecoder | LanguageModel, heads: Iterable[tuple[Head, 
 
 
 def _zero(
-    attention: Attention, heads: Sequence[tuple[int, Rows]], _output: nn.Module, arguments: tuple[Tensor]
+    attention: Attention, removed: Sequence[_Removed], _output: nn.Module, arguments: tuple[Tensor]
 ) -> tuple[Tensor]:
     """The mixed values (N, H * K) that an output projection takes, with zeros in place of some heads."""
     mixed = arguments[0].unflatten(-1, (attention.heads, attention.d_head)).clone()
-    for number, rows in heads:
-        mixed[rows(len(mixed)), number] = 0
+    for each in removed:
+        mixed[each.rows(len(mixed)), each.head.number] = 0
     return (mixed.flatten(-2),)

@@ -1,12 +1,5 @@
 """What each head looks at, as shares: neighbouring words, symbols, aligned words, the subject of a verb.
 
-    previous, next, same    the word before, the word after, the word itself
-    start, end              the symbols around the text
-    punctuation             other words that hold no letter or digit
-    aligned                 cross-attention: source words aligned with the word that is written
-    aligned_read            and with the word that was read last
-    subject, verb           the encoder: from a verb to its subject, and back
-
 Positions and syntax are the roles of Voita et al. (2019, section 5); symbols and punctuation those of Clark et al.
 (2019, section 3). Pieces count as their words.
 """
@@ -21,16 +14,29 @@ from torch import Tensor
 
 from dragoman.explaining.heads.head import Head, Kind, Stack, heads_of
 from dragoman.explaining.heads.shares import Looked, Share, Side, Span, Tally
-from dragoman.explaining.heads.subjects import Tree, word_pairs
-from dragoman.explaining.heads.texts import ReadText, source_side
+from dragoman.explaining.heads.texts import ReadText, ReadTree
 from dragoman.explaining.passes import Seen, run_given
-from dragoman.explaining.words import words_of
 from dragoman.model import EncoderDecoder, LanguageModel, Packing
-from dragoman.progress import Progress, silent
-from dragoman.tokenizing.framing import Framing
-from dragoman.tokenizing.tokenizer import Tokenizer
 
-ROLES = ("previous", "next", "same", "start", "end", "punctuation", "aligned", "aligned_read", "subject", "verb")
+ROLES = {
+    "previous": "previous word",
+    "next": "next word",
+    "same": "same word",
+    "start": "start of sentence",
+    "end": "end of sentence",
+    "punctuation": "punctuation",
+    "aligned": "aligned word",
+    "aligned_read": "word aligned with the last one read",
+    "subject": "subject of the verb",
+    "verb": "verb of the subject",
+}
+"""Roles in words. Symbols around the text are its start and end. Punctuation is every other word without a letter or a
+digit. Cross-attention looks at source words aligned with the word that is written, or with the one that was read last.
+"""
+SYNTAX = ("subject", "verb")
+"""Judged by the largest weight, the others by the mean."""
+ABOVE_CHANCE = 0.1
+"""A head plays a role if its share is at least this much above chance, as Voita et al. ask of syntactic heads."""
 
 Where = tuple[Stack, Kind]
 """All attentions of one kind: `("decoder", "cross_attention")`."""
@@ -48,6 +54,29 @@ class Roles(NamedTuple):
     """How many words each share is a mean over; for `subject` and `verb`, how many verbs with a subject."""
 
 
+class Played(NamedTuple):
+    """A role that a head plays, with its share and what chance would give."""
+
+    role: str
+    share: float
+    chance: float
+
+
+def played(shares: Shares, chance: Shares) -> list[Played]:
+    """The roles of one head whose share is well above chance, the farthest above it first.
+
+    >>> head = {"previous": Share(0.9, 0.95), "same": Share(0.1, 0.0), "end": Share(0.02, 0.0)}
+    >>> played(head, dict.fromkeys(head, Share(0.15, 0.15)))
+    [Played(role='previous', share=0.9, chance=0.15)]
+    """
+    found = [
+        Played(role, *(getattr(each[role], "largest" if role in SYNTAX else "weight") for each in (shares, chance)))
+        for role in shares
+    ]
+    above = [each for each in found if each.share - each.chance >= ABOVE_CHANCE]
+    return sorted(above, key=lambda each: each.chance - each.share)
+
+
 class RoleJudge:
     """Counts where the heads of a model look, text by text."""
 
@@ -56,32 +85,23 @@ class RoleJudge:
         self._tallies: defaultdict[str, Tally] = defaultdict(Tally)
         """By site of the attention."""
 
-    @torch.inference_mode()
     def add(self, text: ReadText) -> None:
-        """Judges every role but `subject` and `verb` on one text."""
-        seen = _Weights()
-        run_given(self.model, [text.given], seen)
-        for stack, kind, keys, queries, roles in _expectations(text):
-            for site, weights in seen.of(stack, kind):
-                looked = Looked.of(weights, kind == "self_attention" and stack == "decoder", queries, keys.units)
-                self._tallies[site].add(looked, {role: mask.to(weights.device) for role, mask in roles.items()})
+        """Judges positions, symbols and punctuation on one text."""
+        self._count(text, _positions(text))
+
+    def add_links(self, text: ReadText) -> None:
+        """Judges cross-attention by the links of one text."""
+        self._count(text, _aligned(text))
 
     @torch.inference_mode()
-    def add_tree(self, tree: Tree, tokenizer: Tokenizer, framing: Framing) -> None:
-        """Judges `subject` and `verb` in the encoder's self-attention on one sentence of its language."""
-        model, ids = self.model, tokenizer.encode(tree.text)
+    def add_tree(self, tree: ReadTree) -> None:
+        """Judges the encoder's self-attention by the subjects of one sentence."""
+        model, seen, device = self.model, _Weights(), self.model.output.device
         assert isinstance(model, EncoderDecoder), "only an encoder sees words on both sides"
-        places, words = tokenizer.offsets(tree.text), words_of(tokenizer, ids)
-        pairs = word_pairs(tree, [(places[word.first][0], places[word.last - 1][1]) for word in words])
-        source, positions = framing.source(ids), model.config.max_positions
-        if not pairs or (positions is not None and len(source) > positions):
-            return
-        seen, side = _Weights(), source_side(tokenizer, framing, ids)
-        device = model.output.device
-        model.encode(torch.tensor(source, device=device), Packing.of([len(source)], device), observer=seen)
+        model.encode(torch.tensor(tree.source, device=device), Packing.of([len(tree.source)], device), observer=seen)
         for site, weights in seen.of("encoder", "self_attention"):
-            looked = Looked.of(weights, False, side.word_spans, side.units)
-            self._tallies[site].add_subjects(looked, side, pairs)
+            looked = Looked.of(weights, False, tree.side.word_spans, tree.side.units)
+            self._tallies[site].add_subjects(looked, tree.side, tree.subjects)
 
     def roles(self) -> Roles:
         """The shares of everything that was judged."""
@@ -93,27 +113,14 @@ class RoleJudge:
             judged.setdefault((head.stack, head.kind), {role: count for role, count in tally.count.items() if count})
         return Roles(heads, chance, judged)
 
-
-def judge_roles(
-    model: EncoderDecoder | LanguageModel,
-    texts: Sequence[ReadText],
-    trees: Sequence[Tree] = (),
-    source: tuple[Tokenizer, Framing] | None = None,
-    progress: Progress = silent,
-) -> Roles:
-    """What each head looks at in these texts, and in these trees of the source language, which need the tokenizer and
-    the framing of the `source`.
-    """
-    judge = RoleJudge(model)
-    with progress.track("attention weights", len(texts) + len(trees), "sentences") as advance:
-        for text in texts:
-            judge.add(text)
-            advance()
-        for tree in trees:
-            assert source is not None, "trees are read by the encoder"
-            judge.add_tree(tree, *source)
-            advance()
-    return judge.roles()
+    @torch.inference_mode()
+    def _count(self, text: ReadText, expectations: Iterator["_Expected"]) -> None:
+        seen = _Weights()
+        run_given(self.model, [text.given], seen)
+        for stack, kind, keys, queries, roles in expectations:
+            for site, weights in seen.of(stack, kind):
+                looked = Looked.of(weights, kind == "self_attention" and stack == "decoder", queries, keys.units)
+                self._tallies[site].add(looked, {role: mask.to(weights.device) for role, mask in roles.items()})
 
 
 class _Weights(Seen):
@@ -140,25 +147,23 @@ class _Expected(NamedTuple):
     roles: dict[str, Bool[Tensor, "Q U"]]
 
 
-def _expectations(text: ReadText) -> Iterator[_Expected]:
+def _positions(text: ReadText) -> Iterator[_Expected]:
     target, source = text.target, text.source
-    if source is not None and text.links:
-        aligned = _mask(source, _linked(text, source))
-        yield _Expected("decoder", "cross_attention", source, text.written, {"aligned": aligned})
-        yield _Expected("decoder", "cross_attention", source, target.word_spans, {"aligned_read": aligned})
-        return
     yield _Expected("decoder", "self_attention", target, target.word_spans, _neighbours(target))
     if source is not None:
         yield _Expected("encoder", "self_attention", source, source.word_spans, _neighbours(source))
         yield _Expected("decoder", "cross_attention", source, text.written, _symbols(source, len(text.written)))
 
 
-def _linked(text: ReadText, source: Side) -> list[list[int]]:
-    """The source units that each target word is linked to."""
+def _aligned(text: ReadText) -> Iterator[_Expected]:
+    source, read = text.source, text.target.word_spans
+    assert source is not None, "only pairs have links"
     linked: list[list[int]] = [[] for _ in text.written]
     for of_source, of_target in text.links:
         linked[of_target].append(source.words[of_source])
-    return linked
+    mask = _mask(source, linked)
+    yield _Expected("decoder", "cross_attention", source, text.written, {"aligned": mask})
+    yield _Expected("decoder", "cross_attention", source, read, {"aligned_read": mask[: len(read)]})
 
 
 def _neighbours(side: Side) -> dict[str, Bool[Tensor, "Q U"]]:

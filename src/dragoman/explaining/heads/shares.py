@@ -46,8 +46,8 @@ class Side:
 
     @classmethod
     def of(cls, words: Sequence[Word], length: int, before: int, after: int) -> "Side":
-        """The words of a text as a model reads it: `length` tokens, of which some before and after are symbols."""
-        spans = {word.first + before: (word.last + before, word) for word in words}
+        """The words among the `length` tokens that a stack reads, of which so many before and after are symbols."""
+        spans = {word.first: (word.last, word) for word in words}
         units, numbers, marks, place = [], [], [], 0
         while place < length:
             last, word = spans.get(place, (place + 1, None))

@@ -1,19 +1,21 @@
 """Texts as heads are judged on them: what a model reads and writes in ids, and which tokens are a word."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from typing import Self
 
 from dragoman.errors import DataError
+from dragoman.explaining.alignment.links import AlignedPair, Link
 from dragoman.explaining.heads.shares import Side, Span
+from dragoman.explaining.heads.subjects import Tree, word_pairs
 from dragoman.explaining.passes import Given
 from dragoman.explaining.words import words_of
 from dragoman.tokenizing.framing import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
 
-Link = tuple[int, int]
-"""A word of the source and a word of the target, by number, as `words_of` counts them."""
 LinkedPair = tuple[str, str, Collection[Link]]
-"""A source, its translation, and their aligned words."""
+"""A source, its translation, and their aligned words, as `words_of` counts them."""
 
 
 @dataclass(frozen=True)
@@ -25,40 +27,47 @@ class ReadText:
     """What the encoder reads; None for a language model."""
     target: Side
     """What the decoder reads."""
-    written: tuple[Span, ...] = ()
+    written: tuple[Span, ...]
     """Where the decoder writes each word of the target: before it reads it."""
     links: tuple[Link, ...] = ()
-    """A text with links is judged by them alone."""
+    """Aligned words of source and target."""
+
+    @classmethod
+    def of(cls, tokenizers: Tokenizers, given: Given, links: Collection[Link] = ()) -> Self:
+        """A text in ids, with or without links between the words of source and target.
+
+        Raises:
+            DataError: a link names a word that does not exist.
+        """
+        source = side_of(tokenizers.source, given.source) if given.source is not None else None
+        words = words_of(tokenizers.target, given.labels)
+        counts = (len(source.words) if source else 0, len(words))
+        for link in links:
+            if not (0 <= link[0] < counts[0] and 0 <= link[1] < counts[1]):
+                raise DataError(
+                    f"there is no link {link[0]}-{link[1]} between {counts[0]} source and {counts[1]} target words, "
+                    "which are counted from 0"
+                )
+        target = side_of(tokenizers.target, given.target)
+        return cls(given, source, target, tuple((word.first, word.last) for word in words), tuple(links))
 
     @classmethod
     def of_pair(
         cls, tokenizers: Tokenizers, framing: Framing, source: str, target: str, links: Collection[Link] = ()
-    ) -> "ReadText":
+    ) -> Self:
         """A source and its translation.
 
         Raises:
             DataError: a link names a word that does not exist.
         """
-        written, given = tokenizers.target.encode(target), tokenizers.source.encode(source)
-        words, side = words_of(tokenizers.target, written), source_side(tokenizers.source, framing, given)
-        if wrong := [link for link in links if not (link[0] < len(side.words) and link[1] < len(words))]:
-            raise DataError(
-                f"{source!r} has {len(side.words)} words and {target!r} {len(words)}, counted from 0; there is no link "
-                f"{wrong[0][0]}-{wrong[0][1]}"
-            )
-        return cls(
-            Given.of(framing, given, written),
-            side,
-            Side.of(words, len(written) + 1, 1, 0),
-            tuple((word.first, word.last) for word in words),
-            tuple(links),
-        )
+        ids = tokenizers.source.encode(source), tokenizers.target.encode(target)
+        return cls.of(tokenizers, Given.of(framing, *ids), links)
 
     @classmethod
-    def of_text(cls, tokenizer: Tokenizer, text: str) -> "ReadText":
+    def of_text(cls, tokenizers: Tokenizers, text: str) -> Self:
         """A text that a language model reads; each token is what it should write after those before it."""
-        read, labels = (ids := tokenizer.encode(text))[:-1], ids[1:]
-        return cls(Given(None, read, labels), None, Side.of(words_of(tokenizer, read), len(read), 0, 0))
+        ids = tokenizers.target.encode(text)
+        return cls.of(tokenizers, Given(None, ids[:-1], ids[1:]))
 
     @property
     def tokens(self) -> int:
@@ -66,12 +75,51 @@ class ReadText:
         return len(self.given.source or []) + len(self.given.target)
 
     def fits(self, positions: int | None) -> bool:
-        """Whether there is something to write, and no side has more tokens than the model has positions."""
+        """Whether each side has a word, and none has more tokens than the model has positions."""
+        sides = [self.target] if self.source is None else [self.source, self.target]
         longest = max(len(self.given.source or []), len(self.given.target))
-        return bool(self.target.words) and (positions is None or longest <= positions)
+        return all(side.words for side in sides) and (positions is None or longest <= positions)
 
 
-def source_side(tokenizer: Tokenizer, framing: Framing, ids: Sequence[int]) -> Side:
-    """The words of a source with its symbols."""
-    before, after = len(framing.source_before), len(framing.source_after)
-    return Side.of(words_of(tokenizer, ids), before + len(ids) + after, before, after)
+@dataclass(frozen=True)
+class ReadTree:
+    """One sentence of the source language, and which of its words are verbs and their subjects."""
+
+    source: list[int]
+    side: Side
+    subjects: tuple[tuple[int, int], ...]
+    """(verb, subject), by number of the word."""
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, framing: Framing, tree: Tree) -> Self:
+        """The sentence of a treebank as the encoder reads it."""
+        ids, places = tokenizer.encode(tree.text), tokenizer.offsets(tree.text)
+        words = [(places[word.first][0], places[word.last - 1][1]) for word in words_of(tokenizer, ids)]
+        source = framing.source(ids)
+        return cls(source, side_of(tokenizer, source), tuple(word_pairs(tree, words)))
+
+    def fits(self, positions: int | None) -> bool:
+        """Whether there is a verb to judge by, and no more tokens than the model has positions."""
+        return bool(self.subjects) and (positions is None or len(self.source) <= positions)
+
+
+def side_of(tokenizer: Tokenizer, ids: Sequence[int]) -> Side:
+    """The words of what a stack reads, and the symbols around them. An unknown word is neither."""
+    symbols = [tokenizer.is_special(id_) and id_ != tokenizer.unknown for id_ in ids]
+    before = len(list(takewhile(bool, symbols)))
+    after = len(list(takewhile(bool, reversed(symbols[before:]))))
+    return Side.of(words_of(tokenizer, ids), len(ids), before, after)
+
+
+def linked_pairs(tokenizers: Tokenizers, pairs: Iterable[AlignedPair]) -> list[LinkedPair]:
+    """Hand-aligned pairs with their sure links. Pairs that these tokenizers cut into other words are left out."""
+
+    def same(tokenizer: Tokenizer, text: str, words: Sequence[str]) -> bool:
+        return [word.text for word in words_of(tokenizer, tokenizer.encode(text))] == list(words)
+
+    return [
+        (pair.source, pair.target, pair.sure)
+        for pair in pairs
+        if same(tokenizers.source, pair.source, pair.source_words)
+        and same(tokenizers.target, pair.target, pair.target_words)
+    ]

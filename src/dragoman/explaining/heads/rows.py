@@ -1,0 +1,132 @@
+"""What is known of every head of a model: as rows for a terminal, and as plain values for JSON."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from dragoman.evaluating.metrics import Score
+from dragoman.evaluating.significance import Comparison
+from dragoman.explaining.heads.head import Head
+from dragoman.explaining.heads.roles import ROLES, Shares, Where, played
+
+LEVEL = 0.01
+"""Changes of BLEU are starred below this p-value, as in Michel et al. (2019), because there are many heads."""
+ERRORS = 2.58
+"""Changes of probability are starred from so many standard errors on: p < 0.01 too."""
+
+
+class Change(NamedTuple):
+    """What the removal of a head adds to the log-probability of the references, in nats a token: negative if the head
+    helps.
+    """
+
+    value: float
+    error: float
+    """The standard error over sentences; 0 if there is but one."""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the change can be told from none."""
+        return abs(self.value) > ERRORS * self.error > 0
+
+
+@dataclass(frozen=True)
+class HeadRow:
+    """What is known of one head."""
+
+    head: Head
+    roles: Shares
+    log_prob_change: Change
+    bleu: Comparison | None = None
+    """Of the model without the head with the whole model; None for a language model."""
+
+
+@dataclass(frozen=True)
+class HeadTable:
+    """All heads of a model, in the order of its layers."""
+
+    heads: tuple[HeadRow, ...]
+    chance: dict[Where, Shares]
+    """The share of each role that chance would give."""
+    judged: dict[Where, dict[str, int]]
+    """How many words each share is a mean over."""
+    sentences: int
+    """Of the test set, spread evenly over it."""
+    left_out: int
+    """Sentences that are blank, or longer than the model's positions."""
+    tokens: int
+    """That were to be written: the count behind `log_prob`."""
+    log_prob: float
+    """Of the references by the whole model, in nats a token."""
+    bleu: Score | None = None
+    """Of the whole model's greedy translations; None for a language model."""
+
+    @property
+    def headings(self) -> list[str]:
+        """The columns of `rows`."""
+        return ["head", "looks at (by chance)", "log-probability", *(["BLEU"] if self.bleu else [])]
+
+    def rows(self) -> list[list[str]]:
+        """The whole model, then every head: up to two roles that it plays, and what its removal changes."""
+        whole = ["whole model", "", f"{self.log_prob:.3f}"]
+        return [whole + ([self.bleu.printed] if self.bleu else []), *map(self._row, self.heads)]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the rows should know, in sentences."""
+        left_out = f"; {self.left_out:,} blank or too long ones were left out" if self.left_out else ""
+        notes = [
+            f"Judged on {self.sentences:,} sentences with {self.tokens:,} tokens to write{left_out}.",
+            "Shares are of a head's weight, and by chance of equal weights on all tokens; subjects and verbs count how "
+            "often the largest weight is right, and by chance the fixed distance that is right most often.",
+            f"Log-probabilities are of the references in nats a token; below the whole model, what a head's removal "
+            f"changes. * marks changes with p < {LEVEL}; of {len(self.heads)} heads without any effect, "
+            f"{len(self.heads) * LEVEL:.1f} would bear it.",
+        ]
+        return notes + ([f"BLEU is of greedy translations: {self.bleu.signature}."] if self.bleu else [])
+
+    def facts(self) -> dict[str, Any]:
+        """Everything, as plain values for JSON."""
+        return {
+            "sentences": self.sentences,
+            "left_out": self.left_out,
+            "tokens": self.tokens,
+            "log_prob_per_token": self.log_prob,
+            "bleu": self.bleu and {"value": self.bleu.value, "signature": self.bleu.signature, "search": "greedy"},
+            "chance": {".".join(where): _plain(shares) for where, shares in self.chance.items()},
+            "judged": {".".join(where): counts for where, counts in self.judged.items()},
+            "heads": [self._facts(row) for row in self.heads],
+        }
+
+    def _row(self, row: HeadRow) -> list[str]:
+        change, bleu = row.log_prob_change, row.bleu
+        cells = [f"{row.head.site}.{row.head.number}", self.looks_at(row)]
+        cells.append(f"{change.value:+.3f}{'*' * change.is_shown}")
+        return cells + ([f"{bleu.delta:+.1f}{'*' * (bleu.p_value < LEVEL)}"] if bleu else [])
+
+    def looks_at(self, row: HeadRow, most: int = 2) -> str:
+        """The roles that a head plays, in words: "previous word 93 % (15 %)"."""
+        roles = played(row.roles, self.chance[row.head.stack, row.head.kind])
+        return ", ".join(f"{ROLES[role]} {share:.0%} ({chance:.0%})" for role, share, chance in roles[:most])
+
+    def _facts(self, row: HeadRow) -> dict[str, Any]:
+        change, bleu = row.log_prob_change, row.bleu
+        facts = {
+            "attention": row.head.site,
+            "head": row.head.number,
+            "looks_at": self.looks_at(row),
+            "roles": _plain(row.roles),
+            "log_prob_change_per_token": change.value,
+            "standard_error": change.error,
+        }
+        if bleu is not None:
+            facts["bleu"] = {
+                "value": bleu.values[0],
+                "change": bleu.delta,
+                "interval": [bleu.low, bleu.high],
+                "p": bleu.p_value,
+            }
+        return facts
+
+
+def _plain(shares: Shares) -> dict[str, dict[str, float]]:
+    return {role: share._asdict() for role, share in shares.items()}
