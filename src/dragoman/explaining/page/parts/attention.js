@@ -290,6 +290,7 @@ function unfolded(box) {
 
 function build(root, part) {
   let shown = "weights";
+  startAtStrongest();
   const line = el("p", { class: "readout", role: "status" });
   const note = el("p", { class: "small muted" });
   const many = el("div", {});
@@ -312,6 +313,15 @@ function build(root, part) {
   page.listen(["stack", "layer", "attention", "head"], () => (draw(), unfolded(arithmetic)));
   page.listen(["query", "key"], () => (grid.mark(), readout(line, grid.matrix, state.query, state.key), unfolded(arithmetic)));
   page.listen("step", () => state.stack === "decoder" && page.set({ query: state.step }));
+}
+
+// The first cell of most attentions says nothing, so the reader begins at the key that the first query looks at most.
+function startAtStrongest() {
+  if (state.query || state.key) return;
+  const { attention } = record();
+  const { columns, value } = matrixOf(attention, state.head, "weights");
+  const weights = Array.from({ length: columns }, (_, s) => value(0, s));
+  page.set({ key: weights.indexOf(Math.max(...weights)) });
 }
 
 function noteOn(shown, stack) {

@@ -1,29 +1,26 @@
 // Small figures that sections share: bars, pictures of many numbers on a canvas, grids of cells, words.
 (() => {
-  const { el, number } = page;
+  const { el, svg, number } = page;
   const SHADES = 64; // on each side of zero
   let shades = null; // until the colours change
 
   // ---- words ----
 
-  // The words of a side as [{text, tokens}], where tokens are places in the stack.
-  page.wordsOf = (stack) =>
-    stack.words.map((text, word) => ({
-      text,
-      tokens: stack.tokens.map((token, place) => (token.word === word ? place : -1)).filter((place) => place >= 0),
-    }));
-
-  // The words that were written. The decoder has not read the last token, so its last word can lack an end.
-  page.writtenWords = (part) => {
-    const words = [];
-    for (const { token } of part.steps)
-      if (token.word !== null) words[token.word] = (words[token.word] ?? "") + token.text;
-    const read = page.stack("decoder")?.words ?? [];
-    const whole = part.steps.at(-1)?.token.word === null ? read.length : read.length - 1;
-    return words.map((text, word) => (word < whole ? read[word] : text.replaceAll("▁", " ").trim()));
-  };
-
   page.word = (text, attributes = {}) => el("bdi", { class: "word", ...attributes }, text);
+  page.quoted = (text) => ["“", el("bdi", {}, text), "”"];
+
+  // Which way a text runs, by its first letter.
+  const RIGHT_TO_LEFT = /^[^\p{L}]*[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u;
+  page.directionOf = (text) => (RIGHT_TO_LEFT.test(text) ? "rtl" : "ltr");
+
+  // One token of a stack to choose, as buttons that `mark` keeps up to date; `chosen` gives its place.
+  page.tokenChoice = (label, tokens, chosen, onchoose) => {
+    const chips = tokens.map((token, place) => page.token(token, { onclick: () => onchoose(place) }));
+    const box = page.rove(el("div", { class: "tokens", role: "group", "aria-label": label }, chips));
+    box.mark = () => chips.forEach((chip, place) => chip.setAttribute("aria-pressed", String(place === chosen())));
+    box.mark();
+    return box;
+  };
 
   // ---- names of places in a model ----
 
@@ -42,6 +39,29 @@
     });
     return el("span", { class: "bar-line" },
       el("span", { class: signed ? "bar signed" : "bar", "aria-hidden": "true" }, fill), el("span", { class: "figure" }, text));
+  };
+
+  // ---- tables of numbers ----
+
+  page.cell = (x, more = "") => el("td", { class: `right ${more}`.trim() }, x === -Infinity ? "−∞" : number(x));
+  page.heading = (...names) => el("thead", {}, el("tr", {}, names.map((name) => el("th", { scope: "col" }, name))));
+
+  // ---- lines ----
+
+  // Curves over equal steps. `lines` are {values, kind}, later ones on top; `ends` name the first and the last step.
+  page.plot = ({ label, lines, ends, range = null }) => {
+    const all = lines.flatMap(({ values }) => [...values]).filter(Number.isFinite);
+    const [low, high] = range ?? [Math.min(0, ...all), Math.max(...all)];
+    const place = (y) => (100 * (high - y)) / (high - low || 1);
+    const path = ({ values, kind }) => {
+      const points = [...values].map((y, i) => `${((100 * i) / Math.max(1, values.length - 1)).toFixed(2)},${place(y).toFixed(2)}`);
+      return svg("polyline", { class: kind, points: points.join(" ") });
+    };
+    return el("figure", { class: "plot", role: "img", "aria-label": label },
+      el("span", { class: "scale high" }, number(high)), el("span", { class: "scale low" }, number(low)),
+      svg("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", "aria-hidden": "true" },
+        svg("line", { class: "zero", x1: 0, x2: 100, y1: place(0), y2: place(0) }), lines.map(path)),
+      el("span", { class: "ends" }, ends.map((each) => el("span", {}, each))));
   };
 
   // ---- pictures ----

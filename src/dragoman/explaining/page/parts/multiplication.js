@@ -1,10 +1,11 @@
 // One cell of an attention, computed on the page from the recorded queries, keys and values:
 // softmax(Q K^T / sqrt(d_k)) V for one query (Vaswani et al. 2017, eq. 1), number by number.
 (() => {
-  const { el, number } = page;
+  const { el, number, cell, heading } = page;
   const FEATURES = 6; // shown of a head's output before the reader asks for all
   const KEYS = 24; // shown of a softmax over more than MOST keys
   const MOST = 60;
+  const STRONGEST = 12; // products of a projection that are shown before the reader asks for all
 
   // The numbers of an attention, for head `head`. Each key head serves H / G query heads.
   page.headOf = (attention, head) => {
@@ -61,7 +62,7 @@
       el("p", {}, `The query and the key have ${of.width} features each. Where both are large and of one sign, the product is large.`, shared(of)),
       page.scroller("Products of the features",
         el("table", { class: "numbers products" },
-          head("feature", ["query ", labels.query()], ["key ", labels.key(s)], "query × key"),
+          heading("feature", ["query ", labels.query()], ["key ", labels.key(s)], "query × key"),
           el("tbody", {}, rows),
           el("tfoot", {}, el("tr", {}, el("th", { scope: "row", colspan: "3" }, "sum of the products, q·k"), el("td", { class: "result sum" }, number(sum(terms))))))),
     ];
@@ -107,7 +108,7 @@
       el("p", {}, "The products of this query with all keys become weights that sum to one. The largest product is subtracted first, which changes no weight and keeps the exponentials small. Each exponential is then divided by their sum."),
       page.scroller("Softmax of the row",
         el("table", { class: "numbers softmax" },
-          head("key", "product", "minus the largest", "exponential", "weight", "recorded"),
+          heading("key", "product", "minus the largest", "exponential", "weight", "recorded"),
           el("tbody", {}, chosen.map(line), rest.length ? others(row, rest) : null),
           el("tfoot", {}, el("tr", {}, el("th", { scope: "row", colspan: "3" }, "sum"), cell(row.total), cell(sum(row.weight)), el("td", {}))))),
       el("p", { class: "equation" }, `${number(row.exponential[s])} ÷ ${number(row.total)} = `, el("b", { class: "result weight" }, number(row.weight[s])),
@@ -153,7 +154,7 @@
     const total = (i) => sum(row.weight.map((weight, key) => weight * of.value(key)[i]));
     return page.scroller("Weighted values and their sum",
       el("table", { class: "numbers mixture" },
-        head("key", "weight", ...features.map((i) => `feature ${i}`)),
+        heading("key", "weight", ...features.map((i) => `feature ${i}`)),
         el("tbody", {}, keys.map(line),
           keys.length < of.keys ? el("tr", {}, el("td", { colspan: String(count + 2), class: "muted" }, `${of.keys - keys.length} weaker keys are in the sum, but not shown.`)) : null),
         el("tfoot", {},
@@ -161,9 +162,34 @@
           recorded ? el("tr", {}, el("th", { scope: "row", colspan: "2" }, "recorded"), features.map((i) => cell(recorded[i], "recorded"))) : null)));
   }
 
-  // ---- tables ----
+  // ---- a projection: one output feature of x W^T + b ----
 
-  const cell = (x, more = "") => el("td", { class: `right ${more}`.trim() }, x === -Infinity ? "−∞" : number(x));
-  const head = (...names) =>
-    el("thead", {}, el("tr", {}, names.map((name) => el("th", { scope: "col" }, name))));
+  // `label` makes the token's element; `recorded` is the same feature where the record has it, else null.
+  page.projection = (matrix, token, feature, label, recorded) => {
+    const input = page.array(matrix.input).row(token);
+    const weight = page.array(matrix.weight).row(feature);
+    const bias = matrix.bias ? page.array(matrix.bias).data[feature] : null;
+    const terms = [...input].map((each, i) => each * weight[i]);
+    const box = el("div", {});
+    const show = (all) => box.replaceChildren(dotProduct(input, weight, terms, bias, all, label, recorded));
+    show(false);
+    const check = terms.length > STRONGEST ? page.check(`Show all ${terms.length} products`, false, show) : null;
+    return el("div", {}, check, box);
+  };
+
+  function dotProduct(input, weight, terms, bias, all, label, recorded) {
+    const largest = Math.max(...terms.map(Math.abs));
+    const order = terms.map((_, i) => i).sort((a, b) => Math.abs(terms[b]) - Math.abs(terms[a]));
+    const shown = all ? terms.map((_, i) => i) : order.slice(0, STRONGEST);
+    const rest = order.slice(shown.length);
+    const line = (i) => el("tr", {}, el("th", { scope: "row" }, String(i)), cell(input[i]), cell(weight[i]), el("td", {}, page.bar(terms[i], largest)));
+    const total = (name, x, more) => el("tr", {}, el("th", { scope: "row", colspan: "3" }, name), cell(x, more));
+    const product = sum(terms);
+    return page.scroller("Products of the projection",
+      el("table", { class: "numbers projection" },
+        heading("feature", ["vector of ", label()], "row of the weights", "product"),
+        el("tbody", {}, shown.map(line), rest.length ? total(`${rest.length} smaller products together`, sum(rest.map((i) => terms[i])), "rest") : null),
+        el("tfoot", {}, total("sum of the products", product, "sum"), bias === null ? null : total("bias", bias, "bias"),
+          total("output feature", product + (bias ?? 0), "result"), recorded === null ? null : total("recorded", recorded, "recorded"))));
+  }
 })();

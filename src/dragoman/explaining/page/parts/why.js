@@ -1,0 +1,237 @@
+// Why this word: what spoke for a written token, and what decided between it and another. Attention is no answer to that.
+const { el, number, percent, state } = page;
+
+const METHODS = {
+  erasure: {
+    name: "erasure", signed: true, unit: "fall in nats",
+    how: "Erasure deletes one word and asks the model again. A bar shows how far the log-probability of the written token falls. Blue words spoke for it, orange words against it. A fall of 1 nat divides the probability by 2.7.",
+  },
+  gradient: {
+    name: "gradient", signed: false, unit: "length of the gradient",
+    how: "The gradient says how fast the log-probability would move if a word's vector moved a little. A bar is its length, added up over the pieces of the word. It says how much a word matters, not in which direction.",
+  },
+  gradient_x_input: {
+    name: "gradient × input", signed: true, unit: "gradient × input",
+    how: "The gradient multiplied by the word's own vector: above zero if a longer vector would make the token likelier. Layers that normalise what they read hardly notice lengths, so take this one with care.",
+  },
+};
+
+// ---- what speaks ----
+
+const plain = (text) => text.replaceAll("▁", " ").trim();
+const naming = (token) => plain(token.text) || page.tokenText(token);
+
+// The words and symbols that step t sees, as {side, name, symbol, erased, columns}: places in `erased` and in a gradient's row.
+function speakers(part, t) {
+  const { erased } = part.contributions;
+  const before = page.stack("encoder")?.tokens.length ?? 0;
+  return part.stacks.flatMap((stack) => {
+    const first = stack.name === "encoder" ? 0 : before;
+    const seen = stack.name === "encoder" ? stack.tokens : stack.tokens.slice(0, t + 1);
+    const words = stack.words.map((text, word) => {
+      const places = seen.flatMap((token, place) => (token.word === word ? [place] : []));
+      const whole = stack.tokens.filter((token) => token.word === word).length === places.length;
+      const name = whole ? text : plain(places.map((place) => stack.tokens[place].text).join(""));
+      return { side: stack.name, name, erased: erased.findIndex((each) => each[0] === stack.name && each[1] === word), columns: places.map((place) => first + place), at: places[0] };
+    });
+    const symbols = seen.flatMap((token, place) =>
+      token.word === null ? [{ side: stack.name, name: page.tokenText(token), symbol: true, erased: -1, columns: [first + place], at: place }] : []);
+    return [...words.filter((word) => word.columns.length), ...symbols].sort((a, b) => a.at - b.at);
+  });
+}
+
+const summed = (row, columns) => columns.reduce((sum, column) => sum + row[column], 0);
+
+// What each speaker has to do with the token written at step t, by one method.
+function contributions(part, t, method) {
+  const { written_erasure: falls, [method]: gradient } = part.contributions;
+  if (method === "erasure") return speakers(part, t).filter((each) => each.erased >= 0).map((each) => ({ ...each, value: page.array(falls).at(each.erased, t) }));
+  const row = page.array(gradient).row(t);
+  return speakers(part, t).map((each) => ({ ...each, value: summed(row, each.columns) }));
+}
+
+// What each word has to do with the lead of the written token over candidate c; the gradient is that of the runner-up.
+function contrast(part, t, c) {
+  const { written_erasure: written, erasure, contrast: gradient } = part.contributions;
+  const row = c === runnerUp(part.steps[t]) ? page.array(gradient).row(t) : null;
+  return speakers(part, t).filter((each) => each.erased >= 0).map((each) => ({
+    ...each,
+    value: page.array(written).at(each.erased, t) - page.array(erasure).at(each.erased, t, c),
+    gradient: row && summed(row, each.columns),
+  }));
+}
+
+const runnerUp = (step) => step.candidates.findIndex((each) => each.id !== step.token.id);
+const strongest = (found) => found.reduce((best, each) => (best === null || each.value > best.value ? each : best), null);
+
+// ---- bars ----
+
+const titles = () => ({ encoder: "The source", decoder: page.stack("encoder") ? "The translation so far" : "The text so far" });
+
+// Tables of words with bars, one a side. `columns` are [name, value of a line, options of its bar].
+function tables(found, order, columns) {
+  const largest = columns.map(([, value]) => Math.max(...found.map((each) => Math.abs(value(each)))));
+  const line = (each) => el("tr", { class: each.symbol ? "muted" : null },
+    el("th", { scope: "row" }, page.word(each.name)),
+    columns.map(([, value, options], i) => el("td", {}, page.bar(value(each), largest[i], options))));
+  const sides = page.part.stacks.map(({ name }) => {
+    const own = found.filter((each) => each.side === name);
+    if (order === "strength") own.sort((a, b) => b.value - a.value);
+    const empty = el("p", { class: "muted small" }, "There is no word yet.");
+    const table = el("table", { class: "numbers" }, page.heading("word", ...columns.map(([shown]) => shown)), el("tbody", {}, own.map(line)));
+    return el("div", { class: `side ${name}` }, el("h4", {}, titles()[name]), own.length ? page.scroller(titles()[name], table) : empty);
+  });
+  return el("div", { class: "sides" }, sides);
+}
+
+// ---- in words ----
+
+function answer(part, t, method, found) {
+  const step = part.steps[t];
+  const best = strongest(found);
+  const written = page.quoted(naming(step.token));
+  if (!best) return ["There is no word yet that could speak for ", written, "."];
+  if (method !== "erasure") return [page.quoted(best.name), method === "gradient" ? " moves the probability of " : " speaks most for ", written, method === "gradient" ? " most." : " by this measure."];
+  if (best.value <= 0) return ["No single word is missed: without any of them ", written, " stays as likely or becomes likelier."];
+  return ["Without ", page.quoted(best.name), ", the log-probability of ", written, ` falls by ${number(best.value)} nats: the probability goes from ${percent(Math.exp(step.log_prob))} to ${percent(Math.exp(step.log_prob - best.value))}.`];
+}
+
+const agrees = (x) => (x >= 0.7 ? "largely agrees" : x >= 0.4 ? "partly agrees" : x >= 0.2 ? "agrees a little" : x > -0.2 ? "hardly agrees" : "disagrees");
+
+function agreement(part) {
+  const figures = part.contributions.agreement ?? {};
+  const says = Object.entries(figures).filter(([method, x]) => METHODS[method] && Number.isFinite(x)).map(([method, x], i) =>
+    `${i ? " " : ""}${METHODS[method].name[0].toUpperCase()}${METHODS[method].name.slice(1)} ${agrees(x)} with erasure: the rank correlation over the source's words is ${number(x)}.`);
+  if (!says.length) return ["There are too few words in a source to say how far the methods agree here."];
+  return [...says, " 1 would be the same order of words, 0 no relation, −1 the opposite order. Where methods disagree, trust none of them alone."];
+}
+
+// ---- this rather than that ----
+
+// The candidate that a reader means: as it is shown, without the mark of a space, or in other capitals.
+function meant(step, typed) {
+  const text = typed.trim();
+  const ways = [page.tokenText, naming, (each) => naming(each).toLowerCase()];
+  for (const [i, way] of ways.entries()) {
+    const at = step.candidates.findIndex((each) => way(each) === (i < 2 ? text : text.toLowerCase()));
+    if (at >= 0) return at;
+  }
+  return -1;
+}
+
+function offered(step) {
+  const names = step.candidates.map(naming);
+  return step.candidates.map((each, i) => (names.indexOf(names[i]) === names.lastIndexOf(names[i]) ? names[i] : page.tokenText(each)));
+}
+
+// A lead in words; it can be negative where the translation was given.
+function verdict(step, rival, lead, best) {
+  const [x, y] = [page.quoted(naming(step.token)), page.quoted(naming(rival))];
+  const start = [x, " rather than ", y, ": "];
+  const behind = lead < 0 ? [x, ` is ${number(-lead)} nats behind `, y, ". "] : [];
+  if (!best || best.value <= 0) return [...start, ...behind, `no single word makes the lead of ${number(lead)} nats smaller when it is missing.`];
+  const without = ["without ", page.quoted(best.name)];
+  if (lead < 0) return [...start, ...behind, "Even so, ", ...without, ` it falls ${number(best.value)} nats further behind.`];
+  const turns = best.value > lead ? [", so ", page.quoted(naming(rival)), " would be ahead."] : ["."];
+  return [...start, ...without, ` the lead of ${number(lead)} nats falls by ${number(best.value)}`, ...turns];
+}
+
+const shell = (text) => (/["$`\\!]/.test(text) ? `'${text.replaceAll("'", "'\\''")}'` : `"${text}"`);
+
+function unknown(part, t, typed) {
+  const { token } = part.steps[t];
+  const word = token.word === null ? naming(token) : part.written[token.word];
+  const pair = `${word}=${typed.trim()}`;
+  return [[page.quoted(typed.trim()), ` is not among the ${part.steps[t].candidates.length} likeliest tokens of this step, which are all that this page holds. To ask about it:`],
+    [el("p", {}, el("code", { dir: "ltr" }, `dragoman explain ${shell(page.record.model)} ${shell(part.source ?? part.target)} --instead ${/^[\p{L}\p{N}=]+$/u.test(pair) ? pair : shell(pair)}`))]];
+}
+
+function compared(part, t, c, order) {
+  const step = part.steps[t];
+  const rival = step.candidates[c];
+  const lead = step.log_prob - rival.log_prob;
+  const found = contrast(part, t, c);
+  const columns = [["fall of the lead without it", (each) => each.value, {}]];
+  const next = step.candidates[runnerUp(step)];
+  if (rival === next) columns.push(["gradient of the lead", (each) => each.gradient, { signed: false }]);
+  return [verdict(step, rival, lead, strongest(found)), [
+    tables(found, order, columns),
+    el("p", { class: "small muted" }, "The lead is how much larger the log-probability of the written token is. Blue words hold the lead up; without an orange word it would be larger. ",
+      rival === next ? "The gradient's length says how fast the lead would move with a word's vector." : ["The gradient of a lead was recorded only for the runner-up, ", page.quoted(naming(next)), "."]),
+  ]];
+}
+
+function question(part, orders) {
+  const list = el("datalist", { id: "why-candidates" });
+  const input = el("input", { type: "text", list: list.id, autocomplete: "off", spellcheck: "false", dir: "auto" });
+  const label = el("span", {});
+  const said = el("p", { class: "verdict", role: "status" });
+  const [chips, result] = [el("div", {}), el("div", {})];
+  const show = () => {
+    const step = part.steps[state.step];
+    const at = meant(step, input.value);
+    const [words, details] = !input.value.trim() ? ["Type another token that could have been written.", []]
+      : at < 0 ? unknown(part, state.step, input.value)
+      : step.candidates[at].id === step.token.id ? [[page.quoted(naming(step.token)), " is what was written. Choose another token to compare it with."], []]
+      : compared(part, state.step, at, orders.now);
+    said.replaceChildren(...[words].flat(Infinity));
+    result.replaceChildren(...details);
+    chips.firstChild.mark();
+  };
+  const renew = () => {
+    const step = part.steps[state.step];
+    label.replaceChildren("Why ", ...page.quoted(naming(step.token)), " rather than");
+    const names = offered(step);
+    list.replaceChildren(...names.map((value, i) => (step.candidates[i].id === step.token.id ? "" : el("option", { value }))));
+    input.value = names[runnerUp(step)] ?? "";
+    chips.replaceChildren(page.tokenChoice("Tokens that could have been written", step.candidates, () => meant(step, input.value), (i) => ((input.value = names[i]), show())));
+    show();
+  };
+  input.addEventListener("change", show);
+  input.addEventListener("input", () => meant(part.steps[state.step], input.value) >= 0 && show());
+  renew();
+  page.listen("step", renew);
+  return { box: [el("div", { class: "controls" }, el("label", { class: "menu" }, label, input), list), chips, said, result], show };
+}
+
+// ---- the section ----
+
+function build(root, part) {
+  const orders = { now: "text" };
+  let method = "erasure";
+  const line = el("p", { class: "readout", role: "status" });
+  const bars = el("div", {});
+  const how = el("p", { class: "small muted" });
+  const steps = page.tokenChoice(part.source === null ? "Token that came next" : "Written token", part.steps.map((step) => step.token), () => state.step, (step) => page.set({ step }));
+  const draw = () => {
+    const found = contributions(part, state.step, method);
+    const { unit, signed } = METHODS[method];
+    line.replaceChildren(...answer(part, state.step, method, found).flat(Infinity));
+    how.textContent = METHODS[method].how;
+    bars.replaceChildren(tables(found, orders.now, [[unit, (each) => each.value, { signed }]]));
+  };
+  const asked = question(part, orders);
+  const recorded = Object.entries(METHODS).filter(([name]) => name === "erasure" || part.contributions[name]);
+  root.append(
+    el("p", {}, "Choose a token. The bars show what each word before it had to do with it. Attention says where the model looked; these methods test what the model needed. ",
+      part.source === null ? "Each token here is the one that came next." : ""),
+    steps,
+    el("div", { class: "controls" },
+      page.choice("Method", recorded.map(([name, each]) => [name, each.name]), method, (chosen) => ((method = chosen), draw())),
+      page.choice("Order", [["text", "as in the text"], ["strength", "strongest first"]], orders.now, (chosen) => ((orders.now = chosen), draw(), asked.show()))),
+    how, line, bars,
+    el("p", { class: "small agreement" }, agreement(part)),
+    el("h3", {}, "This rather than that"),
+    el("p", {}, "Many words make several continuations likely at once. This asks what decided between two of them."),
+    ...asked.box);
+  draw();
+  page.listen("step", () => (steps.mark(), draw()));
+}
+
+page.section({
+  id: "why",
+  title: "Why this word",
+  lead: "What spoke for each written token, and what decided between it and another.",
+  when: (part) => Boolean(part.contributions && part.steps.length),
+  build,
+});
