@@ -1,0 +1,164 @@
+"""Why this word rather than that one: a contrast that a person names, at the first piece in which the two differ.
+
+Contrastive explanations ask what speaks for one output and not for another (Yin and Neubig 2022), which is what people
+mean by why: *stanca* and not *stanco*, because of *sister*. Start reading at `why`.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Literal, NamedTuple
+
+import torch
+
+from dragoman.errors import DataError
+from dragoman.explaining.contributions.erasure import falls
+from dragoman.explaining.contributions.gradients import by_word, difference, gradients
+from dragoman.explaining.passes import Given, run_given
+from dragoman.explaining.words import Word, words_of
+from dragoman.model import EncoderDecoder, LanguageModel
+from dragoman.tokenizing.framing import Framing
+from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
+
+_NUMBERED = re.compile(r"(?P<word>.+)#(?P<number>[1-9]\d*)", re.DOTALL)
+
+
+class Reason(NamedTuple):
+    """What one word that the model had read says to the choice between two."""
+
+    text: str
+    stack: Literal["encoder", "decoder"]
+    fall: float
+    """How far the log-probability of the word falls without it; nats."""
+    fall_of_other: float
+    gradient: float
+    """The length of the gradient of logit(word) - logit(other) by the vectors of its tokens, summed: how much it
+    matters, whichever of the two it speaks for."""
+
+    @property
+    def contrast(self) -> float:
+        """The one fall minus the other: above zero if it speaks for the word rather than for the other."""
+        return self.fall - self.fall_of_other
+
+
+class Why(NamedTuple):
+    """The choice between two pieces at one step."""
+
+    step: int
+    """Counted from 0: what the model reads up to this token decides."""
+    pieces: tuple[str, str]
+    """Which pieces are compared, as a person reads them."""
+    log_probs: tuple[float, float]
+    """Of both after what was read."""
+    reasons: tuple[Reason, ...]
+    """The words of the source, then those written before, as they stand in the text."""
+
+
+def why(
+    model: EncoderDecoder | LanguageModel,
+    tokenizers: Tokenizers,
+    framing: Framing,
+    source: str | None,
+    target: str,
+    word: str,
+    other: str,
+) -> Why:
+    """Why `target` goes on with `word` and not with `other` at this place.
+
+    `word` is a word of `target`; `casa#2` is the second *casa*. `other` is any text. Words of several pieces are
+    compared at the first in which they differ. A language model has no source.
+
+    Raises:
+        DataError: `word` doesn't stand in the translation or stands there more than once, or the model can't tell the
+            two apart.
+    """
+    given, instead = read_choice(tokenizers, framing, source, target, word, other)
+    step, choice = len(given.labels) - 1, (given.labels[-1], instead)
+    source_words = words_of(tokenizers.source, given.source or [])
+    target_words = words_of(tokenizers.target, given.target)
+    pair = torch.tensor(choice, device=model.output.device)
+    fall = falls(model, given, source_words, target_words, pair.expand(step + 1, 2))[:, step].tolist()
+    (norm,) = gradients(model, given, difference(*pair.expand(step + 1, 2).unbind(1)), [step]).norm[0]
+    lengths = [
+        *by_word(norm, source_words).tolist(),
+        *by_word(norm, target_words, first=len(given.source or [])).tolist(),
+    ]
+    stacks: list[Literal["encoder", "decoder"]] = ["encoder"] * len(source_words) + ["decoder"] * len(target_words)
+    reasons = (
+        Reason(each.text, stack, *both, length)
+        for each, stack, both, length in zip([*source_words, *target_words], stacks, fall, lengths, strict=True)
+    )
+    shown = tuple(tokenizers.target.tokens(choice))
+    return Why(step, (shown[0], shown[1]), _log_probs(model, given, choice), tuple(reasons))
+
+
+def read_choice(
+    tokenizers: Tokenizers, framing: Framing, source: str | None, target: str, word: str, other: str
+) -> tuple[Given, int]:
+    """What the model had read when it chose, with its choice as the last label; and the piece that it did not choose."""
+    ids = tokenizers.target.encode(target)
+    first, last = find_word(tokenizers.target, target, ids, word)
+    others = tokenizers.target.encode(f"{target[:first]}{other}{target[last:]}")
+    if source is None:
+        given = Given(None, ids[:-1], ids[1:])
+        instead = others[1:]
+    else:
+        given = Given.of(framing, tokenizers.source.encode(source), ids)
+        instead = framing.labels(others)
+    step = _first_difference(given.labels, instead)
+    if step >= min(len(given.labels), len(instead)) or (source is None and ids[0] != others[0]):
+        raise DataError(_same(word, other) if ids == others else _unread(word))
+    if tokenizers.target.unknown in (given.labels[step], instead[step]):
+        strange = word if given.labels[step] == tokenizers.target.unknown else other
+        raise DataError(f"'{strange}' is not in the model's vocabulary, so its probability isn't known; name another")
+    return Given(given.source, given.target[: step + 1], given.labels[: step + 1]), instead[step]
+
+
+def find_word(tokenizer: Tokenizer, text: str, ids: Sequence[int], word: str) -> tuple[int, int]:
+    """The characters of a word of a text, whose ids these are: the first, and the one after the last.
+
+    Raises:
+        DataError: it doesn't stand there, or more than once, and none is named by its number.
+    """
+    places, words = tokenizer.offsets(text), words_of(tokenizer, ids)
+    numbered = _NUMBERED.fullmatch(word)
+    name, number = (numbered["word"], int(numbered["number"])) if numbered else (word, None)
+    found = [each for each in words if each.text == name]
+    if not found:
+        raise DataError(f"'{name}' is no word of the translation; its words are {_listed(words)}")
+    if number is None and len(found) > 1:
+        raise DataError(f"'{name}' stands {len(found)} times in the translation; name one, as in {name}#2")
+    if number is not None and number > len(found):
+        raise DataError(f"there is no {word}: '{name}' stands {_times(len(found))} in the translation")
+    chosen = found[(number or 1) - 1]
+    first, last = places[chosen.first][0], places[chosen.last - 1][1]
+    return last - len(text[first:last].lstrip()), last
+
+
+def _first_difference(one: Sequence[int], other: Sequence[int]) -> int:
+    return next(place for place, (a, b) in enumerate([*zip_longest(one, other), (0, 1)]) if a != b)
+
+
+@torch.inference_mode()
+def _log_probs(
+    model: EncoderDecoder | LanguageModel, given: Given, choice: tuple[int, int]
+) -> tuple[float, float]:
+    hidden, _ = run_given(model, [given])
+    found = model.project(hidden[-1:]).float().log_softmax(-1)[0]
+    return float(found[choice[0]]), float(found[choice[1]])
+
+
+def _same(word: str, other: str) -> str:
+    return f"the model writes '{word}' and '{other}' with the same pieces; there is nothing to compare"
+
+
+def _unread(word: str) -> str:
+    return f"a language model chooses what follows a text, and nothing stands before the choice of '{word}'"
+
+
+def _listed(words: Sequence[Word]) -> str:
+    return ", ".join(dict.fromkeys(word.text for word in words))
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
