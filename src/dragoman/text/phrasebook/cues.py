@@ -1,12 +1,13 @@
 """Sentences of the phrasebook in which one English word decides the form of an Italian one.
 
-The grammar writes each sentence twice, with one word of the English replaced or left out: *the shop* and *the market*,
-*near the lake* and *near the lakes*, *do you all want* and *do you want*. The first Italian word that changes is the
-one that is asked about, its form in the second sentence is the other form, and the English word is the cue. What stands
-before that Italian word is the same in both, so it gives nothing away.
+The grammar writes each sentence twice, with one word of the English replaced or left out: *near the lake* and *near the
+river*, *I lost* and *we lost*, *do you all have* and *do you have*. The first Italian word that changes is the one that
+is asked about, its form in the second sentence is the other form, and the English word is the cue. What stands before
+that Italian word is the same in both, so it gives nothing away.
 
-The slots of each sentence are filled with words that training never puts there (`generate.held_out`), or its pattern is
-not in training at all. Start reading at `cues`.
+The phrasebook says both, so a model that learned it must look at the cue: a noun that a pattern has in one number only
+would be in that number whatever the cue. The sentences are not in training: words fill their slots, save the cue's,
+that training never puts there (`generate.held_out`), or training has no such pattern. Start reading at `cues`.
 """
 
 from __future__ import annotations
@@ -15,14 +16,13 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import islice
 from typing import Literal, NamedTuple
 
 from dragoman.text.phrasebook.generate import WORDS, Sentence, digest, expand, fillers
-from dragoman.text.phrasebook.italian import DETERMINERS, conjugate
-from dragoman.text.phrasebook.lexemes import Agreement, Form, Gender, Lexeme, Noun, Subject
-from dragoman.text.phrasebook.patterns import Part, Pattern, Word, patterns
+from dragoman.text.phrasebook.italian import conjugate
+from dragoman.text.phrasebook.lexemes import Agreement, Form, Gender, Lexeme, Noun, Number, Subject
+from dragoman.text.phrasebook.patterns import Part, Pattern, patterns
 from dragoman.text.phrasebook.rendering import Fillers, render_english, render_italian
 from dragoman.text.reading.pairs import Pair
 
@@ -33,14 +33,17 @@ COUNTS: dict[Kind, int] = {"gender": 67, "number": 67, "register": 66}
 SEED = 0
 TRIED = 12
 """Sentences of a pattern that are tried."""
-OTHER: dict[Gender, Gender] = {"m": "f", "f": "m"}
-# A noun after these is no subject, so no verb agrees with it.
-PREPOSITIONS = frozenset("about after at before behind by during for from in near of on opposite to with".split())
-UNCHANGED = frozenset(("the", "my", "your", "our"))
-# How the patterns address several people, and what they ask them.
-SEVERAL = re.compile(r"\b(you) (?:all|both)\b", re.IGNORECASE)
-YOU_ALL, STRANGER = Agreement(2, "p", "m"), Agreement(3, "s", "m")
-ASKED = ("avere", "essere", "volere", "dovere", "vivere", "sembrare", "parlare", "lavorare", "venire")
+OTHER_GENDER: dict[Gender, Gender] = {"m": "f", "f": "m"}
+OTHER_NUMBER: dict[Number, Number] = {"s": "p", "p": "s"}
+SPEAKERS = ("I", "we")
+# Questions that begin with plain *you*, said to a stranger (Lei); *all* and *both* turn them to several people (voi).
+OPENING = re.compile(r"(?:(?:Do|Have|Would) you|You)(?= (?:have|seen|like|must)\b)")
+SEVERAL = (("all", "tutti"), ("both", "tutti e due"))
+STRANGER, YOU_ALL = Agreement(3, "s", "m"), Agreement(2, "p", "m")
+FORMS = {
+    conjugate(verb, "present", STRANGER): conjugate(verb, "present", YOU_ALL) for verb in ("avere", "volere", "dovere")
+}
+TO_A_STRANGER = re.compile(rf"\b({'|'.join(FORMS)})\b((?: visto)?)", re.IGNORECASE)
 
 
 class Cue(NamedTuple):
@@ -93,9 +96,11 @@ def _take_turns(hands: Sequence[Iterator[Cue]], count: int) -> list[Cue]:
     return taken
 
 
-def _sentences(pattern: Pattern) -> Iterator[tuple[Sentence, dict[str, Lexeme]]]:
-    """Sentences that training doesn't hold, and what fills their slots."""
-    for sentence in islice(expand(pattern, SEED, "any" if pattern.unseen else "test"), TRIED):
+def _sentences(
+    pattern: Pattern, chosen: Mapping[str, Lexeme] | None = None
+) -> Iterator[tuple[Sentence, dict[str, Lexeme]]]:
+    """Sentences that training doesn't hold, and what fills their slots; some slots may be chosen already."""
+    for sentence in islice(expand(pattern, SEED, "any" if pattern.unseen else "test", chosen), TRIED):
         yield sentence, dict(zip(pattern.slots, sentence.lexemes, strict=True))
 
 
@@ -129,7 +134,7 @@ def _rendered(pattern: Pattern, filled: Fillers) -> Sides:
 
 def _genders(pattern: Pattern) -> Iterator[Cue]:
     for sentence, filled in _sentences(pattern):
-        found = (_gender_cue(pattern, sentence, filled, name) for name in _keyed(pattern, sentence))
+        found = (_noun_cue("gender", pattern, sentence, filled, name) for name in _keyed(pattern, sentence))
         yield from islice((cue for cue in found if cue is not None), 1)
 
 
@@ -137,90 +142,62 @@ def _keyed(pattern: Pattern, sentence: Sentence) -> list[str]:
     return sorted(pattern.slots, key=lambda name: digest(SEED, sentence.pair.source, name))
 
 
-def _gender_cue(pattern: Pattern, sentence: Sentence, filled: Mapping[str, Lexeme], name: str) -> Cue | None:
-    """The word that changes with a noun of the other gender, as it would if the noun itself had that gender."""
-    turned = _turned(filled[name])
-    if turned is None or " " in turned.english:
+def _noun_cue(kind: Kind, pattern: Pattern, sentence: Sentence, filled: Fillers, name: str) -> Cue | None:
+    """The word that changes with another noun, as it would if the noun itself had that gender or number."""
+    plural = pattern.slots[name][0].plural
+    form = _form(filled[name], plural)
+    if form is None or " " in filled[name].english:
         return None
-    alone = _rendered(pattern, {**filled, name: turned})[1]
+    number, gender = form
+    wanted = (number, OTHER_GENDER[gender]) if kind == "gender" else (OTHER_NUMBER[number], gender)
     for lexeme in fillers(pattern, name, SEED, "any"):
-        other = _rendered(pattern, {**filled, name: lexeme})
-        cue = _cue("gender", pattern, sentence.pair[:2], other)
-        if cue and words_of(alone)[: cue.place + 1] == [*words_of(sentence.pair.target)[: cue.place], cue.instead]:
-            return cue
-    return None
-
-
-def _turned(lexeme: Lexeme) -> Lexeme | None:
-    """The same word with the other gender; None if its gender isn't its own."""
-    if isinstance(lexeme, Noun) and lexeme.feminine is None:
-        forms = {number: Form(form.text, OTHER[form.gender]) for number, form in lexeme.italian.items()}
-        return replace(lexeme, italian=forms)
-    if isinstance(lexeme, Subject):
-        return replace(lexeme, agreement=lexeme.agreement._replace(gender=OTHER[lexeme.agreement.gender]))
-    return None
-
-
-# Number: one and several of a thing, I and we
-
-
-def _numbers(pattern: Pattern) -> Iterator[Cue]:
-    for sentence, filled in _sentences(pattern):
-        found = (_number_cue(pattern, sentence, filled, name) for name in _keyed(pattern, sentence))
-        yield from islice((cue for cue in found if cue is not None), 1)
-
-
-def _number_cue(pattern: Pattern, sentence: Sentence, filled: Mapping[str, Lexeme], name: str) -> Cue | None:
-    lexeme = filled[name]
-    if isinstance(lexeme, Subject):
-        return _speaker_cue(pattern, sentence, filled, name)
-    if not isinstance(lexeme, Noun) or lexeme.singular is None or lexeme.plural is None or len(lexeme.italian) < 2:
-        return None
-    source = render_english(_recounted(pattern.english, name), filled)
-    if not _recounts_an_object(words_of(sentence.pair.source), words_of(source)):
-        return None
-    sides = sentence.pair[:2], (source, render_italian(_recounted(pattern.italian, name), filled))
-    if digest(SEED, sentence.pair.source)[0] % 2:
-        sides = sides[::-1]  # so that the words asked about are in the plural as often
-    cue = _cue("number", pattern, *sides)
-    return cue if cue and _are_one_determiner(words_of(cue.pair.target)[cue.place], cue.instead) else None
-
-
-def _recounted(template: tuple[Part, ...], name: str) -> tuple[Part, ...]:
-    """A slot in the other number, with all that agrees with it."""
-
-    def recount(word: Word) -> Word:
-        subject = recount(word.subject) if word.subject else None
-        return word._replace(plural=word.plural != (word.text == name), subject=subject)
-
-    return tuple(part if isinstance(part, str) else tuple(map(recount, part)) for part in template)
-
-
-def _recounts_an_object(words: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether only the noun itself says in English how many there are: near the lake, with my brothers."""
-    place = _first_difference(words, others)
-    return place > 1 and words[place - 1].lower() in UNCHANGED and words[place - 2].lower() in PREPOSITIONS
-
-
-def _are_one_determiner(*forms: str) -> bool:
-    """Whether these are forms of one word. *di mia figlia* and *delle mie figlie* begin with two."""
-    return any({form.lower() for form in forms} <= set(each) for each in DETERMINERS.values())
-
-
-def _speaker_cue(pattern: Pattern, sentence: Sentence, filled: Mapping[str, Lexeme], name: str) -> Cue | None:
-    """*I lost* and *we lost*: in Italian, only the verb says who."""
-    for lexeme in fillers(pattern, name, SEED, "any"):
-        ours, theirs = filled[name], lexeme
-        if isinstance(ours, Subject) and isinstance(theirs, Subject) and _other_number(ours, theirs):
-            cue = _cue("number", pattern, sentence.pair[:2], _rendered(pattern, {**filled, name: theirs}))
-            if cue:
+        if _form(lexeme, plural) == wanted:
+            cue = _cue(kind, pattern, sentence.pair[:2], _rendered(pattern, {**filled, name: lexeme}))
+            alone = _rendered(pattern, {**filled, name: _turned(filled[name], plural, *wanted)})[1] if cue else ""
+            if cue and words_of(alone)[: cue.place + 1] == [*words_of(sentence.pair.target)[: cue.place], cue.instead]:
                 return cue
     return None
 
 
-def _other_number(ours: Subject, theirs: Subject) -> bool:
-    silent = not ours.italian and not theirs.italian
-    return silent and ours.agreement.person == theirs.agreement.person and ours.agreement.number != theirs.agreement[1]
+def _form(lexeme: Lexeme, plural: bool) -> tuple[Number, Gender] | None:
+    """Number and gender of its own in Italian; None if it has none."""
+    match lexeme:
+        case Subject():
+            return lexeme.agreement.number, lexeme.agreement.gender
+        case Noun(feminine=None):
+            number, form = lexeme.form("p" if plural else "s")
+            return number, form.gender
+        case _:
+            return None
+
+
+def _turned(lexeme: Lexeme, plural: bool, number: Number, gender: Gender) -> Lexeme:
+    """The same word, as if it had that number and gender."""
+    if isinstance(lexeme, Subject):
+        return replace(lexeme, agreement=lexeme.agreement._replace(number=number, gender=gender))
+    assert isinstance(lexeme, Noun)
+    return replace(lexeme, italian={number: Form(lexeme.form("p" if plural else "s")[1].text, gender)})
+
+
+# Number: I and we, and nouns that Italian has in the other number
+
+
+def _numbers(pattern: Pattern) -> Iterator[Cue]:
+    for sentence, filled in _sentences(pattern):
+        found = (_noun_cue("number", pattern, sentence, filled, name) for name in _keyed(pattern, sentence))
+        yield from islice((cue for cue in found if cue is not None), 1)
+    for name, uses in pattern.slots.items():
+        if uses[0].tag == "who":
+            yield from _speaker_cues(pattern, name)
+
+
+def _speaker_cues(pattern: Pattern, name: str) -> Iterator[Cue]:
+    """*I lost* and *we lost*: in Italian, only the verb says who."""
+    speakers = [lexeme for lexeme in fillers(pattern, name, SEED, "any") if lexeme.english in SPEAKERS]
+    for pair in zip(*(_sentences(pattern, {name: speaker}) for speaker in speakers), strict=True):
+        (one, _), (other, _) = pair if digest(SEED, pattern.key, name)[0] % 2 else pair[::-1]
+        if cue := _cue("number", pattern, one.pair[:2], other.pair[:2]):
+            yield cue
 
 
 # Register: several people who are spoken to, and a stranger
@@ -232,34 +209,26 @@ def _registers(pattern: Pattern) -> Iterator[Cue]:
             yield cue
 
 
-def _register_cue(pattern: Pattern, sentence: Sentence, filled: Mapping[str, Lexeme]) -> Cue | None:
+def _register_cue(pattern: Pattern, sentence: Sentence, filled: Fillers) -> Cue | None:
     """*All* and *both* make plain *you*, a stranger (Lei), several people (voi)."""
-    english = tuple(_without_several(part) for part in pattern.english)
-    if english == pattern.english:
+    if not OPENING.match(sentence.pair.source):
         return None
-    italian = tuple(_to_a_stranger(part) for part in pattern.italian)
-    other = render_english(english, filled), render_italian(italian, filled)
-    return _cue("register", pattern, sentence.pair[:2], other)
+    word, words = (("all", "tutti"), ("both", "tutti e due"))[digest(SEED, sentence.pair.source)[0] % 2]
+    source = OPENING.sub(rf"\g<0> {word}", sentence.pair.source)
+    italian = _to_several(pattern.italian, words)
+    several = source, render_italian(italian, filled)
+    return _cue("register", pattern, several, sentence.pair[:2])
 
 
-def _without_several(part: Part) -> Part:
-    return SEVERAL.sub(r"\1", part) if isinstance(part, str) else part
-
-
-def _to_a_stranger(part: Part) -> Part:
-    if not isinstance(part, str):
-        return part
-    return WORDS.sub(lambda match: _formal_forms().get(match.group().lower(), match.group()), part)
-
-
-@cache
-def _formal_forms() -> dict[str, str]:
-    """What is said to several people, and to a stranger instead."""
-    return {
-        conjugate(verb, tense, YOU_ALL): conjugate(verb, tense, STRANGER)
-        for verb in ASKED
-        for tense in ("present", "future")
-    }
+def _to_several(template: tuple[Part, ...], all_of_you: str) -> tuple[Part, ...]:
+    """The first verb that is said to a stranger, as it is said to several people."""
+    changed: list[Part] = []
+    for part in template:
+        done = any(old != new for old, new in zip(template, changed, strict=False))
+        if isinstance(part, str) and not done:
+            part = TO_A_STRANGER.sub(lambda verb: f"{FORMS[verb[1].lower()]}{verb[2]} {all_of_you}", part, count=1)
+        changed.append(part)
+    return tuple(changed)
 
 
 _OF_KIND: dict[Kind, Callable[[Pattern], Iterator[Cue]]] = {
