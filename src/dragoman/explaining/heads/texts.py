@@ -10,7 +10,7 @@ from dragoman.explaining.alignment.links import AlignedPair, Link
 from dragoman.explaining.heads.shares import Side, Span
 from dragoman.explaining.heads.subjects import Tree, word_pairs
 from dragoman.explaining.passes import Given
-from dragoman.explaining.words import words_of
+from dragoman.explaining.words import Word, words_of
 from dragoman.tokenizing.framing import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
 
@@ -40,7 +40,7 @@ class ReadText:
             DataError: a link names a word that does not exist.
         """
         source = side_of(tokenizers.source, given.source) if given.source is not None else None
-        words = words_of(tokenizers.target, given.labels)
+        words = _words(tokenizers.target, given.labels)
         counts = (len(source.words) if source else 0, len(words))
         for link in links:
             if not (0 <= link[0] < counts[0] and 0 <= link[1] < counts[1]):
@@ -94,7 +94,7 @@ class ReadTree:
     def of(cls, tokenizer: Tokenizer, framing: Framing, tree: Tree) -> Self:
         """The sentence of a treebank as the encoder reads it."""
         ids, places = tokenizer.encode(tree.text), tokenizer.offsets(tree.text)
-        words = [(places[word.first][0], places[word.last - 1][1]) for word in words_of(tokenizer, ids)]
+        words = [(places[word.first][0], places[word.last - 1][1]) for word in _words(tokenizer, ids)]
         source = framing.source(ids)
         return cls(source, side_of(tokenizer, source), tuple(word_pairs(tree, words)))
 
@@ -104,18 +104,23 @@ class ReadTree:
 
 
 def side_of(tokenizer: Tokenizer, ids: Sequence[int]) -> Side:
-    """The words of what a stack reads, and the symbols around them. An unknown word is neither."""
+    """The words of what a stack reads, and the symbols around them. What stands for an unknown word is no symbol."""
     symbols = [tokenizer.is_special(id_) and id_ != tokenizer.unknown for id_ in ids]
     before = len(list(takewhile(bool, symbols)))
     after = len(list(takewhile(bool, reversed(symbols[before:]))))
-    return Side.of(words_of(tokenizer, ids), len(ids), before, after)
+    return Side.of(_words(tokenizer, ids), len(ids), before, after)
+
+
+def _words(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Word]:
+    """The words of these tokens; spaces alone are none."""
+    return [word for word in words_of(tokenizer, ids) if word.text]
 
 
 def linked_pairs(tokenizers: Tokenizers, pairs: Iterable[AlignedPair]) -> list[LinkedPair]:
     """Hand-aligned pairs with their sure links. Pairs that these tokenizers cut into other words are left out."""
 
     def same(tokenizer: Tokenizer, text: str, words: Sequence[str]) -> bool:
-        return [word.text for word in words_of(tokenizer, tokenizer.encode(text))] == list(words)
+        return [word.text for word in _words(tokenizer, tokenizer.encode(text))] == list(words)
 
     return [
         (pair.source, pair.target, pair.sure)
