@@ -212,9 +212,9 @@ class Heads:
     """What the heads of each attention do, (H) for each, by the name of the attention."""
 
     removed: dict[str, Array]
-    """The change of the log-probability of what was written when the head is removed."""
+    """The change of the log-probability of what was written, in nats, when the head is removed: negative if it helped."""
     roles: dict[str, dict[str, Array]]
-    """Share of the head's weight on the previous word, the same word and so on."""
+    """The share of the head's weight, 0 to 1, on the previous word, the same word and so on (`heads/roles.py`)."""
 
 
 @dataclass(frozen=True)

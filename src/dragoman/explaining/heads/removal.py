@@ -24,6 +24,8 @@ from dragoman.model.encoder import Encoder
 
 MOST_TOKENS = 2_048
 """Tokens of a pass, on both sides together: all heads of a layer at a time, or as many as fit, and at least one."""
+OfTexts = tuple[Tensor, ...]
+"""For each text, a number for every label: (T)."""
 _ROWS = 512
 """Of logits at a time, to bound the memory of large vocabularies."""
 
@@ -59,13 +61,12 @@ def without_in_turn(model: EncoderDecoder | LanguageModel, heads: Sequence[Head]
 class Removals:
     """The log-probability of every label of some texts, by the whole model and without each head."""
 
-    whole: tuple[Float[Tensor, "T"], ...]
-    """One tensor a text."""
-    without: dict[Head, tuple[Float[Tensor, "T"], ...]]
+    whole: OfTexts
+    without: dict[Head, OfTexts]
 
-    def changes(self, head: Head) -> list[Float[Tensor, "T"]]:
+    def changes(self, head: Head) -> OfTexts:
         """What the removal of a head adds to the log-probability of every label: negative where the head helped."""
-        return [less - whole for less, whole in zip(self.without[head], self.whole, strict=True)]
+        return tuple(less - whole for less, whole in zip(self.without[head], self.whole, strict=True))
 
 
 @torch.inference_mode()
@@ -137,7 +138,7 @@ class _Base:
         elif site == "encoder.output" and isinstance(self.model, EncoderDecoder):
             self.keys = self.model.cross_keys(packing.unpad(value), packing)
 
-    def from_encoder(self, layer: int, times: int) -> Float[Tensor, "R*M D"]:
+    def from_encoder(self, layer: int, times: int) -> Float[Tensor, "N D"]:
         """Decoder output for the texts, repeated, from a layer of the encoder on."""
         model = self.model
         assert isinstance(model, EncoderDecoder) and self.of_source is not None
@@ -146,7 +147,7 @@ class _Base:
         memory = encoder(self.entering[f"encoder.{layer}"].repeat(times, 1), of_source)
         return model.decode(self.target.repeat(times), of_target, model.cross_keys(memory, of_source))
 
-    def from_decoder(self, layer: int, times: int) -> Float[Tensor, "R*M D"]:
+    def from_decoder(self, layer: int, times: int) -> Float[Tensor, "N D"]:
         """Decoder output for the texts, repeated, from a layer of the decoder on; all share the encoder's pass."""
         model, keys = self.model, None
         if self.keys is not None and self.of_source is not None:
@@ -156,7 +157,7 @@ class _Base:
         decoder = Decoder(_upper(model.decoder, layer), model.decoder.final_norm, model.decoder.rotary)
         return decoder(self.entering[f"decoder.{layer}"].repeat(times, 1), _repeated(self.of_target, times), keys)
 
-    def log_probs(self, hidden: Float[Tensor, "R*M D"]) -> list[tuple[Float[Tensor, "T"], ...]]:
+    def log_probs(self, hidden: Float[Tensor, "N D"]) -> list[OfTexts]:
         """The log-probability of every label, for each repetition text by text."""
         labels = self.labels.repeat(len(hidden) // len(self.labels))
         parts = [
