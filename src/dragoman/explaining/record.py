@@ -212,7 +212,7 @@ class Heads:
     """What the heads of each attention do, (H) for each, by the name of the attention."""
 
     removed: dict[str, Array]
-    """The change of the log-probability of what was written, in nats, when the head is removed: negative if it helped."""
+    """What the removal of the head adds to the log-probability of what was written, in nats: negative if it helped."""
     roles: dict[str, dict[str, Array]]
     """The share of the head's weight, 0 to 1, on the previous word, the same word and so on (`heads/roles.py`)."""
 
