@@ -525,7 +525,9 @@ def test_the_table_of_a_translator_holds_what_its_parts_measure(tmp_path: Path) 
     pairs = own_translations(system, [source for source, _ in PAIRS])
     tree, link = Tree("the cat sees the dog", (Subject((8, 12), (4, 7)),)), (*PAIRS[0], [(0, 0)])
     progress = Counting()
-    table = head_table(system, [*pairs, (" ", "x")], trees=[tree], aligned=[link], progress=progress)
+    table = head_table(
+        system, [*pairs, (pairs[1][0], "gatto"), (" ", "x")], trees=[tree], aligned=[link], progress=progress
+    )
     assert (table.sentences, table.left_out) == (5, 1) and len(table.heads) == len(heads_of(system.model))
     assert table.bleu is not None and table.bleu.value == pytest.approx(100)
     assert (

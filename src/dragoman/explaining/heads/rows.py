@@ -75,11 +75,11 @@ class HeadTable:
         """What a reader of the rows should know, in sentences."""
         left_out = f"; {self.left_out:,} blank or too long ones were left out" if self.left_out else ""
         notes = [
-            f"Judged on {self.sentences:,} sentences with {self.tokens:,} tokens to write{left_out}.",
+            f"Judged on {self.sentences:,} different sentences with {self.tokens:,} tokens to write{left_out}.",
             "Shares are of a head's weight, and by chance of equal weights on all tokens; subjects and verbs count how "
             "often the largest weight is right, and by chance the fixed distance that is right most often.",
-            f"Log-probabilities are of the references in nats a token; below the whole model, what a head's removal "
-            f"changes. * marks changes with p < {LEVEL}; of {len(self.heads)} heads without any effect, "
+            f"Log-probabilities are of the {'references' if self.bleu else 'texts'}, in nats a token; below the whole "
+            f"model, what a head's removal changes. * marks changes with p < {LEVEL}; of {len(self.heads)} heads without any effect, "
             f"{len(self.heads) * LEVEL:.1f} would bear it.",
         ]
         return notes + ([f"BLEU is of greedy translations: {self.bleu.signature}."] if self.bleu else [])
@@ -104,7 +104,7 @@ class HeadTable:
         return cells + ([f"{bleu.delta:+.1f}{'*' * (bleu.p_value < LEVEL)}"] if bleu else [])
 
     def looks_at(self, row: HeadRow, most: int = 2) -> str:
-        """The roles that a head plays, in words: "previous word 93 % (15 %)"."""
+        """The roles that a head plays, in words: "previous word 93% (15%)"."""
         roles = played(row.roles, self.chance[row.head.stack, row.head.kind])
         return ", ".join(f"{ROLES[role]} {share:.0%} ({chance:.0%})" for role, share, chance in roles[:most])
 

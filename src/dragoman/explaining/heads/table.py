@@ -44,7 +44,8 @@ def head_table(
     progress: Progress = silent,
 ) -> HeadTable:
     """The heads of a translation model, judged on pairs of source and reference: at most `sentences` of them, spread
-    evenly over the given ones.
+    evenly over the given ones. Of pairs with the same source only the first counts, because errors and p-values take
+    sentences for independent.
 
     `trees` are sentences in the source language with their subjects (`read_trees`). `aligned` are other pairs, or the
     same, whose words are linked (`linked_pairs`); without them, no head is judged by alignment.
@@ -53,6 +54,10 @@ def head_table(
         DataError: no pair is left to judge by, or a link names a word that does not exist.
     """
     model, tokenizers, framing = translator.model, translator.tokenizers, translator.framing
+    first: dict[str, str] = {}
+    for source, target in pairs:
+        first.setdefault(source, target)
+    pairs = list(first.items())
     chosen = _spread(len(pairs), sentences)
     kept = _fitting({i: ReadText.of_pair(tokenizers, framing, *pairs[i]) for i in chosen}, model)
     linked = [ReadText.of_pair(tokenizers, framing, *pair) for pair in aligned or ()]
@@ -66,7 +71,8 @@ def head_table(
 def language_model_head_table(
     stored: StoredModel, texts: Sequence[str], *, sentences: int = SENTENCES, progress: Progress = silent
 ) -> HeadTable:
-    """The heads of a language model, judged on texts: at most `sentences` of them, spread evenly over the given ones.
+    """The heads of a language model, judged on different texts: at most `sentences` of them, spread evenly over the
+    given ones.
 
     Raises:
         DataError: no text is left to judge by.
@@ -75,6 +81,7 @@ def language_model_head_table(
     if not isinstance(stored.model, LanguageModel):
         raise DecodeError(f"{stored.folder} holds a {stored.config.family}, not a language model")
     model = prepare_for_decoding(stored.model, stored.model.output.device, torch.float32)
+    texts = list(dict.fromkeys(texts))
     chosen = _spread(len(texts), sentences)
     kept = list(_fitting({i: ReadText.of_text(stored.tokenizers, texts[i]) for i in chosen}, model).values())
     return _table(_roles(model, kept, progress=progress), _log_probs(model, kept, progress), len(chosen))
