@@ -14,8 +14,8 @@ read the same translation up to the word in question.
     attention, last layer but one   cross-attention at the step that writes the word, mean over heads
     attention, best head            the head that is right most often on the other half of the sentences
 
-`--agreement` tells how well erasure and gradients agree: Kendall's tau over the source words, mean over the steps of the
-model's own translation of each of the first 200 sentences of a test set. Intervals are of 95 %: Wilson's for rates,
+`--agreement` tells how well erasure and gradients agree: Kendall's tau over the source words, mean over the steps of
+the model's own translation of each of the first 200 sentences of a test set. Intervals are of 95 %: Wilson's for rates,
 bootstrap for means.
 """
 
@@ -144,7 +144,9 @@ def rates(found: Sequence[Found]) -> dict[str, Any]:
     groups = {kind: [each.cue.kind == kind for each in found] for kind in cues.COUNTS}
     groups = {"all": [True] * len(found), **groups, "model is right": [each.preferred for each in found]}
     table: dict[str, Any] = {
-        name: {group: rate([r for r, chosen in zip(each, among, strict=True) if chosen]) for group, among in groups.items()}
+        name: {
+            group: rate([r for r, chosen in zip(each, among, strict=True) if chosen]) for group, among in groups.items()
+        }
         for name, each in right.items()
     }
     chance = {
@@ -196,7 +198,8 @@ def show(results: dict[str, Any]) -> None:
     print(f"{'':<32}" + "".join(f"{group:<22}" for group in chance))
     for name, each in table.items():
         cells = (
-            f"{100 * r['rate']:.1f} % ({100 * r['interval'][0]:.0f}-{100 * r['interval'][1]:.0f})" for r in each.values()
+            f"{100 * r['rate']:.1f} % ({100 * r['interval'][0]:.0f}-{100 * r['interval'][1]:.0f})"
+            for r in each.values()
         )
         print(f"{name:<32}" + "".join(f"{cell:<22}" for cell in cells))
     print(f"{'chance':<32}" + "".join(f"{f'{100 * share:.1f} %':<22}" for share in chance.values()))

@@ -1,8 +1,8 @@
 """How far a translation falls without a word: leave one out (Li et al. 2016), for all words in one batched pass.
 
-The word is deleted with all its pieces. On 200 sentences whose deciding word is known (benchmarks/contributions.py),
-that ranks it first more often than to put the unknown symbol, the mean vector of the table or zeros in its place: a
-text without a word is a text like others, while a place that holds nothing is like nothing a model has read.
+The word is deleted with all its pieces. To put the unknown symbol in its place finds the word that decides no more
+often (benchmarks/contributions.py has the sentences), and most models have never read that symbol: a text without a
+word is a text like others.
 """
 
 from collections.abc import Sequence
@@ -28,18 +28,22 @@ def falls(
     """How far the log-probability of each candidate falls at each step without each word; nats, above zero if the word
     speaks for it. W are the words of the source, then those of the target, whose tokens count what the model reads.
 
-    A word of the target is zero for the steps before it. At a step in its midst, the pieces of it that were written are
-    deleted. The fall of one candidate minus that of another is the contrast between them.
+    A word of the target is zero for the steps before it. At a step in its midst, the pieces of it that were read are
+    deleted; zero if nothing else was, which happens at the first word of a language model. The fall of one candidate
+    minus that of another is the contrast between them.
     """
     erased = [given, *(without_source(given, word) for word in source_words)]
     erased += [without_target(given, word) for word in target_words]
     rows = _row_of_step(len(given.target), len(source_words), target_words).to(candidates.device)
-    parts = []
+    parts, left = [], rows.clamp(min=0)
     for texts in portions(erased):
-        named, rows = rows.split([len(texts), len(rows) - len(texts)])
+        named, left = left.split([len(texts), len(left) - len(texts)])
         parts.append(_log_probs(model, texts, named, candidates))
     found = torch.cat(parts)  # (1 + W, T, C)
-    return found[:1] - found[1:]
+    fall = found[:1] - found[1:]
+    moved = (rows[1:] >= 0) & (rows[1:] < rows[0])
+    moved[: len(source_words)] = True
+    return fall * moved[:, :, None]
 
 
 def without_source(given: Given, word: Word) -> Given:
@@ -49,8 +53,10 @@ def without_source(given: Given, word: Word) -> Given:
 
 
 def without_target(given: Given, word: Word) -> Given:
-    """What the decoder reads, without a word. Labels are left out, because they no longer stand beside it."""
-    return given._replace(target=given.target[: word.first] + given.target[word.last :], labels=[])
+    """What the decoder reads, without a word, or all of it if nothing would be left. Labels are left out, because they
+    no longer stand beside it.
+    """
+    return given._replace(target=given.target[: word.first] + given.target[word.last :] or given.target, labels=[])
 
 
 def _log_probs(

@@ -95,7 +95,10 @@ def why(
 def read_choice(
     tokenizers: Tokenizers, framing: Framing, source: str | None, target: str, word: str, other: str
 ) -> tuple[Given, int]:
-    """What the model had read when it chose, with its choice as the last label; and the piece that it did not choose."""
+    """What the model had read when it chose, with its choice as the last label; and the piece that it didn't choose.
+
+    The rest is said at `why`.
+    """
     ids = tokenizers.target.encode(target)
     first, last = find_word(tokenizers.target, target, ids, word)
     others = tokenizers.target.encode(f"{target[:first]}{other}{target[last:]}")
@@ -140,9 +143,7 @@ def _first_difference(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 @torch.inference_mode()
-def _log_probs(
-    model: EncoderDecoder | LanguageModel, given: Given, choice: tuple[int, int]
-) -> tuple[float, float]:
+def _log_probs(model: EncoderDecoder | LanguageModel, given: Given, choice: tuple[int, int]) -> tuple[float, float]:
     hidden, _ = run_given(model, [given])
     found = model.project(hidden[-1:]).float().log_softmax(-1)[0]
     return float(found[choice[0]]), float(found[choice[1]])

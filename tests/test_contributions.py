@@ -1,0 +1,389 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from small import language_model, translator
+from small_records import store_language_model, store_translator
+from torch import Tensor, nn
+
+from dragoman.errors import DataError
+from dragoman.explaining.contributions.agreement import Mean, agreement, kendall
+from dragoman.explaining.contributions.erasure import falls
+from dragoman.explaining.contributions.gradients import (
+    by_word,
+    difference,
+    gradients,
+    log_prob_of,
+    side_by_side,
+)
+from dragoman.explaining.contributions.portions import portions
+from dragoman.explaining.contributions.question import Why, why
+from dragoman.explaining.contributions.scores import contributions_of
+from dragoman.explaining.passes import Given, log_probs_of, run_given
+from dragoman.explaining.record import Contributions
+from dragoman.explaining.words import Word, words_of
+from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
+from dragoman.store import load_model
+from dragoman.tokenizing.framing import DEFAULT_FRAMING
+from dragoman.translating import Translator
+
+GIVEN = Given.of(DEFAULT_FRAMING, [5, 9, 7, 12], [8, 4, 21, 6, 4])
+READ = Given(None, [8, 4, 21, 6, 4, 17], [4, 21, 6, 4, 17, 9])
+SOURCE_WORDS = [Word("a", 1, 2), Word("bc", 2, 4), Word("d", 4, 5)]
+TARGET_WORDS = [Word("e", 1, 2), Word("fgh", 2, 5), Word("i", 5, 6)]
+READ_WORDS = [Word("e", 0, 1), Word("fgh", 1, 4), Word("i", 4, 6)]
+MODELS = [
+    pytest.param(lambda: translator(preset="paper"), id="paper"),
+    pytest.param(lambda: translator(preset="modern"), id="modern"),
+    pytest.param(lambda: language_model(preset="modern"), id="language model"),
+]
+Model = EncoderDecoder | LanguageModel
+
+
+def text_of(model: Model) -> tuple[Given, list[Word], list[Word]]:
+    return (GIVEN, SOURCE_WORDS, TARGET_WORDS) if isinstance(model, EncoderDecoder) else (READ, [], READ_WORDS)
+
+
+def log_probs(model: Model, given: Given) -> Tensor:
+    """(T, V)."""
+    hidden, _ = run_given(model, [given])
+    return model.project(hidden).log_softmax(-1)
+
+
+# Gradients
+
+
+@contextmanager
+def moved(embedding: nn.Module, token: int, by: Tensor, seen: list[Tensor]) -> Iterator[None]:
+    """One token's vector moves on its way into the first layer, in each of B copies of a text by its own (B, D)."""
+
+    def move(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        copies = output.unflatten(0, (len(by), -1)).clone()
+        seen.append(copies[0, token].clone())
+        copies[:, token] += by
+        return copies.flatten(0, 1)
+
+    hook = embedding.register_forward_hook(move)
+    yield
+    hook.remove()
+
+
+def differences(model: Model, given: Given, step: int, token: int) -> tuple[Tensor, Tensor]:
+    """The gradient of log p(label) at a step by one token's vector, from finite differences, and that vector."""
+    source = len(given.source or [])
+    embedding, place = model.target_embedding, token - source
+    if isinstance(model, EncoderDecoder) and token < source:
+        embedding, place = model.source_embedding, token
+    seen: list[Tensor] = []
+    both = torch.cat([torch.eye(16), -torch.eye(16)]).double() * 1e-6
+    with moved(embedding, place, both, seen):
+        hidden, _ = run_given(model, [given] * 32)
+    rows = model.project(hidden).log_softmax(-1).unflatten(0, (32, -1))[:, step, given.labels[step]]
+    return (rows[:16] - rows[16:]) / 2e-6, seen[0]
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_gradients_are_those_of_finite_differences(make):
+    model = make().requires_grad_(False)
+    given, _, _ = text_of(model)
+    found = gradients(model, given, log_prob_of(torch.tensor(given.labels)), [3])
+    for token in range(found.norm.size(-1)):
+        slope, vector = differences(model, given, 3, token)
+        torch.testing.assert_close(found.norm[0, 0, token], slope.norm(), rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(found.product[0, 0, token], slope @ vector, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_the_gradients_of_a_step_are_the_same_alone_and_side_by_side(make, monkeypatch: pytest.MonkeyPatch):
+    model = make().requires_grad_(False)
+    given, _, _ = text_of(model)
+    labels, rivals = torch.tensor(given.labels), torch.tensor(given.labels).add(1)
+    together = gradients(model, given, side_by_side(log_prob_of(labels), difference(labels, rivals)))
+    monkeypatch.setattr(portions, "__defaults__", (1,))
+    for number, score in enumerate([log_prob_of(labels), difference(labels, rivals)]):
+        for step in range(len(given.target)):
+            alone = gradients(model, given, score, [step])
+            for one, many in zip(alone, together, strict=True):
+                torch.testing.assert_close(one[0, 0], many[number, step])
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_a_step_owes_nothing_to_tokens_that_it_has_not_read(make):
+    model = make().requires_grad_(False)
+    given, _, _ = text_of(model)
+    source = len(given.source or [])
+    norm = gradients(model, given, log_prob_of(torch.tensor(given.labels))).norm[0]
+    steps, tokens = norm.shape
+    read = torch.ones(steps, tokens, dtype=torch.bool).tril(source)
+    assert (norm[read] > 0).all() and (norm[~read] == 0).all()
+
+
+def test_the_gradient_of_a_difference_is_none_if_both_are_one():
+    model = translator(preset="modern").requires_grad_(False)
+    labels = torch.tensor(GIVEN.labels)
+    found = gradients(model, GIVEN, difference(labels, labels))
+    assert not found.norm.any() and not found.product.any()
+
+
+def test_gradients_leave_no_hook_and_no_gradient_behind():
+    model = translator(preset="modern")
+    before = log_probs(model, GIVEN)
+    gradients(model, GIVEN, log_prob_of(torch.tensor(GIVEN.labels)))
+    assert all(weight.grad is None for weight in model.parameters())
+    assert not any(module._forward_hooks for module in model.modules())
+    assert torch.equal(log_probs(model, GIVEN), before)
+
+
+def test_words_sum_their_tokens():
+    tokens = torch.tensor([[1.0, 2.0, 4.0, 8.0]])
+    assert by_word(tokens, [Word("a", 0, 1), Word("b", 1, 3)], first=1).tolist() == [[2.0, 12.0]]
+    assert by_word(tokens, []).shape == (1, 0)
+
+
+# Erasure
+
+
+def without(given: Given, stack: str, word: Word, step: int) -> Given:
+    """What a model has read at a step, without a word."""
+    source, target = given.source, given.target[: step + 1]
+    if stack == "encoder" and source is not None:
+        source = [id_ for place, id_ in enumerate(source) if not word.first <= place < word.last]
+    if stack == "decoder":
+        target = [id_ for place, id_ in enumerate(target) if not word.first <= place < word.last]
+    return Given(source, target, [])
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_erasure_is_a_pass_over_each_shortened_text(make):
+    model = make()
+    given, source_words, target_words = text_of(model)
+    candidates = torch.tensor([[label, 11, 3] for label in given.labels])
+    found, whole = falls(model, given, source_words, target_words, candidates), log_probs(model, given)
+    words = [*(("encoder", word) for word in source_words), *(("decoder", word) for word in target_words)]
+    assert found.shape == (len(words), len(given.target), 3)
+    for (stack, word), rows in zip(words, found, strict=True):
+        for step, row in enumerate(rows):
+            left = without(given, stack, word, step)
+            after = log_probs(model, left)[-1] if left.target else whole[step]
+            expected = (whole[step] - after)[candidates[step]]
+            torch.testing.assert_close(row.double(), expected.double(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_many_passes_find_what_one_does(make, monkeypatch: pytest.MonkeyPatch):
+    model = make()
+    given, source_words, target_words = text_of(model)
+    labels = torch.tensor([given.labels]).T
+    together = falls(model, given, source_words, target_words, labels)
+    monkeypatch.setattr(portions, "__defaults__", (1,))
+    torch.testing.assert_close(falls(model, given, source_words, target_words, labels), together, rtol=1e-4, atol=1e-5)
+
+
+def test_a_word_says_exactly_nothing_before_it_is_read():
+    found = falls(translator(), GIVEN, [], TARGET_WORDS, torch.tensor([GIVEN.labels]).T)
+    for row, word in zip(found, TARGET_WORDS, strict=True):
+        assert not row[: word.first].any() and row[word.first :].all()
+
+
+def test_a_language_model_cannot_lose_the_only_word_that_it_read():
+    found = falls(language_model(), Given(None, [8, 9], [9, 4]), [], [Word("ab", 0, 2)], torch.tensor([[9], [4]]))
+    assert found.tolist() == [[[0.0], [0.0]]]
+
+
+# Everything about one text
+
+
+def all_of(model: Model, candidates: int = 5) -> Contributions:
+    given, source_words, target_words = text_of(model)
+    best = log_probs(model, given).topk(candidates).indices
+    return contributions_of(model, given, source_words, target_words, best)
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_a_record_holds_what_the_functions_find(make):
+    model = make().requires_grad_(False)
+    given, source_words, target_words = text_of(model)
+    found, labels = all_of(model), torch.tensor(given.labels)
+    steps, sources = len(given.target), len(given.source or [])
+    best = log_probs(model, given).topk(5).indices
+    written = gradients(model, given, log_prob_of(labels))
+    np.testing.assert_allclose(found.gradient, written.norm[0], rtol=1e-5)
+    np.testing.assert_allclose(found.gradient_x_input, written.product[0], rtol=1e-4, atol=1e-6)
+    rivals = best[torch.arange(steps), list(found.rivals)]
+    np.testing.assert_allclose(found.contrast, gradients(model, given, difference(labels, rivals)).norm[0], rtol=1e-5)
+    assert found.gradient.shape == found.contrast.shape == (steps, sources + steps)
+    fall = falls(model, given, source_words, target_words, best)
+    np.testing.assert_allclose(found.erasure, fall, rtol=1e-5, atol=1e-6)
+    assert found.erased == (
+        *(("encoder", number) for number in range(len(source_words))),
+        *(("decoder", number) for number in range(len(target_words))),
+    )
+    assert {field.dtype for field in vars(found).values() if isinstance(field, np.ndarray)} == {np.dtype("float32")}
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_the_rival_is_the_likeliest_that_was_not_written(make):
+    model = make()
+    given, _, _ = text_of(model)
+    found = all_of(model)
+    for row, label, rival in zip(log_probs(model, given), given.labels, found.rivals, strict=True):
+        order = [int(id_) for id_ in row.argsort(descending=True) if int(id_) != label]
+        assert int(row.topk(5).indices[rival]) == order[0]
+
+
+def test_what_was_written_falls_as_a_candidate_does():
+    found = all_of(translator(), candidates=23)
+    best = log_probs(translator(), GIVEN).topk(23).indices
+    places = (best == torch.tensor(GIVEN.labels)[:, None]).int().argmax(1)
+    same = found.erasure[:, np.arange(len(GIVEN.labels)), places.numpy()]
+    np.testing.assert_allclose(found.written_erasure, same, atol=1e-6)
+
+
+def test_a_language_model_has_no_words_of_a_source_to_rank():
+    assert all_of(language_model()).agreement == {"gradient": None, "gradient_x_input": None}
+    agreed = all_of(translator()).agreement
+    assert all(tau is not None and -1 <= tau <= 1 for tau in agreed.values())
+
+
+def test_gradients_are_had_within_inference_and_after_a_search(tmp_path: Path):
+    """A recorder works in inference mode, whose tensors autograd refuses."""
+    loaded = Translator.load(store_translator(tmp_path / "model", preset="modern", tied="all"), "cpu", "float32")
+    with torch.inference_mode():
+        (translation,) = loaded.translate(["the red cat sees the old dog ."])
+        given = Given.of(DEFAULT_FRAMING, [5, 6], loaded.tokenizers.target.encode(translation.text))
+        hidden, _ = run_given(loaded.model, [given])
+        best = loaded.model.project(hidden).topk(3).indices
+        found = contributions_of(loaded.model, given, [Word("a", 1, 2), Word("b", 2, 3)], [], best)
+    assert found.gradient.any() and found.written_erasure.any()
+
+
+# How far two rankings agree
+
+
+def plain_tau(first: list[int], second: list[int]) -> float | None:
+    """Pairs in the same order minus pairs in opposite order, over the root of the pairs that each does not tie."""
+    pairs = list(combinations(range(len(first)), 2))
+    one = [np.sign(first[a] - first[b]) for a, b in pairs]
+    two = [np.sign(second[a] - second[b]) for a, b in pairs]
+    untied = sum(map(abs, one)) * sum(map(abs, two))
+    return sum(a * b for a, b in zip(one, two, strict=True)) / untied**0.5 if untied else None
+
+
+def test_kendall_counts_pairs():
+    random = np.random.default_rng(1)
+    for _ in range(50):
+        first, second = random.integers(4, size=(2, int(random.integers(1, 7)))).tolist()
+        assert kendall(first, second) == (
+            expected if (expected := plain_tau(first, second)) is None else pytest.approx(expected)
+        )
+
+
+def test_a_ranking_agrees_with_itself_and_not_with_its_reverse():
+    ranking = torch.tensor([[3.0, 1.0, 2.0], [5.0, 5.0, 5.0]])
+    assert agreement(ranking, 2 * ranking) == [1.0] and agreement(ranking, -ranking) == [-1.0]
+
+
+def test_a_mean_lies_within_its_interval():
+    found = Mean.of([0.0, 1.0, 1.0, 0.5])
+    assert found.low <= found.mean == 0.625 <= found.high and found.count == 4
+
+
+# Why this word rather than that one
+
+
+@pytest.fixture(scope="module")
+def word_model(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    return Translator.load(store_translator(tmp_path_factory.mktemp("words") / "model"), "cpu", "float32")
+
+
+@pytest.fixture(scope="module")
+def piece_model(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    return Translator.load(store_translator(tmp_path_factory.mktemp("pieces") / "model", kind="bpe"), "cpu", "float32")
+
+
+SOURCE, TARGET = "the station is old and the bread is red .", "la stazione è vecchia e il pane è rosso ."
+
+
+def ask(loaded: Translator, word: str, other: str, target: str = TARGET) -> Why:
+    return why(loaded.model, loaded.tokenizers, loaded.framing, SOURCE, target, word, other)
+
+
+def test_a_question_is_answered_by_the_two_falls(word_model: Translator):
+    found, tokenizers = ask(word_model, "pane", "cane"), word_model.tokenizers
+    given = Given.of(DEFAULT_FRAMING, tokenizers.source.encode(SOURCE), tokenizers.target.encode(TARGET))
+    words = words_of(tokenizers.source, given.source or []), words_of(tokenizers.target, given.target[:7])
+    both = torch.tensor(tokenizers.target.encode("pane cane"))
+    fall = falls(word_model.model, given, *words, both.expand(len(given.target), 2))[:, 6]
+    assert found.step == 6 and found.pieces == ("pane", "cane")
+    assert [reason.text for reason in found.reasons] == [*SOURCE.split(), *TARGET.split()[:6]]
+    assert [reason.stack for reason in found.reasons] == ["encoder"] * 10 + ["decoder"] * 6
+    answered = torch.tensor([[reason.fall, reason.fall_of_other] for reason in found.reasons])
+    torch.testing.assert_close(answered, fall, rtol=1e-4, atol=1e-5)
+    contrast = torch.tensor([reason.contrast for reason in found.reasons])
+    torch.testing.assert_close(contrast, fall[:, 0] - fall[:, 1], rtol=1e-4, atol=1e-5)
+    norm = gradients(word_model.model, given, difference(*both.expand(len(given.target), 2).unbind(1)), [6]).norm[0, 0]
+    lengths = [*by_word(norm, words[0]), *by_word(norm, words[1], first=len(given.source or []))]
+    torch.testing.assert_close(torch.tensor([reason.gradient for reason in found.reasons]), torch.stack(lengths))
+
+
+@pytest.mark.parametrize("kind", ["word_model", "piece_model"])
+def test_the_answer_turns_round_with_the_question(kind: str, request: pytest.FixtureRequest):
+    loaded = request.getfixturevalue(kind)
+    one = ask(loaded, "rosso", "vecchia")
+    back = ask(loaded, "vecchia#2", "rosso", TARGET.replace("rosso", "vecchia"))
+    assert back.pieces == one.pieces[::-1] and back.log_probs == one.log_probs[::-1]
+    for there, here in zip(one.reasons, back.reasons, strict=True):
+        assert there.contrast == pytest.approx(-here.contrast, abs=1e-5)
+        assert there.gradient == pytest.approx(here.gradient, rel=1e-4)
+
+
+def test_a_word_of_pieces_is_judged_at_the_first_that_differs(piece_model: Translator):
+    pieces = piece_model.tokenizers.target
+    target = "la stazionare"  # a word that the vocabulary spells in pieces
+    written, other = pieces.encode(target), pieces.encode("la stazionate")
+    shared = next(place for place, (a, b) in enumerate(zip(written, other, strict=False)) if a != b)
+    assert shared > len(pieces.encode("la")), "the two words share a piece"
+    found = ask(piece_model, "stazionare", "stazionate", target)
+    assert found.step == shared and found.pieces == tuple(pieces.tokens([written[shared], other[shared]]))
+    assert found.reasons[-1].text == pieces.decode(written[:shared]).split()[-1], "what was written of it speaks too"
+
+
+def test_log_probabilities_are_those_of_both_texts(piece_model: Translator):
+    found = ask(piece_model, "pane", "rosso")
+    scores = []
+    for target in (TARGET, TARGET.replace("pane", "rosso")):
+        ids = [tokenizer.encode(text) for tokenizer, text in zip(piece_model.tokenizers, (SOURCE, target), strict=True)]
+        scores.append(float(log_probs_of(piece_model.model, [Given.of(DEFAULT_FRAMING, *ids)])[0][found.step]))
+    assert found.log_probs == pytest.approx(tuple(scores), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("word", "other", "message"),
+    [
+        ("gatto", "cane", "'gatto' is no word of the translation; its words are la, stazione, è, vecchia, e, il, pane"),
+        ("è", "e", "'è' stands 2 times in the translation; name one, as in è#2"),
+        ("è#3", "e", "there is no è#3: 'è' stands 2 times in the translation"),
+        ("pane#2", "cane", "there is no pane#2: 'pane' stands once"),
+        ("pane", "pane", "the model writes 'pane' and 'pane' with the same pieces"),
+        ("pane", "xyz", "'xyz' is not in the model's vocabulary"),
+    ],
+)
+def test_a_question_without_an_answer_is_refused(word_model: Translator, word: str, other: str, message: str):
+    with pytest.raises(DataError, match=message):
+        ask(word_model, word, other)
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe"])
+def test_a_language_model_answers_of_its_own_text(kind: str, tmp_path: Path):
+    stored = load_model(store_language_model(tmp_path / "model", kind=kind))
+    assert isinstance(stored.model, LanguageModel)
+    model, tokenizers = prepare_for_decoding(stored.model, "cpu", torch.float32), stored.tokenizers
+    found = why(model, tokenizers, DEFAULT_FRAMING, None, "the old cat sees the dog .", "dog", "bread")
+    assert [reason.text for reason in found.reasons][:5] == ["the", "old", "cat", "sees", "the"]
+    assert {reason.stack for reason in found.reasons} == {"decoder"}
+    with pytest.raises(DataError, match="nothing stands before the choice of 'the#1'"):
+        why(model, tokenizers, DEFAULT_FRAMING, None, "the old cat sees the dog .", "the#1", "good")
