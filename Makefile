@@ -27,7 +27,7 @@ quick: $(READY)  ## run the tests that take seconds: under two minutes on two co
 	@$(PYTEST) -m "not slow and not browser"
 
 test: $(READY)  ## run every test that needs no network, browser or GPU; ends with what was skipped and why
-	@$(PYTEST) -rs -m "not browser"
+	@$(PYTEST) -rs
 
 browser: $(READY)  ## open the pages in Chromium and use all of their controls; needs Chromium: a minute or two
 	@PICTURES=$(PICTURES) $(BIN)/python -m pytest -q -rs -m browser tests/browser

@@ -33,7 +33,9 @@ def browser() -> Iterator[Any]:
     path = next(filter(None, map(shutil.which, NAMES)), None)
     with sync_api.sync_playwright() as running:
         if path is None and not Path(running.chromium.executable_path).exists():
-            pytest.skip(f"there is no Chromium: neither {', '.join(NAMES)} nor what `playwright install chromium` brings")
+            pytest.skip(
+                f"there is no Chromium: neither {', '.join(NAMES)} nor what `playwright install chromium` brings"
+            )
         opened = running.chromium.launch(executable_path=path, args=QUIET)
         yield opened
         opened.close()
@@ -45,9 +47,7 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Page]]:
     troubles: list[str] = []
     contexts: list[Any] = []
 
-    def open_page(
-        shown: Record | dict[str, Any] | str, width: int = 1000, height: int = 800, **options: Any
-    ) -> Page:
+    def open_page(shown: Record | dict[str, Any] | str, width: int = 1000, height: int = 800, **options: Any) -> Page:
         file = tmp_path / f"page-{len(contexts)}.html"
         file.write_text(html_of(shown), encoding="utf-8")
         contexts.append(browser.new_context(viewport={"width": width, "height": height}, **options))
@@ -96,8 +96,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Small models: of pieces and rotary positions, of words and added positions, and a language model."""
     folder = tmp_path_factory.mktemp("models")
     return {
-        "pieces": store_translator(folder / "pieces", "bpe", preset="modern"),
-        "words": store_translator(folder / "words", "word", preset="paper"),
+        "pieces": store_translator(folder / "pieces", "bpe", seed=6, preset="modern"),
+        "words": store_translator(folder / "words", "word", seed=11, preset="paper"),
         "language model": store_language_model(folder / "language-model", "bpe"),
     }
 

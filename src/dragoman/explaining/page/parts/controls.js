@@ -65,11 +65,11 @@
   // The top of the page: the name, and the chooser of parts where a text has several.
   page.top = (root) => {
     root.append(el("p", { class: "name" }, "Dragoman"), el("h1", {}, page.title));
-    const parts = page.record.parts.map((part, i) => [i, part]).filter(([, part]) => part.stacks.length);
-    if (parts.length < 2 && page.record.parts.length < 2) return;
-    const buttons = parts.map(([i, part]) =>
+    const { parts } = page.record;
+    if (parts.length < 2) return;
+    const buttons = parts.map((part, i) =>
       el("button", { type: "button", dir: "auto", onclick: () => page.set({ part: i }) }, part.source ?? part.target));
-    const mark = () => buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(parts[at][0] === page.state.part)));
+    const mark = () => buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === page.state.part)));
     root.append(el("div", { class: "parts", role: "group", "aria-label": "Sentence that the page shows" }, buttons));
     page.listen("part", mark);
     mark();

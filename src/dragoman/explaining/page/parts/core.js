@@ -101,11 +101,6 @@ const page = (() => {
     }
   }
 
-  // Which way a text runs, by its first letter.
-  const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]|\ud83a|\ud802|\ud803/;
-  const direction = (text) => (RIGHT_TO_LEFT.test(text.match(/\p{L}/u)?.[0] ?? "") ? "rtl" : "ltr");
-  const directionOf = (tokens) => direction(tokens.map((token) => (isSymbol(token) ? "" : token.text)).join(""));
-
   // ---- colours: mixed from the variables of style.css, so that --ink stays readable on each of them ----
 
   function heat(x, max = 1) {
@@ -279,6 +274,7 @@ const page = (() => {
     main.append(...sections.map(frame));
     document.getElementById("contents").append(el("ul", {}, sections.map((each) => el("li", {}, each.link))));
     document.title = `${title}: ${record.source}`;
+    state.part = Math.max(0, record.parts.findIndex((each) => !each.copied));
     Object.assign(state, opening());
     settle();
     page.top(document.getElementById("top"));
@@ -292,7 +288,7 @@ const page = (() => {
 
   return {
     record, title, state, set, listen, announce, section, start, link, openAll, stack,
-    el, svg, array, number, count, percent, languageName, directionOf, heat, isSymbol, token, tokenText,
+    el, svg, array, number, count, percent, languageName, heat, isSymbol, token, tokenText,
     get part() {
       return part();
     },

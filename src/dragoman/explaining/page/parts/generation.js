@@ -44,7 +44,7 @@
         "aria-label": `step ${i + 1}: ${page.tokenText(step.token)}, ${percent(Math.exp(step.log_prob))}`,
       }));
     const label = foretells(part) ? "Tokens that came next" : "Tokens written";
-    const box = page.rove(el("div", { class: "tokens", dir: page.directionOf(steps.map((step) => step.token)), role: "group", "aria-label": label }, chips));
+    const box = page.rove(el("div", { class: "tokens", dir: page.directionOf(part.written.join("")), role: "group", "aria-label": label }, chips));
     function show() {
       chips.forEach((chip, i) => {
         chip.classList.toggle("later", i > state.step);
@@ -159,7 +159,7 @@
 
   function looks(part) {
     const read = page.stack(attention().keys);
-    const box = el("div", { class: "tokens looked", dir: page.directionOf(read.tokens) });
+    const box = el("div", { class: "tokens looked", dir: page.directionOf(read.words.join("")) });
     const most = el("p", { class: "small figure" });
     function show() {
       const row = weights(state.step);

@@ -23,7 +23,7 @@
       el("span", { class: "group" }, el("bdi", { class: "text" }, word === null ? "symbol" : stack.words[word]),
         el("span", { class: "of-word" }, indices.map(chip))));
     const title = page.record.family === "language_model" ? "The text" : TITLES[stack.name];
-    const box = el("div", { class: "groups", dir: page.directionOf(stack.tokens), role: "group", "aria-label": `Pieces: ${title}` }, groups);
+    const box = el("div", { class: "groups", dir: page.directionOf(stack.words.join("")), role: "group", "aria-label": `Pieces: ${title}` }, groups);
     return [el("h3", {}, title),
       el("p", { class: "muted small" }, `${stack.words.length} words, ${stack.tokens.length} tokens. Below each token is its number in the vocabulary.`),
       page.rove(box)];
