@@ -40,6 +40,7 @@ from dragoman.explaining.contributions.erasure import falls
 from dragoman.explaining.contributions.gradients import by_word, difference, gradients, log_prob_of, side_by_side
 from dragoman.explaining.contributions.question import read_choice
 from dragoman.explaining.contributions.scores import contributions_of
+from dragoman.explaining.embeddings.directions import wilson
 from dragoman.explaining.passes import Given, Seen, run_given
 from dragoman.explaining.words import Word, words_of
 from dragoman.machine import describe, machine
@@ -129,12 +130,9 @@ def best_heads(found: Sequence[Found]) -> list[bool]:
 
 
 def rate(right: Sequence[bool]) -> dict[str, Any]:
-    """A share and its interval (Wilson 1927)."""
-    count, z = len(right), 1.96
-    share = sum(right) / count
-    centre, spread = share + z * z / (2 * count), z * (share * (1 - share) / count + (z / count) ** 2 / 4) ** 0.5
-    low, high = ((centre + sign * spread) / (1 + z * z / count) for sign in (-1, 1))
-    return {"right": sum(right), "of": count, "rate": share, "interval": [low, high]}
+    """A share and its interval."""
+    share = sum(right) / len(right)
+    return {"right": sum(right), "of": len(right), "rate": share, "interval": wilson(share, len(right))}
 
 
 def rates(found: Sequence[Found]) -> dict[str, Any]:

@@ -7,9 +7,11 @@ mean by why: *stanca* and not *stanco*, because of *sister*. Start reading at `w
 import re
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from dragoman.errors import DataError
 from dragoman.explaining.contributions.erasure import falls
@@ -26,8 +28,9 @@ _NUMBERED = re.compile(r"(?P<word>.+)#(?P<number>[1-9]\d*)", re.DOTALL)
 class Reason(NamedTuple):
     """What one word that the model had read says to the choice between two."""
 
+    stack: str
+    """`encoder` for words of the source, `decoder` for words written before."""
     text: str
-    stack: Literal["encoder", "decoder"]
     fall: float
     """How far the log-probability of the word falls without it; nats."""
     fall_of_other: float
@@ -73,23 +76,32 @@ def why(
             two apart.
     """
     given, instead = read_choice(tokenizers, framing, source, target, word, other)
-    step, choice = len(given.labels) - 1, (given.labels[-1], instead)
-    source_words = words_of(tokenizers.source, given.source or [])
-    target_words = words_of(tokenizers.target, given.target)
-    pair = torch.tensor(choice, device=model.output.device)
-    fall = falls(model, given, source_words, target_words, pair.expand(step + 1, 2))[:, step].tolist()
-    (norm,) = gradients(model, given, difference(*pair.expand(step + 1, 2).unbind(1)), [step]).norm[0]
-    lengths = [
-        *by_word(norm, source_words).tolist(),
-        *by_word(norm, target_words, first=len(given.source or [])).tolist(),
-    ]
-    stacks: list[Literal["encoder", "decoder"]] = ["encoder"] * len(source_words) + ["decoder"] * len(target_words)
-    reasons = (
-        Reason(each.text, stack, *both, length)
-        for each, stack, both, length in zip([*source_words, *target_words], stacks, fall, lengths, strict=True)
-    )
-    shown = tuple(tokenizers.target.tokens(choice))
-    return Why(step, (shown[0], shown[1]), _log_probs(model, given, choice), tuple(reasons))
+    choice = (given.labels[-1], instead)
+    sides = {
+        "encoder": words_of(tokenizers.source, given.source or []),
+        "decoder": words_of(tokenizers.target, given.target),
+    }
+    contrasts = _contrasts(model, given, sides["encoder"], sides["decoder"], choice)
+    words = ((stack, each.text) for stack, side in sides.items() for each in side)
+    reasons = (Reason(*each, *numbers) for each, numbers in zip(words, contrasts.tolist(), strict=True))
+    one, another = tokenizers.target.tokens(choice)
+    return Why(len(given.labels) - 1, (one, another), _log_probs(model, given, choice), tuple(reasons))
+
+
+def _contrasts(
+    model: EncoderDecoder | LanguageModel,
+    given: Given,
+    source_words: Sequence[Word],
+    target_words: Sequence[Word],
+    choice: tuple[int, int],
+) -> Float[Tensor, "W 3"]:
+    """For each word, the falls of both choices at the last step, and the length of the gradient of their difference."""
+    step = len(given.labels) - 1
+    pairs = torch.tensor([choice], device=model.output.device).expand(step + 1, 2)
+    fall = falls(model, given, source_words, target_words, pairs)[:, step]
+    norm = gradients(model, given, difference(pairs[:, 0], pairs[:, 1]), [step]).norm[0, 0]
+    lengths = by_word(norm, source_words), by_word(norm, target_words, first=len(given.source or []))
+    return torch.cat([fall, torch.cat(lengths)[:, None]], dim=1)
 
 
 def read_choice(
