@@ -22,8 +22,9 @@ FLOORS = {
     " seeds < compare",
     "evaluating": "direction | metrics | startup < references | scores | significance | spread < evaluation |"
     " groups < comparison | speed",
-    "explaining": "page | words < passes | record < alignment | contributions | embeddings | heads | heat_maps |"
-    " search_tree | stacks < pictures | summary | understanding < recording | writing",
+    "explaining": "page | words < passes | record < alignment | contributions | embeddings | heat_maps | search_tree |"
+    " stacks < heads | pictures | summary < understanding | writing < recording",
+    "explaining/heads": "head | shares | subjects < removal | texts < roles < one_text | rows < table",
     "model": "config | dropout | packing < observer | projection < layers | positions < attention | embedding <"
     " blocks < decoder | encoder < families < build",
     "model/attention": "context | equation | keys < cache | compiled | flash | padded < ways < multi_head",

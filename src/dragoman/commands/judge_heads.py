@@ -9,18 +9,15 @@ from dragoman.errors import ConfigError
 from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.references import own_test_set, read_references
 from dragoman.explaining.alignment.gold import own_gold, read_gold
-from dragoman.explaining.alignment.links import AlignedPair
 from dragoman.explaining.heads.subjects import read_trees
 from dragoman.explaining.heads.table import SENTENCES, HeadTable, head_table, language_model_head_table
-from dragoman.explaining.heads.texts import LinkedPair
-from dragoman.explaining.words import words_of
+from dragoman.explaining.heads.texts import linked_pairs
 from dragoman.machine import use_threads
 from dragoman.model import LanguageModel
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
 from dragoman.store import StoredModel, load_model
 from dragoman.text.reading.lines import read_lines
-from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
 from dragoman.translating import Translator
 
 
@@ -79,20 +76,6 @@ def _judge_translator(
         aligned=linked_pairs(translator.tokenizers, pairs) or None,
         progress=progress,
     )
-
-
-def linked_pairs(tokenizers: Tokenizers, pairs: Sequence[AlignedPair]) -> list[LinkedPair]:
-    """The aligned pairs whose words are the words that these tokenizers see."""
-
-    def seen(tokenizer: Tokenizer, text: str) -> list[str]:
-        return [word.text for word in words_of(tokenizer, tokenizer.encode(text))]
-
-    return [
-        (pair.source, pair.target, pair.sure)
-        for pair in pairs
-        if pair.source_words == seen(tokenizers.source, pair.source)
-        and pair.target_words == seen(tokenizers.target, pair.target)
-    ]
 
 
 def _own_text(model: Path | str) -> Path:

@@ -5,6 +5,7 @@ widths run side by side, and each finds what it finds alone. Then one pass over 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from dragoman.explaining.passes import Given, Seen, plain_attention, run_given
 from dragoman.explaining.record import TEMPERATURES, Candidate, Part, Record, Search, Step, Token
 from dragoman.explaining.search_tree import Candidates, search_tree
 from dragoman.explaining.stacks import read_matrices, read_stack, read_tokens
-from dragoman.explaining.understanding import Aligner
+from dragoman.explaining.understanding import Understanding
 from dragoman.machine import use_threads
 from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.store import StoredModel, load_model
@@ -35,8 +36,8 @@ WIDTHS = (1, 2, 4, 8)
 """Of the searches that are recorded, beside the model's own."""
 CANDIDATES = 10
 """Likeliest tokens that are recorded at each step."""
-MOST_TOKENS = 400
-"""Of a part, on either side, because what is recorded grows with their square."""
+MOST_TOKENS = 128
+"""Of a part, on either side. Pages, and the time that they take, grow with their square."""
 
 
 def record(
@@ -51,9 +52,9 @@ def record(
     """Everything that happened while a model translated a text, or while it read a given translation of it.
 
     `model` is a model folder or a run folder. A language model reads `source`, and the record holds what it expected
-    next at every token. `weights` names a layer, as in `encoder.0`, whose matrices are recorded too. `aligned` is a file
-    of aligned pairs (`explaining.alignment.gold`) by which the head that aligns words is chosen; between English and
-    Italian, our own serve. `threads` counts for this call alone.
+    next at every token. `weights` names a layer, as in `encoder.0`, whose matrices are recorded too. `aligned` is a
+    file of aligned pairs (`explaining.alignment.gold`) by which the head that aligns words is chosen; between English
+    and Italian, our own serve. `threads` counts for this call alone.
 
     Raises:
         CheckpointError: the model folder is missing, damaged or newer.
@@ -78,17 +79,16 @@ class Recorder:
 
     def __init__(self, stored: StoredModel, aligned: Sequence[AlignedPair] | None = None) -> None:
         self.stored = stored
+        self.tokenizers = stored.tokenizers
         self.translator: Translator | None = None
-        self.aligner: Aligner | None = None
         if isinstance(stored.model, EncoderDecoder):
             self.translator = Translator(stored, "cpu", "float32")
             self.model: EncoderDecoder | LanguageModel = self.translator.model
-            self.aligner = Aligner(self.translator, aligned)
         elif isinstance(stored.model, LanguageModel):
             self.model = prepare_for_decoding(stored.model, "cpu", torch.float32)
         else:
             raise DecodeError(f"{stored.folder} holds a {stored.config.family}, which can't be recorded")
-        self.tokenizers = stored.tokenizers
+        self.understanding = Understanding(self.model, self.tokenizers, self.translator, aligned)
 
     @torch.inference_mode()
     def record(self, source: str, target: str | None = None, *, weights: str | None = None) -> Record:
@@ -154,49 +154,40 @@ class Recorder:
                 found[number][request.beam_size] = _Found(tree, best)
         return found
 
+    def _read_by_itself(self, text: str, weights: str | None) -> Part:
+        """The record of a text that a language model reads. At its end, the likeliest next token is foretold."""
+        ids = self.tokenizers.target.encode(text)
+        _check_length([Segment(text, ids)])
+        positions = self.stored.config.max_positions
+        if positions and len(ids) > positions:
+            raise DecodeError(f"the text has {len(ids):,} tokens, but the model has positions for {positions:,}")
+        hidden, _ = run_given(self.model, [Given(None, ids, ids)])
+        foretold = int(self.model.project(hidden[-1:]).argmax())
+        part = self._part(None, text, Given(None, ids, [*ids[1:], foretold]), {}, weights)
+        return replace(part, log_prob=sum(step.log_prob for step in part.steps[:-1]))
+
     def _part(
-        self, source: str, target: str, given: Given, searches: Mapping[int, _Found], weights: str | None
+        self, source: str | None, target: str, given: Given, searches: Mapping[int, _Found], weights: str | None
     ) -> Part:
         """The record of one part of a text, from a pass over it."""
-        seen = Seen()
+        seen, tokenizers = Seen(), self.tokenizers
         hidden, _ = run_given(self.model, [given], seen)
-        tokens, written = read_tokens(self.tokenizers.target, given.labels)
-        steps = read_steps(self.model.project(hidden), tokens, self.tokenizers.target)
-        encoder = read_stack("encoder", seen, self.tokenizers.source, given.source or [])
+        tokens, written = read_tokens(tokenizers.target, given.labels)
+        steps = read_steps(self.model.project(hidden), tokens, tokenizers.target)
+        stacks = [read_stack("decoder", seen, tokenizers.target, given.target)]
+        if given.source is not None:
+            stacks.insert(0, read_stack("encoder", seen, tokenizers.source, given.source))
         part = Part(
             source,
             target,
-            stacks=(encoder, read_stack("decoder", seen, self.tokenizers.target, given.target)),
+            stacks=tuple(stacks),
             steps=steps,
             written=written,
             log_prob=sum(step.log_prob for step in steps),
             searches=tuple(searches[width].search for width in sorted(searches)),
             matrices=read_matrices(self.model, weights, seen) if weights else (),
         )
-        return self.aligner.align(part, given) if self.aligner else part
-
-    def _read_by_itself(self, text: str, weights: str | None) -> Part:
-        """The record of a text that a language model reads."""
-        tokenizer = self.tokenizers.target
-        ids = tokenizer.encode(text)
-        _check_length([Segment(text, ids)])
-        positions = self.stored.config.max_positions
-        if positions and len(ids) > positions:
-            raise DecodeError(f"the text has {len(ids):,} tokens, but the model has positions for {positions:,}")
-        seen = Seen()
-        hidden, _ = run_given(self.model, [Given(None, ids, ids)], seen)
-        logits = self.model.project(hidden)
-        tokens, written = read_tokens(tokenizer, [*ids[1:], int(logits[-1].argmax())])
-        steps = read_steps(logits, tokens, tokenizer)
-        return Part(
-            None,
-            text,
-            stacks=(read_stack("decoder", seen, tokenizer, ids),),
-            steps=steps,
-            written=written,
-            log_prob=sum(step.log_prob for step in steps[:-1]),
-            matrices=read_matrices(self.model, weights, seen) if weights else (),
-        )
+        return self.understanding.of(part, given)
 
     def _record(
         self, source: str, target: str | None, given: bool, parts: Sequence[Part], found: Translation | None = None

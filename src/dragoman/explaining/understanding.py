@@ -4,41 +4,58 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
+import numpy as np
+import torch
+
 from dragoman.explaining.alignment.attention import AlignmentChoice, align_words
 from dragoman.explaining.alignment.choosing import choose_alignment
 from dragoman.explaining.alignment.links import AlignedPair
+from dragoman.explaining.contributions.scores import contributions_of
+from dragoman.explaining.heads.one_text import heads_of_text
+from dragoman.explaining.heads.texts import ReadText
 from dragoman.explaining.passes import Given
 from dragoman.explaining.record import Alignment, Part
-from dragoman.explaining.words import words_of
+from dragoman.explaining.words import Word, words_of
+from dragoman.model import EncoderDecoder, LanguageModel
+from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.translating import Translator
 
 
-class Aligner:
-    """Reads alignments off the cross-attention of one model, which is chosen when it is first asked."""
+class Understanding:
+    """Adds to the parts of one model's records what their numbers mean."""
 
-    def __init__(self, translator: Translator, pairs: Sequence[AlignedPair] | None = None) -> None:
-        self.translator, self.pairs = translator, pairs
+    def __init__(
+        self,
+        model: EncoderDecoder | LanguageModel,
+        tokenizers: Tokenizers,
+        translator: Translator | None = None,
+        aligned: Sequence[AlignedPair] | None = None,
+    ) -> None:
+        self.model, self.tokenizers, self.translator, self.aligned = model, tokenizers, translator, aligned
 
     @cached_property
-    def choice(self) -> AlignmentChoice:
-        return choose_alignment(self.translator, self.pairs)
+    def alignment(self) -> AlignmentChoice | None:
+        """The cross-attention to read alignments from; None in a model without one."""
+        return choose_alignment(self.translator, self.aligned) if self.translator else None
 
-    def align(self, part: Part, given: Given) -> Part:
-        """The part with its alignment."""
-        decoder, tokenizers, choice = part.stack("decoder"), self.translator.tokenizers, self.choice
-        assert decoder is not None, "a translation model has a decoder"
+    def of(self, part: Part, given: Given) -> Part:
+        """The part with its alignment, contributions and heads."""
+        source = words_of(self.tokenizers.source, given.source or ())
+        read, written = (words_of(self.tokenizers.target, ids) for ids in (given.target, given.labels))
+        candidates = torch.tensor([[candidate.id for candidate in step.candidates] for step in part.steps])
+        chosen = given if given.source is not None else Given(None, given.target[:-1], given.labels[:-1])
+        return replace(
+            part,
+            alignment=self._align(part, source, written),
+            contributions=contributions_of(self.model, given, source, read, candidates),
+            heads=heads_of_text(self.model, ReadText.of(self.tokenizers, chosen)),
+        )
+
+    def _align(self, part: Part, source: Sequence[Word], written: Sequence[Word]) -> Alignment | None:
+        choice, decoder = self.alignment, part.stack("decoder")
+        if choice is None or decoder is None:
+            return None
         weights = [layer.attentions[-1].weights for layer in decoder.layers]
-        source, written = (
-            words_of(tokenizer, ids)
-            for tokenizer, ids in ((tokenizers.source, given.source or ()), (tokenizers.target, given.labels))
-        )
         found = align_words(weights, source, written, choice)
-        how = Alignment(
-            choice.layer,
-            choice.head,
-            choice.shifted,
-            choice.how,
-            found.weights.astype("float32"),
-            tuple(sorted(found.links)),
-        )
-        return replace(part, alignment=how)
+        links = tuple(sorted(found.links))
+        return Alignment(choice.layer, choice.head, choice.shifted, choice.how, found.weights.astype(np.float32), links)
