@@ -79,7 +79,8 @@ class HeadTable:
             "Shares are of a head's weight, and by chance of equal weights on all tokens; subjects and verbs count how "
             "often the largest weight is right, and by chance the fixed distance that is right most often.",
             f"Log-probabilities are of the {'references' if self.bleu else 'texts'}, in nats a token; below the whole "
-            f"model, what a head's removal changes. * marks changes with p < {LEVEL}; of {len(self.heads)} heads without any effect, "
+            "model, what a head's removal changes.",
+            f"* marks changes with p < {LEVEL}; of {len(self.heads)} heads without any effect, "
             f"{len(self.heads) * LEVEL:.1f} would bear it.",
         ]
         return notes + ([f"BLEU is of greedy translations: {self.bleu.signature}."] if self.bleu else [])
