@@ -108,8 +108,10 @@ class Model:
         """Multi-head attention (section 3.2): softmax(Q K^T / sqrt(d_k)) V; a key head may serve several query heads
         (Ainslie et al. 2023).
         """
-        query = self.split(self.project(f"{name}.query", x), self.heads)
-        key, value = (self.split(self.project(f"{name}.{part}", memory), self.kv_heads) for part in ("key", "value"))
+        query = self.split(self.project(f"{name}.query", x, sites), self.heads)
+        key, value = (
+            self.split(self.project(f"{name}.{part}", memory, sites), self.kv_heads) for part in ("key", "value")
+        )
         if name.endswith("self_attention") and self.settings["positions"] == "rotary":
             query, key = self.rotate(query), self.rotate(key)
         products = np.zeros((self.heads, len(x), len(memory)))
@@ -123,7 +125,7 @@ class Model:
             scores[head] = np.where(hidden, -np.inf, products[head])
             weights[head] = np.exp(log_softmax(scores[head]))
             mixed[:, head] = weights[head] @ value[of_keys]
-        output = self.project(f"{name}.output", mixed.reshape(len(x), -1))
+        output = self.project(f"{name}.output", mixed.reshape(len(x), -1), sites)
         seen = {"input": x, "query": query, "key": key, "value": value, "products": products, "scores": scores}
         for part, array in {**seen, "weights": weights, "mixed": mixed, "output": output}.items():
             sites[f"{name}.{part}"] = array
@@ -136,17 +138,22 @@ class Model:
     def feed_forward(self, name: str, x: Array, sites: Sites) -> Array:
         """max(0, x W1 + b1) W2 + b2 (section 3.3), or with another nonlinearity, or gated (Shazeer 2020)."""
         nonlinear = {"relu": relu, "gelu": gelu, "swiglu": silu, "geglu": gelu}[self.settings["activation"]]
-        inner = self.project(f"{name}.inner", x)
+        inner = self.project(f"{name}.inner", x, sites)
         gated = self.settings["activation"] in ("swiglu", "geglu")
-        hidden = nonlinear(self.project(f"{name}.gate", x)) * inner if gated else nonlinear(inner)
+        hidden = nonlinear(self.project(f"{name}.gate", x, sites)) * inner if gated else nonlinear(inner)
         sites[f"{name}.input"], sites[f"{name}.hidden"] = x, hidden
-        return self.project(f"{name}.outer", hidden)
+        return self.project(f"{name}.outer", hidden, sites)
 
-    def project(self, name: str, x: Array) -> Array:
+    def project(self, name: str, x: Array, sites: Sites) -> Array:
         """x W^T + b."""
-        name = stored_name(name)
-        found = x @ self.weights[f"{name}.weight"].T
-        return found + self.weights[f"{name}.bias"] if self.settings["bias"] else found
+        sites[f"{name}.input"] = x
+        weight, bias = self.matrix(name)
+        return x @ weight.T if bias is None else x @ weight.T + bias
+
+    def matrix(self, name: str) -> tuple[Array, Array | None]:
+        """Weight and bias of a projection."""
+        stored = stored_name(name)
+        return self.weights[f"{stored}.weight"], self.weights[f"{stored}.bias"] if self.settings["bias"] else None
 
     def norm(self, name: str, x: Array) -> Array:
         """LayerNorm (Ba et al. 2016), or RMSNorm (Zhang and Sennrich 2019), which subtracts no mean."""
