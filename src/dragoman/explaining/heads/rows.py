@@ -1,7 +1,9 @@
 """What is known of every head of a model: as rows for a terminal, and as plain values for JSON."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.significance import Comparison
@@ -22,6 +24,15 @@ class Change(NamedTuple):
     value: float
     error: float
     """The standard error over sentences; 0 if there is but one."""
+
+    @classmethod
+    def of(cls, changes: Sequence[float], tokens: Sequence[int]) -> Self:
+        """From the sum of each sentence and its tokens: a ratio of sums (Cochran 1977, equation 6.13)."""
+        count, total = len(tokens), sum(tokens)
+        mean = sum(changes) / total
+        residuals = [change - mean * own for change, own in zip(changes, tokens, strict=True)]
+        spread = sum(each**2 for each in residuals) * count / (count - 1) if count > 1 else 0.0
+        return cls(mean, math.sqrt(spread) / total)
 
     @property
     def is_shown(self) -> bool:
@@ -83,7 +94,7 @@ class HeadTable:
             f"* marks changes with p < {LEVEL}; of {len(self.heads)} heads without any effect, "
             f"{len(self.heads) * LEVEL:.1f} would bear it.",
         ]
-        return notes + ([f"BLEU is of greedy translations: {self.bleu.signature}."] if self.bleu else [])
+        return notes + ([f"BLEU ({self.bleu.signature}) is of greedy translations."] if self.bleu else [])
 
     def facts(self) -> dict[str, Any]:
         """Everything, as plain values for JSON."""

@@ -7,7 +7,6 @@ Heads are removed one at a time, without training after it (Michel et al. 2019, 
 can all look dispensable.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -131,14 +130,6 @@ class _Changes:
     """What the removal of each head adds to it."""
     tokens: list[int] = field(default_factory=list)
 
-    def change(self, head: Head) -> Change:
-        """In nats a token, with the standard error of a ratio of sums (Cochran 1977, equation 6.13)."""
-        count, tokens = len(self.tokens), sum(self.tokens)
-        mean = sum(self.of_head[head]) / tokens
-        residuals = [of_text - mean * own for of_text, own in zip(self.of_head[head], self.tokens, strict=True)]
-        spread = sum(each**2 for each in residuals) * count / (count - 1) if count > 1 else 0.0
-        return Change(mean, math.sqrt(spread) / tokens)
-
 
 def _log_probs(
     model: EncoderDecoder | LanguageModel, texts: Sequence[ReadText], progress: Progress = silent
@@ -198,8 +189,8 @@ def _table(
 ) -> HeadTable:
     tokens, kept = sum(changes.tokens), len(changes.tokens)
     heads = tuple(
-        HeadRow(head, roles.heads[head], changes.change(head), compared[head] if compared else None)
-        for head in changes.of_head
+        HeadRow(head, roles.heads[head], Change.of(sums, changes.tokens), compared[head] if compared else None)
+        for head, sums in changes.of_head.items()
     )
     log_prob = sum(changes.whole) / tokens
     return HeadTable(heads, roles.chance, roles.judged, kept, chosen - kept, tokens, log_prob, whole)
