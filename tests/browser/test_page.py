@@ -496,7 +496,8 @@ def test_the_first_stop_leads_past_the_contents(show: Show, translation: Record)
 def test_the_keyboard_alone_reaches_everything_and_shows_where_it_is(show: Show, sentences: Record) -> None:
     page = show(sentences)
     open_all(page)
-    visible = "(node) => getComputedStyle(node).outlineStyle !== 'none' && parseFloat(getComputedStyle(node).outlineWidth) >= 2"
+    outline = "getComputedStyle(node).outlineStyle !== 'none' && parseFloat(getComputedStyle(node).outlineWidth)"
+    visible = f"(node) => ({outline}) >= 2"
     reached: dict[str, int] = {}
     for _ in range(300):
         page.keyboard.press("Tab")
@@ -530,7 +531,7 @@ CONTRASTS = """(names) => {
     return colours;
   };
   const found = [];
-  for (const root of [document.querySelector("header"), document.querySelector("nav"), ...names.map((id) => document.getElementById(id))]) {
+  for (const root of document.querySelectorAll(["header", "nav", ...names.map((id) => `#${id}`)].join())) {
     const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
     while (texts.nextNode()) {
       const node = texts.currentNode.parentElement;
@@ -561,7 +562,8 @@ STICKING_OUT = """() => [document.documentElement.scrollWidth,
   ...[...document.querySelectorAll("body *")]
     .filter((node) => node.getBoundingClientRect().right > innerWidth + 1)
     .filter((node) => node.checkVisibility() && !node.closest(".scroller, .contents"))
-    .map((node) => `${node.closest("section")?.id} ${node.tagName} ${node.className} ${node.textContent.slice(0, 40)}`)]"""
+    .map((node) => `${node.closest("section")?.id} ${node.tagName} ${node.className} ${node.textContent.slice(0, 40)}`),
+]"""
 """How wide the page is, and what makes it wider than its window."""
 
 
@@ -570,7 +572,7 @@ STICKING_OUT = """() => [document.documentElement.scrollWidth,
 def test_nothing_sticks_out_of_a_narrow_screen(
     show: Show, kind: str, zoom: int, request: pytest.FixtureRequest, picture: Picture
 ) -> None:
-    """360 pixels, as on a phone; or a window of 1280 pixels at 200 %, which is one of 640, and letters twice as large."""
+    """On a phone of 360 pixels; and in a window of 1280 at 200 %, which is one of 640, with letters twice as large."""
     page = show(request.getfixturevalue(kind), width=360 if zoom == 1 else 640, device_scale_factor=zoom)
     open_all(page)
     if zoom == 2:

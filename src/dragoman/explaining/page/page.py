@@ -65,12 +65,10 @@ def _readable(value: Any) -> Any:
 
 def _script() -> str:
     """The program of the page. Each section is a scope of its own."""
-    sections = [f"(() => {{\n{source}\n}})();" for source in map(_read, (f"{name}.js" for name in ORDER)) if source]
     shared = (_read(f"{name}.js") for name in ("core", "controls", "figures", "multiplication"))
+    sections = (f"(() => {{\n{_read(f'{name}.js')}\n}})();" for name in ORDER)
     return "\n".join(['"use strict";', *shared, *sections, "page.start();"])
 
 
 def _read(name: str) -> str:
-    """A part of the page; one that is not there yet is empty."""
-    path = _PARTS / name
-    return path.read_text(encoding="utf-8") if path.exists() else ""
+    return (_PARTS / name).read_text(encoding="utf-8")
