@@ -286,14 +286,14 @@ class PlainRoles:
         length = weights.size(1)
         before, after = (len(framing.source_before), 1) if stack == "encoder" else (1, 0)
         marks = [side.units[unit] for unit in side.marks]
+        crosses, causal = head.kind == "cross_attention", (head.stack, head.kind) == ("decoder", "self_attention")
         for span in spans:
             if before:
                 self._note(head, "start", weights, span, [(0, before)])
             if after:
                 self._note(head, "end", weights, span, [(length - after, length)])
-            others = [mark for mark in marks if head.kind == "cross_attention" or mark != span]
-            visible = [mark for mark in others if head.site.startswith("encoder") or mark[0] < span[1]]
-            if others if head.kind == "cross_attention" else visible:
+            others = [mark for mark in marks if crosses or mark != span]
+            if [mark for mark in others if not causal or mark[0] < span[1]]:
                 self._note(head, "punctuation", weights, span, others)
 
     def _aligned(self, head: Head, weights: Tensor, text: ReadText) -> None:
