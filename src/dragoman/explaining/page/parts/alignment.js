@@ -32,7 +32,7 @@ class Picture {
     const point = (word) => () => this.point(side, word);
     const go = (word) => side === "target" && page.set({ step: this.aligned.part.steps.findIndex((step) => step.token.word === word) });
     return this.aligned.words[side].map((text, word) =>
-      el("button", { type: "button", class: "token", onmouseenter: point(word), onfocus: point(word), onclick: () => (this.point(side, word), go(word)) }, el("bdi", {}, text)));
+      el("button", { type: "button", class: "token", onpointerenter: (event) => page.moved(event) && this.point(side, word), onfocus: point(word), onclick: () => (this.point(side, word), go(word)) }, el("bdi", {}, text)));
   }
 
   row(side, label) {

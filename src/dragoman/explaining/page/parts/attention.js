@@ -67,7 +67,7 @@ class Grid {
   constructor(point) {
     this.point = point; // called with the cell under the pointer or the focus
     this.box = el("div", { class: "heat-map" });
-    this.box.addEventListener("pointerover", (event) => this.pointed(event));
+    this.box.addEventListener("pointerover", (event) => page.moved(event) && this.pointed(event));
     this.box.addEventListener("focusin", (event) => this.pointed(event));
     this.box.addEventListener("click", (event) => this.taken(event));
     this.box.addEventListener("keydown", (event) => this.key(event));

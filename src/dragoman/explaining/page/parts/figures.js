@@ -41,6 +41,9 @@
       el("span", { class: signed ? "bar signed" : "bar", "aria-hidden": "true" }, fill), el("span", { class: "figure" }, text));
   };
 
+  // Whether a person moved the pointer; browsers also send events when the page moves under a mouse at rest.
+  page.moved = (event) => event.pointerType !== "mouse" || event.movementX !== 0 || event.movementY !== 0;
+
   // ---- tables of numbers ----
 
   page.cell = (x, more = "") => el("td", { class: `right ${more}`.trim() }, x === -Infinity ? "−∞" : number(x));

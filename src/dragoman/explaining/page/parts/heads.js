@@ -3,18 +3,15 @@ const { el, number, percent, count, state } = page;
 const LITTLE = 0.05; // nats: what a head's removal must change to be called felt
 const MARKED = 0.1; // of its weight that a head must give to a role to be marked with it
 
+// What the names of the roles leave open.
 const ROLES = {
-  "previous word": "the word before", previous: "the word before",
-  "next word": "the word after", next: "the word after",
-  "same word": "the word itself, over all its pieces", same: "the word itself, over all its pieces",
-  "start of sentence": "the start symbol", start: "the start symbol",
-  "end of sentence": "the end symbol", end: "the end symbol",
+  "same word": "the word itself, over all its pieces",
+  "start of sentence": "the start symbol",
+  "end of sentence": "the end symbol",
   punctuation: "other words without a letter or digit",
-  "aligned word": "the source word that the alignment links to the word being written", aligned: "the source word that the alignment links to the word being written",
-  aligned_read: "the source word that the alignment links to the word read last",
-  subject: "from a verb to its subject", verb: "from a subject to its verb",
+  "aligned word": "source words linked to the word that is being written",
+  "word aligned with the last one read": "source words linked to the word that was read last",
 };
-const roleName = (role) => role.replaceAll("_", " ");
 
 // ---- what is shown ----
 
@@ -62,12 +59,12 @@ function table(found, largest) {
       el("td", { class: "removed" }, page.bar(each.change, largest)));
   };
   return page.scroller("Heads, what they look at and what their removal does",
-    el("table", { class: "numbers heads" }, page.heading("head", ...roles.map(roleName), "change when removed"), el("tbody", {}, found.map(line))));
+    el("table", { class: "numbers heads" }, page.heading("head", ...roles, "change when removed"), el("tbody", {}, found.map(line))));
 }
 
 function legend(found) {
   const said = found[0].roles.map(([role]) => role).filter((role) => ROLES[role]);
-  return said.length ? el("dl", { class: "small legend" }, said.map((role) => [el("dt", {}, roleName(role)), el("dd", {}, ROLES[role])])) : "";
+  return said.length ? el("dl", { class: "small legend" }, said.map((role) => [el("dt", {}, role), el("dd", {}, ROLES[role])])) : "";
 }
 
 // ---- in words ----

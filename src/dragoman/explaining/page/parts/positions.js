@@ -24,7 +24,7 @@ function product(p, q, width, base) {
 
 // A slider that says its value; `shown` puts it into words.
 function slider(label, { min, max, step = 1, value, shown = String }, oninput) {
-  const output = el("output", { class: "figure" });
+  const output = el("span", { class: "figure", "aria-hidden": "true" }); // the slider says it itself
   const input = el("input", { type: "range", min, max, step, value });
   const box = el("label", { class: "menu slider" }, el("span", {}, label, " ", output), input);
   box.show = (x) => {
@@ -110,7 +110,7 @@ function turned(part) {
   const line = el("p", { class: "readout", role: "status" });
   const show = (position) => {
     box.replaceChildren(dials(position, width, base));
-    line.replaceChildren("Token ", page.token(stack.tokens[position]), ` stands at position ${position}. Pair 0 turns by ${degrees(position)}, pair ${width / 2 - 1} by ${degrees(position * frequency(width / 2 - 1, width, base))}.`);
+    line.replaceChildren(page.token(stack.tokens[position]), ` stands at position ${position} of the ${stack.name}. Pair 0 turns by ${degrees(position)}, pair ${width / 2 - 1} by ${degrees(position * frequency(width / 2 - 1, width, base))}.`);
   };
   show(Math.min(1, stack.tokens.length - 1));
   return [

@@ -4,7 +4,7 @@ const { el, number, percent, state } = page;
 const METHODS = {
   erasure: {
     name: "erasure", signed: true, unit: "fall in nats",
-    how: "Erasure deletes one word and asks the model again. A bar shows how far the log-probability of the written token falls. Blue words spoke for it, orange words against it. A fall of 1 nat divides the probability by 2.7.",
+    how: "Erasure deletes one word and asks the model again. A bar shows how far the log-probability of the chosen token falls. Blue words spoke for it, orange words against it. A fall of 1 nat divides the probability by 2.7.",
   },
   gradient: {
     name: "gradient", signed: false, unit: "length of the gradient",
@@ -99,10 +99,11 @@ function answer(part, t, method, found) {
 const agrees = (x) => (x >= 0.7 ? "largely agrees" : x >= 0.4 ? "partly agrees" : x >= 0.2 ? "agrees a little" : x > -0.2 ? "hardly agrees" : "disagrees");
 
 function agreement(part) {
+  if (!page.stack("encoder")) return "";
   const figures = part.contributions.agreement ?? {};
   const says = Object.entries(figures).filter(([method, x]) => METHODS[method] && Number.isFinite(x)).map(([method, x], i) =>
     `${i ? " " : ""}${METHODS[method].name[0].toUpperCase()}${METHODS[method].name.slice(1)} ${agrees(x)} with erasure: the rank correlation over the source's words is ${number(x)}.`);
-  if (!says.length) return ["There are too few words in a source to say how far the methods agree here."];
+  if (!says.length) return "There are too few words in the source to say how far the methods agree.";
   return [...says, " 1 would be the same order of words, 0 no relation, −1 the opposite order. Where methods disagree, trust none of them alone."];
 }
 
@@ -124,26 +125,42 @@ function offered(step) {
   return step.candidates.map((each, i) => (names.indexOf(names[i]) === names.lastIndexOf(names[i]) ? names[i] : page.tokenText(each)));
 }
 
-// A lead in words; it can be negative where the translation was given.
+// What decided, in words. The lead can be negative where the text was given.
 function verdict(step, rival, lead, best) {
-  const [x, y] = [page.quoted(naming(step.token)), page.quoted(naming(rival))];
-  const start = [x, " rather than ", y, ": "];
-  const behind = lead < 0 ? [x, ` is ${number(-lead)} nats behind `, y, ". "] : [];
-  if (!best || best.value <= 0) return [...start, ...behind, `no single word makes the lead of ${number(lead)} nats smaller when it is missing.`];
-  const without = ["without ", page.quoted(best.name)];
-  if (lead < 0) return [...start, ...behind, "Even so, ", ...without, ` it falls ${number(best.value)} nats further behind.`];
-  const turns = best.value > lead ? [", so ", page.quoted(naming(rival)), " would be ahead."] : ["."];
-  return [...start, ...without, ` the lead of ${number(lead)} nats falls by ${number(best.value)}`, ...turns];
+  const [x, y] = [step.token, rival].map((each) => () => page.quoted(naming(each)));
+  const start = [x(), " rather than ", y(), ": "];
+  const spoke = best && best.value > 0;
+  const without = () => ["without ", page.quoted(best.name), " "];
+  if (lead < 0) {
+    const behind = [...start, x(), ` is ${number(-lead)} nats behind`];
+    return spoke ? [...behind, "; ", without(), `it falls ${number(best.value)} further behind.`] : [...behind, ", and no single word helps it."];
+  }
+  if (!spoke) return [...start, `no single word holds up the lead of ${number(lead)} nats.`];
+  const turns = best.value > lead ? [", so ", y(), " would be ahead."] : ["."];
+  return [...start, without(), `the lead of ${number(lead)} nats falls by ${number(best.value)}`, turns];
 }
 
 const shell = (text) => (/["$`\\!]/.test(text) ? `'${text.replaceAll("'", "'\\''")}'` : `"${text}"`);
 
+// The word that a token is written in, as `dragoman explain --instead` names it: the second of two is word#2.
+function named(part, t) {
+  const { word } = part.steps[t].token;
+  if (word === null || (part.source === null && t === part.steps.length - 1)) return null;
+  const text = part.written[word];
+  const before = part.written.slice(0, word + 1).filter((each) => each === text).length;
+  return part.written.filter((each) => each === text).length > 1 ? `${text}#${before}` : text;
+}
+
+function command(part, t, typed) {
+  const target = page.record.given ? `--target ${shell(part.target)} ` : "";
+  const pair = `${named(part, t)}=${typed}`;
+  return `dragoman explain ${shell(page.record.model)} ${shell(part.source ?? part.target)} ${target}--instead ${/^[\p{L}\p{N}=]+$/u.test(pair) ? pair : shell(pair)}`;
+}
+
 function unknown(part, t, typed) {
-  const { token } = part.steps[t];
-  const word = token.word === null ? naming(token) : part.written[token.word];
-  const pair = `${word}=${typed.trim()}`;
-  return [[page.quoted(typed.trim()), ` is not among the ${part.steps[t].candidates.length} likeliest tokens of this step, which are all that this page holds. To ask about it:`],
-    [el("p", {}, el("code", { dir: "ltr" }, `dragoman explain ${shell(page.record.model)} ${shell(part.source ?? part.target)} --instead ${/^[\p{L}\p{N}=]+$/u.test(pair) ? pair : shell(pair)}`))]];
+  const says = [page.quoted(typed), ` is not among the ${part.steps[t].candidates.length} likeliest tokens of this step, which are all that this page holds.`];
+  if (!named(part, t)) return [says, []];
+  return [[says, " To ask about it:"], [el("p", {}, el("code", { dir: "ltr" }, command(part, t, typed)))]];
 }
 
 function compared(part, t, c, order) {
@@ -171,7 +188,7 @@ function question(part, orders) {
     const step = part.steps[state.step];
     const at = meant(step, input.value);
     const [words, details] = !input.value.trim() ? ["Type another token that could have been written.", []]
-      : at < 0 ? unknown(part, state.step, input.value)
+      : at < 0 ? unknown(part, state.step, input.value.trim())
       : step.candidates[at].id === step.token.id ? [[page.quoted(naming(step.token)), " is what was written. Choose another token to compare it with."], []]
       : compared(part, state.step, at, orders.now);
     said.replaceChildren(...[words].flat(Infinity));
