@@ -27,13 +27,13 @@
       box.append(page.scroller("Settings of the model", el("table", {}, el("caption", { class: "hidden" }, "Settings of the model"), el("tbody", {}, rows)))));
   }
 
-  // How well gradients agree with erasure in this part, if both were computed.
+  // How well gradients agree with erasure in this part.
   function agreement(part) {
-    const all = part.contributions?.agreement;
-    const named = typeof all === "number" ? [["The two methods", all]] : [["Gradients", all?.gradient], ["Gradient × input", all?.gradient_x_input]];
-    const known = named.filter(([, figure]) => Number.isFinite(figure)).map(([name, figure], i) => `${i ? name.toLowerCase() : name} by ${figure.toFixed(2).replace("-", "−")}`);
-    if (!known.length) return "";
-    return ` For this sentence ${known.join(", ").replace(/^[A-Z]/, (letter) => letter.toLowerCase())} ${typeof all === "number" ? "agree" : "agree with erasure"} (Spearman's rank correlation: 1 is the same order, 0 none).`;
+    const { gradient, gradient_x_input: product } = part.contributions.agreement;
+    const named = [[gradient, "gradients"], [product, "gradient × input"]].filter(([tau]) => tau !== null);
+    if (!named.length) return "";
+    const figures = named.map(([tau, name]) => `${tau.toFixed(2).replace("-", "−")} for ${name}`).join(" and ");
+    return ` For this sentence the rank correlation with erasure (Kendall's τ over the words of the source) is ${figures}: 1 would be the same order of words, 0 no relation.`;
   }
 
   function says(part) {
