@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Literal
 
 from torch import Tensor
 
@@ -32,25 +31,20 @@ def search_tree(
     """The tree of one search from the candidates of its steps; `best` is what it found."""
     numbers: dict[tuple[int, ...], int] = {}
     nodes: list[Node] = []
-    alive = {best.tokens[:end] for end in range(1, len(best.tokens) + 1)}
-    continued = [{each.hypothesis.tokens[:-1] for each in step if each.fate != "dropped"} for step in steps]
-    stopped = _stopped(steps, best, request)
-    for number, step in enumerate(steps):
-        weakest = min((each.hypothesis.total for each in step if each.fate == "live"), default=0.0)
-        after = continued[number + 1] if number + 1 < len(steps) else None
+    reasons = _Reasons(steps, best, request)
+    for number, step in enumerate(steps, 1):
         for rank, (hypothesis, fate) in enumerate(step, 1):
             numbers[hypothesis.tokens] = len(nodes)
-            winning = hypothesis.tokens in alive
             nodes.append(
                 Node(
                     id=hypothesis.tokens[-1],
                     text=tokenizer.tokens(hypothesis.tokens[-1:])[0],
-                    step=number + 1,
+                    step=number,
                     parent=numbers.get(hypothesis.tokens[:-1]),
                     log_prob=hypothesis.log_probs[-1],
                     total=hypothesis.total,
                     fate=fate,
-                    reason="" if winning else _reason(hypothesis, fate, rank, weakest, after, best, request, stopped),
+                    reason=reasons.of(Candidate(hypothesis, fate), rank),
                     score=hypothesis.score(request.length_penalty) if fate == "ended" else None,
                 )
             )
@@ -66,41 +60,51 @@ def search_tree(
     )
 
 
-def _reason(
-    hypothesis: Hypothesis,
-    fate: Literal["live", "ended", "dropped"],
-    rank: int,
-    weakest: float,
-    after: set[tuple[int, ...]] | None,
-    best: Hypothesis,
-    request: Request,
-    stopped: str,
-) -> str:
-    """Why a hypothesis did not win."""
-    width, exponent = request.beam_size, request.length_penalty
-    if fate == "dropped" and hypothesis.ended:
-        return f"dropped: it ended, but as candidate {rank} of its step, and only the first {width} may end"
-    if fate == "dropped":
+class _Reasons:
+    """Why the hypotheses of one search did not win."""
+
+    def __init__(self, steps: Sequence[Sequence[Candidate]], best: Hypothesis, request: Request) -> None:
+        self.best, self.request = best, request
+        self.steps = [step for step in steps if step]  # the last is empty where the rules forbid every token
+        self.forbidden = len(self.steps) < len(steps)
+        self.winning = {best.tokens[:end] for end in range(1, len(best.tokens) + 1)}
+        self.continued = {each.hypothesis.tokens[:-1] for step in steps for each in step if each.fate != "dropped"}
+
+    def of(self, candidate: Candidate, rank: int) -> str:
+        """The reason of the candidate with this rank in its step, counted from 1; empty for what won."""
+        hypothesis, fate = candidate
+        if hypothesis.tokens in self.winning:
+            return ""
+        if fate == "dropped":
+            return self._dropped(hypothesis, rank)
+        if fate == "ended":
+            own, winning = (each.score(self.request.length_penalty) for each in (hypothesis, self.best))
+            return f"ended with the score {own:.4f}, {winning - own:.4f} below the winner's {winning:.4f}"
+        if len(hypothesis.tokens) == len(self.steps):
+            return f"still live when the search stopped: {self._stopped()}"
+        if hypothesis.tokens not in self.continued:
+            return "kept, but none of its continuations was kept at the next step"
+        return "kept; its continuations lost later"
+
+    def _dropped(self, hypothesis: Hypothesis, rank: int) -> str:
+        width = self.request.beam_size
+        if hypothesis.ended:
+            return f"dropped: it ended, but as candidate {rank} of its step, and only the first {width} may end"
+        step = self.steps[len(hypothesis.tokens) - 1]
+        last = min(each.hypothesis.total for each in step if each.fate == "live")
         return (
-            f"dropped: its total {hypothesis.total:.4f} is {weakest - hypothesis.total:.4f} below {weakest:.4f}, "
+            f"dropped: its total {hypothesis.total:.4f} is {last - hypothesis.total:.4f} below {last:.4f}, "
             f"the last of the {width} that were kept"
         )
-    if fate == "ended":
-        own, winning = hypothesis.score(exponent), best.score(exponent)
-        return f"ended with the score {own:.4f}, {winning - own:.4f} below the winner's {winning:.4f}"
-    if after is None:
-        return f"still live when the search stopped: {stopped}"
-    if hypothesis.tokens not in after:
-        return "kept, but every continuation was dropped at the next step"
-    return "kept; its continuations lost later"
 
-
-def _stopped(steps: Sequence[Sequence[Candidate]], best: Hypothesis, request: Request) -> str:
-    """Why a search ended."""
-    ended = sum(each.fate == "ended" for step in steps for each in step)
-    if ended >= request.beam_size:
-        return f"{ended} had ended, as many as the beam is wide"
-    if len(steps) == request.limit:
-        return f"{request.limit} tokens are the longest that is allowed"
-    score = best.score(request.length_penalty)
-    return f"nothing that it could become would pass the winner's score {score:.4f}"
+    def _stopped(self) -> str:
+        """Why the search ended while hypotheses lived."""
+        ended, width = sum(each.fate == "ended" for step in self.steps for each in step), self.request.beam_size
+        if self.forbidden:
+            return "the rules forbid every further token"
+        if len(self.steps) == self.request.limit:
+            return f"{self.request.limit} tokens are the longest that is allowed"
+        if ended >= width:
+            return f"{ended} had ended, and a beam of {width} looks for no more than {width}"
+        score = self.best.score(self.request.length_penalty)
+        return f"nothing that it could become would pass the winner's score {score:.4f}"
