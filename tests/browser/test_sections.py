@@ -1,4 +1,4 @@
-"""The sections that show numbers: attention, alignment, contributions, layers, heads and positions, used in a browser."""
+"""The sections that show numbers in a browser: attention, alignment, contributions, layers, heads and positions."""
 
 import copy
 import math
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dragoman.explaining.page.packing import pack
-from dragoman.explaining.record import Contributions, Heads, Part, Record, Stack
+from dragoman.explaining.record import Alignment, Contributions, Heads, Part, Record, Stack
 from dragoman.explaining.recording import record
 
 pytestmark = pytest.mark.browser
@@ -109,6 +109,11 @@ def stack(part: Part, name: str) -> Stack:
 def contributions(part: Part) -> Contributions:
     assert part.contributions is not None
     return part.contributions
+
+
+def alignment(part: Part) -> Alignment:
+    assert part.alignment is not None
+    return part.alignment
 
 
 def heads(part: Part) -> Heads:
@@ -263,18 +268,16 @@ def test_a_long_text_is_shown_through_a_window_that_follows(show: Show, models: 
 
 def test_links_and_weights_are_the_recorded_ones(show: Show, pieces: Record, picture: Picture) -> None:
     part = pieces.parts[0]
-    assert part.alignment is not None
     shown = section(show(pieces), "alignment")
-    assert part.alignment.how in shown.locator(".how").inner_text()
-    assert shown.locator("path.link").count() == len(part.alignment.links)
+    assert alignment(part).how in shown.locator(".how").inner_text()
+    assert shown.locator("path.link").count() == len(alignment(part).links)
     shown.get_by_text("All links as a table").click()
     shown.locator("table.links").wait_for()
     rows = [row.split("\t") for row in shown.locator("table.links tbody tr").all_inner_texts()]
     found = {(row[1], row[0]): value(row[2]) for row in rows if row[1] != "no word"}
     source = stack(part, "encoder").words
-    assert set(found) == {(source[a], part.written[b]) for a, b in part.alignment.links}
-    (a, b) = part.alignment.links[0]
-    weights = [part.alignment.weights[b, a] for a, b in part.alignment.links if part.written[b] == rows[0][0]]
+    assert set(found) == {(source[a], part.written[b]) for a, b in alignment(part).links}
+    weights = [alignment(part).weights[b, a] for a, b in alignment(part).links if part.written[b] == rows[0][0]]
     assert value(rows[0][2]) in [near(weight) for weight in weights]
     picture(shown, "alignment")
 
@@ -283,11 +286,10 @@ def test_links_and_weights_are_the_recorded_ones(show: Show, pieces: Record, pic
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_a_word_shows_its_weights_on_the_other_side(show: Show, pieces: Record, side: str, how: str) -> None:
     part = pieces.parts[0]
-    assert part.alignment is not None
     shown = section(show(pieces), "alignment")
     word = shown.locator(f".words.{side} button").nth(1)
     word.hover() if how == "hover" else word.focus()
-    weights = part.alignment.weights if side == "target" else part.alignment.weights.T
+    weights = alignment(part).weights if side == "target" else alignment(part).weights.T
     far = part.written if side == "source" else stack(part, "encoder").words
     line = shown.locator(".readout").inner_text()
     said = [(name, value(share)) for name, share in re.findall(r"“(\S+)” ([^“]+?\s%)", line)]
@@ -295,7 +297,7 @@ def test_a_word_shows_its_weights_on_the_other_side(show: Show, pieces: Record, 
     assert [share for _, share in said] == pytest.approx(
         [float(weights[1, other]) for other in best], rel=0.03, abs=6e-4
     )
-    linked = [link for link in part.alignment.links if link[side == "target"] == 1]
+    linked = [link for link in alignment(part).links if link[side == "target"] == 1]
     assert shown.locator("path.link.on").count() == len(linked)
 
 
@@ -314,7 +316,7 @@ def test_words_stand_in_two_columns_where_two_lines_do_not_fit(
     source, target = (shown.locator(f".words.{side}").bounding_box() for side in ("source", "target"))
     assert (target["x"] >= source["x"] + source["width"]) == columns
     assert (target["y"] >= source["y"] + source["height"]) != columns
-    for line, (a, b) in zip(shown.locator("path.link").all(), pieces.parts[0].alignment.links, strict=True):
+    for line, (a, b) in zip(shown.locator("path.link").all(), alignment(pieces.parts[0]).links, strict=True):
         ends = line.bounding_box()
         boxes = [
             shown.locator(f".words.{side} button").nth(i).bounding_box() for side, i in (("source", a), ("target", b))
@@ -401,12 +403,11 @@ def test_the_strongest_word_is_said(show: Show, pieces: Record) -> None:
     shown = section(page, "why")
     for step in range(len(part.steps)):
         shown.get_by_role("group", name="Written token").get_by_role("button").nth(step).click()
-        falls = [
-            (contributions(part).written_erasure[at, step], word, name)
+        fall = max(
+            contributions(part).written_erasure[at, step]
             for name in ("encoder", "decoder")
-            for word, at in erased(part, name, step)
-        ]
-        fall, word, name = max(falls)
+            for _, at in erased(part, name, step)
+        )
         line = shown.locator(".readout").inner_text()
         if fall <= 0:
             assert line.startswith("No single word is missed")
@@ -421,7 +422,7 @@ def test_the_agreement_is_the_recorded_one(show: Show, pieces: Record) -> None:
     for method in ("gradient", "gradient_x_input"):
         agreement = contributions(pieces.parts[0]).agreement[method]
         assert agreement is not None
-    assert [value(each) for each in re.findall(r"words is (.+?)[.] ", shown)] == close(
+    assert [value(each) for each in re.findall(r"(?:words|tokens\)) is (.+?)[.] ", shown)] == close(
         [contributions(pieces.parts[0]).agreement[method] for method in ("gradient", "gradient_x_input")]
     )
 
@@ -539,7 +540,7 @@ def test_every_projection_is_multiplied_out(
     found: Record = request.getfixturevalue(which)
     shown = section(show(found), "layers")
     for matrix in found.parts[0].matrices:
-        layer, sublayer, kind = matrix.name.rsplit(".", 2)
+        _, sublayer, kind = matrix.name.rsplit(".", 2)
         label = f"{sublayer.replace('_attention', '-attention').replace('_', '-')}, {kind}"
         choose(shown, "Projection", label)
         shown.get_by_role("group", name="Token that is projected").get_by_role("button").nth(1).click()

@@ -41,8 +41,10 @@
       el("span", { class: signed ? "bar signed" : "bar", "aria-hidden": "true" }, fill), el("span", { class: "figure" }, text));
   };
 
-  // Whether a person moved the pointer; browsers also send events when the page moves under a mouse at rest.
-  page.moved = (event) => event.pointerType !== "mouse" || event.movementX !== 0 || event.movementY !== 0;
+  // Whether a person moved the pointer here; browsers also tell when the page moves under a mouse at rest.
+  let rest = null;
+  addEventListener("pointermove", ({ clientX, clientY }) => (rest = [clientX, clientY]), true);
+  page.moved = ({ clientX, clientY }) => !rest || rest[0] !== clientX || rest[1] !== clientY;
 
   // ---- tables of numbers ----
 

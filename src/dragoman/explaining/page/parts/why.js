@@ -102,7 +102,7 @@ function agreement(part) {
   if (!page.stack("encoder")) return "";
   const figures = part.contributions.agreement ?? {};
   const says = Object.entries(figures).filter(([method, x]) => METHODS[method] && Number.isFinite(x)).map(([method, x], i) =>
-    `${i ? " " : ""}${METHODS[method].name[0].toUpperCase()}${METHODS[method].name.slice(1)} ${agrees(x)} with erasure: the rank correlation over the source's words is ${number(x)}.`);
+    `${i ? " " : ""}${METHODS[method].name[0].toUpperCase()}${METHODS[method].name.slice(1)} ${agrees(x)} with erasure: the rank correlation over the source's words${i ? "" : " (Kendall's tau, the mean over the tokens)"} is ${number(x)}.`);
   if (!says.length) return "There are too few words in the source to say how far the methods agree.";
   return [...says, " 1 would be the same order of words, 0 no relation, −1 the opposite order. Where methods disagree, trust none of them alone."];
 }
