@@ -147,6 +147,19 @@ def test_the_story_tells_the_numbers_of_the_record(show: Show, translation: Reco
     assert f"probability of {100 * math.exp(worst.log_prob):.1f}\u00a0%" in story
 
 
+@pytest.mark.parametrize("kind", ["translation", "by_words", "read", "sentences"])
+def test_the_least_certain_token_is_told_with_its_word(show: Show, kind: str, request: pytest.FixtureRequest) -> None:
+    record: Record = request.getfixturevalue(kind)
+    part = record.parts[0]
+    steps = part.steps if part.source is not None else part.steps[:-1]
+    worst = min((step for step in steps if step.token.id > 3), key=lambda step: step.log_prob).token
+    story = show(record).locator("#overview .story").inner_text()
+    assert f"least certain token was {worst.text.replace('▁', '␣')} " in re.sub(r"\s+", " ", story)
+    assert worst.word is not None
+    for word in re.findall("of the word “(.*?)”", story):
+        assert word == part.written[worst.word] != worst.text.replace("▁", "")
+
+
 def test_the_links_of_the_path_lead_to_sections(show: Show, translation: Record) -> None:
     page = show(translation)
     links = page.locator("#overview .way a")
@@ -578,7 +591,7 @@ def test_nothing_sticks_out_of_a_narrow_screen(
     if zoom == 2:
         page.evaluate("document.documentElement.style.fontSize = '32px'")
     assert page.evaluate(STICKING_OUT) == [page.viewport_size["width"]]
-    picture(page, f"narrow-{kind}-{zoom}", full_page=True)
+    picture(page, f"narrow-{kind}-{zoom}", full_page=zoom == 1)
 
 
 def test_paper_shows_the_sections_that_are_open(show: Show, translation: Record, tmp_path: Any) -> None:
@@ -604,9 +617,11 @@ def test_a_language_model_only_foretells(show: Show, read: Record, picture: Pict
     assert page.locator("#contents a", has_text="The search").count() == 1
     assert not page.locator("#search").is_visible()
     assert not page.locator("#contents a", has_text="The search").is_visible()
+    assert page.locator("#generation tr.chosen .mark").inner_text().strip() == "came next"
     assert "Nothing was written here" in page.locator("#generation").inner_text()
     page.get_by_role("button", name="Last step").click()
     assert "The text ends here" in page.locator("#generation").inner_text()
+    assert page.locator("#generation tr.chosen .mark").inner_text().strip() == "likeliest"
     page.get_by_role("button", name="Step before").click()
     looked = page.locator("#generation .looked .token")
     assert looked.count() == len(read.parts[0].steps) - 1

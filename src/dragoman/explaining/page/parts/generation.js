@@ -88,10 +88,15 @@
     return rows.map((row) => ({ ...row, p: Math.exp(logProb(row.logit, step)) }));
   }
 
+  function markOf(part) {
+    if (!foretells(part)) return "written";
+    return state.step === part.steps.length - 1 ? "likeliest" : "came next";
+  }
+
   function candidate(row) {
     return el("tr", { class: row.written ? "chosen" : null },
       el("td", { class: "right muted" }, count(row.rank)),
-      el("td", {}, page.token(row.token), row.written ? el("span", { class: "mark" }, " written") : null),
+      el("td", {}, page.token(row.token), row.written ? el("span", { class: "mark" }, ` ${markOf(page.part)}`) : null),
       el("td", { class: "share" }, el("span", { style: { width: `${(100 * row.p).toFixed(2)}%` } })),
       el("td", { class: "right", "data-p": row.token.id }, percent(row.p)));
   }
@@ -179,7 +184,9 @@
   page.section({
     id: "generation",
     title: "Word by word",
-    lead: "At each step the model gives every token of its vocabulary a probability, and one is written.",
+    lead: foretells(page.record.parts[0])
+      ? "After each token the model gives every token of its vocabulary a probability of coming next."
+      : "At each step the model gives every token of its vocabulary a probability, and one is written.",
     open: true,
     when: (part) => part.steps.length > 0,
     build(root, part) {

@@ -33,8 +33,7 @@
     const plain = written(part).filter((step) => !page.isSymbol(step.token));
     if (!plain.length) return null;
     const step = plain.reduce((worst, each) => (each.log_prob < worst.log_prob ? each : worst));
-    const words = page.stack("decoder").words;
-    const word = step.token.word === null ? null : words[step.token.word];
+    const word = step.token.word === null ? null : part.written[step.token.word];
     const rivals = step.candidates.filter((each) => each.id !== step.token.id).slice(0, 2);
     const shown = rivals.flatMap((each, i) => [i ? " and " : "", page.token(each), ` (${percent(Math.exp(each.log_prob))})`]);
     const verb = step.rank === 1 ? "it also considered " : `it found ${count(step.rank - 1)} likelier, `;
@@ -85,7 +84,7 @@
     const stops = [
       ["overview", "text", plural([...(part.source ?? part.target)].length, "character")],
       ["pieces", "pieces", plural(first.tokens.length, "token")],
-      ["pieces", "embedding + position", `${first.tokens.length} × ${settings.d_model} numbers`],
+      ["pieces", first.positions ? "embedding + position" : "embedding", `${first.tokens.length} × ${settings.d_model} numbers`],
       encoder && ["attention", "encoder", plural(encoder.layers.length, "layer")],
       decoder && ["attention", "decoder", plural(decoder.layers.length, "layer")],
       decoder && ["generation", "logits", `${count(settings.target_vocabulary)} a step`],
