@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dragoman.errors import Error as Error
     from dragoman.evaluating.evaluation import evaluate as evaluate
     from dragoman.explaining.embeddings.space import load_embeddings as load_embeddings
+    from dragoman.explaining.recording import explain_choice as explain_choice
     from dragoman.explaining.recording import record as record
     from dragoman.explaining.writing import write_record as write_record
     from dragoman.memory import keep_freed_memory as keep_freed_memory

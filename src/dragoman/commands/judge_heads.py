@@ -9,8 +9,9 @@ from dragoman.errors import ConfigError
 from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.references import own_test_set, read_references
 from dragoman.explaining.alignment.gold import own_gold, read_gold
+from dragoman.explaining.heads.rows import HeadTable
 from dragoman.explaining.heads.subjects import read_trees
-from dragoman.explaining.heads.table import SENTENCES, HeadTable, head_table, language_model_head_table
+from dragoman.explaining.heads.table import SENTENCES, head_table, language_model_head_table
 from dragoman.explaining.heads.texts import linked_pairs
 from dragoman.machine import use_threads
 from dragoman.model import LanguageModel

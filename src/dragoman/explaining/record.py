@@ -184,7 +184,8 @@ class Alignment:
 class Contributions:
     """What spoke for each written token, by gradients and by erasure, which share no assumption.
 
-    S tokens of the encoder (none in a language model), T that the decoder reads, C candidates of a step, E erased words.
+    S tokens of the encoder (none in a language model), T that the decoder reads, C candidates of a step, E words that
+    were erased.
     """
 
     gradient: Array

@@ -18,6 +18,7 @@ from dragoman.decoding.beam import Hypothesis
 from dragoman.errors import DecodeError
 from dragoman.explaining.alignment.gold import read_gold
 from dragoman.explaining.alignment.links import AlignedPair
+from dragoman.explaining.contributions.question import Why, why
 from dragoman.explaining.passes import Given, Seen, plain_attention, run_given
 from dragoman.explaining.record import TEMPERATURES, Candidate, Part, Record, Search, Step, Token
 from dragoman.explaining.search_tree import Candidates, search_tree
@@ -67,6 +68,21 @@ def record(
         return Recorder(load_model(model), pairs).record(source, target, weights=weights)
 
 
+def explain_choice(
+    model: Path | str, source: str, word: str, other: str, target: str | None = None, *, threads: int | None = None
+) -> Why:
+    """Why a model wrote one word of a translation, or of a given one, rather than another: what each word that it had
+    read says to the choice. In a language model, the word stands in `source`.
+
+    Raises:
+        CheckpointError: the model folder is missing, damaged or newer.
+        DataError: the word is not in the translation, is there more than once, or can't be told from the other.
+        DecodeError: a text that is blank or has several sentences, or a target for a language model.
+    """
+    with use_threads(threads):
+        return Recorder(load_model(model)).why(source, word, other, target)
+
+
 class _Found(NamedTuple):
     """What the search of one width found for one part."""
 
@@ -100,6 +116,22 @@ class Recorder:
         if target is not None:
             return self._given(self.translator, source, target, weights)
         return self._translated(self.translator, source, weights)
+
+    def why(self, source: str, word: str, other: str, target: str | None = None) -> Why:
+        """See `dragoman.explain_choice`."""
+        if self.translator is None:
+            if target is not None:
+                raise DecodeError("a language model has no target; give it one text")
+            return why(self.model, self.tokenizers, self.stored.files.framing, None, source, word, other)
+        translator = self.translator
+        if target is None:
+            (segments,) = translator.read([source], translator.options)
+            if len(segments.translated) != 1:
+                raise DecodeError(
+                    f"the text has {len(segments.translated)} sentences to translate; give one, or --target"
+                )
+            target = translator.translate([source])[0].text
+        return why(self.model, self.tokenizers, translator.framing, source, target, word, other)
 
     def _translated(self, translator: Translator, source: str, weights: str | None) -> Record:
         """The record of a text that the model translates."""

@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,7 +16,8 @@ from dragoman.errors import ConfigError
 from dragoman.files import check_output
 
 if TYPE_CHECKING:
-    from dragoman.explaining.heads.table import HeadTable
+    from dragoman.explaining.contributions.question import Reason, Why
+    from dragoman.explaining.heads.rows import HeadTable
 
 Form = Literal["html", "json", "png", "svg", "pdf", "terminal"]
 
@@ -41,6 +42,14 @@ class OneText:
         str | None,
         typer.Option(
             help="The head that pictures show, as in decoder.0.cross_attention.3.", show_default="the alignment"
+        ),
+    ] = None
+    instead: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORD=OTHER",
+            help="Print why the model wrote WORD rather than OTHER. WORD#2 is the second of equal words.",
+            show_default=False,
         ),
     ] = None
 
@@ -100,6 +109,7 @@ def explain(
     screen = open_screen(quiet)
     if heads:
         refuse("a table of heads is not of one text, and takes no", one)
+        check_printed(form)
         found = dragoman.judge_heads(
             model,
             text,
@@ -117,7 +127,13 @@ def explain(
         raise ConfigError("one text is explained at a time; put it in quotes, or give --heads to judge a test set")
     if not text:
         raise ConfigError('name a text, as in: dragoman explain MODEL "This is my house."; or give --heads')
-    write(Wish(model, text, one, aligned, threads), form, screen)
+    if one.instead is None:
+        write(Wish(model, text, one, aligned, threads), form, screen)
+        return
+    refuse("the answer to --instead is printed, without", replace(one, instead=None, target=None))
+    check_printed(form)
+    word, other = read_choice(one.instead)
+    tell(dragoman.explain_choice(model, text, word, other, one.target, threads=threads), form)
 
 
 def refuse(why: str, options: OneText | AllHeads) -> None:
@@ -165,10 +181,46 @@ def write(wish: Wish, form: Form | None, screen: Screen) -> None:
         console.write(record.target)
 
 
+def read_choice(text: str) -> tuple[str, str]:
+    """Two words with an equals sign between them.
+
+    >>> read_choice("Mia=Mio")
+    ('Mia', 'Mio')
+    """
+    word, equals, other = (part.strip() for part in text.partition("="))
+    if not (word and equals and other):
+        raise ConfigError(f"--instead must be WORD=OTHER, as in Mia=Mio, but is {text!r}")
+    return word, other
+
+
+def tell(why: "Why", form: Form | None) -> None:
+    """What each word that was read says to a choice, the strongest first."""
+    reasons = sorted(why.reasons, key=lambda reason: -reason.contrast)
+    if form == "json":
+        found = [{**reason._asdict(), "contrast": reason.contrast} for reason in reasons]
+        console.write_json({**why._asdict(), "reasons": found})
+        return
+    columns = ["without", "read by", "lead shrinks by", *(f"{piece} loses" for piece in why.pieces), "gradient"]
+    rows = ((each.text, each.stack, *(f"{x:+.3f}" for x in falls(each)), f"{each.gradient:.3f}") for each in reasons)
+    chosen, other = (f"{piece} ({log_prob:.3f})" for piece, log_prob in zip(why.pieces, why.log_probs, strict=True))
+    lead = why.log_probs[0] - why.log_probs[1]
+    console.write(f"{chosen} leads {other} by {lead:.3f} nats of log-probability\n")
+    console.write_table(columns, rows)
+
+
+def falls(reason: "Reason") -> tuple[float, float, float]:
+    """How far the lead shrinks without a word, and what either loses."""
+    return reason.contrast, reason.fall, reason.fall_of_other
+
+
+def check_printed(form: Form | None) -> None:
+    """Refuses the forms of a page for what is printed."""
+    if form not in (None, "terminal", "json"):
+        raise ConfigError(f"--format {form} is for the page of one text; this is printed as text, or as json")
+
+
 def show(table: "HeadTable", screen: Screen, form: Form | None) -> None:
     """A table of heads, as text or as JSON."""
-    if form not in (None, "terminal", "json"):
-        raise ConfigError(f"a table of heads is printed as text or with --format json, not as {form}")
     if form == "json":
         console.write_json(table.facts())
         return

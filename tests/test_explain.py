@@ -1,0 +1,128 @@
+"""`dragoman explain` at the terminal: its forms, its questions, and what it refuses."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from small_records import store_language_model, store_translator
+
+import dragoman
+from dragoman.cli.main import main
+from dragoman.errors import DecodeError
+
+TEXT = "the cat sees."
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return store_translator(tmp_path_factory.mktemp("explain") / "model")
+
+
+@pytest.fixture(scope="module")
+def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return store_language_model(tmp_path_factory.mktemp("explain") / "language model")
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    monkeypatch.chdir(tmp_path)
+
+    def typed(*arguments: str | Path) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main(["explain", *map(str, arguments)])
+        told, notes = capsys.readouterr()
+        return code, told, notes
+
+    return typed
+
+
+def test_a_page_is_written_under_a_usual_name(model: Path, run: Run) -> None:
+    code, told, notes = run(model, TEXT)
+    page = Path("explanation.html").read_text("utf-8")
+    assert (code, told) == (0, f"{dragoman.record(model, TEXT).target}\n")
+    assert notes.startswith("explanation.html: ") and page.startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(("name", "begins"), [("a.json", b'{"format": 1'), ("a.HTML", b"<!doctype html>")])
+def test_the_name_of_the_file_says_its_form(name: str, begins: bytes, model: Path, run: Run) -> None:
+    assert run(model, TEXT, "-o", name)[0] == 0
+    assert Path(name).read_bytes().startswith(begins)
+
+
+def test_json_and_text_are_printed_unless_a_file_is_named(model: Path, run: Run) -> None:
+    _, told, _ = run(model, TEXT, "--format", "json")
+    assert json.loads(told)["source"] == TEXT
+    _, told, _ = run(model, TEXT, "--format", "terminal")
+    assert told.startswith(f"source  {TEXT}\n")
+    assert run(model, TEXT, "--format", "terminal", "-o", "a.txt")[1] != told
+    assert Path("a.txt").read_text("utf-8") == told and not Path("explanation.html").exists()
+
+
+def test_a_given_target_is_explained(model: Path, run: Run) -> None:
+    _, told, _ = run(model, TEXT, "--target", "il gatto", "--format", "json")
+    facts = json.loads(told)
+    assert facts["given"] and facts["target"] == "il gatto" and facts["parts"][0]["target"] == "il gatto"
+
+
+def test_why_one_word_and_not_another(model: Path, run: Run) -> None:
+    choice = ("--target", "il gatto vede.", "--instead", "gatto=cane")
+    found = dragoman.explain_choice(model, TEXT, "gatto", "cane", "il gatto vede.")
+    _, told, _ = run(model, TEXT, *choice)
+    lead = found.log_probs[0] - found.log_probs[1]
+    assert f" by {lead:.3f} nats" in told and len(told.splitlines()) == 4 + len(found.reasons)
+    _, told, _ = run(model, TEXT, *choice, "--format", "json")
+    assert {each["text"]: each["contrast"] for each in json.loads(told)["reasons"]} == pytest.approx(
+        {each.text: each.contrast for each in found.reasons}
+    )
+
+
+def test_a_choice_of_a_translation_is_that_of_its_target(model: Path) -> None:
+    found = dragoman.record(model, TEXT)
+    word = f"{found.parts[0].written[0]}#1"
+    assert dragoman.explain_choice(model, TEXT, word, "gatto") == dragoman.explain_choice(
+        model, TEXT, word, "gatto", found.target
+    )
+
+
+def test_a_choice_belongs_to_one_sentence(tmp_path: Path) -> None:
+    folder = store_translator(tmp_path / "model", generation={"split": "sentence"})
+    with pytest.raises(DecodeError, match="the text has 2 sentences to translate; give one, or a target"):
+        dragoman.explain_choice(folder, "The cat sees. The dog sees.", "a", "b")
+
+
+def test_a_choice_of_a_language_model_stands_in_its_text(language_model: Path, run: Run) -> None:
+    _, told, _ = run(language_model, "the cat sees", "--instead", "cat=dog")
+    assert [line.split()[0] for line in told.splitlines()[4:]] == ["the"]
+    with pytest.raises(DecodeError, match="a language model has no target"):
+        dragoman.explain_choice(language_model, "the cat sees", "cat", "dog", "il")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "name a text, as in"),
+        ((TEXT, "other.it"), "one text is explained at a time"),
+        ((TEXT, "--trees", "a.conllu"), "only a table of heads, which --heads asks for, takes --trees"),
+        ((TEXT, "--sentences", "3"), "takes --sentences"),
+        (("--heads", "--target", "il", "--weights", "encoder.0"), "and takes no --target or --weights"),
+        (("--heads", "--format", "svg"), "--format svg is for the page of one text"),
+        ((TEXT, "-o", "page.doc"), "page.doc must end in .html, .json, .png, .svg or .pdf; or name the form"),
+        ((TEXT, "--weights", "encoder.9"), "--weights must be a layer of the model (encoder.0"),
+        ((TEXT, "--head", "encoder.0.9", "-o", "a.txt", "--format", "terminal"), "--head must be one of the model's"),
+        ((TEXT, "--instead", "gatto"), "--instead must be WORD=OTHER, as in Mia=Mio, but is 'gatto'"),
+        ((TEXT, "--instead", "a=b", "-o", "a.html"), "the answer to --instead is printed, without --output"),
+        ((TEXT, "--instead", "a=b", "--format", "png"), "--format png is for the page of one text"),
+        ((TEXT, "--aligned", "none.tsv"), "none.tsv"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(arguments: tuple[str, ...], message: str, model: Path, run: Run) -> None:
+    code, told, complaint = run(model, *arguments)
+    assert (code, told) == (2, "") and message in complaint and complaint.count("\n") == 1
+    assert not list(Path().iterdir())
+
+
+def test_a_page_is_not_written_over_a_folder(model: Path, run: Run) -> None:
+    Path("page.html").mkdir()
+    assert run(model, TEXT, "-o", "page.html")[0] == 2
