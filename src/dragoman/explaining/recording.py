@@ -128,7 +128,7 @@ class Recorder:
             (segments,) = translator.read([source], translator.options)
             if len(segments.translated) != 1:
                 raise DecodeError(
-                    f"the text has {len(segments.translated)} sentences to translate; give one, or --target"
+                    f"the text has {len(segments.translated)} sentences to translate; give one, or a target"
                 )
             target = translator.translate([source])[0].text
         return why(self.model, self.tokenizers, translator.framing, source, target, word, other)
