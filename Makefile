@@ -30,7 +30,7 @@ test: $(READY)  ## run every test that needs no network, browser or GPU; ends wi
 	@$(PYTEST) -rs
 
 browser: $(READY)  ## open the pages in Chromium and use all of their controls; needs Chromium: a minute or two
-	@PICTURES=$(PICTURES) $(BIN)/python -m pytest -q -rs -m browser tests/browser
+	@PICTURES="$(PICTURES)" $(BIN)/python -m pytest -q -rs -m browser tests/browser
 
 machines: $(READY)  ## run the tests as on other processors, without a compiler, as another user: under an hour on two cores
 	@$(BIN)/python scripts/machines.py $(if $(NEWER),--python $(NEWER))
