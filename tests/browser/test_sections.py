@@ -456,8 +456,17 @@ def test_why_this_rather_than_that_is_answered_for_every_candidate(show: Show, p
             shown_lengths = values(table.locator(f".side.{name} td:nth-child(3) .figure"))
             assert shown_lengths == (close(lengths) if c == found.rivals[step] else [])
         assert chips.nth(c).get_attribute("aria-pressed") == "true"
-        figures = re.findall(r"(?:lead of|is) ([\d.,× ⁻⁰¹²³⁴⁵⁶⁷⁸⁹−]+?) nats", shown.locator(".verdict").inner_text())
+        verdict = shown.locator(".verdict").inner_text()
+        figures = re.findall(r"(?:lead of|is) (\S+(?: × \S+)?) nats", verdict)
         assert value(figures[0]) == pytest.approx(abs(lead[c]), rel=CLOSE, abs=2e-4)
+        fall = max(
+            found.written_erasure[at, step] - found.erasure[at, step, c]
+            for name in ("encoder", "decoder")
+            for _, at in erased(part, name, step)
+        )
+        said = re.findall(r"falls (?:by )?([^ ,]+?)(?:,|[.]$| further)", verdict)
+        assert [value(each) for each in said] == pytest.approx([float(fall)] if fall > 0 else [], rel=CLOSE, abs=2e-4)
+        assert ("would be ahead" in verdict) == (fall > lead[c] >= 0)
 
 
 def test_the_question_opens_with_the_runner_up_and_can_be_typed(show: Show, pieces: Record) -> None:
@@ -718,6 +727,20 @@ def test_a_language_model_has_no_alignment(show: Show, text: Record) -> None:
     page = show(text)
     visible = [name for name in OWN if page.locator(f"#{name}").is_visible()]
     assert visible == ["why", "attention", "layers", "heads", "positions"]
+
+
+def test_a_model_without_a_decoder_is_shown_as_far_as_it_goes(show: Show, pieces: Record) -> None:
+    facts = copy.deepcopy(pieces.facts(pack))
+    part = facts["parts"][0]
+    part |= {"stacks": part["stacks"][:1], "steps": [], "written": [], "searches": [], "matrices": []}
+    part |= {"alignment": None, "contributions": None, "target": ""}
+    for site in [site for site in part["heads"]["removed"] if site.startswith("decoder")]:
+        del part["heads"]["removed"][site], part["heads"]["roles"][site]
+    page = show(facts)
+    visible = [name for name in OWN if page.locator(f"#{name}").is_visible()]
+    assert visible == ["attention", "layers", "heads", "positions"]
+    assert all(section(page, name).locator(".body > *").count() for name in visible)
+    assert chosen(page.locator("#attention"), "Attention") == "encoder, self-attention"
 
 
 @pytest.mark.parametrize("which", ["pieces", "words", "text"])

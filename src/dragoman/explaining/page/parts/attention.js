@@ -306,7 +306,7 @@ function build(root, part) {
   const kind = page.choice("The table shows", SHOWN, shown, (chosen) => ((shown = chosen), draw()));
   root.append(
     el("p", {}, "Every token asks with its query, and every token offers a key. Where the two fit, the product is large and the token looks there. Layers, heads and tokens are counted from 0."),
-    controls(part), thumbnails(), kind, note,
+    controls(part), thumbnails(), el("div", { class: "controls" }, kind), note,
     page.scroller("Attention, queries in rows and keys in columns", grid.box), line, many, arithmetic);
   draw();
   unfolded(arithmetic);
