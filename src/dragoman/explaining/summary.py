@@ -35,16 +35,21 @@ def _part(part: Part) -> Iterator[str]:
     if part.source is not None:
         yield f"source  {part.source}"
     yield f"target  {part.target}"
-    yield f"log-probability {part.log_prob:.4f}, {part.log_prob / max(len(part.steps), 1):.4f} a token"
+    yield f"log-probability {part.log_prob:.4f}, {part.log_prob / max(_counted(part), 1):.4f} a token"
     yield ""
     width = max((len(step.token.text) for step in part.steps), default=0)
     for number, step in enumerate(part.steps, 1):
         others = [each for each in step.candidates if each.id != step.token.id][:_CONSIDERED]
         considered = ", ".join(f"{each.text} {math.exp(each.log_prob):.1%}" for each in others)
-        yield f"{number:>3}  {step.token.text:<{width}}  {math.exp(step.log_prob):>6.1%}  before {considered}"
+        yield f"{number:>3}  {step.token.text:<{width}}  {math.exp(step.log_prob):>6.1%}  others {considered}"
     if part.searches:
         yield ""
         yield from map(_search, part.searches)
+
+
+def _counted(part: Part) -> int:
+    """The tokens whose log-probabilities the part's adds up: not what a language model expects after its text."""
+    return len(part.steps) - (part.source is None)
 
 
 def _search(search: Search) -> str:

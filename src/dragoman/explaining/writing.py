@@ -24,7 +24,7 @@ def form_of(path: Path) -> Form:
     """
     name = path.suffix.removeprefix(".").lower()
     for form in get_args(Form):
-        if form == name:
+        if form == name != "terminal":
             return form
     raise ConfigError(f"{path} must end in .html, .json, .png, .svg or .pdf; or name the form with --format")
 
