@@ -385,5 +385,15 @@ def test_a_language_model_answers_of_its_own_text(kind: str, tmp_path: Path):
     found = why(model, tokenizers, DEFAULT_FRAMING, None, "the old cat sees the dog .", "dog", "bread")
     assert [reason.text for reason in found.reasons][:5] == ["the", "old", "cat", "sees", "the"]
     assert {reason.stack for reason in found.reasons} == {"decoder"}
+    with pytest.raises(DataError, match="'water' is no word of the text"):
+        why(model, tokenizers, DEFAULT_FRAMING, None, "the old cat sees the dog .", "water", "dog")
     with pytest.raises(DataError, match="nothing stands before the choice of 'the#1'"):
         why(model, tokenizers, DEFAULT_FRAMING, None, "the old cat sees the dog .", "the#1", "good")
+
+
+def test_a_language_model_needs_a_text_that_reaches_the_difference(tmp_path: Path):
+    stored = load_model(store_language_model(tmp_path / "model", kind="bpe"))
+    assert isinstance(stored.model, LanguageModel)
+    model = prepare_for_decoding(stored.model, "cpu", torch.float32)
+    with pytest.raises(DataError, match="'old' and 'oldzz' begin alike, and the text ends before they differ"):
+        why(model, stored.tokenizers, DEFAULT_FRAMING, None, "the old", "old", "oldzz")

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from dragoman.explaining.passes import Given
 
-ROWS = 2_048
-"""Tokens of a pass. A pass with gradients of a model of size base holds about 1 MB for each; more is hardly faster."""
+ROWS = 1_024
+"""Tokens of a pass. With gradients, a model of size base holds some 0.5 MB for each; more is hardly faster."""
 
 
 def portions(texts: Sequence[Given], rows: int = ROWS) -> Iterator[list[Given]]:

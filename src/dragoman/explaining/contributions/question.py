@@ -24,6 +24,9 @@ from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
 
 _NUMBERED = re.compile(r"(?P<word>.+)#(?P<number>[1-9]\d*)", re.DOTALL)
 
+MOST_NAMED = 40
+"""Words of a text that a message lists."""
+
 
 class Reason(NamedTuple):
     """What one word that the model had read says to the choice between two."""
@@ -112,7 +115,8 @@ def read_choice(
     The rest is said at `why`.
     """
     ids = tokenizers.target.encode(target)
-    first, last = find_word(tokenizers.target, target, ids, word)
+    name = "the text" if source is None else "the translation"
+    first, last = find_word(tokenizers.target, target, ids, word, name)
     others = tokenizers.target.encode(f"{target[:first]}{other}{target[last:]}")
     if source is None:
         given = Given(None, ids[:-1], ids[1:])
@@ -121,16 +125,26 @@ def read_choice(
         given = Given.of(framing, tokenizers.source.encode(source), ids)
         instead = framing.labels(others)
     step = _first_difference(given.labels, instead)
-    if step >= min(len(given.labels), len(instead)) or (source is None and ids[0] != others[0]):
-        raise DataError(_same(word, other) if ids == others else _unread(word))
+    if ids == others:
+        raise DataError(f"the model writes '{word}' and '{other}' with the same pieces; there is nothing to compare")
+    if source is None and ids[:1] != others[:1]:
+        raise DataError(
+            f"a language model chooses what follows a text, and nothing stands before the choice of '{word}'"
+        )
+    if step >= min(len(given.labels), len(instead)):
+        raise DataError(f"'{word}' and '{other}' begin alike, and the text ends before they differ; give a longer text")
     if tokenizers.target.unknown in (given.labels[step], instead[step]):
         strange = word if given.labels[step] == tokenizers.target.unknown else other
         raise DataError(f"'{strange}' is not in the model's vocabulary, so its probability isn't known; name another")
     return Given(given.source, given.target[: step + 1], given.labels[: step + 1]), instead[step]
 
 
-def find_word(tokenizer: Tokenizer, text: str, ids: Sequence[int], word: str) -> tuple[int, int]:
+def find_word(
+    tokenizer: Tokenizer, text: str, ids: Sequence[int], word: str, called: str = "the text"
+) -> tuple[int, int]:
     """The characters of a word of a text, whose ids these are: the first, and the one after the last.
+
+    Messages call the text so.
 
     Raises:
         DataError: it doesn't stand there, or more than once, and none is named by its number.
@@ -140,11 +154,11 @@ def find_word(tokenizer: Tokenizer, text: str, ids: Sequence[int], word: str) ->
     name, number = (numbered["word"], int(numbered["number"])) if numbered else (word, None)
     found = [each for each in words if each.text == name]
     if not found:
-        raise DataError(f"'{name}' is no word of the translation; its words are {_listed(words)}")
+        raise DataError(f"'{name}' is no word of {called}; its words are {_listed(words)}")
     if number is None and len(found) > 1:
-        raise DataError(f"'{name}' stands {len(found)} times in the translation; name one, as in {name}#2")
+        raise DataError(f"'{name}' stands {len(found)} times in {called}; name one, as in {name}#2")
     if number is not None and number > len(found):
-        raise DataError(f"there is no {word}: '{name}' stands {_times(len(found))} in the translation")
+        raise DataError(f"there is no {word}: '{name}' stands {_times(len(found))} in {called}")
     chosen = found[(number or 1) - 1]
     first, last = places[chosen.first][0], places[chosen.last - 1][1]
     return last - len(text[first:last].lstrip()), last
@@ -161,16 +175,9 @@ def _log_probs(model: EncoderDecoder | LanguageModel, given: Given, choice: tupl
     return float(found[choice[0]]), float(found[choice[1]])
 
 
-def _same(word: str, other: str) -> str:
-    return f"the model writes '{word}' and '{other}' with the same pieces; there is nothing to compare"
-
-
-def _unread(word: str) -> str:
-    return f"a language model chooses what follows a text, and nothing stands before the choice of '{word}'"
-
-
 def _listed(words: Sequence[Word]) -> str:
-    return ", ".join(dict.fromkeys(word.text for word in words))
+    named = list(dict.fromkeys(word.text for word in words))
+    return ", ".join(named[:MOST_NAMED]) + (" ..." if len(named) > MOST_NAMED else "")
 
 
 def _times(count: int) -> str:
