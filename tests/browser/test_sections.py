@@ -500,6 +500,8 @@ def test_a_token_that_was_not_recorded_gets_a_command(show: Show, pieces: Record
 def test_a_language_model_has_the_text_so_far_alone(show: Show, text: Record) -> None:
     part = text.parts[0]
     shown = section(show(text), "why")
+    assert "nothing to erase" in shown.locator(".side.decoder").first.inner_text()
+    assert "no word yet to erase" in shown.locator(".verdict").inner_text()
     shown.get_by_role("group", name="Token that came next").get_by_role("button").nth(3).click()
     assert shown.locator(".side.encoder").count() == 0
     falls = [contributions(part).written_erasure[at, 3] for _, at in erased(part, "decoder", 3)]

@@ -40,12 +40,15 @@ function speakers(part, t) {
   });
 }
 
+// The words that can be erased: not the only one that a language model has read, because nothing would be left.
+const erasable = (part, t) => speakers(part, t).filter((each) => each.erased >= 0 && (page.stack("encoder") || each.columns.length <= t));
+
 const summed = (row, columns) => columns.reduce((sum, column) => sum + row[column], 0);
 
 // What each speaker has to do with the token written at step t, by one method.
 function contributions(part, t, method) {
   const { written_erasure: falls, [method]: gradient } = part.contributions;
-  if (method === "erasure") return speakers(part, t).filter((each) => each.erased >= 0).map((each) => ({ ...each, value: page.array(falls).at(each.erased, t) }));
+  if (method === "erasure") return erasable(part, t).map((each) => ({ ...each, value: page.array(falls).at(each.erased, t) }));
   const row = page.array(gradient).row(t);
   return speakers(part, t).map((each) => ({ ...each, value: summed(row, each.columns) }));
 }
@@ -54,7 +57,7 @@ function contributions(part, t, method) {
 function contrast(part, t, c) {
   const { written_erasure: written, erasure, contrast: gradient } = part.contributions;
   const row = c === runnerUp(part.steps[t]) ? page.array(gradient).row(t) : null;
-  return speakers(part, t).filter((each) => each.erased >= 0).map((each) => ({
+  return erasable(part, t).map((each) => ({
     ...each,
     value: page.array(written).at(each.erased, t) - page.array(erasure).at(each.erased, t, c),
     gradient: row && summed(row, each.columns),
@@ -77,7 +80,7 @@ function tables(found, order, columns) {
   const sides = page.part.stacks.map(({ name }) => {
     const own = found.filter((each) => each.side === name);
     if (order === "strength") own.sort((a, b) => b.value - a.value);
-    const empty = el("p", { class: "muted small" }, "There is no word yet.");
+    const empty = el("p", { class: "muted small" }, "There is nothing to erase yet.");
     const table = el("table", { class: "numbers" }, page.heading("word", ...columns.map(([shown]) => shown)), el("tbody", {}, own.map(line)));
     return el("div", { class: `side ${name}` }, el("h4", {}, titles()[name]), own.length ? page.scroller(titles()[name], table) : empty);
   });
@@ -90,7 +93,7 @@ function answer(part, t, method, found) {
   const step = part.steps[t];
   const best = strongest(found);
   const written = page.quoted(naming(step.token));
-  if (!best) return ["There is no word yet that could speak for ", written, "."];
+  if (!best) return ["There is no word yet whose absence could say something about ", written, "."];
   if (method !== "erasure") return [page.quoted(best.name), method === "gradient" ? " moves the probability of " : " speaks most for ", written, method === "gradient" ? " most." : " by this measure."];
   if (best.value <= 0) return ["No single word is missed: without any of them ", written, " stays as likely or becomes likelier."];
   return ["Without ", page.quoted(best.name), ", the log-probability of ", written, ` falls by ${number(best.value)} nats: the probability goes from ${percent(Math.exp(step.log_prob))} to ${percent(Math.exp(step.log_prob - best.value))}.`];
@@ -129,7 +132,8 @@ function offered(step) {
 function verdict(step, rival, lead, best) {
   const [x, y] = [step.token, rival].map((each) => () => page.quoted(naming(each)));
   const start = [x(), " rather than ", y(), ": "];
-  const spoke = best && best.value > 0;
+  if (!best) return [...start, "there is no word yet to erase."];
+  const spoke = best.value > 0;
   const without = () => ["without ", page.quoted(best.name), " "];
   if (lead < 0) {
     const behind = [...start, x(), ` is ${number(-lead)} nats behind`];
