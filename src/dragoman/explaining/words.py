@@ -11,7 +11,8 @@ from tokenizers import Regex, pre_tokenizers
 from dragoman.tokenizing.specials import UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
 
-_LETTER = r"[\w\u00AD\u200C\u200D]"  # marks too, soft hyphens, and what joins letters or keeps them apart in a word
+_SPACELESS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_LETTER = rf"[\w\u00AD\u200C\u200D&&[^{_SPACELESS}]]"  # marks too, soft hyphens, and what joins letters or parts them
 _WORD = rf"{_LETTER}+['’](?=\w{{3}})|{_LETTER}+(?:['’]\w{{1,2}}\b)?['’]?|(?![\s\x1C-\x1F])\X"
 _WORDS = pre_tokenizers.Split(Regex(_WORD), "removed", invert=True)  # Python's own `re` takes marks for no letters
 
@@ -28,6 +29,8 @@ class Word(NamedTuple):
 
 def split_words(text: str) -> list[str]:
     """The words and marks of a text. An elided article stands alone before a word of three letters or more.
+
+    In scripts without spaces, such as Han, kana and Thai, every character is a word.
 
     >>> split_words("Don't! L'amica c'è.")
     ["Don't", '!', "L'", 'amica', "c'è", '.']
