@@ -640,7 +640,7 @@ def test_a_head_leads_to_its_attention(show: Show, pieces: Record, how: str) -> 
     choose(shown, "Attention", "encoder, self-attention")
     link = shown.locator('tr[data-head="1.2"] a')
     link.click() if how == "click" else link.press(how)
-    assert page.locator(":focus").inner_text() == "Where it looked"
+    page.locator("#attention h2 button:focus").wait_for()
     attention = page.locator("#attention")
     assert [chosen(attention, label) for label in ("Attention", "Layer", "Head")] == [
         "encoder, self-attention",
