@@ -24,7 +24,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "paper": {"preset": "paper"},
     "modern": {"preset": "modern"},
     "paper, norm first": {"preset": "paper", "norm_position": "pre", "final_norm": True},
-    "modern, norm last": {"preset": "modern", "seed": 8, "norm_position": "post", "final_norm": False},
+    "modern, norm last": {"preset": "modern", "seed": 6, "norm_position": "post", "final_norm": False},
     "shared keys, learned positions": {
         "preset": "paper",
         "seed": 18,
