@@ -126,7 +126,9 @@ def check_part(part: Facts, expected: Expected) -> None:
         check_stack(encoder, "encoder", expected.sites, expected.reference.source, expected.source, model)
     check_stack(decoder, "decoder", expected.sites, target, expected.read, model)
     check_steps(part["steps"], expected.logits, expected.written, target)
-    check_words([step["token"] for step in part["steps"]], part["written"], target)
+    tokens = [step["token"] for step in part["steps"]]
+    check_words(tokens[: expected.known], part["written"], target)
+    assert all(token["word"] is None for token in tokens[expected.known :])
     own = log_softmax(expected.logits)[range(expected.known), expected.written[: expected.known]]
     check(part["log_prob"], own.sum(), float(np.abs(own).sum()))
     assert [search["width"] for search in part["searches"]] == list(expected.searches)

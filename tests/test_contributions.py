@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from given_texts import log_probs_of
 from small import language_model, translator
 from small_records import store_language_model, store_translator
 from torch import Tensor, nn
@@ -23,7 +24,7 @@ from dragoman.explaining.contributions.gradients import (
 from dragoman.explaining.contributions.portions import portions
 from dragoman.explaining.contributions.question import Why, why
 from dragoman.explaining.contributions.scores import contributions_of
-from dragoman.explaining.passes import Given, log_probs_of, run_given
+from dragoman.explaining.passes import Given, run_given
 from dragoman.explaining.record import Contributions
 from dragoman.explaining.words import Word, words_of
 from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from closeness import assert_close
+from given_texts import log_probs_of
 from small import END, START, Counting, language_model, sentences, translator
 from small_records import PAIRS, learn, store_language_model, store_translator
 from torch import Tensor
@@ -26,7 +27,7 @@ from dragoman.explaining.heads.shares import Looked, Share, Side, Span, Tally, b
 from dragoman.explaining.heads.subjects import Subject, Tree, read_trees, word_pairs
 from dragoman.explaining.heads.table import head_table, language_model_head_table
 from dragoman.explaining.heads.texts import ReadText, ReadTree, linked_pairs
-from dragoman.explaining.passes import Given, Seen, log_probs_of, run_given
+from dragoman.explaining.passes import Given, Seen, run_given
 from dragoman.explaining.words import Word
 from dragoman.model import EncoderDecoder, LanguageModel
 from dragoman.store import load_model

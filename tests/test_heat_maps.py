@@ -80,7 +80,7 @@ def test_a_head_is_found_by_its_name_and_its_tokens_are_named(translated: Record
 @pytest.mark.parametrize("name", ["decoder.1.cross_attention.4", "encoder.0.cross_attention.0", "decoder.0", "3", ""])
 @pytest.mark.parametrize("form", ["terminal", "svg"])
 def test_an_unknown_head_is_refused_with_a_name_that_exists(translated: Record, name: str, form: str) -> None:
-    expected = re.escape(f"--head must be one of the model's, as in decoder.1.cross_attention.3, but is {name}") + "$"
+    expected = re.escape(f"head must be one of the model's, as in decoder.1.cross_attention.3, but is {name}") + "$"
     with pytest.raises(ConfigError, match=expected):
         render(translated, form, name)  # pyright: ignore[reportArgumentType]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from typing import NamedTuple
+from unicodedata import combining, east_asian_width
 
 from dragoman.errors import ConfigError
 from dragoman.explaining.record import Array, AttentionRecord, Layer, Part, Record
@@ -37,18 +38,24 @@ def heat_maps(record: Record, head: str | None = None) -> list[HeatMap]:
 def heat_lines(heat: HeatMap) -> Iterator[str]:
     """A map as text: shades from blank (none) to full (all), and below it the columns by number."""
     labels = [label[:_LONGEST_LABEL] for label in heat.rows]
-    width = max(map(len, labels), default=0)
+    width = max(map(_columns, labels), default=0)
+    labels = [" " * (width - _columns(label)) + label for label in labels]
     yield heat.title
     if len(heat.columns) <= _WIDEST:
         yield " " * width + "".join(f"{number:>3}" for number in range(1, len(heat.columns) + 1))
         for label, row in zip(labels, heat.weights, strict=True):
-            yield f"{label:>{width}}" + "".join(f" {_shade(weight) * 2}" for weight in row)
+            yield label + "".join(f" {_shade(weight) * 2}" for weight in row)
         yield "  ".join(f"{number} {column}" for number, column in enumerate(heat.columns, 1))
     for label, row in zip(labels, heat.weights, strict=True):
         best = sorted(range(len(row)), key=lambda column: -row[column])[:3]
-        yield f"{label:>{width}} ← " + ", ".join(
+        yield f"{label} ← " + ", ".join(
             f"{heat.columns[column]} {row[column]:.2f}" for column in best if row[column] >= 0.005
         )
+
+
+def _columns(label: str) -> int:
+    """How many columns of a terminal a label takes."""
+    return sum((east_asian_width(each) in "WF") + (not combining(each)) for each in label)
 
 
 def _shade(weight: float) -> str:
@@ -73,7 +80,7 @@ def _of_head(part: Part, name: str) -> HeatMap:
                 heads = {f"{layer.name}.{attention.name}.{i}": i for i in range(len(attention.weights))}
                 if name in heads:
                     return _tokens(part, name, attention, layer, attention.weights[heads[name]])
-    raise ConfigError(f"--head must be one of the model's, as in {_some_head(part)}, but is {name}")
+    raise ConfigError(f"head must be one of the model's, as in {_some_head(part)}, but is {name}")
 
 
 def _tokens(part: Part, title: str, attention: AttentionRecord, layer: Layer, weights: Array) -> HeatMap:

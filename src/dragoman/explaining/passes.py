@@ -62,21 +62,12 @@ def run_given(
     with plain_attention(model):
         if isinstance(model, LanguageModel):
             return model.decode(target, of_target, observer=observer), of_target
-        sources = [each.source or [] for each in given]
+        sources = [each.source for each in given if each.source is not None]
+        assert len(sources) == len(given), "an encoder needs a source for every text"
         of_source = Packing.of([len(source) for source in sources], device)
         memory = model.encode(_rows(sources, device), of_source, observer=observer)
         keys = model.cross_keys(memory, of_source)
         return model.decode(target, of_target, keys, observer=observer), of_target
-
-
-def log_probs_of(
-    model: EncoderDecoder | LanguageModel, given: Sequence[Given], observer: Observer | None = None
-) -> list[Float[Tensor, "T"]]:
-    """The log-probability of every label of each text."""
-    hidden, packing = run_given(model, given, observer)
-    labels = _rows([each.labels for each in given], hidden.device)
-    found = model.project(hidden).float().log_softmax(-1).gather(1, labels[:, None])[:, 0]
-    return list(found.split(packing.lengths.tolist()))
 
 
 def _rows(ids: Sequence[Sequence[int]], device: torch.device) -> Tensor:

@@ -22,14 +22,14 @@ from dragoman.explaining.contributions.question import Why, why
 from dragoman.explaining.passes import Given, Seen, plain_attention, run_given
 from dragoman.explaining.record import TEMPERATURES, Candidate, Part, Record, Search, Step, Token
 from dragoman.explaining.search_tree import Candidates, search_tree
-from dragoman.explaining.stacks import read_matrices, read_stack, read_tokens
+from dragoman.explaining.stacks import find_layer, read_matrices, read_stack, read_tokens
 from dragoman.explaining.understanding import Understanding
 from dragoman.machine import use_threads
 from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.store import StoredModel, load_model
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.translating.options import SearchOptions
-from dragoman.translating.segments import Segment, Segments
+from dragoman.translating.segments import Segments
 from dragoman.translating.translation import MEANINGS, Translation
 from dragoman.translating.translator import Translator
 
@@ -39,6 +39,7 @@ CANDIDATES = 10
 """Likeliest tokens that are recorded at each step."""
 MOST_TOKENS = 128
 """Of a part, on either side. Pages, and the time that they take, grow with their square."""
+MOST_PARTS = 20
 
 
 def record(
@@ -109,6 +110,8 @@ class Recorder:
     @torch.inference_mode()
     def record(self, source: str, target: str | None = None, *, weights: str | None = None) -> Record:
         """See `dragoman.record`."""
+        if weights is not None:
+            find_layer(self.model, weights)
         if self.translator is None:
             if target is not None:
                 raise DecodeError("a language model has no target; give it one text")
@@ -130,16 +133,18 @@ class Recorder:
                 raise DecodeError(
                     f"the text has {len(segments.translated)} sentences to translate; give one, or a target"
                 )
-            target = translator.translate([source])[0].text
+            with plain_attention(self.model):
+                target = translator.translate([source])[0].text
         return why(self.model, self.tokenizers, translator.framing, source, target, word, other)
 
     def _translated(self, translator: Translator, source: str, weights: str | None) -> Record:
         """The record of a text that the model translates."""
         options = translator.options.model_copy(update={"n_best": 1})
         (segments,) = translator.read([source], options)
-        _check_length(segments.translated)
+        _check_lengths([segment.ids for segment in segments.translated], "the text")
         found = self._search(translator, segments, options)
         chosen = [searches[options.beam_size].hypothesis for searches in found]
+        _check_lengths([each.tokens for each in chosen], "the translation")
         translation = translator.writer.translation(segments, [[each] for each in chosen], options)
         each = iter(zip(found, chosen, strict=True))
         parts = []
@@ -158,8 +163,8 @@ class Recorder:
         options = translator.options.model_copy(update={"n_best": 1, "split": "never"})
         (segments,) = translator.read([source], options)
         ids = self.tokenizers.target.encode(target)
-        _check_length(segments.translated)
-        _check_length([Segment(target, ids)], "the target")
+        _check_lengths([segment.ids for segment in segments.translated], "the text")
+        _check_lengths([ids], "the target")
         (translation,) = translator.score([source.strip()], [target], options)
         (searches,) = self._search(translator, segments, options)
         labels = translator.framing.labels(ids)
@@ -189,7 +194,7 @@ class Recorder:
     def _read_by_itself(self, text: str, weights: str | None) -> Part:
         """The record of a text that a language model reads. At its end, the likeliest next token is foretold."""
         ids = self.tokenizers.target.encode(text)
-        _check_length([Segment(text, ids)])
+        _check_lengths([ids], "the text")
         positions = self.stored.config.max_positions
         if positions and len(ids) > positions:
             raise DecodeError(f"the text has {len(ids):,} tokens, but the model has positions for {positions:,}")
@@ -204,7 +209,7 @@ class Recorder:
         """The record of one part of a text, from a pass over it."""
         seen, tokenizers = Seen(), self.tokenizers
         hidden, _ = run_given(self.model, [given], seen)
-        tokens, written = read_tokens(tokenizers.target, given.labels)
+        tokens, written = _read_written(tokenizers.target, given)
         steps = read_steps(self.model.project(hidden), tokens, tokenizers.target)
         stacks = [read_stack("decoder", seen, tokenizers.target, given.target)]
         if given.source is not None:
@@ -236,7 +241,7 @@ class Recorder:
             target=target,
             given=given,
             flags={flag: MEANINGS[flag] for flag in found.flags} if found else {},
-            unknown_words=found.unknown_words if found else (),
+            unknown_words=found.unknown_words if found else tuple(self.tokenizers.target.unknown_words(source)),
             parts=tuple(parts),
         )
 
@@ -267,17 +272,28 @@ def read_steps(logits: Float[Tensor, "T V"], tokens: Sequence[Token], tokenizer:
     )
 
 
+def _read_written(tokenizer: Tokenizer, given: Given) -> tuple[tuple[Token, ...], tuple[str, ...]]:
+    """What was written, and its words. What a language model foretells after the text belongs to no word."""
+    if given.source is not None:
+        return read_tokens(tokenizer, given.labels)
+    tokens, words = read_tokens(tokenizer, given.labels[:-1])
+    (foretold,), _ = read_tokens(tokenizer, given.labels[-1:])
+    return (*tokens, replace(foretold, word=None)), words
+
+
 def _given(translator: Translator, source: Sequence[int], labels: Sequence[int]) -> Given:
     """A source and what was written for it, with its end symbol if it ended."""
     framing = translator.framing
     return Given(framing.source(source), [framing.target_start, *labels[:-1]], list(labels))
 
 
-def _check_length(segments: Sequence[Segment], name: str = "the text") -> None:
-    """Refuses what can't be recorded."""
-    if not any(segment.ids for segment in segments):
+def _check_lengths(parts: Sequence[Sequence[int]], name: str) -> None:
+    """Refuses ids that can't be recorded."""
+    if not any(parts):
         raise DecodeError(f"{name} holds nothing that the model reads; there is nothing to record")
-    longest = max(len(segment.ids) for segment in segments)
+    if len(parts) > MOST_PARTS:
+        raise DecodeError(f"{name} has {len(parts):,} sentences, but a record holds at most {MOST_PARTS}; give fewer")
+    longest = max(map(len, parts))
     if longest > MOST_TOKENS:
         raise DecodeError(
             f"a sentence of {name} has {longest:,} tokens, but a record holds at most {MOST_TOKENS}; shorten it"

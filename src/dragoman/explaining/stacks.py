@@ -45,17 +45,26 @@ def read_stack(name: StackName, seen: Mapping[str, Tensor], tokenizer: Tokenizer
     )
 
 
+def find_layer(model: nn.Module, name: str) -> SelfBlock | CrossBlock:
+    """A layer by its name, as in `encoder.0`.
+
+    Raises:
+        ConfigError: the model has no such layer.
+    """
+    blocks = {block.name: block for block in model.modules() if isinstance(block, SelfBlock | CrossBlock)}
+    if name not in blocks:
+        raise ConfigError(f"weights must be a layer of the model ({', '.join(blocks)}), but is {name}")
+    return blocks[name]
+
+
 def read_matrices(model: nn.Module, layer: str, seen: Mapping[str, Tensor]) -> tuple[Matrix, ...]:
     """Every projection of one layer, and what it was given in a pass over one text.
 
     Raises:
         ConfigError: the model has no such layer.
     """
-    blocks = {block.name: block for block in model.modules() if isinstance(block, SelfBlock | CrossBlock)}
-    if layer not in blocks:
-        raise ConfigError(f"--weights must be a layer of the model ({', '.join(blocks)}), but is {layer}")
-    projections = {name: module for name, module in blocks[layer].named_modules() if isinstance(module, Projection)}
-    return tuple(_matrix(layer, name, projection, seen) for name, projection in projections.items())
+    modules = find_layer(model, layer).named_modules()
+    return tuple(_matrix(layer, name, module, seen) for name, module in modules if isinstance(module, Projection))
 
 
 def _matrix(layer: str, name: str, projection: Projection, seen: Mapping[str, Tensor]) -> Matrix:

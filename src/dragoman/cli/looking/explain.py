@@ -159,6 +159,8 @@ def write(wish: Wish, form: Form | None, screen: Screen) -> None:
 
     output, head = wish.options.output, wish.options.head
     form = form or (form_of(output) if output is not None else "html")
+    if head is not None and form in ("html", "json"):
+        raise ConfigError(f"--head names what a picture shows; a {form} has every head")
     path = output or Path(f"{PAGE}.{form}")
     printed = output is None and form in ("json", "terminal")
     if not printed:
@@ -225,4 +227,5 @@ def show(table: "HeadTable", screen: Screen, form: Form | None) -> None:
         console.write_json(table.facts())
         return
     console.write_table(table.headings, table.rows())
-    screen.note(f"{table.sentences:,} sentences, {table.tokens:,} tokens; BLEU is of greedy translations")
+    for note in table.notes:
+        screen.note(note)
