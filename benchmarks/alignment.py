@@ -113,7 +113,7 @@ def show(results: dict[str, Any]) -> None:
         )
         print(f"{name:<26}" + "".join(f"{cell:<22}" for cell in cells))
     choice = AlignmentChoice(**results["heads"][0])
-    print(f"\nattention is {choice.how}")
+    print(f"\nattention: {choice.how}")
     print("; ".join(f"{name}: {seconds:.1f} s" for name, seconds in results["seconds"].items()))
 
 

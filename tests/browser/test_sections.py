@@ -438,11 +438,10 @@ def test_why_this_rather_than_that_is_answered_for_every_candidate(show: Show, p
     written, found = part.steps[step].token, contributions(part)
     lead = [part.steps[step].log_prob - each.log_prob for each in part.steps[step].candidates]
     chips = shown.get_by_role("group", name="Tokens that could have been written").get_by_role("button")
-    for c, candidate in enumerate(part.steps[step].candidates):
-        chips.nth(c).click()
-        if candidate.id == written.id:
-            assert "is what was written" in shown.locator(".verdict").inner_text()
-            continue
+    others = [c for c, candidate in enumerate(part.steps[step].candidates) if candidate.id != written.id]
+    assert chips.count() == len(others)
+    for chip, c in enumerate(others):
+        chips.nth(chip).click()
         table = shown.locator(".sides").last
         for name in ("encoder", "decoder"):
             differences = [
@@ -455,7 +454,7 @@ def test_why_this_rather_than_that_is_answered_for_every_candidate(show: Show, p
             ]
             shown_lengths = values(table.locator(f".side.{name} td:nth-child(3) .figure"))
             assert shown_lengths == (close(lengths) if c == found.rivals[step] else [])
-        assert chips.nth(c).get_attribute("aria-pressed") == "true"
+        assert chips.nth(chip).get_attribute("aria-pressed") == "true"
         verdict = shown.locator(".verdict").inner_text()
         figures = re.findall(r"(?:lead of|is) (\S+(?: × \S+)?) nats", verdict)
         assert value(figures[0]) == pytest.approx(abs(lead[c]), rel=CLOSE, abs=2e-4)
@@ -464,9 +463,16 @@ def test_why_this_rather_than_that_is_answered_for_every_candidate(show: Show, p
             for name in ("encoder", "decoder")
             for _, at in erased(part, name, step)
         )
-        said = re.findall(r"falls (?:by )?([^ ,]+?)(?:,|[.]$| further)", verdict)
+        said = re.findall(r"falls (?:by )?([^ ,:]+?)(?:: then| to | further)", verdict)
         assert [value(each) for each in said] == pytest.approx([float(fall)] if fall > 0 else [], rel=CLOSE, abs=2e-4)
-        assert ("would be ahead" in verdict) == (fall > lead[c] >= 0)
+        left = re.findall(r"(?:would lead by| to) (\S+?)[.]$", verdict)
+        rest = [abs(lead[c] - float(fall))] if fall > 0 and lead[c] >= 0 else []
+        assert [value(each) for each in left] == pytest.approx(rest, rel=CLOSE, abs=4e-4)
+        assert ("would lead by" in verdict) == (fall > lead[c] >= 0)
+    typed = shown.locator("input[list]")
+    typed.fill(plain(written.text))
+    typed.press("Tab")
+    assert "is what was written" in shown.locator(".verdict").inner_text()
 
 
 def test_the_question_opens_with_the_runner_up_and_can_be_typed(show: Show, pieces: Record) -> None:

@@ -40,17 +40,18 @@ class AlignmentChoice:
 
     @property
     def how(self) -> str:
-        """A sentence that says what is read and how it was chosen.
+        """Sentences that say what is read and how it was chosen.
 
-        >>> AlignmentChoice(2, 4, aer=0.251, pairs=50).how
-        'head 4 of layer 2, at the step that writes the word: alignment error rate 0.25 on 50 hand-aligned pairs'
+        >>> AlignmentChoice(2, None).how.partition(". ")[0]
+        'the mean over the heads of layer 2, at the step that writes the word'
         """
         heads = "the mean over the heads" if self.head is None else f"head {self.head}"
         step = "reads" if self.shifted else "writes"
-        measured = "not measured, because there are no aligned pairs in these languages"
+        measured = "It was not measured, because there are no aligned pairs in these languages."
         if self.aer is not None:
-            measured = f"alignment error rate {self.aer:.2f} on {self.pairs:,} hand-aligned pairs"
-        return f"{heads} of layer {self.layer}, at the step that {step} the word: {measured}"
+            pairs = f"{self.pairs:,} hand-aligned pairs"
+            measured = f"Of all layers and heads it aligns best; its alignment error rate is {self.aer:.2f} ({pairs})."
+        return f"{heads} of layer {self.layer}, at the step that {step} the word. {measured}"
 
     def measured(self, aer: float, pairs: int) -> "AlignmentChoice":
         """The same choice with its alignment error rate on so many pairs."""

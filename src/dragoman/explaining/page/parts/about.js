@@ -48,6 +48,23 @@
       part.searches.length ? el("li", {}, page.link("search", "The search"), " looks at few of all possible texts: a likelier one can exist that no width found.") : null);
   }
 
+  const WORDS = [
+    ["token", "a word, a piece of a word or a mark: what the model reads and writes one at a time"],
+    ["logit", "the model's number for a token, before all of them are turned into probabilities"],
+    ["log-probability", "the natural logarithm of a probability: 0 is certain, and less is less likely. Its unit is the nat: one nat less divides the probability by 2.7"],
+    ["temperature", "what logits are divided by: below 1 the likeliest tokens gain, above 1 the others do"],
+    ["hypothesis", "a beginning of a translation that a search considers", "search"],
+    ["beam", "the hypotheses that a search keeps at each step; its width says how many", "search"],
+    ["alignment error rate", "how far links between words are from those of a person: 0 is perfect, 1 has none right", "alignment"],
+  ];
+
+  // What the page talks of; the words of searches and alignments only where there are any.
+  function words(part) {
+    const there = { search: part.searches.length > 0, alignment: part.alignment !== null };
+    const shown = WORDS.filter(([, , of]) => !of || there[of]);
+    return el("dl", { class: "words-said" }, shown.map(([word, meaning]) => [el("dt", {}, word), el("dd", {}, `${meaning}.`)]));
+  }
+
   const keys = () =>
     el("table", { class: "keys" }, el("caption", { class: "hidden" }, "Keys"),
       el("tbody", {}, KEYS.map(([key, does]) => el("tr", {}, el("th", { scope: "row" }, key), el("td", {}, does)))));
@@ -62,6 +79,8 @@
         el("h3", {}, "Numbers"),
         el("p", {}, "Numbers are rounded to four digits and shares to one decimal, or more where one would say nothing. The page carries each recorded number with a relative error of at most 2⁻¹⁶, about 0.0015 %, and computes with those. Log-probabilities are natural logarithms."),
         el("p", {}, "Every number in full, as JSON, is written by ", el("code", {}, "dragoman explain MODEL TEXT --format json"), "."),
+        el("p", {}, "Steps count from 1. Layers, heads and tokens count from 0, as in the program. What you choose in one section, such as a step or a layer, is chosen on the whole page."),
+        el("h3", {}, "Words"), words(part),
         el("h3", {}, "Keys"), keys(),
         el("p", {}, "Printing shows the sections that are unfolded. ", el("button", { type: "button", onclick: page.openAll }, "Unfold all sections")));
     },

@@ -76,7 +76,9 @@ function summary(part) {
   const needed = most.change < 0
     ? `This sentence needs ${called(most)} most: without it, the log-probability of what ${part.source === null ? "the text says" : "was written"} falls by ${number(-most.change)} nats.`
     : "This sentence needs none of the heads: without any one of them it stays as likely or becomes likelier.";
-  return `${needed} Of all ${count(all.length)} heads, ${count(felt)} change it by ${LITTLE} nats or more.`;
+  const least = all.reduce((best, each) => (each.change > best.change ? each : best));
+  const better = least.change > 0 ? ` Without ${called(least)} it rises most, by ${number(least.change)}.` : "";
+  return `${needed}${better} Of all ${count(all.length)} heads, ${count(felt)} change it by ${LITTLE} nats or more.`;
 }
 
 function build(root, part) {

@@ -15,7 +15,7 @@ function way(stack) {
   return [
     { name: "entering", layer: null, lengths: stack.tokens.map((_, t) => length(entering.row(t))) },
     ...inside,
-    { name: "leaving", layer: null, lengths: page.array(stack.norms).data },
+    { name: `leaving the ${stack.name}`, layer: null, lengths: page.array(stack.norms).data },
   ];
 }
 
@@ -146,7 +146,7 @@ function build(root, part) {
     stream.replaceChildren(lengths(stack, token()));
     units.replaceChildren(strongest(stack, token()));
     const norms = Object.entries(stack.layers[state.layer].norms).at(-1);
-    said.replaceChildren(page.token(stack.tokens[token()]), ` leaves layer ${state.layer} of the ${stack.name} with a length of ${number(page.array(norms[1]).at(token()))}.`);
+    said.replaceChildren(page.token(stack.tokens[token()]), ` has a length of ${number(page.array(norms[1]).at(token()))} after layer ${state.layer} of the ${stack.name}.`);
     if (!part.matrices.length) weights.replaceChildren(missing());
   };
   const renew = () => {

@@ -215,7 +215,7 @@
           page.more(`All ${count(search().nodes.length)} hypotheses as a table`, (box) => box.append(everything())));
       }
       const widths = page.choice("Width of the beam", part.searches.map(({ width }) => [width, String(width)]), search().width, (width) => page.set({ width }));
-      root.append(el("div", { class: "controls" }, widths), told, legend(), tree, panel, lists, el("h3", {}, "What each width found"), found(part));
+      root.append(el("div", { class: "controls" }, widths), told, legend(), el("p", { class: "small muted" }, "Choose a box, with a click or the arrow keys, to see what became of it. The tree scrolls sideways."), tree, panel, lists, el("h3", {}, "What each width found"), found(part));
       show();
       page.listen("width", () => {
         widths.choose(search().width);

@@ -96,7 +96,10 @@ function answer(part, t, method, found) {
   if (!best) return ["There is no word yet whose absence could say something about ", written, "."];
   if (method !== "erasure") return [page.quoted(best.name), method === "gradient" ? " moves the probability of " : " speaks most for ", written, method === "gradient" ? " most." : " by this measure."];
   if (best.value <= 0) return ["No single word is missed: without any of them ", written, " stays as likely or becomes likelier."];
-  return ["Without ", page.quoted(best.name), ", the log-probability of ", written, ` falls by ${number(best.value)} nats: the probability goes from ${percent(Math.exp(step.log_prob))} to ${percent(Math.exp(step.log_prob - best.value))}.`];
+  const falls = ["Without ", page.quoted(best.name), ", the log-probability of ", written, ` falls by ${number(best.value)} nats: the probability goes from ${percent(Math.exp(step.log_prob))} to ${percent(Math.exp(step.log_prob - best.value))}.`];
+  const source = strongest(found.filter((each) => each.side === "encoder"));
+  if (!source || source === best || source.value <= 0) return falls;
+  return [...falls, " That is a word of the translation itself. Of the source, ", page.quoted(source.name), ` is missed most: ${number(source.value)} nats.`];
 }
 
 const agrees = (x) => (x >= 0.7 ? "largely agrees" : x >= 0.4 ? "partly agrees" : x >= 0.2 ? "agrees a little" : x > -0.2 ? "hardly agrees" : "disagrees");
@@ -140,7 +143,7 @@ function verdict(step, rival, lead, best) {
     return spoke ? [...behind, "; ", without(), `it falls ${number(best.value)} further behind.`] : [...behind, ", and no single word helps it."];
   }
   if (!spoke) return [...start, `no single word holds up the lead of ${number(lead)} nats.`];
-  const turns = best.value > lead ? [", so ", y(), " would be ahead."] : ["."];
+  const turns = best.value > lead ? [`: then `, y(), ` would lead by ${number(best.value - lead)}.`] : [` to ${number(lead - best.value)}.`];
   return [...start, without(), `the lead of ${number(lead)} nats falls by ${number(best.value)}`, turns];
 }
 
@@ -205,7 +208,8 @@ function question(part, orders) {
     const names = offered(step);
     list.replaceChildren(...names.map((value, i) => (step.candidates[i].id === step.token.id ? "" : el("option", { value }))));
     input.value = names[runnerUp(step)] ?? "";
-    chips.replaceChildren(page.tokenChoice("Tokens that could have been written", step.candidates, () => meant(step, input.value), (i) => ((input.value = names[i]), show())));
+    const others = step.candidates.flatMap((each, i) => (each.id === step.token.id ? [] : [i]));
+    chips.replaceChildren(page.tokenChoice("Tokens that could have been written", others.map((i) => step.candidates[i]), () => others.indexOf(meant(step, input.value)), (i) => ((input.value = names[others[i]]), show())));
     show();
   };
   input.addEventListener("change", show);
