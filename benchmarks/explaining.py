@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from command_line import command_line, figures_file
 
+from dragoman.machine import prepare_environment
+
 if TYPE_CHECKING:
     from dragoman.explaining.recording import Recorder
     from dragoman.tokenizing.tokenizer import Tokenizer
@@ -67,6 +69,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--out", type=figures_file, help="write the figures as JSON")
     options = parser.parse_args(arguments)
 
+    prepare_environment()  # before torch reads it
     import torch
 
     from dragoman import kernels

@@ -53,20 +53,31 @@ def plain_attention(model: nn.Module) -> Iterator[None]:
 
 
 def run_given(
-    model: EncoderDecoder | LanguageModel, given: Sequence[Given], observer: Observer | None = None
+    model: EncoderDecoder | LanguageModel,
+    given: Sequence[Given],
+    observer: Observer | None = None,
+    *,
+    share_sources: bool = False,
 ) -> tuple[Float[Tensor, "M D"], Packing]:
-    """Decoder output for every target token of these texts, in one pass, and how its rows lie."""
+    """Decoder output for every target token of these texts, in one pass, and how its rows lie.
+
+    `share_sources` encodes equal sources once. Then an observer, or a hook, sees fewer of them.
+    """
     device = model.output.device
     of_target = Packing.of([len(each.target) for each in given], device)
     target = _rows([each.target for each in given], device)
     with plain_attention(model):
         if isinstance(model, LanguageModel):
             return model.decode(target, of_target, observer=observer), of_target
-        sources = [each.source for each in given if each.source is not None]
+        sources = [tuple(each.source) for each in given if each.source is not None]
         assert len(sources) == len(given), "an encoder needs a source for every text"
-        of_source = Packing.of([len(source) for source in sources], device)
-        memory = model.encode(_rows(sources, device), of_source, observer=observer)
-        keys = model.cross_keys(memory, of_source)
+        read = list(dict.fromkeys(sources)) if share_sources else sources
+        lengths = [len(source) for source in read]
+        memory = model.encode(_rows(read, device), Packing.of(lengths, device), observer=observer)
+        if share_sources:
+            memory_of = dict(zip(read, memory.split(lengths), strict=True))
+            memory = torch.cat([memory_of[source] for source in sources])
+        keys = model.cross_keys(memory, Packing.of([len(source) for source in sources], device))
         return model.decode(target, of_target, keys, observer=observer), of_target
 
 

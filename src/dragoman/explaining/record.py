@@ -192,10 +192,6 @@ class Contributions:
     """(T, S + T): the length of the gradient of log p(written) by each token's vector; zero beyond token t."""
     gradient_x_input: Array
     """(T, S + T): the product of that gradient with the vector, signed."""
-    rivals: tuple[int, ...]
-    """Which candidate of each step is the likeliest that was not written: the runner-up."""
-    contrast: Array
-    """(T, S + T): the length of the gradient of logit(written) - logit(runner-up)."""
     erased: tuple[tuple[Literal["encoder", "decoder"], int], ...]
     """Stack and number of each word that was erased."""
     erasure: Array

@@ -1,4 +1,4 @@
-"""How far a translation falls without a word: leave one out (Li et al. 2016), for all words in one batched pass.
+"""How far a translation falls without a word: leave one out (Li et al. 2016), for many words side by side.
 
 The word is deleted with all its pieces. To put the unknown symbol in its place finds the word that decides no more
 often (benchmarks/contributions.py has the sentences), and most models have never read that symbol: a text without a
@@ -66,7 +66,7 @@ def _log_probs(
     candidates: Int[Tensor, "T C"],
 ) -> Float[Tensor, "B T C"]:
     """The log-probabilities of candidates at those rows of each text."""
-    hidden, packing = run_given(model, texts)
+    hidden, packing = run_given(model, texts, share_sources=True)
     logits = model.project(hidden).float()
     starts = packing.lengths.cumsum(0) - packing.lengths
     places = (starts[:, None] + rows)[:, :, None]

@@ -1,6 +1,6 @@
-"""How a score would move with the vector of each token: gradients of every step, in one batched pass.
+"""How a score would move with the vector of each token: gradients of every step.
 
-A text of T steps is run as T prefixes side by side, so one backward pass gives the gradients of all its steps, and what
+A text of T steps is run as T prefixes side by side, so that a backward pass gives the gradients of many steps, and what
 lies in the future of a step is not there at all. The vectors are those that enter the first layers: what the embedding
 modules return, scaled, with positions where these are added.
 

@@ -1,4 +1,4 @@
-"""All contributions to one text: gradients in one pass with gradients, erasure in one without."""
+"""All contributions to one text, as a record holds them: gradients and erasure."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,8 @@ from torch import Tensor
 from dragoman.explaining import record
 from dragoman.explaining.contributions.agreement import agreement
 from dragoman.explaining.contributions.erasure import falls
-from dragoman.explaining.contributions.gradients import by_word, difference, gradients, log_prob_of, side_by_side
-from dragoman.explaining.passes import Given, run_given
+from dragoman.explaining.contributions.gradients import by_word, gradients, log_prob_of
+from dragoman.explaining.passes import Given
 from dragoman.explaining.words import Word
 from dragoman.model import EncoderDecoder, LanguageModel
 
@@ -25,19 +25,15 @@ def contributions_of(
     """What spoke for each token of a text.
 
     The tokens of the words count those of `given.source` and `given.target`, symbols included. A language model has no
-    words of a source. Each step has at least one candidate that was not written.
+    words of a source.
     """
     labels = torch.tensor(given.labels, device=candidates.device)
-    places = _runners_up(model, given, candidates, labels)
-    rivals = candidates.gather(1, places[:, None])[:, 0]
-    found = gradients(model, given, side_by_side(log_prob_of(labels), difference(labels, rivals)))
+    found = gradients(model, given, log_prob_of(labels))
     fall = falls(model, given, source_words, target_words, torch.cat([candidates, labels[:, None]], dim=1))
     spoken = fall[: len(source_words), :, -1].T
     return record.Contributions(
         gradient=_array(found.norm[0]),
         gradient_x_input=_array(found.product[0]),
-        rivals=tuple(places.tolist()),
-        contrast=_array(found.norm[1]),
         erased=(
             *(("encoder", number) for number in range(len(source_words))),
             *(("decoder", number) for number in range(len(target_words))),
@@ -49,16 +45,6 @@ def contributions_of(
             "gradient_x_input": _mean_agreement(by_word(found.product[0], source_words), spoken),
         },
     )
-
-
-@torch.inference_mode()
-def _runners_up(
-    model: EncoderDecoder | LanguageModel, given: Given, candidates: Int[Tensor, "T C"], labels: Int[Tensor, "T"]
-) -> Int[Tensor, "T"]:
-    """Which candidate of each step is the likeliest that was not written."""
-    hidden, _ = run_given(model, [given])
-    logits = model.project(hidden).float().gather(1, candidates)
-    return logits.masked_fill(candidates == labels[:, None], -torch.inf).argmax(1)
 
 
 def _mean_agreement(first: Float[Tensor, "T W"], second: Float[Tensor, "T W"]) -> float | None:

@@ -53,15 +53,10 @@ function contributions(part, t, method) {
   return speakers(part, t).map((each) => ({ ...each, value: summed(row, each.columns) }));
 }
 
-// What each word has to do with the lead of the written token over candidate c; the gradient is that of the runner-up.
+// What the lead of the written token over candidate c loses without each word.
 function contrast(part, t, c) {
-  const { written_erasure: written, erasure, contrast: gradient } = part.contributions;
-  const row = c === runnerUp(part.steps[t]) ? page.array(gradient).row(t) : null;
-  return erasable(part, t).map((each) => ({
-    ...each,
-    value: page.array(written).at(each.erased, t) - page.array(erasure).at(each.erased, t, c),
-    gradient: row && summed(row, each.columns),
-  }));
+  const { written_erasure: written, erasure } = part.contributions;
+  return erasable(part, t).map((each) => ({ ...each, value: page.array(written).at(each.erased, t) - page.array(erasure).at(each.erased, t, c) }));
 }
 
 const runnerUp = (step) => step.candidates.findIndex((each) => each.id !== step.token.id);
@@ -175,13 +170,9 @@ function compared(part, t, c, order) {
   const rival = step.candidates[c];
   const lead = step.log_prob - rival.log_prob;
   const found = contrast(part, t, c);
-  const columns = [["fall of the lead without it", (each) => each.value, {}]];
-  const next = step.candidates[runnerUp(step)];
-  if (rival === next) columns.push(["gradient of the lead", (each) => each.gradient, { signed: false }]);
   return [verdict(step, rival, lead, strongest(found)), [
-    tables(found, order, columns),
-    el("p", { class: "small muted" }, "The lead is how much larger the log-probability of the written token is. Blue words hold the lead up; without an orange word it would be larger. ",
-      rival === next ? "The gradient's length says how fast the lead would move with a word's vector." : ["The gradient of a lead was recorded only for the runner-up, ", page.quoted(naming(next)), "."]),
+    tables(found, order, [["fall of the lead without it", (each) => each.value, {}]]),
+    el("p", { class: "small muted" }, "The lead is how much larger the log-probability of the written token is. Blue words hold the lead up; without an orange word it would be larger."),
   ]];
 }
 
