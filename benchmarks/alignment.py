@@ -30,12 +30,12 @@ from typing import Any
 import numpy as np
 import torch
 from command_line import command_line, figures_file
+from ibm1 import train_model1
 
 from dragoman.errors import Error
 from dragoman.explaining.alignment.attention import AlignmentChoice
 from dragoman.explaining.alignment.choosing import align_pairs, measure_heads
 from dragoman.explaining.alignment.gold import halves, own_gold, read_gold
-from dragoman.explaining.alignment.ibm1 import train_model1
 from dragoman.explaining.alignment.links import Agreement, AlignedPair, Links, agree, judge
 from dragoman.machine import describe, machine
 from dragoman.text.reading.lines import read_lines

@@ -27,6 +27,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import cues
 import numpy as np
 import torch
 from command_line import command_line, figures_file
@@ -43,7 +44,6 @@ from dragoman.explaining.embeddings.directions import wilson
 from dragoman.explaining.passes import Given, Seen, run_given
 from dragoman.explaining.words import Word, words_of
 from dragoman.machine import describe, machine
-from dragoman.text.phrasebook import cues
 from dragoman.text.reading.lines import read_lines
 from dragoman.translating.translator import Translator
 

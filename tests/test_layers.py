@@ -34,7 +34,6 @@ FLOORS = {
     " trial < more < resolving",
     "text": "alignment | checks | reading | report | sides | split < mending | phrasebook < inputs | intake <"
     " plain | prepared | shards < findings < prepare",
-    "text/phrasebook": "lexemes | source < english | italian | patterns < lexicon | rendering < generate < cues",
     "text/reading": "addresses | language_tags | languages | lines < roles < likeliest < columns < header | pairs"
     " < aligned | tables < rows < readers",
     "training": "exchanges | loss | muon | schedule < distributed | settings | task < next_token | optimiser <"

@@ -36,7 +36,7 @@ def heat_maps(record: Record, head: str | None = None) -> list[HeatMap]:
 
 
 def heat_lines(heat: HeatMap) -> Iterator[str]:
-    """A map as text: shades from blank (none) to full (all), and below it the columns by number."""
+    """A map as text, in five shades, and below it the columns by number. Blank is a weight of less than a fifth."""
     labels = [label[:_LONGEST_LABEL] for label in heat.rows]
     width = max(map(_columns, labels), default=0)
     labels = [" " * (width - _columns(label)) + label for label in labels]

@@ -116,7 +116,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Step:
-    """The choice of one token: T + 1 follows the first T."""
+    """The choice of one token, after those that the decoder had read."""
 
     token: Token
     log_prob: float

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from dragoman.errors import DecodeError
 from dragoman.explaining.alignment.attention import AlignmentChoice, align_words
 from dragoman.explaining.alignment.choosing import choose_alignment
 from dragoman.explaining.alignment.links import AlignedPair
@@ -31,6 +32,8 @@ class Understanding:
         translator: Translator | None = None,
         aligned: Sequence[AlignedPair] | None = None,
     ) -> None:
+        if aligned is not None and translator is None:
+            raise DecodeError("a language model has no words to align; it takes no aligned pairs")
         self.model, self.tokenizers, self.translator, self.aligned = model, tokenizers, translator, aligned
 
     @cached_property

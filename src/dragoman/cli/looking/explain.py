@@ -2,7 +2,9 @@
 
 import dataclasses
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,6 +20,7 @@ from dragoman.files import check_output
 if TYPE_CHECKING:
     from dragoman.explaining.contributions.question import Reason, Why
     from dragoman.explaining.heads.rows import HeadTable
+    from dragoman.explaining.record import Record
 
 Form = Literal["html", "json", "png", "svg", "pdf", "terminal"]
 
@@ -108,7 +111,7 @@ def explain(
     """Show what a model did with a text, on one page: from its pieces to the search, with every number."""
     screen = open_screen(quiet)
     if heads:
-        refuse("a table of heads is not of one text, and takes no", one)
+        refuse("--heads judges a test set, and takes no", dataclasses.asdict(one))
         check_printed(form)
         found = dragoman.judge_heads(
             model,
@@ -122,63 +125,51 @@ def explain(
         )
         show(found, screen, form)
         return
-    refuse("only a table of heads, which --heads asks for, takes", of_heads)
+    refuse("only --heads takes", dataclasses.asdict(of_heads))
     if references:
         raise ConfigError("one text is explained at a time; put it in quotes, or give --heads to judge a test set")
     if not text:
         raise ConfigError('name a text, as in: dragoman explain MODEL "This is my house."; or give --heads')
     if one.instead is None:
-        write(Wish(model, text, one, aligned, threads), form, screen)
+        record = partial(
+            dragoman.record, model, text, one.target, weights=one.weights, aligned=aligned, threads=threads
+        )
+        write(record, one, form, screen)
         return
-    refuse("the answer to --instead is printed, without", replace(one, instead=None, target=None))
+    vain = dataclasses.asdict(replace(one, instead=None, target=None)) | {"aligned": aligned}
+    refuse("--instead prints its answer, and takes no", vain)
     check_printed(form)
     word, other = read_choice(one.instead)
     tell(dragoman.explain_choice(model, text, word, other, one.target, threads=threads), form)
 
 
-def refuse(why: str, options: OneText | AllHeads) -> None:
+def refuse(why: str, options: Mapping[str, object]) -> None:
     """Refuses options that would do nothing."""
-    if given := [f"--{name}" for name, value in dataclasses.asdict(options).items() if value is not None]:
+    if given := [f"--{name}" for name, value in options.items() if value is not None]:
         raise ConfigError(f"{why} {' or '.join(given)}")
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What shall be explained."""
-
-    model: Path
-    text: str
-    options: OneText
-    aligned: Path | None
-    threads: int | None
-
-
-def write(wish: Wish, form: Form | None, screen: Screen) -> None:
-    """Writes the record of a text to a file, or to the terminal if that is its form."""
+def write(make: "Callable[[], Record]", options: OneText, form: Form | None, screen: Screen) -> None:
+    """Writes a record to a file, or to the terminal if that is its form."""
     from dragoman.explaining.writing import form_of, render, write_record
 
-    output, head = wish.options.output, wish.options.head
+    output, head = options.output, options.head
     form = form or (form_of(output) if output is not None else "html")
     if head is not None and form in ("html", "json"):
-        raise ConfigError(f"--head names what a picture shows; a {form} has every head")
+        raise ConfigError(f"--head names what a picture shows; {form} has every head")
+    if options.weights is not None and form not in ("html", "json"):
+        raise ConfigError(f"--weights is for html and json; {form} shows no matrices")
     path = output or Path(f"{PAGE}.{form}")
     printed = output is None and form in ("json", "terminal")
     if not printed:
         check_output(path)
     started = time.monotonic()
-    record = dragoman.record(
-        wish.model,
-        wish.text,
-        wish.options.target,
-        weights=wish.options.weights,
-        aligned=wish.aligned,
-        threads=wish.threads,
-    )
+    record = make()
     if printed:
         console.write(render(record, form, head).decode(), end="")
         return
     write_record(path, record, form, head)
-    screen.note(f"{path}: {path.stat().st_size / 1e6:.1f} MB, in {time.monotonic() - started:.1f} s")
+    screen.note(f"{path}: {path.stat().st_size / 1e6:.2f} MB, in {time.monotonic() - started:.1f} s")
     if record.target is not None:
         console.write(record.target)
 

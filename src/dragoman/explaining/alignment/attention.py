@@ -47,9 +47,9 @@ class AlignmentChoice:
         """
         heads = "the mean over the heads" if self.head is None else f"head {self.head}"
         step = "reads" if self.shifted else "writes"
-        measured = "It was not measured, because there are no aligned pairs in these languages."
+        measured = "It was not measured: no aligned pairs are in these languages and fit the model."
         if self.aer is not None:
-            pairs = f"{self.pairs:,} hand-aligned pairs"
+            pairs = f"{self.pairs:,} aligned pairs"
             measured = f"Of all layers and heads it aligns best; its alignment error rate is {self.aer:.2f} ({pairs})."
         return f"{heads} of layer {self.layer}, at the step that {step} the word. {measured}"
 

@@ -27,14 +27,18 @@ def choose_alignment(translator: Translator, pairs: Sequence[AlignedPair] | None
     languages nothing is measured.
 
     Raises:
-        DataError: one of the given pairs is longer than the model's positions.
+        DataError: there is a single pair, or one is longer than the model's positions.
     """
     choosing, judging = halves(pairs or own_gold(*translator.languages))
+    if pairs and not judging:
+        raise DataError(
+            "there is one aligned pair; of two or more, half choose the head and the others judge the choice"
+        )
     if not pairs:
         choosing, judging = ([pair for pair in half if _fits(translator, pair)] for half in (choosing, judging))
-    if not choosing:
+    if not (choosing and judging):
         return AlignmentChoice.unmeasured(len(translator.model.decoder.blocks))
-    return judge_choice(translator, judging or choosing, choose_head(translator, choosing))
+    return judge_choice(translator, judging, choose_head(translator, choosing))
 
 
 def choose_head(translator: Translator, pairs: Sequence[AlignedPair]) -> AlignmentChoice:

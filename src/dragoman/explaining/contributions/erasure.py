@@ -74,7 +74,9 @@ def _log_probs(
 
 
 def _row_of_step(steps: int, unmoved: int, words: Sequence[Word]) -> Int[Tensor, "1+W T"]:
-    """Which row of each text tells of each step: the text itself and the `unmoved` first, then those without a word."""
+    """The row of each text in which each step stands: of the text itself and `unmoved` others, then of those without a
+    word.
+    """
     step = torch.arange(steps)
     moved = [step - (step + 1 - word.first).clamp(0, word.last - word.first) for word in words]
     return torch.stack([step] * (1 + unmoved) + moved)

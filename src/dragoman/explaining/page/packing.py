@@ -1,4 +1,4 @@
-"""Arrays as a page carries them: float32 in 3 bytes, a quarter less than all of it and far less than digits.
+"""Arrays as a page carries them: float32 in 3 of its 4 bytes, far fewer than its digits would take.
 
 A packed number keeps its sign, its exponent and 15 bits of its fraction: its relative error is at most 2^-16, so the
 four digits that a page shows are right.

@@ -133,8 +133,13 @@ def _rendered(pattern: Pattern, filled: Fillers) -> Sides:
 
 
 def _genders(pattern: Pattern) -> Iterator[Cue]:
+    return _noun_cues("gender", pattern)
+
+
+def _noun_cues(kind: Kind, pattern: Pattern) -> Iterator[Cue]:
+    """At most one of each sentence."""
     for sentence, filled in _sentences(pattern):
-        found = (_noun_cue("gender", pattern, sentence, filled, name) for name in _keyed(pattern, sentence))
+        found = (_noun_cue(kind, pattern, sentence, filled, name) for name in _keyed(pattern, sentence))
         yield from islice((cue for cue in found if cue is not None), 1)
 
 
@@ -183,9 +188,7 @@ def _turned(lexeme: Lexeme, plural: bool, number: Number, gender: Gender) -> Lex
 
 
 def _numbers(pattern: Pattern) -> Iterator[Cue]:
-    for sentence, filled in _sentences(pattern):
-        found = (_noun_cue("number", pattern, sentence, filled, name) for name in _keyed(pattern, sentence))
-        yield from islice((cue for cue in found if cue is not None), 1)
+    yield from _noun_cues("number", pattern)
     for name, uses in pattern.slots.items():
         if uses[0].tag == "who":
             yield from _speaker_cues(pattern, name)
@@ -213,7 +216,7 @@ def _register_cue(pattern: Pattern, sentence: Sentence, filled: Fillers) -> Cue 
     """*All* and *both* make plain *you*, a stranger (Lei), several people (voi)."""
     if not OPENING.match(sentence.pair.source):
         return None
-    word, words = (("all", "tutti"), ("both", "tutti e due"))[digest(SEED, sentence.pair.source)[0] % 2]
+    word, words = SEVERAL[digest(SEED, sentence.pair.source)[0] % 2]
     source = OPENING.sub(rf"\g<0> {word}", sentence.pair.source)
     italian = _to_several(pattern.italian, words)
     several = source, render_italian(italian, filled)
