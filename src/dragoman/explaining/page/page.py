@@ -26,7 +26,7 @@ ORDER = (
 """The sections, as they stand on the page."""
 
 _PARTS = Path(__file__).parent / "parts"
-_UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+_UNSAFE = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 """Characters that could end a script or a line of it; they occur only inside the strings of JSON."""
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 """Python's names of numbers and JavaScript's."""
@@ -47,7 +47,9 @@ def render_page(facts: Facts) -> str:
 
 def _as_json(facts: Facts) -> str:
     text = json.dumps(_readable(facts), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.translate(_UNSAFE)
+    for character, escaped in _UNSAFE.items():  # much faster than str.translate on megabytes
+        text = text.replace(character, escaped)
+    return text
 
 
 def _readable(value: Any) -> Any:
