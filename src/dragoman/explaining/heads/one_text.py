@@ -10,18 +10,13 @@ from dragoman.model import EncoderDecoder, LanguageModel
 
 
 def heads_of_text(model: EncoderDecoder | LanguageModel, text: ReadText) -> Heads:
-    """Each head's removal and its roles in one text; aligned words only if the text has links.
-
-    A text without a token to write gives no numbers.
-    """
+    """Each head's removal and its roles in one text, of which none if it has no token to write."""
     if not text.given.labels:
         return Heads({}, {})
     removals = log_probs_without_each(model, [text.given])
     removed = {head: float(removals.changes(head)[0].double().sum()) for head in removals.without}
     judge = RoleJudge(model)
     judge.add(text)
-    if text.links:
-        judge.add_links(text)
     shares = judge.roles().heads
     of_site = {head.site: [head._replace(number=number) for number in range(model.config.heads)] for head in removed}
     return Heads(

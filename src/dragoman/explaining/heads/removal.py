@@ -6,8 +6,8 @@ W^O (Michel et al. 2019, section 2.1; Voita et al. 2019). A hook on the projecti
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import chain, groupby, islice
 from typing import Any, NamedTuple
 
@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from dragoman.explaining.heads.head import Head, attention_of, heads_of
-from dragoman.explaining.passes import Given, run_given
+from dragoman.explaining.heads.head import Head, Stack, attention_of, heads_of
+from dragoman.explaining.passes import Given, Seen, run_given
 from dragoman.model import CrossKeys, EncoderDecoder, LanguageModel, Packing
 from dragoman.model.attention.multi_head import Attention
 from dragoman.model.decoder import Decoder
@@ -71,22 +71,17 @@ class Removals:
 
 @torch.inference_mode()
 def log_probs_without_each(
-    model: EncoderDecoder | LanguageModel,
-    given: Sequence[Given],
-    heads: Sequence[Head] | None = None,
-    most_tokens: int = MOST_TOKENS,
+    model: EncoderDecoder | LanguageModel, given: Sequence[Given], most_tokens: int = MOST_TOKENS
 ) -> Removals:
-    """The log-probability of every label of these texts without each of these heads, by default without each head.
+    """The log-probability of every label of these texts, by the whole model and without each head.
 
     The texts are repeated once for each head of a layer, and the passes begin at that layer, because nothing changes
     below it.
     """
     base = _Base.of(model, given)
     tokens = base.of_target.tokens + (base.of_source.tokens if base.of_source else 0)
-    found = {}
-    for (stack, layer), group in groupby(
-        heads_of(model) if heads is None else heads, key=lambda head: (head.stack, head.layer)
-    ):
+    found: dict[Head, OfTexts] = {}
+    for (stack, layer), group in groupby(heads_of(model), key=lambda head: (head.stack, head.layer)):
         of_layer = list(group)
         many = max(1, most_tokens // tokens)
         for some in (of_layer[first : first + many] for first in range(0, len(of_layer), many)):
@@ -97,7 +92,7 @@ def log_probs_without_each(
     return Removals(whole, found)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Base:
     """A pass of the whole model, from whose layers the passes without a head begin."""
 
@@ -106,37 +101,34 @@ class _Base:
     labels: Int[Tensor, "M"]
     of_target: Packing
     of_source: Packing | None
-    entering: dict[str, Tensor] = field(default_factory=dict)
-    """By stack and number of the layer, as in `encoder.0`: the rows that enter it."""
-    hidden: Tensor = field(init=False)
-    keys: CrossKeys | None = None
+    seen: Seen
+    hidden: Float[Tensor, "M D"]
 
     @classmethod
     def of(cls, model: EncoderDecoder | LanguageModel, given: Sequence[Given]) -> "_Base":
-        device = model.output.device
+        seen = Seen()
+        hidden, of_target = run_given(model, given, seen)
         target, labels = (
-            torch.tensor(list(chain.from_iterable(ids)), dtype=torch.int64, device=device)
+            torch.tensor(list(chain.from_iterable(ids)), dtype=torch.int64, device=hidden.device)
             for ids in ([each.target for each in given], [each.labels for each in given])
         )
-        of_target = Packing.of([len(each.target) for each in given], device)
-        sources = [each.source or [] for each in given]
-        translates = isinstance(model, EncoderDecoder)
-        of_source = Packing.of([len(source) for source in sources], device) if translates else None
-        base = cls(model, target, labels, of_target, of_source)
-        base.hidden, _ = run_given(model, given, base)
-        return base
+        sources = [len(each.source) for each in given if each.source is not None]
+        of_source = Packing.of(sources, hidden.device) if sources else None
+        return cls(model, target, labels, of_target, of_source, seen, hidden)
 
-    def tensor(self, site: str, value: Tensor) -> None:
-        """Keeps what enters each layer, as an observer of the pass."""
-        stack, _, rest = site.partition(".")
+    @cached_property
+    def keys(self) -> CrossKeys | None:
+        """What cross-attention looks at; None in a language model."""
+        if self.of_source is None or not isinstance(self.model, EncoderDecoder):
+            return None
+        return self.model.cross_keys(self.of_source.unpad(self.seen["encoder.output"]), self.of_source)
+
+    def entering(self, stack: Stack, layer: int, times: int) -> Float[Tensor, "N D"]:
+        """The rows that enter a layer, repeated."""
         packing = self.of_source if stack == "encoder" else self.of_target
         assert packing is not None, "a language model has no encoder"
-        if rest == "embedding":
-            self.entering[f"{stack}.0"] = packing.unpad(value)
-        elif rest.endswith(".feed_residual"):
-            self.entering[f"{stack}.{int(rest.split('.')[0]) + 1}"] = packing.unpad(value)
-        elif site == "encoder.output" and isinstance(self.model, EncoderDecoder):
-            self.keys = self.model.cross_keys(packing.unpad(value), packing)
+        site = f"{stack}.{layer - 1}.feed_residual" if layer else f"{stack}.embedding"
+        return packing.unpad(self.seen[site]).repeat(times, 1)
 
     def from_encoder(self, layer: int, times: int) -> Float[Tensor, "N D"]:
         """Decoder output for the texts, repeated, from a layer of the encoder on."""
@@ -144,7 +136,7 @@ class _Base:
         assert isinstance(model, EncoderDecoder) and self.of_source is not None
         of_source, of_target = _repeated(self.of_source, times), _repeated(self.of_target, times)
         encoder = Encoder(_upper(model.encoder, layer), model.encoder.final_norm, model.encoder.rotary)
-        memory = encoder(self.entering[f"encoder.{layer}"].repeat(times, 1), of_source)
+        memory = encoder(self.entering("encoder", layer, times), of_source)
         return model.decode(self.target.repeat(times), of_target, model.cross_keys(memory, of_source))
 
     def from_decoder(self, layer: int, times: int) -> Float[Tensor, "N D"]:
@@ -155,7 +147,7 @@ class _Base:
             of_source = _repeated(self.of_source, times)
             keys = CrossKeys(key, value, of_source.lengths, of_source)
         decoder = Decoder(_upper(model.decoder, layer), model.decoder.final_norm, model.decoder.rotary)
-        return decoder(self.entering[f"decoder.{layer}"].repeat(times, 1), _repeated(self.of_target, times), keys)
+        return decoder(self.entering("decoder", layer, times), _repeated(self.of_target, times), keys)
 
     def log_probs(self, hidden: Float[Tensor, "N D"]) -> list[OfTexts]:
         """The log-probability of every label, for each repetition text by text."""

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from dragoman.explaining.heads.head import Head, Kind, Stack, heads_of
@@ -96,10 +96,10 @@ class RoleJudge:
     @torch.inference_mode()
     def add_tree(self, tree: ReadTree) -> None:
         """Judges the encoder's self-attention by the subjects of one sentence."""
-        model, seen, device = self.model, _Weights(), self.model.output.device
+        model, seen, device = self.model, Seen(), self.model.output.device
         assert isinstance(model, EncoderDecoder), "only an encoder sees words on both sides"
         model.encode(torch.tensor(tree.source, device=device), Packing.of([len(tree.source)], device), observer=seen)
-        for site, weights in seen.of("encoder", "self_attention"):
+        for site, weights in _weights(seen, "encoder", "self_attention"):
             looked = Looked.of(weights, False, tree.side.word_spans, tree.side.units)
             self._tallies[site].add_subjects(looked, tree.side, tree.subjects)
 
@@ -115,26 +115,19 @@ class RoleJudge:
 
     @torch.inference_mode()
     def _count(self, text: ReadText, expectations: Iterator["_Expected"]) -> None:
-        seen = _Weights()
+        seen = Seen()
         run_given(self.model, [text.given], seen)
         for stack, kind, keys, queries, roles in expectations:
-            for site, weights in seen.of(stack, kind):
+            for site, weights in _weights(seen, stack, kind):
                 looked = Looked.of(weights, kind == "self_attention" and stack == "decoder", queries, keys.units)
-                self._tallies[site].add(looked, {role: mask.to(weights.device) for role, mask in roles.items()})
+                self._tallies[site].add(looked, roles)
 
 
-class _Weights(Seen):
-    """Keeps the attention weights (1, H, T, S) of a pass over one text."""
-
-    def tensor(self, site: str, value: Tensor) -> None:
-        if site.endswith(".weights"):
-            self[site.removesuffix(".weights")] = value
-
-    def of(self, stack: Stack, kind: Kind) -> Iterator[tuple[str, Tensor]]:
-        """The weights (H, T, S) of each layer, in float32 or finer, and the site of its attention."""
-        for site, weights in self.items():
-            if site.startswith(f"{stack}.") and site.endswith(f".{kind}"):
-                yield site, weights[0] if weights.dtype == torch.float64 else weights[0].float()
+def _weights(seen: Seen, stack: Stack, kind: Kind) -> Iterator[tuple[str, Float[Tensor, "H T S"]]]:
+    """The weights of each layer in a pass over one text, and the site of its attention."""
+    for site, value in seen.items():
+        if site.startswith(f"{stack}.") and site.endswith(f".{kind}.weights"):
+            yield site.removesuffix(".weights"), value[0]
 
 
 class _Expected(NamedTuple):

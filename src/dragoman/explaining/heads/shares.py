@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from dragoman.explaining.alignment.attention import word_weights
 from dragoman.explaining.words import Word
 
 Span = tuple[int, int]
@@ -69,16 +70,9 @@ class Side:
 def between_words(
     weights: Float[Tensor, "H T S"], queries: Sequence[Span], keys: Sequence[Span]
 ) -> Float[Tensor, "H Q U"]:
-    """Weights from spans of queries (the mean of theirs) to spans of keys (the sum)."""
-    mean, total = (
-        torch.zeros(len(spans), size, dtype=weights.dtype, device=weights.device)
-        for spans, size in ((queries, weights.size(1)), (keys, weights.size(2)))
-    )
-    for number, (first, last) in enumerate(queries):
-        mean[number, first:last] = 1 / (last - first)
-    for number, (first, last) in enumerate(keys):
-        total[number, first:last] = 1
-    return mean @ weights @ total.T
+    """Weights from spans of queries (the mean of theirs) to spans of keys (the sum), in float64 on the processor."""
+    source, target = ([Word("", *span) for span in spans] for spans in (keys, queries))
+    return torch.from_numpy(word_weights(weights.double().cpu().numpy(), source, target))
 
 
 class Looked(NamedTuple):
@@ -131,16 +125,16 @@ class Tally:
         """
         if not pairs:
             return
-        verbs, subjects = torch.tensor(pairs, device=looked.weights.device).T
+        verbs, subjects = torch.tensor(pairs).T
         self.distances.update(subject - verb for verb, subject in pairs)
         for role, query, wanted in (("subject", verbs, subjects), ("verb", subjects, verbs)):
-            self._add_arcs(role, looked, torch.tensor(side.words, device=query.device), query, wanted)
+            self._add_arcs(role, looked, torch.tensor(side.words), query, wanted)
 
     def _add_arcs(
         self, role: str, looked: Looked, words: Int[Tensor, "Q"], query: Int[Tensor, "A"], wanted: Int[Tensor, "A"]
     ) -> None:
         of_words = torch.cat([looked.weights, looked.equal[None]])[:, query][..., words]  # (H + 1, A, Q)
-        arcs = torch.arange(len(query), device=query.device)
+        arcs = torch.arange(len(query))
         weight = of_words[:, arcs, wanted].sum(1)
         of_words[:, arcs, query] = -1
         largest = (of_words.argmax(-1) == wanted).sum(1).to(weight.dtype)

@@ -53,11 +53,11 @@ def word_pairs(tree: Tree, words: Sequence[Span]) -> list[tuple[int, int]]:
 
     Pairs that are a single word here, as in "I'm", are left out.
     """
-    pairs = [(_overlapping(verb, words), _overlapping(subject, words)) for verb, subject in tree.subjects]
+    pairs = [(overlapping(verb, words), overlapping(subject, words)) for verb, subject in tree.subjects]
     return [(verb, subject) for verb, subject in pairs if verb is not None and subject is not None and verb != subject]
 
 
-def _overlapping(span: Span, words: Sequence[Span]) -> int | None:
+def overlapping(span: Span, words: Sequence[Span]) -> int | None:
     """The word that shares the most characters with a span."""
     shared = [min(span[1], last) - max(span[0], first) for first, last in words]
     best = max(range(len(words)), key=shared.__getitem__, default=None)

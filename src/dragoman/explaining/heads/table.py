@@ -7,19 +7,21 @@ Heads are removed one at a time, without training after it (Michel et al. 2019, 
 can all look dispensable.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 import torch
 
 from dragoman.errors import DataError, DecodeError
 from dragoman.evaluating.metrics import Score, score
 from dragoman.evaluating.significance import Comparison, compare_outputs
+from dragoman.explaining.contributions.portions import portions
 from dragoman.explaining.heads.head import Head, heads_of
 from dragoman.explaining.heads.removal import MOST_TOKENS, log_probs_without_each, without
 from dragoman.explaining.heads.roles import RoleJudge, Roles
-from dragoman.explaining.heads.rows import Change, HeadRow, HeadTable
+from dragoman.explaining.heads.rows import Change, HeadRow, HeadTable, Served
 from dragoman.explaining.heads.subjects import Tree
 from dragoman.explaining.heads.texts import LinkedPair, ReadText, ReadTree
 from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
@@ -31,6 +33,7 @@ SENTENCES = 200
 """By default. With 72 heads they are translated 73 times, in a few minutes."""
 TRIALS = 1_000
 """Of the randomisation test of each head's BLEU."""
+T = TypeVar("T")
 
 
 def head_table(
@@ -56,15 +59,20 @@ def head_table(
     first: dict[str, str] = {}
     for source, target in pairs:
         first.setdefault(source, target)
-    pairs = list(first.items())
-    chosen = _spread(len(pairs), sentences)
-    kept = _fitting({i: ReadText.of_pair(tokenizers, framing, *pairs[i]) for i in chosen}, model)
+    chosen = spread(list(first.items()), sentences)
+    kept = _fitting({pair: ReadText.of_pair(tokenizers, framing, *pair) for pair in chosen}, model)
+    positions = model.config.max_positions
     linked = [ReadText.of_pair(tokenizers, framing, *pair) for pair in aligned or ()]
     read = [ReadTree.of(tokenizers.source, framing, tree) for tree in trees or ()]
-    roles = _roles(model, list(kept.values()), linked, read, progress)
+    fitting = [text for text in linked if text.fits(positions)], [tree for tree in read if tree.fits(positions)]
+    roles = _roles(model, list(kept.values()), *fitting, progress)
     changes = _log_probs(model, list(kept.values()), progress)
-    whole, compared = _bleu(translator, [pairs[i] for i in kept], progress)
-    return _table(roles, changes, len(chosen), whole, compared)
+    whole, compared = _bleu(translator, list(kept), progress)
+    return replace(
+        _table(roles, changes, len(chosen), whole, compared),
+        aligned=_served(linked, fitting[0]),
+        trees=_served(read, fitting[1]),
+    )
 
 
 def language_model_head_table(
@@ -80,23 +88,31 @@ def language_model_head_table(
     if not isinstance(stored.model, LanguageModel):
         raise DecodeError(f"{stored.folder} holds a {stored.config.family}, not a language model")
     model = prepare_for_decoding(stored.model, stored.model.output.device, torch.float32)
-    texts = list(dict.fromkeys(texts))
-    chosen = _spread(len(texts), sentences)
-    kept = list(_fitting({i: ReadText.of_text(stored.tokenizers, texts[i]) for i in chosen}, model).values())
+    chosen = spread(list(dict.fromkeys(texts)), sentences)
+    kept = list(_fitting({text: ReadText.of_text(stored.tokenizers, text) for text in chosen}, model).values())
     return _table(_roles(model, kept, progress=progress), _log_probs(model, kept, progress), len(chosen))
 
 
-def _spread(count: int, most: int) -> list[int]:
-    """Numbers below `count`, spread evenly: all, or `most` of them."""
-    return [i * count // most for i in range(most)] if count > most else list(range(count))
+def spread(texts: Sequence[T], most: int) -> list[T]:
+    """At most this many of the texts, spread evenly over all of them.
+
+    >>> spread("abcdefg", 4)
+    ['a', 'b', 'd', 'f']
+    """
+    count = min(most, len(texts))
+    return [texts[number * len(texts) // count] for number in range(count)]
 
 
-def _fitting(texts: dict[int, ReadText], model: EncoderDecoder | LanguageModel) -> dict[int, ReadText]:
+def _fitting(texts: dict[T, ReadText], model: EncoderDecoder | LanguageModel) -> dict[T, ReadText]:
     """The texts that the model can be given; at least one."""
-    kept = {i: text for i, text in texts.items() if text.fits(model.config.max_positions)}
+    kept = {name: text for name, text in texts.items() if text.fits(model.config.max_positions)}
     if not kept:
         raise DataError(f"none of {len(texts):,} sentences can be judged: all are blank or longer than the model takes")
     return kept
+
+
+def _served(given: Sequence[ReadText] | Sequence[ReadTree], fitting: Sequence[object]) -> Served | None:
+    return Served(len(fitting), len(given) - len(fitting)) if given else None
 
 
 def _roles(
@@ -106,12 +122,12 @@ def _roles(
     trees: Sequence[ReadTree] = (),
     progress: Progress = silent,
 ) -> Roles:
-    """What the heads look at; linked texts and trees that do not fit the model are left out."""
-    judge, positions = RoleJudge(model), model.config.max_positions
+    """What the heads look at."""
+    judge = RoleJudge(model)
     work = [
         *(partial(judge.add, text) for text in texts),
-        *(partial(judge.add_links, text) for text in linked if text.fits(positions)),
-        *(partial(judge.add_tree, tree) for tree in trees if tree.fits(positions)),
+        *(partial(judge.add_links, text) for text in linked),
+        *(partial(judge.add_tree, tree) for tree in trees),
     ]
     with progress.track("attention weights", len(work), "sentences") as advance:
         for count in work:
@@ -136,25 +152,17 @@ def _log_probs(
 ) -> _Changes:
     found = _Changes(of_head={head: [] for head in heads_of(model)})
     with progress.track("probabilities without each head", len(texts), "sentences") as advance:
-        for some in _batches(texts, MOST_TOKENS // model.config.heads):
-            removals = log_probs_without_each(model, [text.given for text in some])
+        shortest_first = sorted(
+            (text.given for text in texts), key=lambda given: len((given.source or []) + given.target)
+        )
+        for some in portions(shortest_first, MOST_TOKENS // model.config.heads):
+            removals = log_probs_without_each(model, some)
             found.whole += [float(each.double().sum()) for each in removals.whole]
             found.tokens += [len(each) for each in removals.whole]
             for head, changes in found.of_head.items():
                 changes += [float(each.double().sum()) for each in removals.changes(head)]
             advance(len(some))
     return found
-
-
-def _batches(texts: Sequence[ReadText], most_tokens: int) -> Iterator[list[ReadText]]:
-    """Texts of similar length, as many as fit."""
-    some: list[ReadText] = []
-    for text in sorted(texts, key=lambda text: text.tokens):
-        if some and sum(each.tokens for each in some) + text.tokens > most_tokens:
-            yield some
-            some = []
-        some.append(text)
-    yield some
 
 
 def _bleu(

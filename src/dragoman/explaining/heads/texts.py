@@ -8,7 +8,7 @@ from typing import Self
 from dragoman.errors import DataError
 from dragoman.explaining.alignment.links import AlignedPair, Link
 from dragoman.explaining.heads.shares import Side, Span
-from dragoman.explaining.heads.subjects import Tree, word_pairs
+from dragoman.explaining.heads.subjects import Tree, overlapping, word_pairs
 from dragoman.explaining.passes import Given
 from dragoman.explaining.words import Word, words_of
 from dragoman.tokenizing.framing import Framing
@@ -69,11 +69,6 @@ class ReadText:
         ids = tokenizers.target.encode(text)
         return cls.of(tokenizers, Given(None, ids[:-1], ids[1:]))
 
-    @property
-    def tokens(self) -> int:
-        """On both sides."""
-        return len(self.given.source or []) + len(self.given.target)
-
     def fits(self, positions: int | None) -> bool:
         """Whether each side has a word, and none has more tokens than the model has positions."""
         sides = [self.target] if self.source is None else [self.source, self.target]
@@ -93,10 +88,8 @@ class ReadTree:
     @classmethod
     def of(cls, tokenizer: Tokenizer, framing: Framing, tree: Tree) -> Self:
         """The sentence of a treebank as the encoder reads it."""
-        ids, places = tokenizer.encode(tree.text), tokenizer.offsets(tree.text)
-        words = [(places[word.first][0], places[word.last - 1][1]) for word in _words(tokenizer, ids)]
-        source = framing.source(ids)
-        return cls(source, side_of(tokenizer, source), tuple(word_pairs(tree, words)))
+        source = framing.source(tokenizer.encode(tree.text))
+        return cls(source, side_of(tokenizer, source), tuple(word_pairs(tree, _characters(tokenizer, tree.text))))
 
     def fits(self, positions: int | None) -> bool:
         """Whether there is a verb to judge by, and no more tokens than the model has positions."""
@@ -116,15 +109,31 @@ def _words(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Word]:
     return [word for word in words_of(tokenizer, ids) if word.text]
 
 
+def _characters(tokenizer: Tokenizer, text: str) -> list[Span]:
+    """The words of a text, as characters of it."""
+    places = tokenizer.offsets(text)
+    return [(places[word.first][0], places[word.last - 1][1]) for word in _words(tokenizer, tokenizer.encode(text))]
+
+
 def linked_pairs(tokenizers: Tokenizers, pairs: Iterable[AlignedPair]) -> list[LinkedPair]:
-    """Hand-aligned pairs with their sure links. Pairs that these tokenizers cut into other words are left out."""
+    """Hand-aligned pairs with their sure links. Where these tokenizers cut other words, the links are those of the
+    words that share the most characters.
+    """
+    return [(pair.source, pair.target, _links(tokenizers, pair)) for pair in pairs]
 
-    def same(tokenizer: Tokenizer, text: str, words: Sequence[str]) -> bool:
-        return [word.text for word in _words(tokenizer, tokenizer.encode(text))] == list(words)
 
-    return [
-        (pair.source, pair.target, pair.sure)
-        for pair in pairs
-        if same(tokenizers.source, pair.source, pair.source_words)
-        and same(tokenizers.target, pair.target, pair.target_words)
-    ]
+def _links(tokenizers: Tokenizers, pair: AlignedPair) -> set[Link]:
+    source = _counterparts(tokenizers.source, pair.source, pair.source_words)
+    target = _counterparts(tokenizers.target, pair.target, pair.target_words)
+    found = ((source[of_source], target[of_target]) for of_source, of_target in pair.sure)
+    return {(one, other) for one, other in found if one is not None and other is not None}
+
+
+def _counterparts(tokenizer: Tokenizer, text: str, words: Sequence[str]) -> list[int | None]:
+    """Which word of a tokenizer each of these words of a text is."""
+    cut, found, end = _characters(tokenizer, text), [], 0
+    for word in words:
+        start = text.index(word, end)
+        end = start + len(word)
+        found.append(overlapping((start, end), cut))
+    return found
