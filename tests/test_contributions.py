@@ -2,6 +2,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -364,6 +365,23 @@ def test_log_probabilities_are_those_of_both_texts(piece_model: Translator):
 def test_a_question_without_an_answer_is_refused(word_model: Translator, word: str, other: str, message: str):
     with pytest.raises(DataError, match=message):
         ask(word_model, word, other)
+
+
+def test_an_unknown_word_is_named_as_it_stands_in_the_text(word_model: Translator):
+    target = "la zebra e l'ornitorinco"
+    with pytest.raises(DataError, match="'zebra' is not in the model's vocabulary, so its probability isn't known"):
+        ask(word_model, "zebra", "cane", target)
+    with pytest.raises(DataError, match=r"its words are la, zebra, e, .*ornitorinco$"):
+        ask(word_model, "gatto", "cane", target)
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe", "byte_bpe"])
+def test_words_are_found_in_either_normal_form(kind: str, tmp_path: Path):
+    loaded = Translator.load(store_translator(tmp_path / "model", kind=kind), "cpu", "float32")
+    for target in (TARGET, normalize("NFD", TARGET)):
+        expected = ask(loaded, "è#2", "vecchia", target)
+        assert ask(loaded, normalize("NFD", "è#2"), "vecchia", target) == expected
+        assert expected.reasons[-1].text == "pane"
 
 
 @pytest.mark.parametrize("kind", ["word", "bpe"])

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_records import store_language_model, store_translator
@@ -10,6 +11,7 @@ from small_records import store_language_model, store_translator
 import dragoman
 from dragoman.cli.main import main
 from dragoman.errors import DecodeError
+from dragoman.explaining.words import split_words
 
 TEXT = "the cat sees."
 Run = Callable[..., tuple[int, str, str]]
@@ -70,12 +72,21 @@ def test_why_one_word_and_not_another(model: Path, run: Run) -> None:
     choice = ("--target", "il gatto vede.", "--instead", "gatto=cane")
     found = dragoman.explain_choice(model, TEXT, "gatto", "cane", "il gatto vede.")
     _, told, _ = run(model, TEXT, *choice)
-    lead = found.log_probs[0] - found.log_probs[1]
-    assert f" by {lead:.3f} nats" in told and len(told.splitlines()) == 4 + len(found.reasons)
+    assert len(told.splitlines()) == 4 + len(found.reasons)
     _, told, _ = run(model, TEXT, *choice, "--format", "json")
     assert {each["text"]: each["contrast"] for each in json.loads(told)["reasons"]} == pytest.approx(
         {each.text: each.contrast for each in found.reasons}
     )
+
+
+def test_the_less_likely_of_two_words_trails(model: Path, run: Run) -> None:
+    one, other = dragoman.explain_choice(model, TEXT, "gatto", "cane", "il gatto vede.").log_probs
+    ahead, behind = ("gatto", "cane") if one > other else ("cane", "gatto")
+    by = f"by {abs(one - other):.3f} nats"
+    _, told, _ = run(model, TEXT, "--target", f"il {ahead} vede.", "--instead", f"{ahead}={behind}")
+    assert told.startswith(f"{ahead} (") and f") leads {behind} (" in told and by in told and "lead shrinks by" in told
+    _, told, _ = run(model, TEXT, "--target", f"il {behind} vede.", "--instead", f"{behind}={ahead}")
+    assert told.startswith(f"{behind} (") and f") trails {ahead} (" in told and by in told and "lag grows by" in told
 
 
 def test_a_choice_of_a_translation_is_that_of_its_target(model: Path) -> None:
@@ -86,15 +97,58 @@ def test_a_choice_of_a_translation_is_that_of_its_target(model: Path) -> None:
     )
 
 
-def test_a_choice_belongs_to_one_sentence(tmp_path: Path) -> None:
-    folder = store_translator(tmp_path / "model", generation={"split": "sentence"})
-    with pytest.raises(DecodeError, match="the text has 2 sentences to translate; give one, or a target"):
-        dragoman.explain_choice(folder, "The cat sees. The dog sees.", "a", "b")
+@pytest.mark.parametrize("text", ["The cat sees. The dog sees.", f"the cat sees {'x' * 101}"])
+def test_a_choice_belongs_to_one_sentence(text: str, model: Path) -> None:
+    with pytest.raises(DecodeError, match="the text is translated in 2 parts; give one sentence, or a target"):
+        dragoman.explain_choice(model, text, "a", "b")
+
+
+@pytest.mark.parametrize("generation", [{}, {"split": "never"}])
+def test_a_choice_is_explained_for_the_text_that_was_translated(generation: dict[str, Any], tmp_path: Path) -> None:
+    folder = store_translator(tmp_path / "model", kind="bpe", generation=generation)
+    target = dragoman.record(folder, TEXT).target
+    word = f"{split_words(target or '')[0]}#1"
+    found = dragoman.explain_choice(folder, TEXT, word, "gatto")
+    assert found == dragoman.explain_choice(folder, f"  {TEXT} \n", word, "gatto")
+    assert found == dragoman.explain_choice(folder, f"  {TEXT} ", word, "gatto", target)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        (" ", None, "the text holds nothing that the model reads"),
+        (" ", "il gatto", "the text holds nothing that the model reads"),
+        (TEXT, " ", "the target holds nothing that the model reads"),
+        ("x" * 101, None, "the text holds nothing that the model reads"),
+        ("cat " * 129, None, "the text has 129 tokens, but at most 128 can be explained; shorten it"),
+        ("cat " * 129, "il gatto", "the text has 129 tokens, but at most 128 can be explained; shorten it"),
+        (TEXT, "gatto " * 129, "the target has 129 tokens, but at most 128 can be explained; shorten it"),
+    ],
+)
+def test_a_choice_in_a_text_that_cannot_be_explained(
+    source: str, target: str | None, message: str, model: Path
+) -> None:
+    with pytest.raises(DecodeError, match=message):
+        dragoman.explain_choice(model, source, "gatto#1", "cane", target)
+
+
+def test_a_choice_needs_positions(tmp_path: Path) -> None:
+    positions: dict[str, Any] = {"positions": "learned", "max_positions": 12}
+    model = store_translator(tmp_path / "model", **positions)
+    with pytest.raises(DecodeError, match="the text has 11 tokens, but the model has positions for 10"):
+        dragoman.explain_choice(model, "cat " * 11, "gatto", "cane", "il gatto")
+    with pytest.raises(DecodeError, match="the target has 12 tokens, but the model has positions for 11"):
+        dragoman.explain_choice(model, TEXT, "gatto#9", "cane", "gatto " * 12)
+    language_model = store_language_model(tmp_path / "language model", **positions)
+    with pytest.raises(DecodeError, match="the text has 13 tokens, but the model has positions for 12"):
+        dragoman.explain_choice(language_model, "cat " * 13, "cat#13", "dog")
 
 
 def test_a_choice_of_a_language_model_stands_in_its_text(language_model: Path, run: Run) -> None:
     _, told, _ = run(language_model, "the cat sees", "--instead", "cat=dog")
     assert [line.split()[0] for line in told.splitlines()[4:]] == ["the"]
+    with pytest.raises(DecodeError, match="the text has 129 tokens"):
+        dragoman.explain_choice(language_model, "cat " * 129, "cat#2", "dog")
     with pytest.raises(DecodeError, match="a language model has no target"):
         dragoman.explain_choice(language_model, "the cat sees", "cat", "dog", "il")
 
@@ -104,19 +158,24 @@ def test_a_choice_of_a_language_model_stands_in_its_text(language_model: Path, r
     [
         ((), "name a text, as in"),
         ((TEXT, "other.it"), "one text is explained at a time"),
-        ((TEXT, "--trees", "a.conllu"), "only a table of heads, which --heads asks for, takes --trees"),
+        ((TEXT, "--trees", "a.conllu"), "only --heads takes --trees"),
         ((TEXT, "--sentences", "3"), "takes --sentences"),
-        (("--heads", "--target", "il", "--weights", "encoder.0"), "and takes no --target or --weights"),
+        (
+            ("--heads", "--target", "il", "--weights", "encoder.0"),
+            "--heads judges a test set, and takes no --target or --weights",
+        ),
         (("--heads", "--format", "svg"), "--format svg is for the page of one text"),
         ((TEXT, "-o", "page.doc"), "page.doc must end in .html, .json, .png, .svg or .pdf; or name the form"),
         ((TEXT, "--weights", "encoder.9"), "weights must be a layer of the model (encoder.0"),
         ((TEXT, "--head", "encoder.0.9", "-o", "a.txt", "--format", "terminal"), "head must be one of the model's"),
         ((TEXT, "--instead", "gatto"), "--instead must be WORD=OTHER, as in Mia=Mio, but is 'gatto'"),
-        ((TEXT, "--instead", "a=b", "-o", "a.html"), "the answer to --instead is printed, without --output"),
+        ((TEXT, "--instead", "a=b", "-o", "a.html"), "--instead prints its answer, and takes no --output"),
         ((TEXT, "--instead", "a=b", "--format", "png"), "--format png is for the page of one text"),
-        ((TEXT, "--head", "encoder.0.self_attention.1"), "--head names what a picture shows; a html has every head"),
-        ((TEXT, "--head", "encoder.0.self_attention.1", "--format", "json"), "a json has every head"),
-        (("The cat sees. " * 21, "-o", "a.html"), "the text has 21 sentences, but a record holds at most 20"),
+        ((TEXT, "--head", "encoder.0.self_attention.1"), "--head names what a picture shows; html has every head"),
+        ((TEXT, "--head", "encoder.0.self_attention.1", "--format", "json"), "json has every head"),
+        (("The cat sees. " * 21, "-o", "a.html"), "the text has 21 sentences, but at most 20 can be"),
+        ((TEXT, "--weights", "encoder.0", "--format", "svg"), "--weights is for html and json; svg shows no matrices"),
+        ((TEXT, "--instead", "a=b", "--aligned", "none.tsv"), "--instead prints its answer, and takes no --aligned"),
         ((TEXT, "--aligned", "none.tsv"), "none.tsv"),
     ],
 )

@@ -9,6 +9,7 @@ import torch
 from small_records import store_language_model, store_translator
 
 from dragoman.errors import ConfigError, DecodeError
+from dragoman.explaining import recording
 from dragoman.explaining.recording import MOST_TOKENS, WIDTHS, Recorder, record
 from dragoman.explaining.understanding import Understanding
 from dragoman.model.attention.multi_head import Attention
@@ -41,6 +42,11 @@ def speller(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store_language_model(tmp_path_factory.mktemp("record") / "language model")
+
+
+@pytest.fixture(scope="module")
+def spelling_language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return store_language_model(tmp_path_factory.mktemp("record") / "language model of pieces", kind="bpe")
 
 
 TEXTS = [
@@ -159,18 +165,20 @@ def test_an_unknown_layer_is_refused_with_the_names_of_all(folder: Path, layer: 
         record(folder, SENTENCE, weights=layer)
 
 
-@pytest.mark.parametrize("model", ["folder", "speller", "language_model"])
+@pytest.mark.parametrize("model", ["folder", "speller", "language_model", "spelling_language_model"])
 @pytest.mark.parametrize("text", ["", "  ", "\n"])
 def test_a_blank_text_is_refused(model: str, text: str, request: pytest.FixtureRequest) -> None:
-    with pytest.raises(DecodeError, match="nothing to record"):
+    with pytest.raises(DecodeError, match="the text holds nothing that the model reads; there is nothing to explain"):
         record(request.getfixturevalue(model), text)
 
 
-def test_a_blank_source_or_target_is_refused(folder: Path) -> None:
+@pytest.mark.parametrize("model", ["folder", "speller"])
+def test_a_blank_source_or_target_is_refused(model: str, request: pytest.FixtureRequest) -> None:
+    path = request.getfixturevalue(model)
     with pytest.raises(DecodeError, match="the text holds nothing that the model reads"):
-        record(folder, " ", "il gatto")
+        record(path, " ", "il gatto")
     with pytest.raises(DecodeError, match="the target holds nothing that the model reads"):
-        record(folder, SENTENCE, " ")
+        record(path, SENTENCE, " ")
 
 
 def test_a_language_model_takes_no_target(language_model: Path) -> None:
@@ -184,14 +192,29 @@ def test_what_is_too_long_is_refused_before_any_work(
     folder = store_translator(tmp_path / "model", generation={"max_source_tokens": 1_000})
     recorder, long = Recorder(load_model(folder)), "cat " * (MOST_TOKENS + 1)
     monkeypatch.setattr(recorder.model, "encode", lambda *_, **__: pytest.fail("the model was asked"))
-    with pytest.raises(DecodeError, match=f"has {MOST_TOKENS + 1} tokens, but a record holds at most {MOST_TOKENS}"):
+    with pytest.raises(DecodeError, match=f"has {MOST_TOKENS + 1} tokens, but at most {MOST_TOKENS} can be"):
         recorder.record(long)
-    with pytest.raises(DecodeError, match=f"has {MOST_TOKENS + 1} tokens, but a record holds at most {MOST_TOKENS}"):
+    with pytest.raises(DecodeError, match=f"has {MOST_TOKENS + 1} tokens, but at most {MOST_TOKENS} can be"):
         recorder.record(long, "il gatto")
-    with pytest.raises(DecodeError, match=f"the target has {MOST_TOKENS + 1} tokens, but a record holds at most"):
+    with pytest.raises(DecodeError, match=f"the target has {MOST_TOKENS + 1} tokens, but at most"):
         recorder.record(SENTENCE, long)
-    with pytest.raises(DecodeError, match=f"has {MOST_TOKENS + 1} tokens, but a record holds at most {MOST_TOKENS}"):
+    with pytest.raises(DecodeError, match=f"has {MOST_TOKENS + 1} tokens, but at most {MOST_TOKENS} can be"):
         record(language_model, long)
+
+
+def test_a_runaway_translation_is_refused_with_advice_that_can_be_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "MOST_TOKENS", 12)
+    folder = store_translator(tmp_path / "model", generation={"minimum_length": 12, "beam_size": 1})
+    recorder = Recorder(load_model(folder))
+    said = r"has \d+ tokens, but at most 12 can be explained; give a part of it as the target$"
+    with pytest.raises(DecodeError, match=f"^the translation {said}"):
+        recorder.record(SENTENCE)
+    with pytest.raises(DecodeError, match=f"^a sentence of the translation {said}"):
+        recorder.record("Where is the cat? The dog sees.")
+    with pytest.raises(DecodeError, match=f"^the translation {said}"):
+        recorder.why(SENTENCE, "gatto#1", "cane")
 
 
 @pytest.mark.usefixtures("numbers_alone")
@@ -203,7 +226,7 @@ def test_what_is_longer_than_the_positions_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(DecodeError, match="the text has 20 tokens, but the model has positions for 12"):
         record(language_model, "the cat " * 10)
-    with pytest.raises(DecodeError, match="target 1 has 20 tokens, but the model has positions for 11"):
+    with pytest.raises(DecodeError, match="the target has 20 tokens, but the model has positions for 11"):
         record(model, SENTENCE, "il gatto " * 10)
     assert len(record(model, "the cat " * 10).parts) > 1
 

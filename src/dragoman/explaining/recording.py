@@ -78,7 +78,7 @@ def explain_choice(
     Raises:
         CheckpointError: the model folder is missing, damaged or newer.
         DataError: the word is not in the translation, is there more than once, or can't be told from the other.
-        DecodeError: a text that is blank or has several sentences, or a target for a language model.
+        DecodeError: a text that is blank, too long or of several sentences, or a target for a language model.
     """
     with use_threads(threads):
         return Recorder(load_model(model)).why(source, word, other, target)
@@ -113,31 +113,35 @@ class Recorder:
         if weights is not None:
             find_layer(self.model, weights)
         if self.translator is None:
-            if target is not None:
-                raise DecodeError("a language model has no target; give it one text")
-            return self._record(source, None, False, [self._read_by_itself(source, weights)])
+            ids = self._encode_alone(source, target)
+            return self._record(source, None, False, [self._read_by_itself(source, ids, weights)])
         if target is not None:
-            return self._given(self.translator, source, target, weights)
-        return self._translated(self.translator, source, weights)
+            return self._record_given(self.translator, source, target, weights)
+        return self._record_translated(self.translator, source, weights)
 
     def why(self, source: str, word: str, other: str, target: str | None = None) -> Why:
         """See `dragoman.explain_choice`."""
+        framing = self.stored.files.framing
         if self.translator is None:
-            if target is not None:
-                raise DecodeError("a language model has no target; give it one text")
-            return why(self.model, self.tokenizers, self.stored.files.framing, None, source, word, other)
-        translator = self.translator
+            self._encode_alone(source, target)  # refuses what can't be explained, as the pair below
+            return why(self.model, self.tokenizers, framing, None, source, word, other)
+        called = "the translation" if target is None else "the target"
         if target is None:
-            (segments,) = translator.read([source], translator.options)
-            if len(segments.translated) != 1:
-                raise DecodeError(
-                    f"the text has {len(segments.translated)} sentences to translate; give one, or a target"
-                )
-            with plain_attention(self.model):
-                target = translator.translate([source])[0].text
-        return why(self.model, self.tokenizers, translator.framing, source, target, word, other)
+            source, target = self._translate_sentence(self.translator, source)
+        self._encode_pair(source, target, called)
+        return why(self.model, self.tokenizers, framing, source.strip(), target, word, other)
 
-    def _translated(self, translator: Translator, source: str, weights: str | None) -> Record:
+    def _translate_sentence(self, translator: Translator, text: str) -> tuple[str, str]:
+        """A text of one sentence, as the model is given it, and its translation."""
+        (segments,) = translator.read([text], translator.options)
+        if len(segments.all) > 1:
+            raise DecodeError(f"the text is translated in {len(segments.all)} parts; give one sentence, or a target")
+        _check_lengths([segment.ids for segment in segments.translated], "the text")
+        (segment,) = segments.translated
+        with plain_attention(self.model):
+            return segment.text, translator.translate([text])[0].text
+
+    def _record_translated(self, translator: Translator, source: str, weights: str | None) -> Record:
         """The record of a text that the model translates."""
         options = translator.options.model_copy(update={"n_best": 1})
         (segments,) = translator.read([source], options)
@@ -153,22 +157,19 @@ class Recorder:
                 parts.append(Part(segment.text, segment.text, copied=True))
             else:
                 searches, hypothesis = next(each)
-                given = _given(translator, segment.ids, hypothesis.tokens)
+                given = _given_of(translator, segment.ids, hypothesis.tokens)
                 text = translator.writer.text(hypothesis.tokens)
                 parts.append(self._part(segment.text, text, given, searches, weights))
         return self._record(source, translation.text, False, parts, translation)
 
-    def _given(self, translator: Translator, source: str, target: str, weights: str | None) -> Record:
+    def _record_given(self, translator: Translator, source: str, target: str, weights: str | None) -> Record:
         """The record of a text whose translation is given: one part, and the searches beside it."""
         options = translator.options.model_copy(update={"n_best": 1, "split": "never"})
+        ids, target_ids = self._encode_pair(source, target)
         (segments,) = translator.read([source], options)
-        ids = self.tokenizers.target.encode(target)
-        _check_lengths([segment.ids for segment in segments.translated], "the text")
-        _check_lengths([ids], "the target")
         (translation,) = translator.score([source.strip()], [target], options)
         (searches,) = self._search(translator, segments, options)
-        labels = translator.framing.labels(ids)
-        given = _given(translator, segments.all[0].ids, labels)
+        given = Given.of(translator.framing, ids, target_ids)
         part = self._part(source, target, given, searches, weights)
         return self._record(source, target, True, [part], translation)
 
@@ -191,13 +192,31 @@ class Recorder:
                 found[number][request.beam_size] = _Found(tree, best)
         return found
 
-    def _read_by_itself(self, text: str, weights: str | None) -> Part:
-        """The record of a text that a language model reads. At its end, the likeliest next token is foretold."""
-        ids = self.tokenizers.target.encode(text)
-        _check_lengths([ids], "the text")
+    def _encode_pair(self, source: str, target: str, called: str = "the target") -> tuple[list[int], list[int]]:
+        """The ids of a text and of its translation, each read as a whole; messages call the translation so."""
+        framing, tokenizers = self.stored.files.framing, self.tokenizers
+        return (
+            self._encode(tokenizers.source, source.strip(), "the text", framing.source_symbols),
+            self._encode(tokenizers.target, target, called, framing.target_symbols),
+        )
+
+    def _encode_alone(self, text: str, target: str | None) -> list[int]:
+        """The ids of a text that a language model reads."""
+        if target is not None:
+            raise DecodeError("a language model has no target; give it one text")
+        return self._encode(self.tokenizers.target, text, "the text")
+
+    def _encode(self, tokenizer: Tokenizer, text: str, name: str, symbols: int = 0) -> list[int]:
+        """The ids of a text, if they can be explained and have positions, with this many symbols around them."""
+        ids = tokenizer.encode(text) if text.strip() else []
+        _check_lengths([ids], name)
         positions = self.stored.config.max_positions
-        if positions and len(ids) > positions:
-            raise DecodeError(f"the text has {len(ids):,} tokens, but the model has positions for {positions:,}")
+        if positions and len(ids) + symbols > positions:
+            raise DecodeError(f"{name} has {len(ids):,} tokens, but the model has positions for {positions - symbols}")
+        return ids
+
+    def _read_by_itself(self, text: str, ids: list[int], weights: str | None) -> Part:
+        """The record of a text that a language model reads. At its end, the likeliest next token is foretold."""
         hidden, _ = run_given(self.model, [Given(None, ids, ids)])
         foretold = int(self.model.project(hidden[-1:]).argmax())
         part = self._part(None, text, Given(None, ids, [*ids[1:], foretold]), {}, weights)
@@ -281,20 +300,20 @@ def _read_written(tokenizer: Tokenizer, given: Given) -> tuple[tuple[Token, ...]
     return (*tokens, replace(foretold, word=None)), words
 
 
-def _given(translator: Translator, source: Sequence[int], labels: Sequence[int]) -> Given:
+def _given_of(translator: Translator, source: Sequence[int], labels: Sequence[int]) -> Given:
     """A source and what was written for it, with its end symbol if it ended."""
     framing = translator.framing
     return Given(framing.source(source), [framing.target_start, *labels[:-1]], list(labels))
 
 
 def _check_lengths(parts: Sequence[Sequence[int]], name: str) -> None:
-    """Refuses ids that can't be recorded."""
+    """Refuses ids that can't be explained."""
     if not any(parts):
-        raise DecodeError(f"{name} holds nothing that the model reads; there is nothing to record")
+        raise DecodeError(f"{name} holds nothing that the model reads; there is nothing to explain")
     if len(parts) > MOST_PARTS:
-        raise DecodeError(f"{name} has {len(parts):,} sentences, but a record holds at most {MOST_PARTS}; give fewer")
+        raise DecodeError(f"{name} has {len(parts):,} sentences, but at most {MOST_PARTS} can be explained; give fewer")
     longest = max(map(len, parts))
     if longest > MOST_TOKENS:
-        raise DecodeError(
-            f"a sentence of {name} has {longest:,} tokens, but a record holds at most {MOST_TOKENS}; shorten it"
-        )
+        subject = name if len(parts) == 1 else f"a sentence of {name}"
+        advice = "give a part of it as the target" if name == "the translation" else "shorten it"
+        raise DecodeError(f"{subject} has {longest:,} tokens, but at most {MOST_TOKENS} can be explained; {advice}")

@@ -193,11 +193,12 @@ def tell(why: "Why", form: Form | None) -> None:
         found = [{**reason._asdict(), "contrast": reason.contrast} for reason in reasons]
         console.write_json({**why._asdict(), "reasons": found})
         return
-    columns = ["without", "read by", "lead shrinks by", *(f"{piece} loses" for piece in why.pieces), "gradient"]
+    lead = why.log_probs[0] - why.log_probs[1]
+    relation, change = ("leads", "lead shrinks by") if lead >= 0 else ("trails", "lag grows by")
+    columns = ["without", "read by", change, *(f"{piece} loses" for piece in why.pieces), "gradient"]
     rows = ((each.text, each.stack, *(f"{x:+.3f}" for x in falls(each)), f"{each.gradient:.3f}") for each in reasons)
     chosen, other = (f"{piece} ({log_prob:.3f})" for piece, log_prob in zip(why.pieces, why.log_probs, strict=True))
-    lead = why.log_probs[0] - why.log_probs[1]
-    console.write(f"{chosen} leads {other} by {lead:.3f} nats of log-probability\n")
+    console.write(f"{chosen} {relation} {other} by {abs(lead):.3f} nats of log-probability\n")
     console.write_table(columns, rows)
 
 

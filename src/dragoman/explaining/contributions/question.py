@@ -5,6 +5,7 @@ mean by why: *stanca* and not *stanco*, because of *sister*. Start reading at `w
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import NamedTuple
@@ -144,12 +145,14 @@ def find_word(
 ) -> tuple[int, int]:
     """The characters of a word of a text, whose ids these are: the first, and the one after the last.
 
-    Messages call the text so.
+    Words are equal in Unicode's normal form C. Messages call the text so.
 
     Raises:
         DataError: it doesn't stand there, or more than once, and none is named by its number.
     """
-    places, words = tokenizer.offsets(text), words_of(tokenizer, ids)
+    places = tokenizer.offsets(text)
+    words = [_as_written(tokenizer, each, text, ids, places) for each in words_of(tokenizer, ids)]
+    word = unicodedata.normalize("NFC", word)
     numbered = _NUMBERED.fullmatch(word)
     name, number = (numbered["word"], int(numbered["number"])) if numbered else (word, None)
     found = [each for each in words if each.text == name]
@@ -162,6 +165,15 @@ def find_word(
     chosen = found[(number or 1) - 1]
     first, last = places[chosen.first][0], places[chosen.last - 1][1]
     return last - len(text[first:last].lstrip()), last
+
+
+def _as_written(
+    tokenizer: Tokenizer, word: Word, text: str, ids: Sequence[int], places: Sequence[tuple[int, int]]
+) -> Word:
+    """A word as it stands in the text, in normal form C. A token that stands for an unknown word doesn't spell it."""
+    unknown = ids[word.first] == tokenizer.unknown
+    spelled = text[slice(*places[word.first])] if unknown else word.text
+    return word._replace(text=unicodedata.normalize("NFC", spelled))
 
 
 def _first_difference(one: Sequence[int], other: Sequence[int]) -> int:
