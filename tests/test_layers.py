@@ -23,7 +23,7 @@ FLOORS = {
     "evaluating": "direction | metrics | startup < references | scores | significance | spread < evaluation |"
     " groups < comparison | speed",
     "explaining": "page | words < passes | record < alignment | contributions | embeddings | heat_maps | search_tree |"
-    " stacks < heads | pictures | summary < understanding | writing < recording",
+    " stacks < heads | pictures | steps | summary < understanding | writing < recording",
     "explaining/heads": "head | shares | subjects < removal | texts < roles < one_text | rows < table",
     "model": "config | dropout | packing < observer | projection < layers | positions < attention | embedding <"
     " blocks < decoder | encoder < families < build",

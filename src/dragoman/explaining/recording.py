@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 import dragoman
 from dragoman.decoding.beam import Hypothesis
@@ -20,9 +18,10 @@ from dragoman.explaining.alignment.gold import read_gold
 from dragoman.explaining.alignment.links import AlignedPair
 from dragoman.explaining.contributions.question import Why, why
 from dragoman.explaining.passes import Given, Seen, plain_attention, run_given
-from dragoman.explaining.record import TEMPERATURES, Candidate, Part, Record, Search, Step, Token
+from dragoman.explaining.record import Part, Record, Search
 from dragoman.explaining.search_tree import Candidates, search_tree
-from dragoman.explaining.stacks import find_layer, read_matrices, read_stack, read_tokens
+from dragoman.explaining.stacks import find_layer, read_matrices, read_stack
+from dragoman.explaining.steps import read_steps, read_written
 from dragoman.explaining.understanding import Understanding
 from dragoman.machine import use_threads
 from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
@@ -35,8 +34,6 @@ from dragoman.translating.translator import Translator
 
 WIDTHS = (1, 2, 4, 8)
 """Of the searches that are recorded, beside the model's own."""
-CANDIDATES = 10
-"""Likeliest tokens that are recorded at each step."""
 MOST_TOKENS = 128
 """Of a part, on either side. Pages, and the time that they take, grow with their square."""
 MOST_PARTS = 20
@@ -228,7 +225,7 @@ class Recorder:
         """The record of one part of a text, from a pass over it."""
         seen, tokenizers = Seen(), self.tokenizers
         hidden, _ = run_given(self.model, [given], seen)
-        tokens, written = _read_written(tokenizers.target, given)
+        tokens, written = read_written(tokenizers.target, given)
         steps = read_steps(self.model.project(hidden), tokens, tokenizers.target)
         stacks = [read_stack("decoder", seen, tokenizers.target, given.target)]
         if given.source is not None:
@@ -263,41 +260,6 @@ class Recorder:
             unknown_words=found.unknown_words if found else tuple(self.tokenizers.target.unknown_words(source)),
             parts=tuple(parts),
         )
-
-
-def read_steps(logits: Float[Tensor, "T V"], tokens: Sequence[Token], tokenizer: Tokenizer) -> tuple[Step, ...]:
-    """What was written at each step, and what could have been."""
-    labels = [token.id for token in tokens]
-    logits = logits.float()
-    log_probs = logits.log_softmax(-1)
-    label = torch.tensor(labels)[:, None]
-    own = log_probs.gather(1, label)
-    ranks = (log_probs > own).sum(1) + 1
-    best = logits.topk(min(CANDIDATES, logits.size(1)))
-    normalisers = torch.stack([(logits / temperature).logsumexp(-1) for temperature in TEMPERATURES], dim=1)
-    columns = zip(tokens, own[:, 0], ranks, best.indices, best.values, log_probs, normalisers, strict=True)
-    return tuple(
-        Step(
-            token,
-            float(log_prob),
-            int(rank),
-            tuple(
-                Candidate(id_, tokenizer.tokens([id_])[0], logit, float(row[id_]))
-                for id_, logit in zip(ids.tolist(), values.tolist(), strict=True)
-            ),
-            tuple(normaliser.tolist()),
-        )
-        for token, log_prob, rank, ids, values, row, normaliser in columns
-    )
-
-
-def _read_written(tokenizer: Tokenizer, given: Given) -> tuple[tuple[Token, ...], tuple[str, ...]]:
-    """What was written, and its words. What a language model foretells after the text belongs to no word."""
-    if given.source is not None:
-        return read_tokens(tokenizer, given.labels)
-    tokens, words = read_tokens(tokenizer, given.labels[:-1])
-    (foretold,), _ = read_tokens(tokenizer, given.labels[-1:])
-    return (*tokens, replace(foretold, word=None)), words
 
 
 def _given_of(translator: Translator, source: Sequence[int], labels: Sequence[int]) -> Given:
