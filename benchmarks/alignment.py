@@ -38,7 +38,7 @@ from dragoman.explaining.alignment.choosing import align_pairs, measure_heads
 from dragoman.explaining.alignment.gold import halves, own_gold, read_gold
 from dragoman.explaining.alignment.links import Agreement, AlignedPair, Links, agree, judge
 from dragoman.machine import describe, machine
-from dragoman.text.reading.lines import read_lines
+from dragoman.text.reading.readers import open_pairs
 from dragoman.translating.translator import Translator
 
 SAMPLES, SEED = 10_000, 12345
@@ -130,7 +130,7 @@ def main(arguments: Sequence[str]) -> None:
     try:
         translator = Translator.load(options.model, "cpu", "float32")
         pairs = read_gold(options.pairs) if options.pairs else own_gold(*translator.languages)
-        text = list(zip(read_lines(options.source), read_lines(options.target), strict=True))
+        text = [pair[:2] for pair in open_pairs((str(options.source), str(options.target)))]
     except Error as error:
         raise SystemExit(f"error: {error}") from None
     if not pairs:

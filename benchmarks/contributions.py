@@ -41,6 +41,7 @@ from dragoman.explaining.contributions.gradients import by_word, difference, gra
 from dragoman.explaining.contributions.question import read_choice
 from dragoman.explaining.contributions.scores import contributions_of
 from dragoman.explaining.embeddings.directions import wilson
+from dragoman.explaining.heads.table import spread
 from dragoman.explaining.passes import Given, Seen, run_given
 from dragoman.explaining.words import Word, words_of
 from dragoman.machine import describe, machine
@@ -102,7 +103,8 @@ def _measures(
     chosen, other = pair.expand(step + 1, 2).unbind(1)
     found = gradients(model, given, side_by_side(difference(chosen, other), log_prob_of(chosen)), [step])
     (contrast, plain), (contrast_x, plain_x) = (by_word(each[:, 0], words) for each in found)
-    heads = torch.stack([by_word(seen[site][0, :, step], words) for site in _attentions(seen)])
+    weights = [value[0, :, step] for site, value in seen.items() if site.endswith("cross_attention.weights")]
+    heads = torch.stack([by_word(of_layer, words) for of_layer in weights])
     measures = {
         CONTRASTIVE: fall - others_fall,
         "contrastive gradient": contrast,
@@ -113,11 +115,6 @@ def _measures(
         "attention, last layer but one": heads[max(len(heads) - 2, 0)].mean(0),
     }
     return bool(logits[0] > logits[1]), measures, heads
-
-
-def _attentions(seen: Seen) -> list[str]:
-    sites = [site for site in seen if site.endswith("cross_attention.weights")]
-    return sorted(sites, key=lambda site: int(site.split(".")[1]))
 
 
 def best_heads(found: Sequence[Found]) -> list[bool]:
@@ -170,11 +167,6 @@ def missed(found: Sequence[Found]) -> list[dict[str, Any]]:
     ]
 
 
-def spread(lines: Sequence[str]) -> list[str]:
-    """Lines from all over a text, at equal distances."""
-    return list(lines[:: max(1, len(lines) // SENTENCES)][:SENTENCES])
-
-
 def agreements(translator: Translator, sources: Sequence[str]) -> dict[str, Any]:
     """Kendall's tau of gradients with erasure over the source words, as records hold it; mean over sentences."""
     model, tokenizers = translator.model, translator.tokenizers
@@ -225,7 +217,8 @@ def main(arguments: Sequence[str]) -> None:
         results: dict[str, Any] = {"cues": rates(found), "missed": missed(found)}
         if options.agreement:
             other = Translator.load(options.agreement[0], "cpu", "float32")
-            results["agreement"] = agreements(other, spread(list(dict.fromkeys(read_lines(options.agreement[1])))))
+            different = list(dict.fromkeys(read_lines(options.agreement[1])))
+            results["agreement"] = agreements(other, spread(different, SENTENCES))
     except Error as error:
         raise SystemExit(f"error: {error}") from None
     show(results)

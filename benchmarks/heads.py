@@ -43,29 +43,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=figures_file, help="write the figures as JSON")
     options = parser.parse_args(arguments)
 
-    import torch
-
+    import dragoman
     from dragoman import kernels
-    from dragoman.explaining.alignment.gold import own_gold
-    from dragoman.explaining.heads.subjects import read_trees
-    from dragoman.explaining.heads.table import head_table
-    from dragoman.explaining.heads.texts import linked_pairs
     from dragoman.machine import describe, machine
-    from dragoman.text.reading.lines import read_lines
-    from dragoman.translating import Translator
 
-    torch.set_num_threads(options.threads)
     kernels.prepare()
-    translator, seconds = Translator.load(options.model, "cpu", "float32"), Seconds()
-    sources, references = (list(read_lines(path)) for path in options.test)
-    found = head_table(
-        translator,
-        list(zip(sources, references, strict=True)),
-        sentences=options.sentences,
-        trees=read_trees(options.trees) if options.trees else None,
-        aligned=linked_pairs(translator.tokenizers, own_gold(*translator.languages)),
-        progress=seconds,
-    )
+    seconds, (test, reference) = Seconds(), options.test
+    try:
+        found = dragoman.judge_heads(
+            options.model,
+            test,
+            [reference],
+            trees=options.trees,
+            sentences=options.sentences,
+            threads=options.threads,
+            progress=seconds,
+        )
+    except dragoman.Error as error:
+        raise SystemExit(f"error: {error}") from None
     for row in [found.headings, *found.rows()]:
         print("\t".join(row))
     print(*found.notes, seconds.of, f"{describe()}; {options.threads} threads", sep="\n")

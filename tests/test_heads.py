@@ -1,5 +1,6 @@
 """Heads: removal beside zero columns of W^O, shares beside numbers worked out by hand, subjects, and the table."""
 
+import importlib
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -599,6 +600,16 @@ def test_the_table_of_a_language_model_has_no_bleu(tmp_path: Path) -> None:
         language_model_head_table(stored, ["", " "])
     with pytest.raises(DecodeError, match="holds a encoder_decoder, not a language model"):
         language_model_head_table(load_model(store_translator(tmp_path / "other")), ["the cat"])
+
+
+@pytest.mark.parametrize("name", ["heads", "alignment"])
+def test_benchmarks_refuse_files_of_different_length_in_one_line(name: str, tmp_path: Path) -> None:
+    source, target = tmp_path / "test.en", tmp_path / "test.it"
+    source.write_text("the cat\nthe dog\n", encoding="utf-8")
+    target.write_text("il gatto\n", encoding="utf-8")
+    arguments = [store_translator(tmp_path / "model"), source, target]
+    with pytest.raises(SystemExit, match=r"^error: .* has . lines but .*; .* must be aligned"):
+        importlib.import_module(name).main(list(map(str, arguments)))
 
 
 def test_texts_are_spread_over_all_of_them() -> None:
