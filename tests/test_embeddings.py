@@ -28,8 +28,10 @@ from dragoman.explaining.embeddings.map import WordMap, draw_map, page, principa
 from dragoman.explaining.embeddings.pairs import PairList, distinct, known_pairs, read_pairs
 from dragoman.explaining.embeddings.question import Question, answer, read_question
 from dragoman.explaining.embeddings.space import EmbeddingSpace, load_embeddings
-from dragoman.model import ModelConfig, build_model
-from dragoman.store import Languages, ModelFiles, save_model
+from dragoman.model import EncoderDecoder, ModelConfig, build_model
+from dragoman.store import Languages, ModelFiles, load_model, save_model
+from dragoman.tokenizing.framing import Framing
+from dragoman.tokenizing.specials import PADDING
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 
@@ -233,6 +235,7 @@ def test_words_that_cancel_out_are_refused() -> None:
 
 
 def test_the_known_pairs_are_right_and_share_no_word() -> None:
+    assert all(each.given > len(each.pairs) for each in known_pairs()), "some are equal, repeated, or several words"
     plural, numbers, genders = (dict(each.pairs) for each in known_pairs())
     assert (plural["cat"], plural["foot"], plural["knife"]) == ("cats", "feet", "knives")
     assert (numbers["gatto"], numbers["mano"], numbers["lago"]) == ("gatti", "mani", "laghi")
@@ -371,7 +374,7 @@ def test_shares_and_gains_count_first_places() -> None:
 def test_too_few_known_pairs_are_refused_with_their_count() -> None:
     space, listed = planted(count=6)
     foreign = PairList("foreign", (*listed.pairs[:4], ("uno", "molti")), 5)
-    with pytest.raises(DataError, match="of 5 pairs 4 have two words .* at least 5"):
+    with pytest.raises(DataError, match="of 5 pairs, 4 can be measured and at least 5 are needed"):
         measure_direction(space, foreign)
 
 
@@ -423,13 +426,16 @@ def test_the_map_holds_the_first_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "hostile", ["</script><script>alert(1)</script>", "<!--<script>", "@@DATA@@", "\\u003c", '"&amp;']
+    "hostile",
+    ["</script><script>alert(1)</script>", "<!--<script>", "@@DATA@@", "\\u003c", '"&amp;', "]]>\u2028\u2029"],
 )
 def test_no_word_or_name_can_leave_its_place(hostile: str) -> None:
     drawn = draw_map(random_space("bpe"), hostile)
     text = page(drawn._replace(words=[hostile, *drawn.words[1:]]))
     assert numbers_in(text)["words"][0] == hostile
     assert text.count("</script>") == 2
+    data = text.partition('id="data">')[2].partition("</script>")[0]
+    assert not set("<>&\u2028\u2029") & set(data)
     assert f"<h1>{html.escape(hostile)}: map of words</h1>" in text
 
 
@@ -481,6 +487,19 @@ def test_each_side_of_a_model_has_its_table(tmp_path: Path) -> None:
     assert target.find("gatti").pieces == ("gatti",)
     with pytest.raises(DataError, match="no word 'gatti'"):
         source.find("gatti")
+
+
+def test_no_entry_is_called_unused_if_the_model_reads_the_padding_symbol(tmp_path: Path) -> None:
+    """As models of Marian do before every target."""
+    stored = load_model(write_model(tmp_path / "model", tied="all", d_model=128))
+    assert isinstance(stored.model, EncoderDecoder)
+    table = stored.model.target_embedding.weight
+    table.data[-1] = table.data[PADDING] = 1.0
+    save_model(tmp_path / "usual", stored.model, stored.files)
+    framing = Framing(source_before=(), target_start=PADDING)
+    save_model(tmp_path / "marian", stored.model, stored.files._replace(framing=framing))
+    assert load_embeddings(tmp_path / "usual").unused == {len(table) - 1}
+    assert load_embeddings(tmp_path / "marian").unused == frozenset()
 
 
 def test_a_shared_table_serves_both_sides(tmp_path: Path) -> None:
@@ -567,6 +586,8 @@ def test_the_command_writes_a_map(tmp_path: Path, capsys: pytest.CaptureFixture[
         (["--pairs", "missing.tsv"], "missing.tsv does not exist"),
         (["cat", "-"], "ends with a sign"),
         (["cat", "--count", "0"], "--count"),
+        (["--map", "map.html", "--count", "3"], "only the neighbours of a WORD take --count"),
+        (["--directions", "--count", "10"], "only the neighbours of a WORD take --count"),
     ],
 )
 def test_mistakes_are_told_before_a_model_is_loaded(

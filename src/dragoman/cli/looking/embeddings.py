@@ -35,7 +35,7 @@ def embeddings(
         Literal["source", "target"] | None,
         typer.Option(help="The table to look in, if the model has one for each side.", show_default="source"),
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="How many neighbours to list.")] = 10,
+    count: Annotated[int | None, typer.Option(min=1, help="How many neighbours to list.", show_default="10")] = None,
     directions: Annotated[
         bool,
         typer.Option(
@@ -67,11 +67,13 @@ def embeddings(
     Similarity is the cosine between two vectors: 1 is the same direction, and words at random have almost 0.
     """
     check_wish(words, directions or pairs is not None, map_file)
+    if count is not None and not words:
+        raise ConfigError("only the neighbours of a WORD take --count")
     look = Look(model, side, open_screen(quiet), output_format == "json")
     if words:
         from dragoman.explaining.embeddings.question import read_question
 
-        look.tell(read_question(words), count)
+        look.tell(read_question(words), count or 10)
     elif map_file is not None:
         check_output(map_file)
         look.draw(map_file)
@@ -182,7 +184,7 @@ def notes(found: "Answer", space: "EmbeddingSpace") -> list[str]:
     ]
     named = {id_: piece for term in found.terms for id_, piece in zip(term.ids, term.pieces, strict=True)}
     unused = [piece for id_, piece in named.items() if id_ in space.unused]
-    untold = [f"never used in training, or hardly, so that vectors mean nothing: {' '.join(unused)}"] if unused else []
+    untold = [f"hardly used in training, so their vectors mean nothing: {' '.join(unused)}"] if unused else []
     alone = ", ".join(" ".join(neighbour_row(each)) for each in found.alone)
     of_first = [f"nearest to {found.question.words[0]} alone, without the other words: {alone}"] if alone else []
     return [*of_pieces, *untold, *of_first]

@@ -51,9 +51,9 @@ class Direction:
 
     name: str
     given: int
-    """Pairs in the list."""
+    """How many pairs there were."""
     pairs: int
-    """Those of them whose two words are single entries of the vocabulary; the others are not measured."""
+    """How many are measured: two different words, each a single entry of the vocabulary and in no earlier pair."""
     candidates: int
     """Among how many words the right one has to be found."""
     agreement: Estimate
@@ -79,14 +79,14 @@ def measure_direction(space: EmbeddingSpace, listed: PairList) -> Direction:
     """Measures how well the pairs of a list agree in one direction. The same list gives the same figures.
 
     Raises:
-        DataError: fewer than `LEAST` pairs have two words that are single entries of the vocabulary.
+        DataError: fewer than `LEAST` pairs can be measured.
     """
     found = [(space.entry(first), space.entry(second)) for first, second in listed.pairs]
     ids = torch.tensor([pair for pair in found if None not in pair], dtype=torch.int64)
     if len(ids) < LEAST:
         raise DataError(
-            f"{listed.name}: of {listed.given:,} pairs {len(ids)} have two words that are single entries of the "
-            f"vocabulary ({space.title}); at least {LEAST} are needed"
+            f"{listed.name}: of {listed.given:,} pairs, {len(ids)} can be measured and at least {LEAST} are needed: "
+            f"two different words, each a single entry of the vocabulary ({space.title}) and in no earlier pair"
         )
     first, second = space.unit[ids[:, 0]], space.unit[ids[:, 1]]
     candidates = torch.tensor(sorted({*space.words, *ids.flatten().tolist()}))

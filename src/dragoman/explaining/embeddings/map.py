@@ -5,7 +5,6 @@ space of hundreds, so the page says how much, and its lists of neighbours come f
 """
 
 import html
-import json
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from dragoman.errors import DataError
 from dragoman.explaining.embeddings.space import EmbeddingSpace
+from dragoman.explaining.page.page import _as_json
 from dragoman.files import check_output, write_file
 
 MOST_WORDS = 4_000
@@ -94,7 +94,7 @@ def page(drawn: WordMap) -> str:
         "NAME": html.escape(drawn.name),
         "STYLE": _part("map.css"),
         "SCRIPT": _part("map.js"),
-        "DATA": _embedded(_facts(drawn)),
+        "DATA": _as_json(_facts(drawn)),
     }
     return re.sub(r"@@(\w+)@@", lambda found: parts[found[1]], _part("map.html"))
 
@@ -111,12 +111,6 @@ def _facts(drawn: WordMap) -> dict[str, object]:
         "neighbours": drawn.neighbours.tolist(),
         "hundredths": (drawn.similarity * 100).round().int().tolist(),
     }
-
-
-def _embedded(facts: dict[str, object]) -> str:
-    """JSON that may stand inside a script element: no word in it can end the element."""
-    written = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
-    return written.replace("<", "\\u003c")
 
 
 def _part(name: str) -> str:

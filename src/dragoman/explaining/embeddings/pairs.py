@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from dragoman.errors import DataError
 from dragoman.text.phrasebook.lexemes import Adjective, Form, Noun, Number
@@ -18,7 +18,13 @@ class PairList(NamedTuple):
     name: str
     pairs: tuple[Pair, ...]
     given: int
-    """How many pairs were read, those that `distinct` left out included."""
+    """How many pairs there were before `distinct` left some out."""
+
+    @classmethod
+    def of(cls, name: str, given: Iterable[tuple[str | None, str | None]]) -> Self:
+        """Of these pairs, those that are `distinct`; one without a word is no pair."""
+        whole = [(first, second) for first, second in given if first and second]
+        return cls(name, distinct(whole), len(whole))
 
 
 def known_pairs() -> list[PairList]:
@@ -26,14 +32,12 @@ def known_pairs() -> list[PairList]:
     nouns = [lexeme for lexeme in lexicon() if isinstance(lexeme, Noun)]
     adjectives = [lexeme for lexeme in lexicon() if isinstance(lexeme, Adjective)]
     people = ((_text(noun.italian, "s"), _text(noun.feminine, "s")) for noun in nouns)
-    found = {
-        "English singular → plural": distinct((noun.singular, noun.plural) for noun in nouns),
-        "Italian singular → plural": distinct(
-            (_text(forms, "s"), _text(forms, "p")) for noun in nouns for forms in (noun.italian, noun.feminine)
-        ),
-        "Italian masculine → feminine": distinct([*people, *(adjective.forms[:2] for adjective in adjectives)]),
-    }
-    return [PairList(name, pairs, len(pairs)) for name, pairs in found.items()]
+    italian = (forms for noun in nouns for forms in (noun.italian, noun.feminine))
+    return [
+        PairList.of("English singular → plural", ((noun.singular, noun.plural) for noun in nouns)),
+        PairList.of("Italian singular → plural", ((_text(forms, "s"), _text(forms, "p")) for forms in italian)),
+        PairList.of("Italian masculine → feminine", [*people, *(adjective.forms[:2] for adjective in adjectives)]),
+    ]
 
 
 def read_pairs(path: Path) -> PairList:
@@ -48,20 +52,20 @@ def read_pairs(path: Path) -> PairList:
         if len(words) != 2 or not all(words):
             raise DataError(f"{path}:{number} is {line[:60]!r}, but a line of pairs is two words with a tab between")
         pairs.append((words[0], words[1]))
-    return PairList(path.stem, distinct(pairs), len(pairs))
+    return PairList.of(path.stem, pairs)
 
 
-def distinct(pairs: Iterable[tuple[str | None, str | None]]) -> tuple[Pair, ...]:
+def distinct(pairs: Iterable[Pair]) -> tuple[Pair, ...]:
     """The pairs of two different single words. A word that an earlier pair has makes a pair that is not independent of
     that one, and is left out.
 
-    >>> distinct([("cat", "cats"), ("sheep", "sheep"), ("tom", "cats"), ("roast beef", "roasts"), (None, "news")])
+    >>> distinct([("cat", "cats"), ("sheep", "sheep"), ("tom", "cats"), ("roast beef", "roasts")])
     (('cat', 'cats'),)
     """
     used: set[str] = set()
     kept = []
     for first, second in pairs:
-        if not first or not second or first == second or " " in first + second or {first, second} & used:
+        if first == second or " " in first + second or {first, second} & used:
             continue
         used |= {first, second}
         kept.append((first, second))

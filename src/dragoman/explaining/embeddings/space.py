@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from dragoman.errors import ConfigError, DataError
 from dragoman.model import EncoderDecoder, LanguageModel
 from dragoman.store import load_model
+from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.specials import PADDING, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
 
@@ -67,18 +68,25 @@ class EmbeddingSpace:
         unit: the rows at length one, so that products are cosines.
         entries: ids of the entries that spell text. Special symbols and single bytes are none.
         unused: ids, also of bytes, that training never used, or hardly. Vocabularies of pieces hold many: `▁proble` is
-            only a step on the way to `▁problem`.
+            only a step on the way to `▁problem`. None is found in models that read the padding symbol, as Marian's do.
         words: ids of the entries that are a word by themselves, or the beginning of one: letters alone, after a space
             mark where the vocabulary has such marks. Frequent words come first, and unused ones are left out.
     """
 
-    def __init__(self, table: Float[Tensor, "V D"], tokenizer: Tokenizer, title: str = "embedding table") -> None:
+    def __init__(
+        self,
+        table: Float[Tensor, "V D"],
+        tokenizer: Tokenizer,
+        title: str = "embedding table",
+        framing: Framing = DEFAULT_FRAMING,
+    ) -> None:
         self.table, self.tokenizer, self.title = table.detach().float(), tokenizer, title
         self.unit = F.normalize(self.table, dim=-1)
         self.shown = tokenizer.tokens(range(tokenizer.size))
         first_piece = tokenizer.size - len(tokenizer.vocabulary.pieces)
         self.entries = [id_ for id_ in range(first_piece, tokenizer.size) if _is_text(tokenizer.spelling(id_))]
-        self.unused = self._unused()
+        reads_padding = PADDING in (*framing.source([]), *framing.target([]), *framing.labels([]))
+        self.unused = frozenset() if reads_padding else self._unused()
         self.words = [id_ for id_ in self.entries if id_ not in self.unused and self._is_word(id_)]
         self._entry_of = {self.shown[id_]: id_ for id_ in self.entries}
 
@@ -133,7 +141,7 @@ class EmbeddingSpace:
         return frozenset(self.entries)
 
     def _unused(self) -> frozenset[int]:
-        """The ids that lie with the padding symbol, which no model ever reads or writes.
+        """The ids that lie with the padding symbol, which the model never reads or writes.
 
         Where the table also is the pre-softmax matrix, training pushes all rows that it never uses in one direction
         (Land and Bartolo 2024, "Fishing for Magikarp"). Elsewhere they stay random, and none is found.
@@ -173,17 +181,18 @@ def load_embeddings(model: Path | str, side: Side | None = None) -> EmbeddingSpa
         ConfigError: the model has no such side.
     """
     stored = load_model(model)
+    framing = stored.files.framing
     if isinstance(stored.model, LanguageModel):
         if side == "source":
             raise ConfigError(f"{model} holds a language model, which has no source; leave out --side")
-        return EmbeddingSpace(stored.model.target_embedding.weight, stored.tokenizers.target, "text")
+        return EmbeddingSpace(stored.model.target_embedding.weight, stored.tokenizers.target, "text", framing)
     assert isinstance(stored.model, EncoderDecoder)
     tables = {"source": stored.model.source_embedding.weight, "target": stored.model.target_embedding.weight}
     shared = tables["source"] is tables["target"]
     side = side or "source"
     language = getattr(stored.languages, side)
     title = f"source and target, {' and '.join(stored.languages)}" if shared else f"{side}, {language}"
-    return EmbeddingSpace(tables[side], getattr(stored.tokenizers, side), title)
+    return EmbeddingSpace(tables[side], getattr(stored.tokenizers, side), title, framing)
 
 
 def _is_text(spelled: bytes) -> bool:
