@@ -16,7 +16,7 @@ from torch import Tensor
 
 from dragoman.errors import DataError
 from dragoman.explaining.embeddings.space import EmbeddingSpace
-from dragoman.explaining.page.page import _as_json
+from dragoman.explaining.page.page import as_json
 from dragoman.files import check_output, write_file
 
 MOST_WORDS = 4_000
@@ -94,7 +94,7 @@ def page(drawn: WordMap) -> str:
         "NAME": html.escape(drawn.name),
         "STYLE": _part("map.css"),
         "SCRIPT": _part("map.js"),
-        "DATA": _as_json(_facts(drawn)),
+        "DATA": as_json(_facts(drawn)),
     }
     return re.sub(r"@@(\w+)@@", lambda found: parts[found[1]], _part("map.html"))
 

@@ -40,12 +40,13 @@ def render_page(facts: Facts) -> str:
         "style": "\n".join(_read(name) for name in ("style.css", "style-two.css")),
         "script": script,
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        "record": _as_json(facts),
+        "record": as_json(facts),
     }
     return _PLACE.sub(lambda place: filled[place[1]], _read("shell.html"))
 
 
-def _as_json(facts: Facts) -> str:
+def as_json(facts: Facts) -> str:
+    """JSON that can stand in a script element: nothing in it ends the element."""
     text = json.dumps(_readable(facts), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character, escaped in _UNSAFE.items():  # much faster than str.translate on megabytes
         text = text.replace(character, escaped)
