@@ -51,6 +51,12 @@ class Framing:
         """Symbols that no translation holds; whether it may hold the unknown symbol is for a search to say."""
         return tuple(sorted({PADDING, START, self.target_start} - {UNKNOWN, self.target_end}))
 
+    @property
+    def never_seen(self) -> int | None:
+        """The padding symbol, which a model neither reads nor writes; None where it frames a text."""
+        around = {*self.source_before, *self.source_after, self.target_start, self.target_end}
+        return None if PADDING in around else PADDING
+
     def refuse_unknown(self, source_size: int | None, target_size: int | None) -> None:
         """Refuses symbols that are not in vocabularies of these sizes; None if a size is not known.
 

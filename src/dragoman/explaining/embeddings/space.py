@@ -22,7 +22,7 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.model import EncoderDecoder, LanguageModel
 from dragoman.store import load_model
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
-from dragoman.tokenizing.specials import PADDING, UNKNOWN
+from dragoman.tokenizing.specials import UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
 
 Side = Literal["source", "target"]
@@ -85,8 +85,7 @@ class EmbeddingSpace:
         self.shown = tokenizer.tokens(range(tokenizer.size))
         first_piece = tokenizer.size - len(tokenizer.vocabulary.pieces)
         self.entries = [id_ for id_ in range(first_piece, tokenizer.size) if _is_text(tokenizer.spelling(id_))]
-        reads_padding = PADDING in (*framing.source([]), *framing.target([]), *framing.labels([]))
-        self.unused = frozenset() if reads_padding else self._unused()
+        self.unused = self._unused(framing.never_seen)
         self.words = [id_ for id_ in self.entries if id_ not in self.unused and self._is_word(id_)]
         self._entry_of = {self.shown[id_]: id_ for id_ in self.entries}
 
@@ -140,13 +139,15 @@ class EmbeddingSpace:
     def _entry_set(self) -> frozenset[int]:
         return frozenset(self.entries)
 
-    def _unused(self) -> frozenset[int]:
-        """The ids that lie with the padding symbol, which the model never reads or writes.
+    def _unused(self, never_seen: int | None) -> frozenset[int]:
+        """The ids that lie with a symbol that the model never reads or writes; none if there is no such symbol.
 
         Where the table also is the pre-softmax matrix, training pushes all rows that it never uses in one direction
         (Land and Bartolo 2024, "Fishing for Magikarp"). Elsewhere they stay random, and none is found.
         """
-        similarity = self.unit @ self.unit[PADDING]
+        if never_seen is None:
+            return frozenset()
+        similarity = self.unit @ self.unit[never_seen]
         least = max(_WITH_PADDING, 4 / math.sqrt(self.table.size(1)))  # four standard deviations of random directions
         ids = (similarity > least).nonzero().flatten().tolist()
         return frozenset(id_ for id_ in ids if not self.tokenizer.is_special(id_))
