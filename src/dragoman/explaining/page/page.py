@@ -37,7 +37,7 @@ def render_page(facts: Facts) -> str:
     """The HTML of the page, from `record.facts(pack)`. They are data in it: no text can become markup or program."""
     script = _script()
     filled = {
-        "style": "\n".join(_read(name) for name in ("style.css", "style-two.css")),
+        "style": "\n".join(_read(name) for name in ("style.css", "figures.css")),
         "script": script,
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "record": as_json(facts),

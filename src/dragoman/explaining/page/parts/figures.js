@@ -71,7 +71,7 @@
 
   // ---- pictures ----
 
-  // Paints value(row, column) as one pixel each; style-two.css makes pixels larger. Masked values (-Infinity) stay empty.
+  // Paints value(row, column) as one pixel each; figures.css makes pixels larger. Masked values (-Infinity) stay empty.
   // Cells of one shade are painted together, because setting a colour costs far more than a pixel.
   page.paint = (canvas, rows, columns, value, max) => {
     canvas.width = columns;
