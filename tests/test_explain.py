@@ -10,7 +10,7 @@ from small_records import store_language_model, store_translator
 
 import dragoman
 from dragoman.cli.main import main
-from dragoman.errors import DecodeError
+from dragoman.errors import ConfigError, DataError, DecodeError
 from dragoman.explaining.words import split_words
 
 TEXT = "the cat sees."
@@ -173,7 +173,7 @@ def test_a_choice_of_a_language_model_stands_in_its_text(language_model: Path, r
         ((TEXT, "--instead", "a=b", "--format", "png"), "--format png is for the page of one text"),
         ((TEXT, "--head", "encoder.0.self_attention.1"), "--head names what a picture shows; html has every head"),
         ((TEXT, "--head", "encoder.0.self_attention.1", "--format", "json"), "json has every head"),
-        (("The cat sees. " * 21, "-o", "a.html"), "the text has 21 sentences, but at most 20 can be"),
+        (("The cat sees. " * 21, "-o", "a.html"), "the text is read in 21 parts, but at most 20 can be"),
         ((TEXT, "--weights", "encoder.0", "--format", "svg"), "--weights is for html and json; svg shows no matrices"),
         ((TEXT, "--instead", "a=b", "--aligned", "none.tsv"), "--instead prints its answer, and takes no --aligned"),
         ((TEXT, "--aligned", "none.tsv"), "none.tsv"),
@@ -188,3 +188,19 @@ def test_mistakes_are_told_in_one_line(arguments: tuple[str, ...], message: str,
 def test_a_page_is_not_written_over_a_folder(model: Path, run: Run) -> None:
     Path("page.html").mkdir()
     assert run(model, TEXT, "-o", "page.html")[0] == 2
+
+
+def test_a_record_is_written_where_a_name_says(model: Path, tmp_path: Path) -> None:
+    record = dragoman.record(model, TEXT)
+    dragoman.write_record(str(tmp_path / "a.json"), record)
+    assert json.loads((tmp_path / "a.json").read_text("utf-8"))["source"] == TEXT
+    with pytest.raises(DataError, match="there is no folder"):
+        dragoman.write_record(tmp_path / "none" / "a.json", record)
+    with pytest.raises(DataError, match="is a folder"):
+        dragoman.write_record(tmp_path, record, "html")
+
+
+def test_a_side_that_does_not_exist_is_refused(model: Path) -> None:
+    side: Any = "middle"
+    with pytest.raises(ConfigError, match="side must be source or target, but is 'middle'"):
+        dragoman.load_embeddings(model, side)

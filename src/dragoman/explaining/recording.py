@@ -273,7 +273,9 @@ def _check_lengths(parts: Sequence[Sequence[int]], name: str) -> None:
     if not any(parts):
         raise DecodeError(f"{name} holds nothing that the model reads; there is nothing to explain")
     if len(parts) > MOST_PARTS:
-        raise DecodeError(f"{name} has {len(parts):,} sentences, but at most {MOST_PARTS} can be explained; give fewer")
+        raise DecodeError(
+            f"{name} is read in {len(parts):,} parts, but at most {MOST_PARTS} can be explained; shorten it"
+        )
     longest = max(map(len, parts))
     if longest > MOST_TOKENS:
         subject = name if len(parts) == 1 else f"a sentence of {name}"

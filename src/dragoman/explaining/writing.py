@@ -11,7 +11,7 @@ from dragoman.explaining.page.page import render_page
 from dragoman.explaining.pictures import draw
 from dragoman.explaining.record import Record
 from dragoman.explaining.summary import summary
-from dragoman.files import write_file
+from dragoman.files import check_output, write_file
 
 Form = Literal["html", "json", "png", "svg", "pdf", "terminal"]
 
@@ -45,6 +45,13 @@ def render(record: Record, form: Form, head: str | None = None) -> bytes:
     return draw(heat_maps(record, head), form)
 
 
-def write_record(path: Path, record: Record, form: Form | None = None, head: str | None = None) -> None:
-    """Writes a record, in the form that the file's name asks for unless another is given; whole or not at all."""
-    write_file(path, render(record, form or form_of(path), head))
+def write_record(path: Path | str, record: Record, form: Form | None = None, head: str | None = None) -> None:
+    """Writes a record, in the form that the file's name asks for unless another is given; whole or not at all.
+
+    Raises:
+        ConfigError: its name ends in no known form, or the model has no such head.
+        DataError: no file can be written there.
+        MissingExtra: a picture is asked for, and matplotlib is not installed.
+    """
+    check_output(path)
+    write_file(path, render(record, form or form_of(Path(path)), head))

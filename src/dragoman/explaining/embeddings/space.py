@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from jaxtyping import Float
@@ -181,6 +181,8 @@ def load_embeddings(model: Path | str, side: Side | None = None) -> EmbeddingSpa
         CheckpointError: the model folder is missing, damaged or newer, or holds no tokenizer.
         ConfigError: the model has no such side.
     """
+    if side not in (None, *get_args(Side)):
+        raise ConfigError(f"side must be source or target, but is {side!r}")
     stored = load_model(model)
     framing = stored.files.framing
     if isinstance(stored.model, LanguageModel):
