@@ -14,7 +14,7 @@ from compiler import needs_compiler
 from small import Counting
 
 from dragoman import kernels, machine
-from dragoman.kernels import compiling, library
+from dragoman.kernels import calling, compiling
 from dragoman.kernels.compiling import NotCompiled, cache_folder, load_libraries
 from dragoman.model.layers import RMSNorm
 
@@ -29,9 +29,9 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.fixture
 def unprepared() -> Iterator[None]:
     """A process that has not asked for kernels yet."""
-    before, library._prepared = library._prepared, None
+    before, calling._prepared = calling._prepared, None
     yield
-    library._prepared = before
+    calling._prepared = before
 
 
 def load(progress: Counting | None = None) -> dict[str, CDLL]:
@@ -83,7 +83,7 @@ def test_without_a_home_kernels_live_as_long_as_the_process(monkeypatch: pytest.
 
 @pytest.mark.usefixtures("unprepared")
 def test_before_they_are_prepared_the_plain_twins_run_and_nothing_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library, "load_libraries", refuse)
+    monkeypatch.setattr(calling, "load_libraries", refuse)
     assert not kernels.available()
     assert not kernels.usable("rms_norm", torch.ones(2, 2))
     assert RMSNorm(2)(torch.ones(2, 2)).allclose(torch.ones(2, 2))
@@ -99,7 +99,7 @@ def test_a_room_that_says_no_is_asked_once_says_why_once_and_the_plain_twins_run
         asked.append(progress)
         raise NotCompiled("not today")
 
-    monkeypatch.setattr(library, "load_libraries", say_no)
+    monkeypatch.setattr(calling, "load_libraries", say_no)
     with caplog.at_level(logging.WARNING):
         assert not kernels.prepare() and not kernels.prepare()
     (said,) = caplog.messages
