@@ -1,5 +1,6 @@
 """Files and folders: whole or not there, whoever interrupts and whatever the disk says."""
 
+import builtins
 import errno
 import os
 import subprocess
@@ -118,6 +119,22 @@ def test_a_full_disk_is_reported_in_words_with_exit_code_7(tmp_path: Path, monke
 def test_a_missing_permission_is_reported_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "replace", failing(PermissionError(errno.EACCES, "no")))
     with pytest.raises(DataError, match="a.txt may not be written: permission denied"):
+        write_file(tmp_path / "a.txt", "new")
+
+
+def test_a_folder_that_is_missing_or_takes_no_files_is_reported_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(DataError, match="a.txt cannot be written: there is no folder .*none"):
+        write_file(tmp_path / "none" / "a.txt", "new")
+    with pytest.raises(FileNotFoundError), new_file(tmp_path / "a.txt"):
+        (tmp_path / "another").read_text()  # a mistake of the block is not one of the path
+
+    def refuse(path: Path, _mode: str) -> None:
+        raise FileNotFoundError(errno.ENOENT, "no", str(path))
+
+    monkeypatch.setattr(builtins, "open", refuse)
+    with pytest.raises(DataError, match="a.txt cannot be written: .* takes no new files"):
         write_file(tmp_path / "a.txt", "new")
 
 

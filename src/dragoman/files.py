@@ -261,6 +261,9 @@ def _disk_errors(path: Path, aside: Path) -> Generator[None]:
             ) from error
         if isinstance(error, PermissionError):
             raise DataError(f"{path} may not be written: permission denied") from error
+        if isinstance(error, FileNotFoundError) and error.filename == str(aside):
+            why = f"{path.parent} takes no new files" if path.parent.is_dir() else f"there is no folder {path.parent}"
+            raise DataError(f"{path} cannot be written: {why}") from error
         raise
 
 
