@@ -595,3 +595,17 @@ def test_mistakes_are_told_before_a_model_is_loaded(
 ) -> None:
     assert main(["embeddings", "no-such-model", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_word_that_training_hardly_used_is_warned_of_even_if_quiet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored = load_model(write_model(tmp_path / "model", d_model=128))
+    assert isinstance(stored.model, EncoderDecoder) and stored.files.tokenizers is not None
+    table, (house,) = stored.model.source_embedding.weight, stored.files.tokenizers.source.encode("house")
+    table.data[house] = table.data[PADDING] = 1.0
+    save_model(tmp_path / "unused", stored.model, stored.files)
+    assert main(["embeddings", str(tmp_path / "unused"), "house", "--quiet"]) == 0
+    assert "hardly used in training, so their vectors mean nothing: house" in capsys.readouterr().err
+    assert main(["embeddings", str(tmp_path / "unused"), "cat", "--quiet"]) == 0
+    assert "hardly used" not in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """`dragoman embeddings`: what the embedding table of a model has learned about words."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dragoman.cli.terminal import console
-from dragoman.cli.terminal.options import Format, Model, Quiet
+from dragoman.cli.terminal.options import Format, Model, Quiet, grouped
 from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import check_output
@@ -19,8 +20,13 @@ if TYPE_CHECKING:
     from dragoman.explaining.embeddings.space import EmbeddingSpace, Neighbour
 
 
-def embeddings(
-    model: Model,
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a user wants to know of word vectors: one thing at a time."""
+
     words: Annotated[
         list[str] | None,
         typer.Argument(
@@ -30,12 +36,8 @@ def embeddings(
             "named as it is shown, ▁hou; inside words, ##ing.",
             show_default=False,
         ),
-    ] = None,
-    side: Annotated[
-        Literal["source", "target"] | None,
-        typer.Option(help="The table to look in, if the model has one for each side.", show_default="source"),
-    ] = None,
-    count: Annotated[int | None, typer.Option(min=1, help="How many neighbours to list.", show_default="10")] = None,
+    ] = None
+    count: Annotated[int | None, typer.Option(min=1, help="How many neighbours to list.", show_default="10")] = None
     directions: Annotated[
         bool,
         typer.Option(
@@ -43,14 +45,14 @@ def embeddings(
             help="Is the plural a direction of the space, and is gender? Measured on English and Italian words, beside "
             "what chance and plain similarity give.",
         ),
-    ] = False,
+    ] = False
     pairs: Annotated[
         Path | None,
         typer.Option(
             help="Measure the direction of the pairs in this file instead: two words a line, a tab between them.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     map_file: Annotated[
         Path | None,
         typer.Option(
@@ -58,37 +60,49 @@ def embeddings(
             help="Write a map of the most frequent words to this HTML file, for a browser. It needs no network.",
             show_default=False,
         ),
-    ] = None,
-    output_format: Format = "text",
-    quiet: Quiet = False,
+    ] = None
+
+    def check(self) -> None:
+        """Refuses two wishes, or none, before a model is loaded."""
+        wishes = {
+            "WORD": bool(self.words),
+            "--directions or --pairs": self.directions or self.pairs is not None,
+            "--map": self.map_file is not None,
+        }
+        named = [name for name, given in wishes.items() if given]
+        if len(named) > 1:
+            raise ConfigError(f"{' and '.join(named)} were given; embeddings does one of them at a time")
+        if not named:
+            raise ConfigError("name a word, as in: dragoman embeddings MODEL house; or give --directions or --map FILE")
+        if self.count is not None and not self.words:
+            raise ConfigError("only the neighbours of a WORD take --count")
+
+
+Side = Annotated[
+    Literal["source", "target"] | None,
+    typer.Option(help="The table to look in, if the model has one for each side.", show_default="source"),
+]
+
+
+@grouped
+def embeddings(
+    model: Model, wish: Wish, side: Side = None, output_format: Format = "text", quiet: Quiet = False
 ) -> None:
     """Look into a model's word vectors: the neighbours of a word, analogies, directions, a map.
 
     Similarity is the cosine between two vectors: 1 is the same direction, and words at random have almost 0.
     """
-    check_wish(words, directions or pairs is not None, map_file)
-    if count is not None and not words:
-        raise ConfigError("only the neighbours of a WORD take --count")
+    wish.check()
     look = Look(model, side, open_screen(quiet), output_format == "json")
-    if words:
+    if wish.words:
         from dragoman.explaining.embeddings.question import read_question
 
-        look.tell(read_question(words), count or 10)
-    elif map_file is not None:
-        check_output(map_file)
-        look.draw(map_file)
+        look.tell(read_question(wish.words), wish.count or 10)
+    elif wish.map_file is not None:
+        check_output(wish.map_file)
+        look.draw(wish.map_file)
     else:
-        look.measure(pairs)
-
-
-def check_wish(words: Sequence[str] | None, directions: bool, map_file: Path | None) -> None:
-    """Refuses two wishes, or none, before a model is loaded."""
-    wishes = {"WORD": bool(words), "--directions or --pairs": directions, "--map": map_file is not None}
-    named = [name for name, given in wishes.items() if given]
-    if len(named) > 1:
-        raise ConfigError(f"{' and '.join(named)} were given; embeddings does one of them at a time")
-    if not named:
-        raise ConfigError("name a word, as in: dragoman embeddings MODEL house; or give --directions or --map FILE")
+        look.measure(wish.pairs)
 
 
 @dataclass(frozen=True)
@@ -119,7 +133,9 @@ class Look:
             console.write_json({"table": space.title, **found.facts(), "chance": space.chance._asdict()})
             return
         console.write_table(["entry", "similarity"], map(neighbour_row, found.neighbours))
-        for note in notes(found, space):
+        if unused := space.unused_pieces(found.terms):
+            log.warning("hardly used in training, so their vectors mean nothing: %s", " ".join(unused))
+        for note in notes(found):
             self.screen.note(note)
         mean, most = space.chance
         self.screen.note(
@@ -175,19 +191,16 @@ def neighbour_row(neighbour: "Neighbour") -> tuple[str, str]:
     return neighbour.entry, f"{neighbour.similarity:.2f}"
 
 
-def notes(found: "Answer", space: "EmbeddingSpace") -> list[str]:
-    """What must be known to judge an answer."""
+def notes(found: "Answer") -> list[str]:
+    """What helps to judge an answer."""
     of_pieces = [
         f"{term.text!r} is {len(term.pieces)} pieces, {' '.join(term.pieces)}; the mean of their vectors stands for it"
         for term in found.terms
         if len(term.pieces) > 1
     ]
-    named = {id_: piece for term in found.terms for id_, piece in zip(term.ids, term.pieces, strict=True)}
-    unused = [piece for id_, piece in named.items() if id_ in space.unused]
-    untold = [f"hardly used in training, so their vectors mean nothing: {' '.join(unused)}"] if unused else []
     alone = ", ".join(" ".join(neighbour_row(each)) for each in found.alone)
     of_first = [f"nearest to {found.question.words[0]} alone, without the other words: {alone}"] if alone else []
-    return [*of_pieces, *untold, *of_first]
+    return [*of_pieces, *of_first]
 
 
 def show(found: "Sequence[Direction]") -> None:

@@ -2,9 +2,8 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -19,8 +18,6 @@ from dragoman.files import check_output
 
 if TYPE_CHECKING:
     from dragoman.explaining.contributions.question import Reason, Why
-    from dragoman.explaining.heads.rows import HeadTable
-    from dragoman.explaining.record import Record
 
 Form = Literal["html", "json", "png", "svg", "pdf", "terminal"]
 
@@ -70,60 +67,56 @@ class AllHeads:
     ] = None
 
 
+Text = Annotated[
+    str | None,
+    typer.Argument(
+        help="The text, in quotes. With --heads: a test set as evaluate takes it.",
+        show_default="with --heads, the run's own test set",
+    ),
+]
+References = Annotated[
+    list[Path] | None,
+    typer.Argument(help="With --heads: references of the test sentences, a file each.", show_default=False),
+]
+Heads = Annotated[
+    bool, typer.Option("--heads", help="Judge every head on a test set: what it looks at, and what it is worth.")
+]
+AsForm = Annotated[
+    Form | None,
+    typer.Option(
+        "--format",
+        help="A page; every number in full; a picture of where the model looked; or text on the terminal.",
+        show_default="by the file's name, else html",
+    ),
+]
+Aligned = Annotated[
+    Path | None,
+    typer.Option(
+        help="Pairs whose words are aligned, to choose the head that aligns words: source, target and links such as "
+        "0-0 1-2 on a line, with tabs between them.",
+        show_default="our own of English and Italian",
+    ),
+]
+
+
 @grouped
 def explain(
     model: Model,
     one: OneText,
     of_heads: AllHeads,
-    text: Annotated[
-        str | None,
-        typer.Argument(
-            help="The text, in quotes. With --heads: a test set as evaluate takes it.",
-            show_default="with --heads, the run's own test set",
-        ),
-    ] = None,
-    references: Annotated[
-        list[Path] | None,
-        typer.Argument(help="With --heads: references of the test sentences, a file each.", show_default=False),
-    ] = None,
-    heads: Annotated[
-        bool, typer.Option("--heads", help="Judge every head on a test set: what it looks at, and what it is worth.")
-    ] = False,
-    form: Annotated[
-        Form | None,
-        typer.Option(
-            "--format",
-            help="A page; every number in full; a picture of where the model looked; or text on the terminal.",
-            show_default="by the file's name, else html",
-        ),
-    ] = None,
-    aligned: Annotated[
-        Path | None,
-        typer.Option(
-            help="Pairs whose words are aligned, to choose the head that aligns words: source, target and links such "
-            "as 0-0 1-2 on a line, with tabs between them.",
-            show_default="our own of English and Italian",
-        ),
-    ] = None,
+    text: Text = None,
+    references: References = None,
+    heads: Heads = False,
+    form: AsForm = None,
+    aligned: Aligned = None,
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
     """Show what a model did with a text, on one page: from its pieces to the search, with every number."""
-    screen = open_screen(quiet)
+    look = Look(model, form, aligned, threads, open_screen(quiet))
     if heads:
         refuse("--heads judges a test set, and takes no", dataclasses.asdict(one))
-        check_printed(form)
-        found = dragoman.judge_heads(
-            model,
-            text,
-            references or (),
-            trees=of_heads.trees,
-            aligned=aligned,
-            threads=threads,
-            progress=screen.progress,
-            **({"sentences": of_heads.sentences} if of_heads.sentences else {}),
-        )
-        show(found, screen, form)
+        look.judge(text, references or (), of_heads)
         return
     refuse("only --heads takes", dataclasses.asdict(of_heads))
     if references:
@@ -131,16 +124,9 @@ def explain(
     if not text:
         raise ConfigError('name a text, as in: dragoman explain MODEL "This is my house."; or give --heads')
     if one.instead is None:
-        record = partial(
-            dragoman.record, model, text, one.target, weights=one.weights, aligned=aligned, threads=threads
-        )
-        write(record, one, form, screen)
-        return
-    vain = dataclasses.asdict(replace(one, instead=None, target=None)) | {"aligned": aligned}
-    refuse("--instead prints its answer, and takes no", vain)
-    check_printed(form)
-    word, other = read_choice(one.instead)
-    tell(dragoman.explain_choice(model, text, word, other, one.target, threads=threads), form)
+        look.write(text, one)
+    else:
+        look.answer(text, one.instead, one)
 
 
 def refuse(why: str, options: Mapping[str, object]) -> None:
@@ -149,29 +135,89 @@ def refuse(why: str, options: Mapping[str, object]) -> None:
         raise ConfigError(f"{why} {' or '.join(given)}")
 
 
-def write(make: "Callable[[], Record]", options: OneText, form: Form | None, screen: Screen) -> None:
-    """Writes a record to a file, or to the terminal if that is its form."""
-    from dragoman.explaining.writing import form_of, render, write_record
+@dataclass(frozen=True)
+class Look:
+    """One look into a model."""
 
-    output, head = options.output, options.head
-    form = form or (form_of(output) if output is not None else "html")
-    if head is not None and form in ("html", "json"):
-        raise ConfigError(f"--head names what a picture shows; {form} has every head")
-    if options.weights is not None and form not in ("html", "json"):
-        raise ConfigError(f"--weights is for html and json; {form} shows no matrices")
-    path = output or Path(f"{PAGE}.{form}")
-    printed = output is None and form in ("json", "terminal")
-    if not printed:
+    model: Path
+    form: Form | None
+    aligned: Path | None
+    threads: int | None
+    screen: Screen
+
+    def judge(self, test: str | None, references: Sequence[Path], options: AllHeads) -> None:
+        """Prints a table of all heads."""
+        from dragoman.explaining.heads.table import SENTENCES
+
+        self._check_printed()
+        table = dragoman.judge_heads(
+            self.model,
+            test,
+            references,
+            trees=options.trees,
+            aligned=self.aligned,
+            sentences=options.sentences or SENTENCES,
+            threads=self.threads,
+            progress=self.screen.progress,
+        )
+        if self.form == "json":
+            console.write_json(table.facts())
+            return
+        console.write_table(table.headings, table.rows())
+        for note in table.notes:
+            self.screen.note(note)
+
+    def answer(self, text: str, instead: str, options: OneText) -> None:
+        """Prints why the model wrote one word rather than another."""
+        vain = dataclasses.asdict(replace(options, instead=None, target=None)) | {"aligned": self.aligned}
+        refuse("--instead prints its answer, and takes no", vain)
+        self._check_printed()
+        word, other = read_choice(instead)
+        why = dragoman.explain_choice(self.model, text, word, other, options.target, threads=self.threads)
+        if self.form == "json":
+            console.write_json(why.facts())
+        else:
+            tell(why)
+
+    def write(self, text: str, options: OneText) -> None:
+        """Writes the record of a text to a file, or to the terminal if that is its form."""
+        from dragoman.explaining.writing import render, write_record
+
+        form, path = self._output(options)
+        started = time.monotonic()
+        record = dragoman.record(
+            self.model, text, options.target, weights=options.weights, aligned=self.aligned, threads=self.threads
+        )
+        if path is None:
+            console.write(render(record, form, options.head).decode(), end="")
+            return
+        write_record(path, record, form, options.head)
+        self.screen.note(f"{path}: {path.stat().st_size / 1e6:.2f} MB, in {time.monotonic() - started:.1f} s")
+        if record.target is not None:
+            console.write(record.target)
+
+    def _output(self, options: OneText) -> "tuple[Form, Path | None]":
+        """In which form a record is written, and to which file; none if it is printed."""
+        from dragoman.explaining.writing import form_of
+
+        if options.output is not None:
+            check_output(options.output)
+        form = self.form or (form_of(options.output) if options.output is not None else "html")
+        whole = form in ("html", "json")
+        if options.head is not None and whole:
+            raise ConfigError(f"--head names what a picture shows; {form} has every head")
+        if options.weights is not None and not whole:
+            raise ConfigError(f"--weights is for html and json; {form} shows no matrices")
+        if options.output is not None or form in ("json", "terminal"):
+            return form, options.output
+        path = Path(f"{PAGE}.{form}")
         check_output(path)
-    started = time.monotonic()
-    record = make()
-    if printed:
-        console.write(render(record, form, head).decode(), end="")
-        return
-    write_record(path, record, form, head)
-    screen.note(f"{path}: {path.stat().st_size / 1e6:.2f} MB, in {time.monotonic() - started:.1f} s")
-    if record.target is not None:
-        console.write(record.target)
+        return form, path
+
+    def _check_printed(self) -> None:
+        """Refuses the forms of a page for what is printed."""
+        if self.form not in (None, "terminal", "json"):
+            raise ConfigError(f"--format {self.form} is for the page of one text; this is printed as text, or as json")
 
 
 def read_choice(text: str) -> tuple[str, str]:
@@ -186,38 +232,17 @@ def read_choice(text: str) -> tuple[str, str]:
     return word, other
 
 
-def tell(why: "Why", form: Form | None) -> None:
+def tell(why: "Why") -> None:
     """What each word that was read says to a choice, the strongest first."""
-    reasons = sorted(why.reasons, key=lambda reason: -reason.contrast)
-    if form == "json":
-        found = [{**reason._asdict(), "contrast": reason.contrast} for reason in reasons]
-        console.write_json({**why._asdict(), "reasons": found})
-        return
     lead = why.log_probs[0] - why.log_probs[1]
     relation, change = ("leads", "lead shrinks by") if lead >= 0 else ("trails", "lag grows by")
-    columns = ["without", "read by", change, *(f"{piece} loses" for piece in why.pieces), "gradient"]
-    rows = ((each.text, each.stack, *(f"{x:+.3f}" for x in falls(each)), f"{each.gradient:.3f}") for each in reasons)
     chosen, other = (f"{piece} ({log_prob:.3f})" for piece, log_prob in zip(why.pieces, why.log_probs, strict=True))
     console.write(f"{chosen} {relation} {other} by {abs(lead):.3f} nats of log-probability\n")
-    console.write_table(columns, rows)
+    columns = ["without", "read by", change, *(f"{piece} loses" for piece in why.pieces), "gradient"]
+    console.write_table(columns, map(reason_row, sorted(why.reasons, key=lambda reason: -reason.contrast)))
 
 
-def falls(reason: "Reason") -> tuple[float, float, float]:
-    """How far the lead shrinks without a word, and what either loses."""
-    return reason.contrast, reason.fall, reason.fall_of_other
-
-
-def check_printed(form: Form | None) -> None:
-    """Refuses the forms of a page for what is printed."""
-    if form not in (None, "terminal", "json"):
-        raise ConfigError(f"--format {form} is for the page of one text; this is printed as text, or as json")
-
-
-def show(table: "HeadTable", screen: Screen, form: Form | None) -> None:
-    """A table of heads, as text or as JSON."""
-    if form == "json":
-        console.write_json(table.facts())
-        return
-    console.write_table(table.headings, table.rows())
-    for note in table.notes:
-        screen.note(note)
+def reason_row(reason: "Reason") -> tuple[str, ...]:
+    """A word, and how far the lead shrinks without it."""
+    falls = (f"{fall:+.3f}" for fall in (reason.contrast, reason.fall, reason.fall_of_other))
+    return reason.text, reason.stack, *falls, f"{reason.gradient:.3f}"

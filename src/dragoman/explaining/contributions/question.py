@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -59,6 +59,11 @@ class Why(NamedTuple):
     """Of both after what was read."""
     reasons: tuple[Reason, ...]
     """The words of the source, then those written before, as they stand in the text."""
+
+    def facts(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        reasons = [{**reason._asdict(), "contrast": reason.contrast} for reason in self.reasons]
+        return {**self._asdict(), "reasons": reasons}
 
 
 def why(

@@ -125,6 +125,11 @@ class EmbeddingSpace:
         order = similarity.argsort(descending=True, stable=True)[:count].tolist()
         return [Neighbour(self.shown[entries[place]], similarity[place].item()) for place in order]
 
+    def unused_pieces(self, terms: Collection[Term]) -> list[str]:
+        """The pieces of these terms that training never used, or hardly."""
+        named = {id_: piece for term in terms for id_, piece in zip(term.ids, term.pieces, strict=True)}
+        return [piece for id_, piece in named.items() if id_ in self.unused]
+
     @cached_property
     def chance(self) -> Chance:
         """What cosine two entries have by chance, unused ones left out; 20,000 pairs are drawn."""
