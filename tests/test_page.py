@@ -16,6 +16,7 @@ from hypothesis import strategies as some
 from hypothesis.extra import numpy as arrays
 from small_records import store_language_model, store_translator
 
+from dragoman.errors import ConfigError
 from dragoman.explaining.page import page
 from dragoman.explaining.page.packing import pack, unpack
 from dragoman.explaining.page.page import ORDER, render_page
@@ -45,7 +46,7 @@ class Reader(HTMLParser):
 
     @property
     def program(self) -> str:
-        (text,) = [data for attributes, data in self.raw if not attributes and "page.start()" in data]
+        (text,) = [data for attributes, data in self.raw if not attributes and "page.start(" in data]
         return text
 
     @property
@@ -236,3 +237,15 @@ def test_text_is_readable_on_every_ground_in_light_dark_and_print() -> None:
         for ground in ("heat", "heat-negative"):
             assert contrast(scheme["ink"], scheme[ground]) >= 4.5, ground
             assert contrast(scheme[ground], scheme["paper"]) >= 1.6, ground
+
+
+def test_a_notebook_can_show_some_sections(translation: Record) -> None:
+    def programs(frame: Any) -> str:
+        return Reader(Reader(frame._repr_html_()).tags[0][1]["srcdoc"] or "").program
+
+    some, whole = programs(translation.show("search", "attention")), programs(translation.show())
+    assert [name for name in ORDER if f'id: "{name}"' in some] == ["attention", "search"]
+    assert [name for name in ORDER if f'id: "{name}"' in whole] == list(ORDER)
+    assert some.endswith("page.start(true);") and whole.endswith("page.start(false);")
+    with pytest.raises(ConfigError, match="serch: no such section; there are overview, pieces"):
+        translation.show("serch")

@@ -136,6 +136,13 @@ def test_a_notebook_shows_the_page_in_a_frame_and_its_links_stay_there(show: Sho
     assert page.locator("p").first.inner_text() == "before"
 
 
+def test_some_sections_alone_are_unfolded(show: Show, translation: Record) -> None:
+    page = show(f"<!doctype html><title>Notebook</title>{translation.show('search')._repr_html_()}")
+    frame = page.frame_locator("iframe")
+    assert frame.locator("#search .tree .node").count() > 0
+    assert frame.locator("main section").count() == 1 and not frame.locator("#contents").is_visible()
+
+
 # ---- what happened ----
 
 

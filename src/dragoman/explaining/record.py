@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dragoman.explaining.page.packing import pack
-from dragoman.explaining.page.page import render_page
+from dragoman.explaining.page.page import ORDER, render_page
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -269,10 +269,26 @@ class Record:
         """Everything as plain values for JSON; `array` says how arrays are written."""
         return {"format": FORMAT, "temperatures": list(TEMPERATURES), **_plain(self, array)}
 
+    def show(self, *sections: str) -> "Excerpt":
+        """Some sections of the page, such as `attention` and `search`, for notebooks.
+
+        Raises:
+            ConfigError: there is no such section.
+        """
+        return Excerpt(render_page(self.facts(pack), sections or ORDER))
+
     def _repr_html_(self) -> str:
-        """The page, in a frame of its own, for notebooks."""
-        page = html.escape(render_page(self.facts(pack)))
-        style = "width: 100%; height: 48rem; border: 0"
+        return self.show()._repr_html_()
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """A page, or some sections of it, in a frame of its own in a notebook."""
+
+    page: str
+
+    def _repr_html_(self) -> str:
+        page, style = html.escape(self.page), "width: 100%; height: 48rem; border: 0"
         return f'<iframe srcdoc="{page}" sandbox="allow-scripts" title="Inside a translation" style="{style}"></iframe>'
 
 

@@ -5,8 +5,11 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from dragoman.errors import ConfigError
 
 Facts = dict[str, Any]
 
@@ -33,9 +36,17 @@ _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
-def render_page(facts: Facts) -> str:
-    """The HTML of the page, from `record.facts(pack)`. They are data in it: no text can become markup or program."""
-    script = _script()
+def render_page(facts: Facts, sections: Sequence[str] = ORDER) -> str:
+    """The HTML of the page, from `record.facts(pack)`. They are data in it: no text can become markup or program.
+
+    A page of some `sections` alone has them unfolded.
+
+    Raises:
+        ConfigError: there is no such section.
+    """
+    if unknown := [name for name in sections if name not in ORDER]:
+        raise ConfigError(f"{' and '.join(unknown)}: no such section; there are {', '.join(ORDER)}")
+    script = _script(sections)
     filled = {
         "style": "\n".join(_read(name) for name in ("style.css", "figures.css")),
         "script": script,
@@ -66,11 +77,12 @@ def _readable(value: Any) -> Any:
     return value
 
 
-def _script() -> str:
+def _script(sections: Sequence[str]) -> str:
     """The program of the page. Each section is a scope of its own."""
     shared = (_read(f"{name}.js") for name in ("core", "controls", "figures", "multiplication"))
-    sections = (f"(() => {{\n{_read(f'{name}.js')}\n}})();" for name in ORDER)
-    return "\n".join(['"use strict";', *shared, *sections, "page.start();"])
+    scopes = (f"(() => {{\n{_read(f'{name}.js')}\n}})();" for name in ORDER if name in sections)
+    unfolded = "false" if len(sections) == len(ORDER) else "true"
+    return "\n".join(['"use strict";', *shared, *scopes, f"page.start({unfolded});"])
 
 
 def _read(name: str) -> str:

@@ -269,10 +269,11 @@ const page = (() => {
 
   const openAll = () => sections.filter((each) => !each.root.hidden).forEach((each) => unfold(each, true));
 
-  function start() {
+  function start(unfolded) {
     const main = document.getElementById("sections");
     main.append(...sections.map(frame));
     document.getElementById("contents").append(el("ul", {}, sections.map((each) => el("li", {}, each.link))));
+    document.getElementById("contents").hidden = sections.length === 1;
     document.title = `${title}: ${record.source}`;
     state.part = Math.max(0, record.parts.findIndex((each) => !each.copied));
     Object.assign(state, opening());
@@ -280,7 +281,7 @@ const page = (() => {
     page.top(document.getElementById("top"));
     rebuild();
     const wanted = location.hash.slice(1);
-    sections.forEach((each) => each.root.hidden || ((each.open || each.id === wanted) && unfold(each, true)));
+    sections.forEach((each) => each.root.hidden || ((unfolded || each.open || each.id === wanted) && unfold(each, true)));
     if (wanted) go(wanted);
     addEventListener("click", follow);
     addEventListener("hashchange", () => go(location.hash.slice(1)));
