@@ -13,7 +13,7 @@ READY := .venv/ready
 PICTURES ?=
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -q
 
-.PHONY: help setup demo quick test machines browser check bench-training bench-tatoeba clean
+.PHONY: help setup demo docs quick test machines browser check bench-training bench-tatoeba clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -22,6 +22,10 @@ setup: $(READY)  ## create .venv and install everything into it
 
 demo: $(READY)  ## train a small English-Italian translator, then translate what you type
 	@$(BIN)/dragoman demo
+
+docs: $(READY)  ## build the guide into docs/_build/html, every page executed: about ten minutes, later only what changed
+	@$(BIN)/python -m sphinx -W --keep-going docs docs/_build/html
+	@echo "the guide is ready: open docs/_build/html/index.html"
 
 quick: $(READY)  ## run the tests that take seconds: under two minutes on two cores
 	@$(PYTEST) -m "not slow and not browser"
@@ -47,8 +51,8 @@ bench-training: $(PEERS)/ready  ## time training steps beside other toolkits, in
 bench-tatoeba: $(PEERS)/ready  ## compare half an hour of training with other recipes: two hours and more
 	@$(PEERS)/bin/python benchmarks/tatoeba.py --out benchmarks/results/tatoeba.json
 
-clean:  ## remove .venv and every cache; your runs stay
-	rm -rf .venv $(PEERS) .pytest_cache .ruff_cache .hypothesis build dist
+clean:  ## remove .venv, the built guide and every cache; your runs stay
+	rm -rf .venv $(PEERS) docs/_build .pytest_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt scripts/install.py

@@ -34,7 +34,7 @@ def main() -> None:
     python = create(environment)
     install_torch(python)
     say("installing Dragoman, its extras and its tools")
-    if not pip(python, *CONSTRAINTS, "-e", f"{ROOT}[all,dev]"):
+    if not pip(python, *CONSTRAINTS, "-e", f"{ROOT}[all,docs,dev]"):
         sys.exit("pip could not install Dragoman: its own message stands above")
     for requirements in sys.argv[2:]:
         install_alone(python, Path(requirements))

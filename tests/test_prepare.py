@@ -421,7 +421,7 @@ def test_html_entities_are_counted_with_advice_to_decode_them(tmp_path):
     report = prepare_data(DataSettings(path=path, dev_size=0, test_size=0), tmp_path / "data")
     assert (report.noted[ENTITIES].pairs, report.noted[ENTITIES].first) == (2, "a.tsv:62")
     assert (
-        "2 pairs hold HTML entities such as &amp; (first at a.tsv:62): --set data.checks.html_entities=decode"
+        "pairs with HTML entities such as &amp;: 2, first at a.tsv:62; --set data.checks.html_entities=decode"
         in report.warnings[0]
     )
     assert splits(tmp_path / "data", "train")[0][60:] == HTML

@@ -135,7 +135,7 @@ class Findings:
         train = self.inputs["train"]
         if entities := self._noted.get(ENTITIES):
             yield (
-                f"{entities.pairs:,} pairs hold HTML entities such as &amp; (first at {entities.first}): "
+                f"pairs with HTML entities such as &amp;: {entities.pairs:,}, first at {entities.first}; "
                 "--set data.checks.html_entities=decode replaces them by the characters they stand for"
             )
         if UNKNOWN_LANGUAGE in train.languages:

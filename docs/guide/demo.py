@@ -1,0 +1,28 @@
+"""The run of `make demo`, which several pages look at: trained once, then found again."""
+
+import os
+from functools import cache
+from pathlib import Path
+
+import dragoman
+
+SHORT = os.environ.get("GUIDE_SHORT")
+"""The folder for trainings that are cut short, as tests ask for: everything runs, and nothing is learned."""
+RUNS = Path(os.path.relpath(SHORT or Path(__file__).parent.parent / "_build" / "runs"))
+"""Where the pages keep what they train."""
+
+
+def steps(full: int) -> str:
+    """The setting for a training of so many steps, or of a few where trainings are cut short."""
+    return f"train.steps={min(full, 30) if SHORT else full}"
+
+
+def run() -> Path:
+    """The folder of the demo's run. The first call trains it, in about five minutes."""
+    return dragoman.train("phrasebook", runs=RUNS, overrides=[steps(30)] if SHORT else []).folder
+
+
+@cache
+def translator() -> dragoman.Translator:
+    """The demo's model, ready to translate."""
+    return dragoman.Translator.load(run())

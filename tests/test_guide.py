@@ -1,0 +1,143 @@
+"""The guide: every page is executed, quotes what exists, and has its parts; everything has a place where it runs."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from guide_site import DOCS, build_site
+
+GUIDE = DOCS / "guide"
+PAGES = sorted(GUIDE.glob("[0-9]*.md"))
+TARGET = re.compile(r"^\(([\w-]+)\)=$", re.MULTILINE)
+CELL = re.compile(r"^```\{code-cell\}.*?\n(?:---\n.*?^---\n)?(.*?)^```$", re.MULTILINE | re.DOTALL)
+"""A cell, its options between lines of hyphens left out."""
+MOST_WORDS = 2_400
+"""Of prose on a page: ten minutes' reading, and more where a page is a collection."""
+ERRORS = "12-errors-that-look-right.md"
+
+
+def prose(text: str) -> str:
+    """What is read on a page: no front matter, code or tables."""
+    text = re.sub(r"\A---.*?^---$", "", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"^(\||:::|\(|\$\$).*$", "", text, flags=re.MULTILINE)
+
+
+def places() -> dict[str, str]:
+    """Each target of the guide, and the text from there to the next heading below it."""
+    found: dict[str, str] = {}
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        for match in TARGET.finditer(text):
+            after = text[match.end() :].lstrip("\n")
+            while follows := TARGET.match(after):
+                after = after[follows.end() :].lstrip("\n")
+            body = after.partition("\n")[2] if after.startswith("#") else after
+            assert match[1] not in found, f"{match[1]} stands twice"
+            found[match[1]] = re.split(r"^#", without_code_comments(body), flags=re.MULTILINE)[0]
+    return found
+
+
+def without_code_comments(text: str) -> str:
+    """The text with no line of code that begins like a heading."""
+    return CELL.sub(lambda cell: re.sub(r"^#", " #", cell[0], flags=re.MULTILINE), text)
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The rows of the table below a heading of the coverage page."""
+    text = (GUIDE / "coverage.md").read_text("utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return [re.split(r" \| ", line.strip("| \n")) for line in text.splitlines() if line.startswith("| ")][1:]
+
+
+def links(cell: str) -> list[str]:
+    return re.findall(r"\]\(#([\w-]+)\)", cell)
+
+
+def trouble(cell: str, known: dict[str, str]) -> Iterator[str]:
+    """What is wrong with a cell of the coverage tables that says where a thing is run."""
+    waits = re.search(r"\*waits for \[the second part\]\(second-part\.md\): ([^*]+)\*", cell)
+    if waits:
+        names = (GUIDE / "second-part.md").read_text("utf-8")
+        yield from (f"{name} is not named there" for name in waits[1].split(", ") if f"| {name} |" not in names)
+    yield from (f"{name} is no target" for name in links(cell) if name not in known)
+    if not waits and not any("```{code-cell}" in known.get(name, "") for name in links(cell)):
+        yield "runs nowhere"
+
+
+def test_everything_that_the_documents_describe_is_run_or_waits_by_name() -> None:
+    known, described = places(), rows("What they describe")
+    assert len(described) >= 32
+    assert not [f"{what}: {each}" for _, what, where in described for each in trouble(where, known)]
+
+
+def test_each_error_fails_first_and_then_runs_right() -> None:
+    known, errors = places(), rows("Where they are wrong")
+    assert len(errors) >= 30
+    assert not [f"{what}: {each}" for _, what, *cells in errors for cell in cells for each in trouble(cell, known)]
+    listed = {name for *_, wrong, right in errors for cell in (wrong, right) for name in links(cell)}
+    on_page = set(TARGET.findall((GUIDE / ERRORS).read_text("utf-8")))
+    assert listed == {name for name in on_page if name.startswith(("error-", "right-"))}
+    for *_, wrong, right in errors:
+        (name,), (other,) = links(wrong), links(right)
+        assert (name.removeprefix("error-"), name != other) == (other.removeprefix("right-"), True)
+        for each in (name, other):
+            assert "assert" in known[each] or "else:\n" in known[each], f"{each} asserts nothing"
+
+
+def test_a_wrong_place_is_found() -> None:
+    known = {"here": "```{code-cell}\nassert 1\n```", "bare": "words"}
+    assert list(trouble("[a](#here)", known)) == []
+    assert list(trouble("[a](#here), [b](#there)", known)) == ["there is no target"]
+    assert list(trouble("[a](#bare)", known)) == list(trouble("words", known)) == ["runs nowhere"]
+    assert list(trouble("*waits for [the second part](second-part.md): Nothing*", known)) == [
+        "Nothing is not named there"
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_has_its_parts(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert re.search(r"^budget_seconds: \d+$", text, re.MULTILINE)
+    assert re.search(rf"^# {int(page.stem[:2])}\. \w", text, re.MULTILINE)
+    assert re.search(r"^After this page you can\n\n(- [^#]+?){3,6}\n", text, re.MULTILINE)
+    questions = text.partition("## Three questions\n")[2].partition("## Exercise\n")[0]
+    assert questions.count(":::{dropdown}") == 3
+    (solution,) = [cell for cell in CELL.findall(text.partition("## Exercise\n")[2]) if "hide-cell" in cell]
+    assert "assert" in solution
+    assert len(prose(text).split()) <= MOST_WORDS * (2 if page.name == ERRORS else 1)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_quotes_stands_in_the_package(page: Path) -> None:
+    quotes = re.findall(r"^```\{literalinclude\} (\S+)\n((?::.*\n)*)", page.read_text("utf-8"), re.MULTILINE)
+    for path, options in quotes:
+        source = (page.parent / path).resolve()
+        assert source.is_relative_to(DOCS.parent / "src"), path
+        tree = ast.parse(source.read_text("utf-8"))
+        if name := re.search(r"^:pyobject: (\S+)$", options, re.MULTILINE):
+            for part in name[1].split("."):
+                named = (ast.FunctionDef, ast.ClassDef)
+                tree = next((each for each in tree.body if isinstance(each, named) and each.name == part), None)
+                assert tree is not None, f"{name[1]} is not in {path}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_cells_fit_a_page(page: Path) -> None:
+    for cell in CELL.findall(page.read_text("utf-8")):
+        assert max(map(len, cell.splitlines()), default=0) <= 120
+        compile(re.sub(r"^:.*\n", "", cell, flags=re.MULTILINE), page.name, "exec")
+
+
+@pytest.mark.slow
+def test_every_page_is_executed_and_every_link_leads_somewhere(tmp_path: Path) -> None:
+    pytest.importorskip("myst_nb", reason="the tools of the guide are missing: pip install -e '.[docs]'")
+    site, told = build_site(tmp_path)
+    for page in PAGES:
+        assert re.search(rf"guide/{page.stem}: \d+ s of \d+ s", told)
+        shown = (site / "guide" / f"{page.stem}.html").read_text("utf-8")
+        assert ("output stderr" not in shown and "<math" in shown) or page.stem[:2] in ("01", "02", "03", "11")
+        for image in re.findall(r"<img [^>]*>", shown):
+            assert re.search(r'alt="[^"]+"', image), image
+        assert not re.search(r'(src|href)="(https?:)?//[^"]*\.(js|css|woff2?|ttf)', shown)
