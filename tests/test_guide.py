@@ -115,6 +115,7 @@ def test_what_a_page_quotes_stands_in_the_package(page: Path) -> None:
     for path, options in quotes:
         source = (page.parent / path).resolve()
         assert source.is_relative_to(DOCS.parent / "src"), path
+        assert ":lines:" not in options, "line numbers part from the code in silence: use :start-at: and :end-at:"
         tree = ast.parse(source.read_text("utf-8"))
         if name := re.search(r"^:pyobject: (\S+)$", options, re.MULTILINE):
             for part in name[1].split("."):
