@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -233,6 +234,17 @@ def test_minutes_become_steps_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     result, text = train_within(tmp_path, "train.minutes=0.05")
     assert text == before
     assert re.search(rf"steps = {result.steps} # 0.05 minutes, as asked for, at \d", text)
+
+
+def test_a_stall_of_the_machine_does_not_spoil_the_trial() -> None:
+    stalled: Any = object.__new__(trial.Trial)
+    goes_on = iter([True] * 5 + [False])
+    stalled.recipe = SimpleNamespace(train=SimpleNamespace(accumulate=1))
+    stalled.world = SimpleNamespace(any=lambda *_: next(goes_on))
+    stalled.order, stalled.batches = range(10), SimpleNamespace(tokens=1_000)
+    seconds = iter([0.2, 30.0, 0.2, 0.2, 0.2])
+    stalled._step = lambda _: (100, next(seconds))
+    assert stalled.seconds_a_step(silent) == pytest.approx(0.2)
 
 
 def test_minutes_leave_room_for_the_validations_that_are_asked_for(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from dragoman.data.batch import BatchSize
@@ -67,17 +68,19 @@ class Trial:
             self._step([indices] * self.recipe.train.accumulate)
 
     def seconds_a_step(self, progress: Progress) -> float:
-        """Seconds that a step of mean size takes, measured over `TRIAL_SECONDS`."""
+        """Seconds that a step of mean size takes, measured over `TRIAL_SECONDS`. The median of all steps counts, because
+        a machine may stall for seconds in one of them.
+        """
         accumulate = self.recipe.train.accumulate
-        counts: list[tuple[int, float]] = []
+        taken: list[float] = []  # seconds a token
         with progress.track("trial", unit="steps") as advance:
             begin = time.monotonic()
-            while self.world.any("trial", time.monotonic() - begin < TRIAL_SECONDS or not counts):
-                first = len(counts) * accumulate
-                counts.append(self._step([self.order[(first + i) % len(self.order)] for i in range(accumulate)]))
+            while self.world.any("trial", time.monotonic() - begin < TRIAL_SECONDS or not taken):
+                first = len(taken) * accumulate
+                tokens, seconds = self._step([self.order[(first + i) % len(self.order)] for i in range(accumulate)])
+                taken.append(seconds / tokens)
                 advance(1)
-        tokens_a_second = sum(tokens for tokens, _ in counts) / sum(seconds for _, seconds in counts)
-        return accumulate * self.tokens / len(self.order) / tokens_a_second
+        return accumulate * self.tokens / len(self.order) * median(taken)
 
     def seconds_a_validation(self) -> float:
         """Seconds that a validation takes; 0 if there is no dev set."""
