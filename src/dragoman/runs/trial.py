@@ -68,8 +68,8 @@ class Trial:
             self._step([indices] * self.recipe.train.accumulate)
 
     def seconds_a_step(self, progress: Progress) -> float:
-        """Seconds that a step of mean size takes: the median of all steps in `TRIAL_SECONDS`, because a machine may stall
-        for seconds in one of them.
+        """Seconds that a step of mean size takes: the median over `TRIAL_SECONDS`, because a machine may stall for
+        seconds in one step.
         """
         accumulate = self.recipe.train.accumulate
         taken: list[float] = []  # seconds a token
