@@ -7,7 +7,7 @@ layer, head and step with the lowest alignment error rate are chosen; all system
 
     attention               the chosen cross-attention
     last layer but one      the mean over its heads at the step that writes, as for languages without aligned pairs
-    diagonal                each target word is linked to the source word at the same place, by share of the length
+    diagonal                each target word is linked to the source word in which its middle falls, by share of length
     Model 1                 five iterations on the lower-cased words of the text; each target word has one source word
     Model 1, turned round   the same from target to source; each source word has one target word
     Model 1, both           the links that both directions draw
@@ -57,7 +57,7 @@ def model1_links(text: Sequence[tuple[str, str]], pairs: Sequence[AlignedPair]) 
 
 def diagonal(pair: AlignedPair) -> Links:
     source, target = len(pair.source_words), len(pair.target_words)
-    return frozenset((place * source // target, place) for place in range(target))
+    return frozenset((int((place + 0.5) * source / target), place) for place in range(target))
 
 
 def best_of_one_each(pair: AlignedPair) -> Links:
