@@ -33,7 +33,7 @@ quick: $(READY)  ## run the tests that take seconds: under two minutes on two co
 test: $(READY)  ## run every test that needs no network, browser or GPU; ends with what was skipped and why
 	@$(PYTEST) -rs
 
-browser: $(READY)  ## open the pages in Chromium and use all of their controls; needs Chromium: a minute or two
+browser: $(READY)  ## open the pages and the guide in Chromium and use all of their controls; needs Chromium: about eight minutes
 	@PICTURES="$(PICTURES)" $(BIN)/python -m pytest -q -rs -m browser tests/browser
 
 machines: $(READY)  ## run the tests as on other processors, without a compiler, as another user: under an hour on two cores
