@@ -15,7 +15,7 @@ from small import Counting, parse
 from dragoman.config import check, render
 from dragoman.errors import ConfigError, DataError
 from dragoman.text.checks import CONTROL, COPY, DUPLICATE, EMPTY, RATIO
-from dragoman.text.inputs import DataSettings, changes, identities, identity, lasting, open_inputs
+from dragoman.text.inputs import DataSettings, changes, identities, identity, lasting, name_on_card, open_inputs
 from dragoman.text.intake import ENTITIES
 from dragoman.text.mending import DECODED, TRIMMED
 from dragoman.text.prepare import prepare_data
@@ -635,3 +635,12 @@ def test_no_sentence_of_real_text_leaks(tmp_path):
     assert [report.splits[name].pairs for name in ("dev", "test")] == [200, 300]
     assert all(split.leaks.either == 0 for split in report.splits.values() if split.leaks)
     assert report.warnings == ()
+
+
+def test_a_card_names_files_without_folders() -> None:
+    of = {
+        name: name_on_card(DataSettings(path=name), name)
+        for name in ("/home/ada/a.tsv", "hub:Helsinki-NLP/books:en-it")
+    }
+    assert list(of.values()) == ["a.tsv", "hub:Helsinki-NLP/books:en-it"]
+    assert name_on_card(DataSettings(), "/tmp/dragoman-1/train.en and train.it") == "the built-in phrasebook"

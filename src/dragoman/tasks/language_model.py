@@ -26,6 +26,7 @@ from dragoman.recipe.recipe import Recipe
 from dragoman.run_folder import RunFolder
 from dragoman.store import ModelFiles, load_model, place_weights
 from dragoman.tasks.corpus_task import UNMEASURED, CorpusTask, find_corpus, find_tokenizers
+from dragoman.text.inputs import name_on_card
 from dragoman.text.plain import TextReport, prepare_text, read_text, read_text_report, text_identity
 from dragoman.tokenizing.pretokenizing import SPACE_BETWEEN_WORDS, cut_running
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
@@ -163,7 +164,8 @@ def _files(
         f"# Language model\n\n"
         f"A decoder-only Transformer ({model.preset}, {model.size}: width {model.d_model}, {model.decoder_layers} "
         f"layers, {weights:,} weights) made with Dragoman {dragoman.__version__}.\n\n"
-        f"Trained on {train.characters:,} characters of {data.report.name}, {steps:,} steps, {tokens:,} tokens.\n\n"
+        f"Trained on {train.characters:,} characters of {name_on_card(recipe.data, data.report.name)}, "
+        f"{steps:,} steps, {tokens:,} tokens.\n\n"
         f"{found.quality if found else UNMEASURED}"
     )
     return ModelFiles(data.tokenizers, card=card)

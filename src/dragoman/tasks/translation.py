@@ -22,6 +22,7 @@ from dragoman.run_folder import RunFolder
 from dragoman.store import CONFIG, ModelFiles, StoredModel, place_weights, read_config
 from dragoman.tasks.corpus_task import UNMEASURED, CorpusTask
 from dragoman.tasks.pairs import PairData
+from dragoman.text.inputs import name_on_card
 from dragoman.text.report import read_report
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.training.next_token import mean_loss
@@ -117,12 +118,13 @@ def _files(
     """Tokenizers, languages, search options, model card and framing."""
     source, target = data.languages
     report, model = data.report, recipe.model
+    text = name_on_card(recipe.data, report.inputs["train"].name)
     card = (
         f"# Translation, {source} to {target}\n\n"
         f"A Transformer ({model.preset}, {model.size}: width {model.d_model}, {model.encoder_layers} + "
         f"{model.decoder_layers} layers, {weights:,} weights) made with Dragoman {dragoman.__version__}.\n\n"
-        f"Trained on {report.splits['train'].pairs:,} pairs of {report.inputs['train'].name}, "
-        f"{steps:,} steps, {tokens:,} tokens.\n\n{found.quality if found else UNMEASURED}\n"
+        f"Trained on {report.splits['train'].pairs:,} pairs of {text}, {steps:,} steps, {tokens:,} tokens.\n\n"
+        f"{found.quality if found else UNMEASURED}\n"
         f'    dragoman translate FOLDER "…"\n'
     )
     options = recipe.decode.model_dump(mode="json", exclude_none=True)

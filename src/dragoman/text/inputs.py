@@ -196,6 +196,13 @@ def hashes(reading: Reading) -> dict[str, str]:
     return {file.relative_to(folder).as_posix(): sha256(file) for file in files}
 
 
+def name_on_card(settings: DataSettings, name: str) -> str:
+    """What a model card, which travels with the model, calls the text: its files without the folders they lay in."""
+    if settings.path == PHRASEBOOK:
+        return "the built-in phrasebook"
+    return name if name.startswith(HUB) else Path(name).name
+
+
 def changes(report: DataReport, settings: DataSettings) -> list[str]:
     """The differences between the data of a report and what `settings` name now, in words."""
     before, now = report.settings, lasting(settings)
