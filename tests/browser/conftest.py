@@ -23,7 +23,7 @@ QUIET = [
     *("--disable-component-update", "--disable-sync"),
 ]
 SENTENCE = "the red cat sees the old station ."
-PATIENCE_MS = 10_000
+PATIENCE_MS = 30_000
 
 
 @pytest.fixture(scope="module")
