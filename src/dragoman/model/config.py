@@ -24,7 +24,10 @@ _SIZES: dict[Size, dict[str, int]] = {
 
 
 def paper(size: Size) -> dict[str, Any]:
-    """The model of Vaswani et al. (2017): post-norm, sinusoids, ReLU; `base` and `big` are the paper's own."""
+    """The model of Vaswani et al. (2017): post-norm, sinusoids, ReLU; `base` and `big` are the paper's own.
+
+    Its attention has biases, as torch's `nn.Transformer` has; the paper's formulas have none there.
+    """
     return {
         **_SIZES[size],
         "positions": "sinusoidal",
