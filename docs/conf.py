@@ -27,7 +27,8 @@ myst_heading_anchors = 3
 
 # A page is executed again if its cells change, or any code that they could run.
 nb_execution_mode = "cache"
-nb_execution_cache_path = str(HERE / "_build" / "executed" / fingerprint(HERE.parent))
+short = "-short" if "GUIDE_SHORT" in os.environ else ""
+nb_execution_cache_path = str(HERE / "_build" / "executed" / f"{fingerprint(HERE.parent)}{short}")
 nb_execution_timeout = 900
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
