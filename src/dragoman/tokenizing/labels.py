@@ -1,0 +1,84 @@
+"""The labels that a classifier or a tagger chooses among, in the order of their ids: `labels.json` in a model folder."""
+
+import hashlib
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, Self
+
+import pydantic
+
+from dragoman.config import Settings
+from dragoman.documents import read_document, write_json
+from dragoman.errors import DataError
+
+FORMAT = 1
+"""Of `labels.json`."""
+FILE = "labels.json"
+OUTSIDE = "O"
+"""The label of a word that belongs to no entity."""
+
+
+class Labels(Settings):
+    """The labels of one task, and the temperature that calibrates their probabilities."""
+
+    format: Literal[1] = FORMAT
+    task: Literal["classify", "tag"]
+    """Whether a text has one label, or each of its words has one."""
+    names: tuple[str, ...] = pydantic.Field(min_length=2)
+    """In the order of their ids."""
+    temperature: float = pydantic.Field(default=1.0, gt=0, lt=1_000)
+    """Logits are divided by it before they become probabilities (Guo et al. 2017); chosen on the dev set."""
+
+    @pydantic.model_validator(mode="after")
+    def _distinct(self) -> Self:
+        if len(set(self.names)) < len(self.names) or not all(self.names):
+            raise ValueError("a label is empty or listed twice")
+        return self
+
+    @property
+    def size(self) -> int:
+        """The number of labels C."""
+        return len(self.names)
+
+    @property
+    def bio(self) -> bool:
+        """Whether the labels mark entities: O outside, B-type at the beginning of one, I-type inside."""
+        return self.task == "tag" and OUTSIDE in self.names and all(map(_is_bio, self.names))
+
+    @cached_property
+    def identity(self) -> str:
+        """SHA-256, in hexadecimal, of what decides the ids of labels."""
+        return hashlib.sha256(json.dumps([self.task, *self.names]).encode()).hexdigest()
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+    def id_of(self, name: str) -> int:
+        """The id of a label.
+
+        Raises:
+            DataError: there is no such label.
+        """
+        if name not in self._ids:
+            known = ", ".join(self.names[:8]) + (", …" if self.size > 8 else "")
+            raise DataError(f"the label {name!r} is not among the {self.size} that the model knows ({known})")
+        return self._ids[name]
+
+    def save(self, folder: Path) -> None:
+        """Writes `labels.json`."""
+        write_json(folder / FILE, self.model_dump(mode="json"))
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Reads what `save` wrote.
+
+        Raises:
+            CheckpointError: it is missing, damaged or newer.
+        """
+        return read_document(folder / FILE, cls, FORMAT)
+
+
+def _is_bio(name: str) -> bool:
+    return name == OUTSIDE or (name[:2] in ("B-", "I-") and len(name) > 2)
