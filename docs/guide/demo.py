@@ -1,5 +1,6 @@
 """The run of `make demo`, which several pages look at: trained once, then found again."""
 
+import logging
 import os
 from functools import cache
 from pathlib import Path
@@ -10,6 +11,9 @@ SHORT = os.environ.get("GUIDE_SHORT")
 """The folder for trainings that are cut short, as tests ask for: everything runs, and nothing is learned."""
 RUNS = Path(os.path.relpath(SHORT or Path(__file__).parent.parent / "_build" / "runs"))
 """Where the pages keep what they train."""
+
+if SHORT:
+    logging.getLogger("dragoman").setLevel(logging.ERROR)  # the warning that so short a run learnt nothing is no news
 
 
 def steps(full: int) -> str:

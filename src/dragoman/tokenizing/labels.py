@@ -1,4 +1,4 @@
-"""The labels among which a classifier or a tagger chooses, in the order of their ids: `labels.json` of a model folder."""
+"""The labels that a classifier or tagger chooses among, in the order of their ids: `labels.json` in a model folder."""
 
 import hashlib
 import json
