@@ -11,7 +11,8 @@ import dragoman
 
 LINE = (
     "errors | processor | notation | run_folder < config | files | memory | progress | machine < documents"
-    " < manifest | kernels | text < tokenizing < data | model < store < decoding | training < translating < evaluating"
+    " < manifest | kernels | text < tokenizing < data | model < tuning < store < decoding | training < translating |"
+    " predicting | generating < exporting | evaluating"
     " < explaining < recipe < tasks < runs < commands < cli"
 )
 # The floors inside each room of more than eight files; a folder inside a room counts as one file.
@@ -28,15 +29,15 @@ FLOORS = {
     "model": "config | dropout | packing < observer | projection < layers | positions < attention | embedding <"
     " blocks < decoder | encoder < families < build",
     "model/attention": "context | equation | keys < cache | compiled | flash | padded < ways < multi_head",
-    "recipe": "expected | recipe < choices | settings | source < language_model_choices | steps |"
+    "recipe": "expected | recipe < choices | settings | source < encoder_choices | language_model_choices | steps |"
     " translation_choices < resolution",
-    "runs": "facts | metrics | options | resuming | signals < changes | curves | listing | session < lookup |"
+    "runs": "facts | metrics | options | resuming | signals | starting < changes | curves | listing | session < lookup |"
     " trial < more < resolving",
     "text": "alignment | checks | reading | report | sides | split < mending | phrasebook < inputs | intake <"
     " plain | prepared | shards < findings < prepare",
     "text/reading": "addresses | language_tags | languages | lines < roles < likeliest < columns < header | pairs"
     " < aligned | tables < rows < readers",
-    "training": "exchanges | loss | muon | schedule < distributed | settings | task < next_token | optimiser <"
+    "training": "exchanges | loss | muon | schedule < distributed | settings | task < next_token | optimiser < masking |"
     " state < checkpoint | loop",
 }
 MOST_FILES, FILES_WITHOUT_FLOORS = 14, 8

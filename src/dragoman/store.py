@@ -3,6 +3,7 @@
     config.json              architecture, format number, framing if not the usual; languages of a translation model
     model.safetensors        weights, float32
     tokenizer.json           or tokenizer.source.json + tokenizer.target.json
+    labels.json              the labels of a classifier or tagger
     generation_config.json   the default search options
     README.md                the model card, written from facts; people may edit or remove it
     manifest.json            size and SHA-256 of every file
@@ -32,6 +33,8 @@ from dragoman.run_folder import RunFolder
 from dragoman.text.reading.language_tags import LanguageTag
 from dragoman.text.report import REPORT
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
+from dragoman.tokenizing.labels import FILE as LABELS
+from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.tokenizer import Tokenizers
 
 FORMAT = 1
@@ -97,6 +100,8 @@ class ModelFiles(NamedTuple):
     """The model card in Markdown; without one, a short one is written."""
     framing: Framing = DEFAULT_FRAMING
     """The symbols that the model expects around sources and targets."""
+    labels: Labels | None = None
+    """None for a model that gives no labels."""
 
 
 class StoredModel(NamedTuple):
@@ -119,6 +124,17 @@ class StoredModel(NamedTuple):
         if self.files.tokenizers is None:
             raise CheckpointError(f"{self.folder} holds no tokenizer, so its model reads no text")
         return self.files.tokenizers
+
+    @property
+    def labels(self) -> Labels:
+        """The labels of a classifier or tagger.
+
+        Raises:
+            CheckpointError: the model gives none.
+        """
+        if self.files.labels is None:
+            raise CheckpointError(f"{self.folder} holds no labels, so its model neither classifies nor tags")
+        return self.files.labels
 
     @property
     def languages(self) -> Languages:
@@ -155,6 +171,8 @@ def write_model(folder: Path, model: nn.Module, files: ModelFiles, weights: Mapp
     write_weights(folder / WEIGHTS, weights if weights is not None else named_weights(model))
     if files.tokenizers is not None:
         files.tokenizers.save(folder)
+    if files.labels is not None:
+        files.labels.save(folder)
     write_json(folder / GENERATION, dict(files.generation))
     write_file(folder / CARD, files.card or default_card(files.languages, config))
 
@@ -169,12 +187,12 @@ def load_model(path: Path | str, device: str = "cpu") -> StoredModel:
     verify_model(folder)
     languages, framing, config = read_config(folder)
     expected = _expected_weights(config, folder / CONFIG)
-    tokenizers = _load_tokenizers(folder, config)
+    tokenizers, labels = _load_tokenizers(folder, config), _load_labels(folder, config)
     weights = read_weights(folder / WEIGHTS, expected)
     with torch.device("meta"):
         model = build_model(config, seed=None)
     place_weights(model, {name: weight.to(device) for name, weight in weights.items()})
-    files = ModelFiles(tokenizers, languages, read_object(folder / GENERATION), framing=framing)
+    files = ModelFiles(tokenizers, languages, read_object(folder / GENERATION), framing=framing, labels=labels)
     return StoredModel(model.eval(), config, files, folder)
 
 
@@ -279,7 +297,8 @@ def _is_finite(tensor: Tensor) -> bool:
 
 def default_card(languages: Languages | None, config: ModelConfig) -> str:
     """The model card for a model that no run has described."""
-    title = "Language model" if languages is None else f"Translation model, {languages.source} to {languages.target}"
+    kind = {"encoder": "Encoder", "language_model": "Language model"}.get(config.family, "Translation model")
+    title = kind if languages is None else f"{kind}, {languages.source} to {languages.target}"
     return f"# {title}\n\nA Transformer ({config.preset}, {config.size}) made with Dragoman.\n"
 
 
@@ -332,7 +351,7 @@ def _load_tokenizers(folder: Path, config: ModelConfig) -> Tokenizers | None:
     Raises:
         CheckpointError: a tokenizer is damaged, or its vocabulary does not fit the model.
     """
-    if config.family != "encoder_decoder" and not any(folder.glob("tokenizer*.json")):
+    if config.family == "language_model" and not any(folder.glob("tokenizer*.json")):
         return None
     try:
         tokenizers = Tokenizers.load(folder)
@@ -340,6 +359,20 @@ def _load_tokenizers(folder: Path, config: ModelConfig) -> Tokenizers | None:
         raise CheckpointError(str(error)) from None
     _check_vocabularies(folder, config, tokenizers)
     return tokenizers
+
+
+def _load_labels(folder: Path, config: ModelConfig) -> Labels | None:
+    """The labels in a folder; None if its model gives none.
+
+    Raises:
+        CheckpointError: they are missing or damaged, or are not as many as the model chooses among.
+    """
+    if config.labels is None:
+        return None
+    labels = Labels.load(folder)
+    if labels.size != config.labels:
+        raise CheckpointError(f"{folder}: {LABELS} has {labels.size} labels, but the model {config.labels}")
+    return labels
 
 
 def _check_vocabularies(folder: Path, config: ModelConfig, tokenizers: Tokenizers) -> None:

@@ -159,8 +159,12 @@ class Batches:
 
     @property
     def _target_symbols(self) -> int:
-        """How many more tokens are predicted than a row has ids: one less for running text, whose first id is given."""
-        return -1 if self.corpus.windows else self.framing.target_symbols
+        """How many more tokens are predicted than a row has ids: one less for running text, whose first id is given; none
+        for labels.
+        """
+        if self.corpus.windows:
+            return -1
+        return 0 if self.corpus.labels_only else self.framing.target_symbols
 
     def _cut(self, source_tokens: NDArray[np.int64], target_tokens: NDArray[np.int64]) -> list[int]:
         """Where batches begin and end, so that neither side has more than `batch_tokens`."""

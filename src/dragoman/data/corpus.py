@@ -1,5 +1,7 @@
 """Sentence pairs as ids on disk: written once, then memory-mapped, so that a million pairs open in no time.
 
+A corpus of labelled text has labels in the place of targets; one whose words are masked has only sources.
+
 For each side, a corpus folder holds all ids laid end to end (`target.ids`: uint16 if the vocabulary fits, else int32)
 and where each row begins (`target.offsets`: int64, one more than there are rows), all little-endian. `corpus.json`
 holds the counts. Special symbols are not stored; `batching` adds them.
@@ -10,7 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 import numpy as np
 import pydantic
@@ -22,7 +24,9 @@ from dragoman.errors import DataError
 from dragoman.files import new_folder, sha256
 from dragoman.progress import Progress, silent
 from dragoman.text.prepared import read_pairs
+from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
+from dragoman.tokenizing.words import encode_words
 
 FORMAT = 1
 """Of `corpus.json`."""
@@ -31,6 +35,7 @@ _OFFSET = np.dtype("<i8")
 
 Ids = NDArray[np.integer]
 """Ids of tokens."""
+T = TypeVar("T")
 
 
 class Side(Settings):
@@ -41,9 +46,9 @@ class Side(Settings):
     dtype: Literal["<u2", "<i4"]
     """The type in which an id is stored."""
     vocabulary_size: int
-    """Number of ids that the tokenizer has."""
+    """Number of ids that the tokenizer has, or number of labels."""
     tokenizer: str
-    """Identity of the tokenizer."""
+    """Identity of the tokenizer or of the labels."""
     ids_sha256: str
     """SHA-256 of the ids."""
     offsets_sha256: str
@@ -59,16 +64,20 @@ class Facts(Settings):
     """Number of rows on each side."""
     windows: bool
     """Whether a row is a window into running text rather than a sentence."""
+    labelled: Literal["texts", "words"] | None = None
+    """What has a label, if the targets are labels: each row, or each word of it."""
     source: Side | None = None
     """None in a corpus for a decoder-only model."""
-    target: Side
-    """The side that is predicted."""
+    target: Side | None
+    """The side that is predicted; None where masked words of the source are."""
 
     @property
     def identity(self) -> str:
         """SHA-256 of the corpus, equal if and only if all ids and rows are equal."""
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True)
-        return hashlib.sha256(canonical.encode()).hexdigest()
+        facts = self.model_dump(mode="json")
+        if self.labelled is None:
+            del facts["labelled"]  # identities of corpora without labels are older than labels
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 class Rows:
@@ -100,16 +109,18 @@ class EncodedCorpus:
     Attributes:
         windows: whether a row is a window into running text (see `encode_text`) rather than a sentence.
         identity: SHA-256 that is equal for equal ids in equal rows.
+        labelled: what has a label, if the targets are labels (see `encode_labelled`).
         source: None in a corpus for a decoder-only model.
+        target: rows without ids where nothing but the source is given.
     """
 
     def __init__(self, folder: Path, facts: Facts) -> None:
         self.folder = folder
         self.facts = facts
-        self.windows = facts.windows
+        self.windows, self.labelled = facts.windows, facts.labelled
         self.identity = facts.identity
         self.source = _open_rows(folder, "source", facts.source, facts.rows) if facts.source else None
-        self.target = _open_rows(folder, "target", facts.target, facts.rows)
+        self.target = _open_rows(folder, "target", facts.target, facts.rows) if facts.target else _no_ids(facts.rows)
 
     @classmethod
     def open(cls, folder: Path | str) -> Self:
@@ -136,6 +147,11 @@ class EncodedCorpus:
 
     def __len__(self) -> int:
         return self.facts.rows
+
+    @property
+    def labels_only(self) -> bool:
+        """Whether nothing but labels, or masked words of the source, is predicted."""
+        return self.labelled is not None or self.facts.target is None
 
     def has_windows_of(self, length: int) -> bool:
         """Whether `encode_text` cuts the same ids into the same windows at this length."""
@@ -203,15 +219,84 @@ def encode_text(
     return EncodedCorpus.open(folder)
 
 
-def _dtype(tokenizer: Tokenizer) -> Literal["<u2", "<i4"]:
+def encode_labelled(
+    examples: Iterable[tuple[Sequence[str], Sequence[str]]],
+    tokenizer: Tokenizer,
+    labels: Labels,
+    folder: Path | str,
+    progress: Progress = silent,
+) -> EncodedCorpus:
+    """Encodes labelled text into a new folder. An example is a text and its label, or words and a label for each; in
+    both cases it is given as two sequences of one length.
+
+    The targets of a text are the id of its label. Those of words have one id for each piece: 0 if it continues a word,
+    else the id of the word's label, counted from 1.
+
+    Raises:
+        DataError: there is no example, a label is unknown, or the folder exists.
+    """
+    of_words = labels.task == "tag"
+    with new_folder(folder) as aside:
+        source, target = _Writer(aside, "source", tokenizer), _Writer(aside, "target", labels)
+        with source, target, progress.track("encode", None, "texts") as advance:
+            for chunk in _chunks(examples):
+                pieces = encode_words([parts for parts, _ in chunk], tokenizer)
+                found = [[labels.id_of(name) for name in names] for _, names in chunk]
+                source.write([[*chain.from_iterable(row)] for row in pieces])
+                target.write([_of_pieces(*row) for row in zip(pieces, found, strict=True)] if of_words else found)
+                advance(len(chunk))
+        sides = {"source": source.facts(), "target": target.facts()}
+        facts = {"format": FORMAT, "rows": source.rows, "windows": False, "labelled": "words" if of_words else "texts"}
+        write_json(aside / "corpus.json", facts | sides)
+    return EncodedCorpus.open(folder)
+
+
+def _of_pieces(pieces: Sequence[Sequence[int]], labels: Sequence[int]) -> list[int]:
+    """The targets of the pieces of words.
+
+    >>> _of_pieces([[7, 8], [9]], [4, 0])
+    [5, 0, 1]
+    """
+    return [
+        0 if place else label + 1 for word, label in zip(pieces, labels, strict=True) for place, _ in enumerate(word)
+    ]
+
+
+def encode_lines(
+    lines: Iterable[str], tokenizer: Tokenizer, folder: Path | str, length: int, progress: Progress = silent
+) -> EncodedCorpus:
+    """Encodes lines of text, whose words are to be masked, into a new folder. A line of more than `length` ids is cut
+    into several rows; an empty one is left out.
+
+    Raises:
+        DataError: no line has a single id, or the folder exists.
+    """
+    with new_folder(folder) as aside:
+        with _Writer(aside, "source", tokenizer) as source, progress.track("encode", None, "lines") as advance:
+            for chunk in _chunks(lines):
+                rows = tokenizer.encode_batch(chunk)
+                source.write([row[first : first + length] for row in rows for first in range(0, len(row), length)])
+                advance(len(chunk))
+        facts = {"format": FORMAT, "rows": source.rows, "windows": False, "source": source.facts(), "target": None}
+        write_json(aside / "corpus.json", facts)
+    return EncodedCorpus.open(folder)
+
+
+def _chunks(each: Iterable[T]) -> Iterator[list[T]]:
+    each = iter(each)
+    while chunk := list(islice(each, _CHUNK)):
+        yield chunk
+
+
+def _dtype(vocabulary: Tokenizer | Labels) -> Literal["<u2", "<i4"]:
     """The type in which its ids are stored."""
-    return "<u2" if tokenizer.size <= 2**16 else "<i4"
+    return "<u2" if vocabulary.size <= 2**16 else "<i4"
 
 
 def _encoded(
     pairs: Iterator[tuple[str, str]], tokenizers: Tokenizers
 ) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
-    while chunk := list(islice(pairs, _CHUNK)):
+    for chunk in _chunks(pairs):
         yield (
             tokenizers.source.encode_batch([source for source, _ in chunk]),
             tokenizers.target.encode_batch([target for _, target in chunk]),
@@ -221,13 +306,13 @@ def _encoded(
 class _Writer:
     """Appends rows of ids to the two files of one side."""
 
-    def __init__(self, folder: Path, side: str, tokenizer: Tokenizer) -> None:
+    def __init__(self, folder: Path, side: str, vocabulary: Tokenizer | Labels) -> None:
         self._side = side
         self._paths = folder / f"{side}.ids", folder / f"{side}.offsets"
         self._ids, self._offsets = (open(path, "wb") for path in self._paths)  # noqa: SIM115 (__exit__ closes them)
         self._offsets.write(np.zeros(1, _OFFSET).tobytes())
-        self._tokenizer = tokenizer
-        self._dtype: Literal["<u2", "<i4"] = _dtype(tokenizer)
+        self._vocabulary = vocabulary
+        self._dtype: Literal["<u2", "<i4"] = _dtype(vocabulary)
         self.tokens = self.rows = 0
 
     def __enter__(self) -> Self:
@@ -254,8 +339,8 @@ class _Writer:
         return {
             "tokens": self.tokens,
             "dtype": self._dtype,
-            "vocabulary_size": self._tokenizer.size,
-            "tokenizer": self._tokenizer.identity,
+            "vocabulary_size": self._vocabulary.size,
+            "tokenizer": self._vocabulary.identity,
             "ids_sha256": ids,
             "offsets_sha256": offsets,
         }
@@ -267,6 +352,10 @@ def _open_rows(folder: Path, side: str, facts: Side, rows: int) -> Rows:
     if offsets[0] != 0 or offsets[-1] != facts.tokens:
         raise DataError(f"{folder / side}.offsets does not belong to {side}.ids; encode the corpus again")
     return Rows(ids, offsets)
+
+
+def _no_ids(rows: int) -> Rows:
+    return Rows(np.empty(0, np.uint16), np.zeros(rows + 1, np.int64))
 
 
 def _map(path: Path, dtype: np.dtype, count: int) -> NDArray:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from dragoman.model.build import weight_shapes as weight_shapes
     from dragoman.model.config import ModelConfig as ModelConfig
     from dragoman.model.dropout import StepNoise as StepNoise
+    from dragoman.model.families import AnyModel as AnyModel
     from dragoman.model.families import EncoderDecoder as EncoderDecoder
+    from dragoman.model.families import EncoderModel as EncoderModel
     from dragoman.model.families import LanguageModel as LanguageModel
     from dragoman.model.families import prepare_for_decoding as prepare_for_decoding
     from dragoman.model.observer import Observer as Observer

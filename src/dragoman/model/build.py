@@ -15,21 +15,22 @@ from dragoman.model.config import ModelConfig
 from dragoman.model.decoder import Decoder
 from dragoman.model.embedding import Embedding, table
 from dragoman.model.encoder import Encoder
-from dragoman.model.families import EncoderDecoder, LanguageModel
-from dragoman.model.layers import FeedForward, LayerNorm, Residual, RMSNorm, make_norm
+from dragoman.model.families import AnyModel, EncoderDecoder, EncoderModel, LanguageModel
+from dragoman.model.layers import FeedForward, Head, LayerNorm, Residual, RMSNorm, make_norm
 from dragoman.model.positions import Learned, Rotary, Sinusoidal
 from dragoman.model.projection import weight_roles
 
 
-def build_model(config: ModelConfig, seed: int | None = 0) -> EncoderDecoder | LanguageModel:
+def build_model(config: ModelConfig, seed: int | None = 0) -> AnyModel:
     """A model with fresh weights, the same for the same seed. With None they are arbitrary.
 
     Raises:
         ConfigError: the vocabulary is not known yet.
     """
-    if config.target_vocabulary is None or (config.family == "encoder_decoder" and config.source_vocabulary is None):
+    build, vocabularies = _FAMILIES[config.family]
+    if any(getattr(config, name) is None for name in vocabularies):
         raise ConfigError("the vocabulary sizes are not set; train or load a tokenizer first")
-    model = _encoder_decoder(config) if config.family == "encoder_decoder" else _language_model(config)
+    model = build(config)
     if seed is not None:
         initialise(model, torch.Generator().manual_seed(seed))
     return model
@@ -108,6 +109,29 @@ def _language_model(config: ModelConfig) -> LanguageModel:
         _rotary(config),
     )
     return LanguageModel(config, embedding, decoder, output)
+
+
+def _encoder_model(config: ModelConfig) -> EncoderModel:
+    assert config.source_vocabulary, "checked by build_model"
+    source = table(config.source_vocabulary, config.d_model)
+    output = source
+    if config.labels is not None or config.tied == "none":
+        output = table(config.labels or config.source_vocabulary, config.d_model)
+    encoder = Encoder(
+        [SelfBlock(i, _parts(config, f"encoder.{i}")) for i in range(config.encoder_layers)],
+        _norm(config) if config.final_norm else None,
+        _rotary(config),
+    )
+    head = Head(config.d_model, _norm(config), config.dropout)
+    return EncoderModel(config, _embedding(config, source, "source_embedding"), encoder, head, output)
+
+
+_FAMILIES = {
+    "encoder_decoder": (_encoder_decoder, ("source_vocabulary", "target_vocabulary")),
+    "language_model": (_language_model, ("target_vocabulary",)),
+    "encoder": (_encoder_model, ("source_vocabulary",)),
+}
+"""Builds each family, and the vocabularies that it needs."""
 
 
 def _parts(config: ModelConfig, layer: str) -> LayerParts:

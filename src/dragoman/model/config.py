@@ -59,8 +59,9 @@ def modern(size: Size) -> dict[str, Any]:
 class ModelConfig(Settings):
     """The architecture of a model: family, sizes, and the choices that `preset` makes where they are not given."""
 
-    family: Literal["encoder_decoder", "language_model"] = "encoder_decoder"
-    """Encoder and decoder (translation), or a decoder alone (language model)."""
+    family: Literal["encoder_decoder", "language_model", "encoder"] = "encoder_decoder"
+    """Encoder and decoder (translation), a decoder alone (language model), or an encoder alone (labels, masked words).
+    """
     preset: Literal["paper", "modern"] = "modern"
     """The source of settings that are not given."""
     size: Size = "small"
@@ -68,7 +69,12 @@ class ModelConfig(Settings):
     source_vocabulary: int | None = pydantic.Field(default=None, ge=5, lt=2**31)
     """Source tokens; taken from the tokenizer. None in a language model."""
     target_vocabulary: int | None = pydantic.Field(default=None, ge=5, lt=2**31)
-    """Target tokens; taken from the tokenizer."""
+    """Target tokens; taken from the tokenizer. None in an encoder alone."""
+    labels: int | None = pydantic.Field(default=None, ge=2, lt=2**16)
+    """Labels that an encoder alone chooses among; taken from the data. Not given: it fills in masked words."""
+    pooling: Literal["first", "mean"] | None = None
+    """How an encoder alone makes one vector of a text that has one label: it takes the first symbol's, or the mean.
+    Not given: every word has a label, or is filled in."""
     d_model: int = pydantic.Field(ge=2, le=65_536)
     """Width of the residual path."""
     encoder_layers: int = pydantic.Field(ge=1, le=1_000)
@@ -147,6 +153,8 @@ class ModelConfig(Settings):
             raise ValueError(
                 "model.norm_position = 'pre' needs model.final_norm = true: nothing else normalises the residual path"
             )
+        if self.family != "encoder" and (self.labels, self.pooling) != (None, None):
+            raise ValueError("model.labels and model.pooling belong to an encoder alone (model.family = 'encoder')")
         if self.tied == "all" and self.source_vocabulary != self.target_vocabulary:
             raise ValueError("model.tied = 'all' needs one joint vocabulary (tokenizer.joint = true)")
         return self

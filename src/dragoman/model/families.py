@@ -14,8 +14,9 @@ from dragoman.model.decoder import Decoder
 from dragoman.model.dropout import StepNoise
 from dragoman.model.embedding import Embedding
 from dragoman.model.encoder import Encoder
+from dragoman.model.layers import Head
 from dragoman.model.observer import Observer, shower
-from dragoman.model.packing import ROW_MULTIPLE, Packing
+from dragoman.model.packing import ROW_MULTIPLE, Packing, pick
 from dragoman.model.projection import Projection, Role
 
 
@@ -151,7 +152,72 @@ class LanguageModel(nn.Module):
         return self.decode(packing.fill(target), packing, None, noise, observer=observer)[: packing.tokens]
 
 
-Model = TypeVar("Model", EncoderDecoder, LanguageModel)
+class EncoderModel(nn.Module):
+    """An encoder alone: every token sees the whole text. A head predicts from some of the tokens, or from all as one.
+
+    `output` has a row for each label (C, D), or is the embedding itself (V, D), where masked words are filled in.
+    """
+
+    roles: ClassVar[dict[str, Role]] = {"output": "table"}
+
+    def __init__(
+        self, config: ModelConfig, source_embedding: Embedding, encoder: Encoder, head: Head, output: nn.Parameter
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.source_embedding, self.encoder, self.head, self.output = source_embedding, encoder, head, output
+
+    def encode(
+        self,
+        source: Int[Tensor, "N"],
+        packing: Packing,
+        noise: StepNoise | None = None,
+        *,
+        observer: Observer | None = None,
+    ) -> Float[Tensor, "N D"]:
+        """Ids to a vector for each token."""
+        of_rows = noise.source(packing.rows, source.device) if noise else None
+        x = self.source_embedding(source, packing.position, of_rows, shower(observer, packing))
+        return self.encoder(x, packing, of_rows, observer)
+
+    def predict_from(
+        self,
+        memory: Float[Tensor, "N D"],
+        packing: Packing,
+        chosen: Int[Tensor, "M"] | None = None,
+        noise: StepNoise | None = None,
+    ) -> Float[Tensor, "M D"]:
+        """The encoder's output to the head's: for the `chosen` rows, or for each text as `pooling` says."""
+        rows = pick(memory, chosen) if chosen is not None else self._pooled(memory, packing)
+        return self.head(rows, noise.target(rows.size(0), rows.device) if noise else None)
+
+    def _pooled(self, memory: Float[Tensor, "N D"], packing: Packing) -> Float[Tensor, "B D"]:
+        if self.config.pooling == "first":
+            return pick(memory, packing.lengths.cumsum(0) - packing.lengths)
+        return packing.pad(memory).sum(1) / packing.lengths[:, None]
+
+    def project(self, hidden: Float[Tensor, "M D"]) -> Float[Tensor, "M V"]:
+        """The head's output to logits."""
+        return F.linear(hidden, self.output)
+
+    def forward(
+        self,
+        source: Int[Tensor, "N"],
+        source_lengths: Int[Tensor, "B"],
+        chosen: Int[Tensor, "M"] | None = None,
+        noise: StepNoise | None = None,
+        *,
+        observer: Observer | None = None,
+    ) -> Float[Tensor, "M D"]:
+        """The head's output, before `project`."""
+        packing = Packing.of(source_lengths, source.device, ROW_MULTIPLE)
+        memory = self.encode(packing.fill(source), packing, noise, observer=observer)
+        return self.predict_from(memory, packing, chosen, noise)
+
+
+AnyModel = EncoderDecoder | LanguageModel | EncoderModel
+"""A model of any family."""
+Model = TypeVar("Model", EncoderDecoder, LanguageModel, EncoderModel)
 
 
 def prepare_for_decoding(model: Model, device: torch.device | str, dtype: torch.dtype) -> Model:

@@ -145,3 +145,19 @@ class Residual(nn.Module):
         if show is not None:
             show(self.name, x)
         return x
+
+
+class Head(nn.Module):
+    """norm(GELU(x W + b)): what stands between an encoder and its output matrix (Devlin et al. 2018, appendix A.1).
+
+    `name` is its dropout site.
+    """
+
+    dense: Projection
+
+    def __init__(self, d_model: int, norm: LayerNorm | RMSNorm, dropout: float = 0.0, name: str = "head") -> None:
+        super().__init__()
+        self.dense, self.norm, self.dropout, self.name = Dense(d_model, d_model), norm, dropout, name
+
+    def forward(self, x: Float[Tensor, "M D"], noise: Noise | None = None) -> Float[Tensor, "M D"]:
+        return drop(self.norm(F.gelu(self.dense(x))), self.dropout, self.name, noise)

@@ -90,6 +90,11 @@ class Packing:
         return nn.functional.pad(tokens, (*[0] * (2 * tokens.dim() - 1), self.filler)) if self.filler else tokens
 
 
+def pick(rows: Tensor, places: Int[Tensor, "M"]) -> Tensor:
+    """(N, ...) -> (M, ...): the rows at these places, each of which is named once."""
+    return _Unpad.apply(rows, places)
+
+
 class _Pad(torch.autograd.Function):
     """Rows to their slots. Forward and back are plain copies without sums, so the bits are always the same."""
 

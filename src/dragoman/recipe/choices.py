@@ -56,6 +56,8 @@ class Vocabularies(NamedTuple):
     target: int
     joint: bool
     """Whether both sides share one vocabulary."""
+    labels: int | None = None
+    """How many labels the data has; None where nothing is labelled."""
 
 
 class Seconds(NamedTuple):
@@ -73,7 +75,11 @@ class TextFacts(NamedTuple):
     several_sentences: float = 0.0
     """Share of the training lines that hold several sentences."""
     characters: int = 0
-    """Of a language model."""
+    """Of running text."""
+    texts: int = 0
+    """That have labels, or whose words have."""
+    labels: tuple[int, ...] = ()
+    """How often each label occurs."""
 
 
 @dataclass(frozen=True)

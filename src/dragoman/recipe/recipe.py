@@ -16,15 +16,17 @@ from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.training import TrainSettings
 from dragoman.translating.options import SearchOptions
 
+Task = Literal["translation", "language_model", "classify", "tag", "fill"]
 LIMITS = ("steps", "epochs", "minutes")
 """Settings of `[train]` that end training; one of them is given."""
 
 
 class StartSettings(Settings):
-    """The `[start]` table, for fine-tuning: the model to start from, and the old data that keeps it from forgetting."""
+    """The `[start]` table: the model to start from, and the old data that keeps it from forgetting."""
 
     model: str
-    """A model folder, whose tokenizer and architecture the run keeps."""
+    """A model folder, whose tokenizer and architecture the run keeps. A classifier, a tagger and a model that fills in
+    words may also start from the encoder of a translation model."""
     mix_data: str | None = None
     """Prepared data that the model was trained on, to be mixed in."""
     mix_rate: float = pydantic.Field(default=0.0, ge=0, lt=1)
@@ -40,8 +42,9 @@ class StartSettings(Settings):
 class Recipe(Settings):
     """All settings of a run."""
 
-    task: Literal["translation", "language_model"] = "translation"
-    """What is learned: to translate, from sentence pairs; or to go on with running text, from a plain text file."""
+    task: Task = "translation"
+    """What is learned: to translate, from sentence pairs; to go on with running text (language_model), or to fill in its
+    masked words (fill), from a plain text file; to label texts (classify) or their words (tag), from labelled ones."""
     start: StartSettings | None = None
     data: DataSettings = DataSettings()
     tokenizer: TokenizerSettings = TokenizerSettings()
@@ -49,6 +52,11 @@ class Recipe(Settings):
     batches: BatchSettings = BatchSettings()
     train: TrainSettings = TrainSettings()
     decode: SearchOptions = SearchOptions()
+
+    @pydantic.field_validator("task", mode="before")
+    @classmethod
+    def _as_commands_call_it(cls, given: Any) -> Any:
+        return "translation" if given == "translate" else given
 
     @pydantic.model_validator(mode="after")
     def _two_passes_differ(self) -> "Recipe":

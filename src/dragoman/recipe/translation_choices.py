@@ -46,7 +46,7 @@ def refuse_other_families(recipe: Recipe, _facts: Facts) -> Choices:
     if recipe.model.family != "encoder_decoder":
         raise ConfigError(
             f"a translator is model.family = 'encoder_decoder', not {recipe.model.family!r}; "
-            "task = 'language_model' learns from running text"
+            "task = 'language_model' learns from running text, 'classify', 'tag' and 'fill' have an encoder alone"
         )
     yield from ()
 

@@ -30,6 +30,7 @@ from dragoman.runs.changes import PATHS
 from dragoman.runs.more import More
 from dragoman.runs.options import RunContext
 from dragoman.runs.session import refuse_too_large
+from dragoman.runs.starting import starting_config
 from dragoman.runs.trial import fits, try_out
 from dragoman.store import load_model
 from dragoman.tasks.corpus_task import RunData
@@ -192,7 +193,8 @@ def _gather(context: RunContext, recipe: Recipe) -> RunData:
 
 def _vocabularies(data: RunData) -> Vocabularies:
     tokenizers = data.tokenizers
-    return Vocabularies(tokenizers.source.size, tokenizers.target.size, tokenizers.joint)
+    labels = getattr(data, "labels", None)
+    return Vocabularies(tokenizers.source.size, tokenizers.target.size, tokenizers.joint, labels and labels.size)
 
 
 def training_batches(data: RunData, recipe: Recipe) -> BatchSource:
@@ -207,7 +209,7 @@ def _start(recipe: Recipe) -> Start | None:
     if recipe.start is None:
         return None
     stored = load_model(recipe.start.model)
-    return Start(stored.config, stored.tokenizers.joint)
+    return Start(starting_config(stored.config, recipe), stored.tokenizers.joint)
 
 
 def _precision(context: RunContext, recipe: Recipe) -> Precision:

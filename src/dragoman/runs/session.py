@@ -16,14 +16,15 @@ from dragoman import kernels, machine
 from dragoman.documents import write_json
 from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted, OutOfMemory
 from dragoman.memory import memory_bytes, usable_memory_bytes
-from dragoman.model import EncoderDecoder, LanguageModel, ModelConfig, build_model, count_weights
+from dragoman.model import AnyModel, ModelConfig, build_model, count_weights
 from dragoman.progress import Advance
 from dragoman.recipe.recipe import Recipe
 from dragoman.runs.metrics import MetricsLog
 from dragoman.runs.options import RunContext
 from dragoman.runs.resuming import decisive_settings, refuse_other_checkpoint
 from dragoman.runs.signals import stop_on_signals
-from dragoman.store import ModelFiles, load_model, named_weights, place_weights, save_model
+from dragoman.runs.starting import place_start
+from dragoman.store import ModelFiles, load_model, save_model
 from dragoman.training import Chore, Every, TrainState, run_steps
 from dragoman.training.checkpoint import newest_checkpoint, restore, save_checkpoint
 from dragoman.training.loop import StepReport
@@ -57,7 +58,7 @@ def refuse_too_large(config: ModelConfig, device: str) -> None:
 
 def fresh_state(
     recipe: Recipe, device: str, resumed: bool = False
-) -> tuple[EncoderDecoder | LanguageModel, TrainState]:
+) -> tuple[AnyModel, TrainState]:
     """A model before its first step, with new weights or those of the model that it starts from, and its state. If
     `resumed`, a checkpoint will replace the weights, so they are always new.
 
@@ -68,7 +69,7 @@ def fresh_state(
     refuse_too_large(recipe.model, device)
     model = build_model(recipe.model, settings.seed)
     if recipe.start is not None and not resumed:
-        place_weights(model, named_weights(load_model(recipe.start.model).model))
+        place_start(model, load_model(recipe.start.model))
     model.to(device)
     precision = "bf16" if settings.precision == "bf16" else "float32"
     masters = MasterWeights(
@@ -86,7 +87,7 @@ class Session:
         context: RunContext,
         recipe: Recipe,
         task: Task,
-        model: EncoderDecoder | LanguageModel,
+        model: AnyModel,
         state: TrainState,
         envelope: Mapping[str, Any],
     ) -> None:

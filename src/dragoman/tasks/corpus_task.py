@@ -3,11 +3,10 @@
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from dragoman.data.batch import Batch
 from dragoman.data.batching import build_batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import ConfigError, TokenizerError
@@ -17,10 +16,11 @@ from dragoman.recipe.recipe import Recipe, too_few_positions
 from dragoman.run_folder import RunFolder
 from dragoman.store import ModelFiles, load_model
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
+from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.training.loss import Loss
 from dragoman.training.next_token import NextToken, OnDevice
-from dragoman.training.task import Validated
+from dragoman.training.task import CountedBatches, Validated
 
 UNMEASURED = "The scores of its run are in `scores.json` there.\n"
 """What a model card says of the quality of a model that validation did not choose."""
@@ -59,6 +59,8 @@ def find_tokenizers(run: RunFolder, recipe: Recipe, learn: Callable[[], Tokenize
     if run.tokenizer.exists():
         return Tokenizers.load(run.tokenizer)
     tokenizers = learn() if recipe.start is None else load_model(recipe.start.model).tokenizers
+    if recipe.model.family == "encoder":
+        tokenizers = Tokenizers(tokenizers.source, tokenizers.source)
     with new_folder(run.tokenizer) as aside:
         tokenizers.save(aside)
     return tokenizers
@@ -69,6 +71,7 @@ def find_corpus(
     tokenizers: Tokenizers,
     encode: Callable[[], EncodedCorpus],
     fits: Callable[[EncodedCorpus], bool] = lambda _: True,
+    labels: Labels | None = None,
 ) -> EncodedCorpus:
     """A corpus that was encoded earlier, after reading all of it once to check it. One is encoded now if there is none,
     or if it no longer `fits` the recipe, whose settings may change until training begins.
@@ -81,13 +84,23 @@ def find_corpus(
         return encode()
     corpus = EncodedCorpus.open(folder)
     corpus.verify()
-    for facts, tokenizer in ((corpus.facts.source, tokenizers.source), (corpus.facts.target, tokenizers.target)):
-        if facts is not None and facts.tokenizer != tokenizer.identity:
+    target = tokenizers.target if labels is None else labels
+    for facts, vocabulary in ((corpus.facts.source, tokenizers.source), (corpus.facts.target, target)):
+        if facts is not None and facts.tokenizer != vocabulary.identity:
             raise TokenizerError(f"{corpus.folder} was encoded by another tokenizer than the run has now; use --fresh")
     if fits(corpus):
         return corpus
     del corpus  # Windows replaces no folder whose files are open
     return encode()
+
+
+class Objective(Protocol):
+    """What a task minimises over a corpus: see `training.task.Objective`."""
+
+    @property
+    def batches(self) -> CountedBatches: ...
+
+    def loss(self, model: nn.Module, batch: Any, noise: StepNoise) -> Loss: ...
 
 
 class Measures(Protocol):
@@ -119,22 +132,27 @@ class CorpusTask:
         open_dev_set: Callable[[], Measures] | None,
         files: DescribeFiles,
         framing: Framing = DEFAULT_FRAMING,
+        objective: Objective | None = None,
     ) -> None:
-        """`open_dev_set` is called before the first validation; None where nothing is held out.
+        """`open_dev_set` is called before the first validation; None where nothing is held out. Unless an `objective`
+        is given, each next token of the target is predicted.
 
         Raises:
             ConfigError: the model has too few positions for the longest sentences and the symbols around them.
         """
         if complaint := too_few_positions(recipe, framing):
             raise ConfigError(complaint)
-        self.batches = OnDevice(build_batches(data.train, recipe.batches, recipe.train.seed, framing), device)
+        if objective is None:
+            batches = build_batches(data.train, recipe.batches, recipe.train.seed, framing)
+            objective = NextToken.of(OnDevice(batches, device), recipe.train)
+        self.batches = objective.batches
         self.identity, self.files = identity_of(data), files
         if framing != DEFAULT_FRAMING:
             self.identity["framing"] = str(framing)
-        self._objective = NextToken.of(self.batches, recipe.train)
+        self._objective = objective
         self._open_dev_set = open_dev_set
 
-    def loss(self, model: nn.Module, batch: Batch, noise: StepNoise) -> Loss:
+    def loss(self, model: nn.Module, batch: Any, noise: StepNoise) -> Loss:
         """Sums over the target tokens of one micro-batch."""
         return self._objective.loss(model, batch, noise)
 

@@ -5,13 +5,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dragoman.evaluating.evaluation import Evaluation
+from dragoman.evaluating.labels.evaluation import LabelEvaluation
 from dragoman.progress import Progress
 from dragoman.recipe.choices import Prepared, TextFacts
 from dragoman.recipe.recipe import Recipe
 from dragoman.run_folder import RunFolder
-from dragoman.tasks import language_model, pairs, translation
+from dragoman.tasks import fill, labelled, language_model, pairs, translation
 from dragoman.tasks.corpus_task import RunData
 from dragoman.tasks.language_model import TextEvaluation
+from dragoman.text.labelled.report import read_labelled_report
 from dragoman.text.plain import read_text_report
 from dragoman.text.report import read_report
 from dragoman.training.task import Task
@@ -42,7 +44,7 @@ class TaskKind(NamedTuple):
     """Trains tokenizers on `data/` and encodes it."""
     start: Callable[[Recipe, Any, str], Task]
     """The task that training asks, made from what `gather` returned, on a device."""
-    score: Callable[[RunFolder, Recipe, str, Progress], Sequence[Evaluation | TextEvaluation]]
+    score: Callable[[RunFolder, Recipe, str, Progress], Sequence[Evaluation | LabelEvaluation | TextEvaluation]]
     """Scores the best model of the run on its test sets, on a device."""
     prepared_before: Callable[[Recipe], Prepared | None] = _never_prepared
     """Languages and rules from the report on a recipe's data, if the data was prepared before the run."""
@@ -50,6 +52,15 @@ class TaskKind(NamedTuple):
     """What to say, by the lines of its metrics, of a run whose best model, of this step, has learnt next to nothing."""
 
 
+_LABELLED = TaskKind(
+    prepare=labelled.prepare,
+    is_made_from=labelled.is_made_from,
+    read_report=read_labelled_report,
+    facts=labelled.facts,
+    gather=labelled.gather,
+    start=labelled.start,
+    score=labelled.score_run,
+)
 KINDS: dict[str, TaskKind] = {
     "translation": TaskKind(
         prepare=pairs.prepare,
@@ -71,6 +82,17 @@ KINDS: dict[str, TaskKind] = {
         start=language_model.start,
         score=language_model.score_run,
     ),
+    "fill": TaskKind(
+        prepare=language_model.prepare,
+        is_made_from=language_model.is_made_from,
+        read_report=read_text_report,
+        facts=language_model.facts,
+        gather=fill.gather,
+        start=fill.start,
+        score=fill.score_run,
+    ),
+    "classify": _LABELLED,
+    "tag": _LABELLED,
 }
 """Each task by the name that a recipe gives it."""
 

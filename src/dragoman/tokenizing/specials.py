@@ -10,6 +10,12 @@ import pydantic
 from dragoman.config import Settings
 
 UNKNOWN, PADDING, START, END = range(4)
+SYMBOLS = 4
+"""The number of special symbols, and so the id of the first token that is none."""
+MASK = PADDING
+"""Stands for a hidden word. Rows of tokens are never padded, so an encoder alone has no other use for this symbol, and
+a model of any family can start it without another vocabulary.
+"""
 
 
 class Specials(Settings):

@@ -32,13 +32,18 @@ class Loss(NamedTuple):
 
 
 def label_smoothed_loss(
-    hidden: Float[Tensor, "M D"], output: Float[Tensor, "V D"], labels: Int[Tensor, "M"], smoothing: float = 0.0
+    hidden: Float[Tensor, "M D"],
+    output: Float[Tensor, "V D"],
+    labels: Int[Tensor, "M"],
+    smoothing: float = 0.0,
+    label_weights: Float[Tensor, "V"] | None = None,
 ) -> Loss:
     """Cross-entropy against (1 - smoothing) on the label and smoothing / V on every token (Szegedy et al. 2016,
     section 7; Vaswani et al. 2017, section 5.4). Equal to `F.cross_entropy(..., label_smoothing=smoothing,
     reduction="sum")`.
 
-    Every row is a token: there is no padding to ignore.
+    Every row is a token: there is no padding to ignore. `label_weights` scale the smoothed loss of each row by the
+    weight of its label.
 
     Raises:
         IndexError: a label is outside the vocabulary (checked on a processor only).
@@ -46,7 +51,7 @@ def label_smoothed_loss(
 
     def measure(logits: list[Tensor], labels: Tensor) -> tuple[list[Tensor], Tensor]:
         (only,) = logits
-        gradient, losses = smoothed_cross_entropy(only, labels, smoothing)
+        gradient, losses = _of_rows(only, labels, smoothing, label_weights)
         return [gradient], losses
 
     return Loss(*_ChunkedLoss.apply(measure, torch.is_grad_enabled(), output, labels, hidden))
@@ -59,6 +64,7 @@ def r_drop_loss(
     labels: Int[Tensor, "M"],
     smoothing: float,
     weight: float,
+    label_weights: Float[Tensor, "V"] | None = None,
 ) -> Loss:
     """R-Drop (Liang et al. 2021, eq. 4) for two passes over the same tokens with different dropout: the mean of their
     smoothed losses, plus `weight` / 2 times the mean of the two KL divergences between their predictions.
@@ -68,7 +74,8 @@ def r_drop_loss(
 
     def measure(logits: list[Tensor], labels: Tensor) -> tuple[list[Tensor], Tensor]:
         pulls, apart = divergence(*logits)  # first, because the losses overwrite the logits
-        gradients, losses = zip(*(smoothed_cross_entropy(each, labels, smoothing) for each in logits), strict=True)
+        passes = (_of_rows(each, labels, smoothing, label_weights) for each in logits)
+        gradients, losses = zip(*passes, strict=True)
         gradients = [(each / 2).add_(pull, alpha=weight / 4) for each, pull in zip(gradients, pulls, strict=True)]
         smoothed, plain = torch.stack(losses).mean(0).unbind()
         return gradients, torch.stack([smoothed + weight / 4 * apart, plain])
@@ -148,6 +155,30 @@ def smoothed_cross_entropy(
     gradient = exact.sub_(norm).exp_().sub_(smoothing / logits.size(1))
     gradient.scatter_add_(1, label, gradient.new_full((1, 1), smoothing - 1).expand_as(label))
     return gradient.mul_(token).to(logits.dtype), losses
+
+
+def _of_rows(
+    logits: Float[Tensor, "R V"], labels: Int[Tensor, "R"], smoothing: float, label_weights: Float[Tensor, "V"] | None
+) -> tuple[Float[Tensor, "R V"], Float[Tensor, "2"]]:
+    """`smoothed_cross_entropy`, or its weighted form."""
+    if label_weights is None:
+        return smoothed_cross_entropy(logits, labels, smoothing)
+    return weighted_cross_entropy(logits, labels, smoothing, label_weights)
+
+
+def weighted_cross_entropy(
+    logits: Float[Tensor, "R V"], labels: Int[Tensor, "R"], smoothing: float, label_weights: Float[Tensor, "V"]
+) -> tuple[Float[Tensor, "R V"], Float[Tensor, "2"]]:
+    """As `smoothed_cross_entropy`, with each row's gradient and smoothed loss times the weight of its label."""
+    exact, label = logits.to(torch.promote_types(logits.dtype, torch.float32)), labels.clamp(min=0)[:, None]
+    token = (labels[:, None] != NO_TOKEN).to(exact.dtype)
+    weight = token * label_weights.to(exact.dtype)[label]
+    wanted = torch.full_like(exact, smoothing / logits.size(1)).scatter_add_(
+        1, label, exact.new_full((1, 1), 1 - smoothing).expand_as(label)
+    )
+    log_prob = exact.log_softmax(-1)
+    losses = torch.stack([-(weight * wanted * log_prob).sum(), -(token * log_prob.gather(1, label)).sum()])
+    return (weight * (log_prob.exp() - wanted)).to(logits.dtype), losses
 
 
 def divergence(

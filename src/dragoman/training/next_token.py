@@ -1,4 +1,6 @@
-"""The objective of translation and of language models: predict each token from those before it."""
+"""The objective of every task: predict tokens or labels. A translation or language model predicts each next token, an
+encoder alone the labels of texts or words, or masked words.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.data.batch import Batch, BatchSize
+from dragoman.data.labelled import LabelledBatch
 from dragoman.model import StepNoise
 from dragoman.training.loss import Loss, label_smoothed_loss, r_drop_loss
 from dragoman.training.settings import TrainSettings
@@ -30,7 +33,7 @@ class OnDevice:
         """The indices of each batch of an epoch, in order."""
         return self.source.epoch(number)
 
-    def batch(self, indices: Any) -> Batch:
+    def batch(self, indices: Any) -> Batch | LabelledBatch:
         """The batch of these indices, on the device."""
         return self.source.batch(indices).to(self.device)
 
@@ -41,28 +44,36 @@ class OnDevice:
 
 @dataclass(frozen=True)
 class NextToken:
-    """Label-smoothed cross-entropy of every target token; with R-Drop, over two passes whose dropout differs."""
+    """Label-smoothed cross-entropy of every target token; with R-Drop, over two passes whose dropout differs.
+
+    `label_weights` (C) make errors on rare labels cost more.
+    """
 
     batches: BatchSource
     label_smoothing: float = 0.0
     r_drop: float = 0.0
+    label_weights: Tensor | None = None
 
     @classmethod
-    def of(cls, batches: BatchSource, settings: TrainSettings) -> "NextToken":
+    def of(
+        cls, batches: BatchSource, settings: TrainSettings, label_weights: Tensor | None = None
+    ) -> "NextToken":
         """The objective that the settings ask for."""
-        return cls(batches, settings.label_smoothing, settings.r_drop)
+        return cls(batches, settings.label_smoothing, settings.r_drop, label_weights)
 
-    def loss(self, model: nn.Module, batch: Batch, noise: StepNoise) -> Loss:
+    def loss(self, model: nn.Module, batch: Batch | LabelledBatch, noise: StepNoise) -> Loss:
         """Sums over the target tokens of one micro-batch."""
         output = cast("Tensor", model.output)
         hidden = model(*batch.inputs, noise=noise)
         if not self.r_drop:
-            return label_smoothed_loss(hidden, output, batch.labels, self.label_smoothing)
+            return label_smoothed_loss(hidden, output, batch.labels, self.label_smoothing, self.label_weights)
         again = model(*batch.inputs, noise=replace(noise, pass_index=noise.pass_index + 1))
-        return r_drop_loss(hidden, again, output, batch.labels, self.label_smoothing, self.r_drop)
+        return r_drop_loss(
+            hidden, again, output, batch.labels, self.label_smoothing, self.r_drop, self.label_weights
+        )
 
 
-def mean_loss(model: nn.Module, batches: Sequence[Batch]) -> float:
+def mean_loss(model: nn.Module, batches: Sequence[Batch | LabelledBatch]) -> float:
     """Negative log-likelihood in nats a target token, without dropout or smoothing. Leaves the model in evaluation
     mode.
     """

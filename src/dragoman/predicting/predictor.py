@@ -1,0 +1,222 @@
+"""Labels of texts, labels of words, and words for masks: a model with an encoder alone, loaded once and asked often.
+
+    predictor = Predictor.load("runs/questions")
+    predictor.predict(["Who wrote Emma ?"])[0].label
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from dragoman import kernels
+from dragoman.errors import DecodeError
+from dragoman.machine import choose_device, choose_precision, use_threads
+from dragoman.memory import out_of_memory_as
+from dragoman.model import EncoderModel, prepare_for_decoding
+from dragoman.predicting.prediction import Choice, Classified, Filled, Prediction, Tagged
+from dragoman.predicting.rows import Row, logits_of
+from dragoman.predicting.spoken import word_shares
+from dragoman.predicting.viterbi import best_labels
+from dragoman.progress import Progress, silent
+from dragoman.store import StoredModel, load_model
+from dragoman.tokenizing.specials import MASK, SYMBOLS
+from dragoman.tokenizing.words import encode_words, split_words
+
+MASK_NAME = "[MASK]"
+"""How a person writes a masked word."""
+STANDS_FOR_IT = "X"
+"""A word that takes its place while the text around it is cut into pieces."""
+_DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
+_FAMILIES = {"encoder_decoder": "translates; use dragoman translate", "language_model": "writes; use dragoman generate"}
+
+
+def predict(
+    model: Path | str,
+    texts: Sequence[str],
+    *,
+    best: int = 5,
+    device: str = "auto",
+    precision: str = "auto",
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> list[Prediction]:
+    """What a classifier, a tagger or a model that fills in masks says of each text; at most `best` labels or words.
+
+    Raises:
+        CheckpointError: the model folder is missing, damaged or newer.
+        ConfigError: a device, precision or number of threads that cannot be had.
+        DecodeError: the model does something else, or a text is one that it cannot read.
+    """
+    with use_threads(threads):
+        return Predictor.load(model, device, precision, progress).predict(texts, best)
+
+
+class Predictor:
+    """Predicts with one model. Loading one prepares the kernels, and changes nothing else in the process."""
+
+    def __init__(
+        self, stored: StoredModel, device: str = "auto", precision: str = "auto", progress: Progress = silent
+    ) -> None:
+        if not isinstance(stored.model, EncoderModel):
+            raise DecodeError(f"{stored.folder} holds a model that {_FAMILIES[stored.config.family]}")
+        self.device, _ = choose_device(device)
+        self.precision, _ = choose_precision(precision, self.device)
+        if self.device == "cpu":
+            kernels.prepare(progress)
+        self.model = prepare_for_decoding(stored.model, self.device, _DTYPES[self.precision])
+        self.stored, self.framing = stored, stored.files.framing
+        self.tokenizer, self.labels = stored.tokenizers.source, stored.files.labels
+
+    @classmethod
+    def load(
+        cls, path: Path | str, device: str = "auto", precision: str = "auto", progress: Progress = silent
+    ) -> "Predictor":
+        """The predictor of a model folder, or of the best model of a run folder.
+
+        Raises:
+            CheckpointError: the model folder is missing, damaged or newer.
+            ConfigError: a device or precision that cannot be had.
+            DecodeError: the model does something else.
+        """
+        return cls(load_model(path), device, precision, progress)
+
+    @property
+    def task(self) -> str:
+        """`classify`, `tag` or `fill`."""
+        return "fill" if self.labels is None else self.labels.task
+
+    def predict(self, texts: Sequence[str], best: int = 5) -> list[Prediction]:
+        """A prediction for each text, in order.
+
+        Raises:
+            DecodeError: a text has more tokens than the model has positions, or no mask to fill in.
+        """
+        ways = {"classify": self.classify, "fill": self.fill}
+        return self.tag_texts(texts) if self.task == "tag" else ways[self.task](texts, best)
+
+    def classify(self, texts: Sequence[str], best: int = 5) -> list[Prediction]:
+        """Labels with calibrated probabilities, and the words that spoke for the first."""
+        assert self.labels is not None, "a classifier has labels"
+        names, temperature = self.labels.names, self.labels.temperature
+        found: list[Prediction] = []
+        for text, row, logits in zip(texts, rows := self._rows(texts), self.logits(rows), strict=True):
+            probability = softmax(logits / temperature)
+            order = np.argsort(-probability, kind="stable")[:best]
+            labels = tuple(Choice(names[i], float(probability[i])) for i in order)
+            found.append(Classified(text, labels, word_shares(self.model, self.tokenizer, self.framing, text, row, order[0])))
+        return found
+
+    def tag_texts(self, texts: Sequence[str]) -> list[Prediction]:
+        """The words of each text with their labels."""
+        words = [[word for word, _ in split_words(text)] for text in texts]
+        tagged = self.tag(words)
+        return [Tagged(text, *each) for text, each in zip(texts, zip(map(tuple, words), tagged, strict=True), strict=True)]
+
+    def tag(self, sentences: Sequence[Sequence[str]]) -> list[tuple[Choice, ...]]:
+        """A label for each word of each sentence. Labels of entities follow each other as they may (Viterbi)."""
+        assert self.labels is not None, "a tagger has labels"
+        names, temperature = self.labels.names, self.labels.temperature
+        found = []
+        for logits in self.word_logits(sentences):
+            probability = softmax(logits / temperature)
+            best = best_labels(np.log(np.maximum(probability, 1e-30)), self.labels)
+            found.append(tuple(Choice(names[i], float(row[i])) for i, row in zip(best, probability, strict=True)))
+        return found
+
+    def fill(self, texts: Sequence[str], best: int = 5) -> list[Prediction]:
+        """The whole words that may stand for each `[MASK]`, those that are one token. Probabilities are among these."""
+        words = self._whole_words
+        found: list[Prediction] = []
+        for text, logits in zip(texts, self.logits([self._masked(text) for text in texts]), strict=True):
+            probability = softmax(logits[:, words])
+            orders = np.argsort(-probability, axis=1, kind="stable")[:, :best]
+            masks = tuple(
+                tuple(Choice(self.tokenizer.spelling(words[i]).decode().strip(), float(row[i])) for i in order)
+                for order, row in zip(orders, probability, strict=True)
+            )
+            found.append(Filled(text, masks))
+        return found
+
+    def logits(self, rows: Sequence[Row]) -> list[np.ndarray]:
+        """The logits of each row, in order.
+
+        Raises:
+            DecodeError: a row is longer than the model's positions.
+            OutOfMemory: the device is full.
+        """
+        self._refuse_long(rows)
+        with out_of_memory_as("there is not enough memory for a text so long; give it in parts"):
+            return logits_of(self.model, rows, self.framing)
+
+    def text_logits(self, texts: Sequence[str]) -> np.ndarray:
+        """The logits (n, C) of the labels of n texts."""
+        return np.stack(self.logits(self._rows(texts)))
+
+    def word_logits(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """The logits (W, C) of the labels of each sentence's W words."""
+        rows = [row_of_words(pieces) for pieces in encode_words(sentences, self.tokenizer)]
+        full = [number for number, row in enumerate(rows) if row.places]
+        found = dict(zip(full, self.logits([rows[number] for number in full]), strict=True))
+        nothing = np.empty((0, self.model.output.size(0)), np.float32)
+        return [found.get(number, nothing) for number in range(len(rows))]
+
+    def _rows(self, texts: Sequence[str]) -> list[Row]:
+        return [Row(ids) for ids in self.tokenizer.encode_batch(texts)]
+
+    def _masked(self, text: str) -> Row:
+        """The row of a text, with one mask token in the place of each `[MASK]`."""
+        if MASK_NAME not in text:
+            raise DecodeError(f'"{text[:60]}" has no {MASK_NAME} to fill in; write {MASK_NAME} where a word is to be found')
+        shown = text.replace(MASK_NAME, STANDS_FOR_IT)
+        shift = len(MASK_NAME) - len(STANDS_FOR_IT)
+        holes = {found.start() - shift * number for number, found in enumerate(re.finditer(re.escape(MASK_NAME), text))}
+        ids, places, filled = list[int](), list[int](), set[int]()
+        for token, (first, last) in zip(self.tokenizer.encode(shown), self.tokenizer.offsets(shown), strict=True):
+            inside = {hole for hole in holes if first <= hole < last}
+            if not inside:
+                ids.append(token)
+                continue
+            if len(inside) > 1 or shown[first:last].strip() != STANDS_FOR_IT:
+                raise DecodeError(f'in "{text[:60]}" {MASK_NAME} is part of a word; it stands for a whole one, so put spaces around it')
+            if not inside <= filled:
+                places.append(len(ids))
+                ids.append(MASK)
+                filled |= inside
+        return Row(ids, places)
+
+    @cached_property
+    def _whole_words(self) -> list[int]:
+        """Tokens that are words by themselves: letters after a space, or letters alone where words are the tokens."""
+        spelt = {number: self.tokenizer.spelling(number) for number in range(SYMBOLS, self.tokenizer.size)}
+        begins = b"" if self.tokenizer.kind in ("word", "spacy") else b" "
+        return [
+            number
+            for number, spelling in spelt.items()
+            if spelling.startswith(begins) and spelling.decode(errors="replace").strip().isalpha()
+        ]
+
+    def _refuse_long(self, rows: Sequence[Row]) -> None:
+        positions = self.stored.config.max_positions
+        longest = max((len(row.ids) for row in rows), default=0) + self.framing.source_symbols
+        if positions is not None and longest > positions:
+            raise DecodeError(
+                f"a text has {longest:,} tokens, but the model has positions for {positions:,}; give it in parts"
+            )
+
+
+def row_of_words(pieces: Sequence[Sequence[int]]) -> Row:
+    """A sentence, given as the ids of each word, whose words are predicted from the first token of each."""
+    ends = np.cumsum([len(word) for word in pieces])
+    return Row([*chain.from_iterable(pieces)], [0, *ends[:-1].tolist()] if len(pieces) else [])
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Probabilities along the last axis, in float64."""
+    exact = logits.astype(np.float64)
+    exact = np.exp(exact - exact.max(axis=-1, keepdims=True))
+    return exact / exact.sum(axis=-1, keepdims=True)

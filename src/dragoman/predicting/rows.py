@@ -1,0 +1,76 @@
+"""From texts to the batches that an encoder alone takes, and from its logits back to texts, in order."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from dragoman.data.labelled import LabelledBatch
+from dragoman.model import EncoderModel
+from dragoman.tokenizing.framing import Framing
+
+BATCH_TOKENS = 4_096
+"""Most tokens that are read at a time; one text always is."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One text as ids, without symbols around it, and the places of the tokens that are predicted from; None if the
+    text as a whole is.
+    """
+
+    ids: Sequence[int]
+    places: Sequence[int] | None = None
+
+
+def batched(rows: Sequence[Row], framing: Framing) -> Iterator[list[int]]:
+    """The numbers of the rows that are read together: rows of similar length."""
+    batch: list[int] = []
+    tokens = 0
+    for number in sorted(range(len(rows)), key=lambda number: len(rows[number].ids)):
+        length = len(rows[number].ids) + framing.source_symbols
+        if batch and tokens + length > BATCH_TOKENS:
+            yield batch
+            batch, tokens = [], 0
+        batch.append(number)
+        tokens += length
+    if batch:
+        yield batch
+
+
+def laid_out(rows: Sequence[Row], framing: Framing, device: torch.device | str) -> LabelledBatch:
+    """These rows as a batch whose labels are not known."""
+    framed = [framing.source(row.ids) for row in rows]
+    lengths = torch.tensor([len(ids) for ids in framed])
+    places = None
+    if rows[0].places is not None:
+        firsts = (lengths.cumsum(0) - lengths + len(framing.source_before)).tolist()
+        found = [[first + place for place in row.places or ()] for first, row in zip(firsts, rows, strict=True)]
+        places = torch.tensor([*chain.from_iterable(found)], dtype=torch.int64)
+    source = torch.tensor([*chain.from_iterable(framed)])
+    return LabelledBatch(source, lengths, places, torch.empty(0, dtype=torch.int64), torch.arange(len(rows))).to(device)
+
+
+@torch.inference_mode()
+def logits_of(model: EncoderModel, rows: Sequence[Row], framing: Framing) -> list[np.ndarray]:
+    """The logits of each row: (C) for a text, (P, C) for P places in it; float32, on the host."""
+    found: dict[int, np.ndarray] = {}
+    for numbers in batched(rows, framing):
+        batch = laid_out([rows[number] for number in numbers], framing, model.output.device)
+        logits = project(model, batch).cpu().numpy()
+        sizes = [1 if (places := rows[number].places) is None else len(places) for number in numbers]
+        parts = np.split(logits, np.cumsum(sizes)[:-1])
+        found |= {
+            number: part[0] if rows[number].places is None else part
+            for number, part in zip(numbers, parts, strict=True)
+        }
+    return [found[number] for number in range(len(rows))]
+
+
+def project(model: EncoderModel, batch: LabelledBatch) -> Float[Tensor, "M V"]:
+    """The logits of everything that a batch predicts, in float32."""
+    return model.project(model(*batch.inputs)).float()

@@ -1,0 +1,159 @@
+"""What a run chooses for an encoder alone, which classifies, tags, or fills in masked words: sizes that suit the amount
+of text, and class weights. Also which settings it refuses, because it does not translate.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dragoman.config import check, flatten
+from dragoman.errors import ConfigError
+from dragoman.model.config import ModelConfig, Size
+from dragoman.recipe.choices import Choice, Choices, Facts
+from dragoman.recipe.recipe import Recipe
+from dragoman.text.reading.addresses import HUB
+
+OF_PAIRS = frozenset({"source_column", "target_column", "format"})
+"""Settings of `[data]` that only pairs have."""
+OF_LABELS = frozenset({"text_column", "label_column", "label_depth", "dev_size", "test_size", "seed", "header", "checks"})
+"""Settings of `[data]` that running text does not have."""
+UNEVEN = 20
+"""From this ratio of the most to the least frequent label on, rare labels weigh more."""
+
+
+class Sizes(NamedTuple):
+    """The sizes chosen for an amount of text."""
+
+    vocabulary_size: int
+    size: Size
+    dropout: float
+    batch_tokens: int
+
+
+FEW_LABELLED, MANY_LABELLED = Sizes(4_000, "tiny", 0.3, 1_024), Sizes(8_000, "mini", 0.2, 2_048)
+LITTLE_TEXT, MUCH_TEXT = Sizes(8_000, "mini", 0.1, 4_096), Sizes(16_000, "small", 0.1, 8_192)
+MANY_TEXTS, MANY_CHARACTERS = 50_000, 200_000_000
+"""Labelled texts, and characters of plain text, from which on the larger sizes are chosen; these are extrapolated."""
+
+
+def refuse_settings_of_translation(recipe: Recipe, _facts: Facts) -> Choices:
+    """Refuses settings that an encoder alone would ignore.
+
+    Raises:
+        ConfigError: one of them is given.
+    """
+    for complaint in _complaints(recipe):
+        raise ConfigError(complaint)
+    yield from ()
+
+
+def _complaints(recipe: Recipe) -> Iterator[str]:
+    task = f"task = {recipe.task!r}"
+    for key in _given(recipe, "data"):
+        group = key.partition(".")[0]
+        if group in OF_PAIRS:
+            yield f"data.{key} is about sentence pairs; {task} reads texts without a translation"
+        if recipe.task == "fill" and group in OF_LABELS:
+            yield f"data.{key} is about labelled text; {task} reads running text"
+    for address in (recipe.data.path, recipe.data.dev_path, recipe.data.test_path):
+        if isinstance(address, tuple):
+            yield f"{task} reads one text, not two aligned files ({' and '.join(address)}); name one file"
+        elif address is not None and address.startswith(HUB):
+            yield f"{task} reads files, not data sets of the hub"
+    for key in _given(recipe, "decode"):
+        yield f"decode.{key} is about translations; {task} makes none; leave it out"
+    if recipe.start is not None and recipe.start.mix_data is not None:
+        yield f"start.mix_data and start.mix_rate mix in sentence pairs; {task} has none; leave them out"
+    if recipe.tokenizer.kind not in ("word", "spacy") and not recipe.tokenizer.joint:
+        yield "tokenizer.joint = false gives each side a vocabulary; an encoder alone has only one side; leave it out"
+    of_size = check({"preset": recipe.model.preset, "size": recipe.model.size}, "model", ModelConfig)
+    if recipe.model.decoder_layers != of_size.decoder_layers:
+        yield "model.decoder_layers: an encoder alone has no decoder; give model.encoder_layers"
+    if recipe.model.target_vocabulary is not None:
+        yield "model.target_vocabulary: an encoder alone has no target; leave it out"
+    if recipe.task == "fill" and recipe.train.class_weights is not None:
+        yield "train.class_weights weighs labels; task = 'fill' has none; leave it out"
+
+
+def _given(recipe: Recipe, group: str) -> list[str]:
+    """The keys of a group whose values are not the defaults."""
+    return [*flatten(getattr(recipe, group).model_dump(mode="json", exclude_defaults=True))]
+
+
+def be_an_encoder(recipe: Recipe, _facts: Facts) -> Choices:
+    """Chooses an encoder alone, and one vector of a text that has one label."""
+    yield Choice("model.family", "encoder", "the task")
+    if recipe.task == "classify":
+        yield Choice("model.pooling", "mean", "learnt more than the first symbol from a few thousand texts")
+
+
+def refuse_other_families(recipe: Recipe, _facts: Facts) -> Choices:
+    """Refuses any other family of models.
+
+    Raises:
+        ConfigError: the recipe names one.
+    """
+    if recipe.model.family != "encoder":
+        raise ConfigError(f"task = {recipe.task!r} sets model.family = 'encoder' itself; leave model.family out")
+    if recipe.task != "classify" and recipe.model.pooling is not None:
+        raise ConfigError("model.pooling makes one vector of a text that gets one label: only task = 'classify' does")
+    yield from ()
+
+
+def choose_sizes(recipe: Recipe, facts: Facts) -> Choices:
+    """Vocabulary, model and batch go by the amount of text; a model that a run starts from has its own."""
+    if facts.text is None:
+        return
+    if recipe.task == "fill":
+        characters = facts.text.characters
+        amount, sizes = f"for {characters:,} characters", LITTLE_TEXT if characters < MANY_CHARACTERS else MUCH_TEXT
+        yield Choice("train.label_smoothing", 0.0, "masked words are measured by their likelihood")
+    else:
+        texts = facts.text.texts
+        amount, sizes = f"for {texts:,} labelled texts", FEW_LABELLED if texts < MANY_TEXTS else MANY_LABELLED
+    yield Choice("batches.batch_tokens", sizes.batch_tokens, amount)
+    yield Choice("model.dropout", sizes.dropout, amount)
+    if recipe.start is None:
+        if recipe.tokenizer.kind in ("bpe", "unigram", "byte_bpe"):
+            yield Choice("tokenizer.vocabulary_size", sizes.vocabulary_size, amount)
+        yield Choice("model.size", sizes.size, amount)
+
+
+def weigh_classes(recipe: Recipe, facts: Facts) -> Choices:
+    """Rare labels weigh more where labels are very uneven, so that the model does not forget them."""
+    if recipe.task != "classify" or facts.text is None or not facts.text.labels:
+        return
+    most, least = max(facts.text.labels), min(facts.text.labels)
+    uneven = f"the most frequent label has {most:,} texts, the rarest {least:,}"
+    if most >= UNEVEN * least:
+        yield Choice("train.class_weights", "balanced", uneven)
+    else:
+        yield Choice("train.class_weights", "none", uneven)
+
+
+def match_vocabulary(recipe: Recipe, facts: Facts) -> Choices:
+    """Vocabulary and labels are those of tokenizer and data.
+
+    Raises:
+        ConfigError: the recipe gives others.
+    """
+    found = facts.vocabularies
+    if found is None:
+        return
+    for name, size, what in (("source_vocabulary", found.source, "tokens"), ("labels", found.labels, "labels")):
+        asked = getattr(recipe.model, name)
+        if size is None or asked == size:
+            continue
+        if asked is not None:
+            raise ConfigError(f"model.{name} is {asked}, but there are {size} {what}; leave it out")
+        yield Choice(f"model.{name}", size, "from the tokenizer" if name != "labels" else "from the data", replaces=True)
+
+
+CHOICES = (
+    refuse_settings_of_translation,
+    be_an_encoder,
+    refuse_other_families,
+    choose_sizes,
+    weigh_classes,
+    match_vocabulary,
+)
+"""In this order, because a choice may depend on an earlier one."""

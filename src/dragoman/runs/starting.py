@@ -1,0 +1,46 @@
+"""The model that a run starts from: what of it the run keeps, and the first values of the new model's weights."""
+
+from torch import nn
+
+from dragoman.config import check
+from dragoman.errors import ConfigError
+from dragoman.model import EncoderModel, ModelConfig
+from dragoman.recipe.recipe import Recipe
+from dragoman.store import StoredModel, named_weights, place_weights
+from dragoman.tuning.start import take_encoder
+
+FAMILIES = {"translation": "encoder_decoder", "language_model": "language_model"}
+"""The family of each task; the other tasks have an encoder alone."""
+WORDS = {"encoder_decoder": "a translation model", "language_model": "a language model", "encoder": "an encoder alone"}
+OF_DECODER = ("target_vocabulary", "tied", "labels", "pooling")
+"""Settings of the architecture that an encoder alone does not take over."""
+
+
+def starting_config(config: ModelConfig, recipe: Recipe) -> ModelConfig:
+    """The architecture that a run keeps of the model that it starts from.
+
+    Raises:
+        ConfigError: the run's task cannot start from a model of that family.
+    """
+    assert recipe.start is not None, "a run that starts from a model names it"
+    family = FAMILIES.get(recipe.task, "encoder")
+    if config.family != family and not (family == "encoder" and config.family == "encoder_decoder"):
+        starts = "an encoder alone or a translation model" if family == "encoder" else WORDS[family]
+        raise ConfigError(
+            f"{recipe.start.model} holds {WORDS[config.family]}; task = {recipe.task!r} starts from {starts}"
+        )
+    if family != "encoder":
+        return config
+    kept = config.model_dump(mode="json", exclude_none=True, exclude=set(OF_DECODER))
+    return check({**kept, "family": "encoder"}, "the model to start from", ModelConfig)
+
+
+def place_start(model: nn.Module, stored: StoredModel) -> None:
+    """Gives a fresh model the weights of the one that it starts from. An encoder alone takes over embedding and encoder;
+    its head and output are fresh unless both fill in words.
+    """
+    if not isinstance(model, EncoderModel):
+        place_weights(model, named_weights(stored.model))
+        return
+    both_fill = isinstance(stored.model, EncoderModel) and stored.config.labels is None and model.config.labels is None
+    take_encoder(model, stored.model, head=both_fill)

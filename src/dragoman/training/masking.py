@@ -1,0 +1,107 @@
+"""Masked words (Devlin et al. 2018, section 3.1): which tokens of a text are hidden, and what stands in their place.
+
+Of the tokens of a text, 15 % are chosen, at least one, however short it is. Of those 80 % become the mask, 10 % a
+random token, and 10 % stay. Nothing random is stored: the choice is a hash of (seed, step) and the index of the token
+in the whole step, as for dropout. So a run repeats and resumes, and each epoch masks other tokens.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from dragoman.data.batch import BatchSize
+from dragoman.data.batching import Batches, Indices
+from dragoman.data.labelled import LabelledBatch, framed
+from dragoman.model.dropout import StepNoise, uniform
+from dragoman.tokenizing.specials import MASK, SYMBOLS
+from dragoman.training.loss import Loss
+from dragoman.training.next_token import NextToken
+from dragoman.training.task import CountedBatches
+
+SHARE, BECOME_MASK, BECOME_RANDOM = 0.15, 0.8, 0.1
+"""Tokens that are predicted; of these, those that become the mask, and those that become a random token."""
+
+
+class MaskedBatches:
+    """Batches of plain texts whose labels are their own tokens; `mask` hides some of them."""
+
+    def __init__(self, order: Batches) -> None:
+        self.order, self.corpus, self.framing = order, order.corpus, order.framing
+
+    @property
+    def tokens(self) -> int:
+        """Source tokens of an epoch, and about as many labels as are predicted."""
+        return round(self.order.tokens * (1 + SHARE))
+
+    def epoch(self, number: int) -> Sequence[Indices]:
+        """The rows of each batch of an epoch, in order."""
+        return self.order.epoch(number)
+
+    def size_of(self, rows: Indices) -> BatchSize:
+        """The sizes that a masked batch has."""
+        size = self.order.size_of(rows)
+        assert self.corpus.source is not None, "a corpus for an encoder has sources"
+        lengths = torch.from_numpy(self.corpus.source.lengths(rows))
+        return replace(size, target_tokens=int(masked_counts(lengths).sum()))
+
+    def batch(self, rows: Indices) -> LabelledBatch:
+        """Some texts laid end to end, unmasked: every token is its own label, and symbols are not to be chosen."""
+        ids, lengths = framed(self.corpus, rows, self.framing)
+        source, lengths = torch.from_numpy(ids), torch.from_numpy(lengths)
+        before, after = len(self.framing.source_before), len(self.framing.source_after)
+        place = torch.arange(len(source)) - torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
+        inside = (place >= before) & (place < torch.repeat_interleave(lengths - after, lengths))
+        return LabelledBatch(source, lengths, inside.nonzero().flatten(), source[inside], torch.from_numpy(rows))
+
+
+@dataclass(frozen=True)
+class MaskedTokens:
+    """The objective of predicting masked tokens: `of` them, after some are masked anew at every step."""
+
+    of: NextToken
+    vocabulary: int
+
+    @property
+    def batches(self) -> CountedBatches:
+        """The batches to train on, unmasked."""
+        return cast("CountedBatches", self.of.batches)
+
+    def loss(self, model: nn.Module, batch: LabelledBatch, noise: StepNoise) -> Loss:
+        """Sums over the masked tokens of one micro-batch."""
+        return self.of.loss(model, mask(batch, noise, self.vocabulary), noise)
+
+
+def masked_counts(lengths: Int[Tensor, "B"]) -> Int[Tensor, "B"]:
+    """How many of so many tokens are predicted. Texts without a token have none."""
+    return torch.minimum((SHARE * lengths).round().long().clamp(min=1), lengths)
+
+
+def mask(batch: LabelledBatch, noise: StepNoise, vocabulary: int) -> LabelledBatch:
+    """A batch of `MaskedBatches` with some of its tokens hidden, and only those to be predicted."""
+    assert batch.chosen is not None, "made by MaskedBatches"
+    of_tokens = noise.source(len(batch.source), batch.source.device)
+    picked = _lowest(uniform("mask.choose", of_tokens)[batch.chosen], _texts(batch), len(batch.source_lengths))
+    chosen, labels = batch.chosen[picked], batch.labels[picked]
+    how, what = uniform("mask.how", of_tokens)[chosen], uniform("mask.what", of_tokens)[chosen]
+    random = SYMBOLS + (what * (vocabulary - SYMBOLS)).long()
+    hidden = torch.where(how < BECOME_MASK, MASK, torch.where(how < BECOME_MASK + BECOME_RANDOM, random, labels))
+    return replace(batch, source=batch.source.index_copy(0, chosen, hidden), chosen=chosen, labels=labels)
+
+
+def _texts(batch: LabelledBatch) -> Int[Tensor, "M"]:
+    """The text that each token to choose from belongs to."""
+    lengths = batch.source_lengths.to(batch.source.device)
+    return torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)[batch.chosen]
+
+
+def _lowest(draw: Float[Tensor, "M"], text: Int[Tensor, "M"], texts: int) -> Int[Tensor, "K"]:
+    """The places of the lowest draws of each text, `masked_counts` of them, in order."""
+    by_draw = draw.argsort(stable=True)
+    order = by_draw[text[by_draw].argsort(stable=True)]  # by text, then by draw
+    sizes = torch.bincount(text, minlength=texts)
+    rank = torch.arange(len(order), device=draw.device) - torch.repeat_interleave(sizes.cumsum(0) - sizes, sizes)
+    return order[rank < torch.repeat_interleave(masked_counts(sizes), sizes)].sort().values

@@ -1,0 +1,1 @@
+"""Changes to a model before the one loop trains it."""
