@@ -34,7 +34,9 @@ FLOORS = {
     "runs": "facts | metrics | options | resuming | signals | starting < changes | curves | listing | session < lookup |"
     " trial < more < resolving",
     "text": "alignment | checks | reading | report | sides | split < mending | phrasebook < inputs | intake <"
-    " plain | prepared | shards < findings < prepare",
+    " labelled | plain | prepared | shards < findings < prepare",
+    "text/labelled": "addresses | columns | examples < bio | report | split | tables | words < findings | prepared |"
+    " sources < prepare",
     "text/reading": "addresses | language_tags | languages | lines < roles < likeliest < columns < header | pairs"
     " < aligned | tables < rows < readers",
     "training": "exchanges | loss | muon | schedule < distributed | settings | task < next_token | optimiser < masking |"

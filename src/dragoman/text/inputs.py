@@ -26,6 +26,7 @@ from dragoman.text.report import ADDED_SETTINGS, FORMAT_NUMBER, REPORT, DataRepo
 
 PHRASEBOOK = "phrasebook"
 
+_ADDED = ("header", "text_column", "label_column", "label_depth")
 # The names under which a folder may hold each set.
 _FOLDER_NAMES = {"train": ("train",), "dev": ("dev", "valid", "val", "validation"), "test": ("test",)}
 
@@ -99,6 +100,18 @@ class DataSettings(ReadingSettings):
     """Decides which pairs are split off."""
     checks: CheckSettings = CheckSettings()
     """Which pairs are dropped."""
+    text_column: str | None = Field(default=None, min_length=1)
+    """Column of the text that has a label, or of the words that have one each: its name, its key or its number from 1;
+    left out, it is guessed."""
+    label_column: str | None = Field(default=None, min_length=1)
+    """Column of the label, named likewise; in CoNLL-U form, lemma, upos, xpos or deprel."""
+    label_depth: int | None = Field(default=None, ge=1)
+    """Parts of a label such as NUM:dist that count, from the left; left out, all."""
+
+    @field_validator("text_column", "label_column", mode="before")
+    @classmethod
+    def _number_names_a_column(cls, given: Any) -> Any:
+        return str(given) if isinstance(given, int) and not isinstance(given, bool) else given
 
     @field_validator("path", "dev_path", "test_path", mode="before")
     @classmethod
@@ -180,8 +193,8 @@ def _digest(facts: Mapping[str, Any]) -> str:
 def lasting(settings: DataSettings) -> dict[str, Any]:
     """The settings that decide the result: all except where the text lies."""
     left_out = {"folder", "origin", "path", "dev_path", "test_path"}
-    if settings.header is None:
-        left_out.add("header")  # so that data prepared before this setting existed keeps its identity
+    # These are left out where they are not given, so that data prepared before they existed keeps its identity.
+    left_out |= {name for name in _ADDED if getattr(settings, name) is None}
     return flatten(settings.model_dump(mode="json", exclude=left_out))
 
 

@@ -86,7 +86,7 @@ def choose_columns(
     Raises:
         DataError: no pair of columns fits, or several do; lists them.
     """
-    given = [None if name is None else _position(name, names, where) for name in naming.columns]
+    given = [None if name is None else position_of(name, names, where) for name in naming.columns]
     if None not in given:
         return _given_columns(names, given, where)
     if given == [None, None] and (seen := _seen(names, naming)):
@@ -174,7 +174,7 @@ def _given_columns(names: Sequence[str], positions: Sequence[int | None], where:
     return Columns(names[source], names[target], "as given", (source, target))
 
 
-def _position(name: str, names: Sequence[str], where: str) -> int:
+def position_of(name: str, names: Sequence[str], where: str) -> int:
     """The position of the column that the user names: exactly, by its number, or in another case."""
     for found in (
         [position for position, other in enumerate(names) if other == name],

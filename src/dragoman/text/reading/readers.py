@@ -29,7 +29,7 @@ from dragoman.text.reading.tables import (
     tsv_rows,
 )
 
-_ENDINGS: dict[str, Format] = {
+ENDINGS: dict[str, Format] = {
     ".tsv": "tsv",
     ".tab": "tsv",
     ".csv": "csv",
@@ -108,7 +108,7 @@ def _beginning_with(path: Path) -> Iterator[Path]:
 def _open_prefix(path: Path, naming: Naming, format: Format | None, encoding_errors: EncodingErrors) -> Reading:
     """Opens two files named for languages, or the only table whose name begins so."""
     files = {without_gz(file).name.removeprefix(f"{path.name}."): file for file in _beginning_with(path)}
-    tables = [file for ending, file in files.items() if f".{ending}" in _ENDINGS]
+    tables = [file for ending, file in files.items() if f".{ending}" in ENDINGS]
     sides = {ending: file for ending, file in files.items() if "." not in ending and file not in tables}
     if len(sides) >= 2:
         columns = choose_columns(list(sides), naming, f"{path}.*")
@@ -123,7 +123,7 @@ def _open_prefix(path: Path, naming: Naming, format: Format | None, encoding_err
 
 
 def _guess_format(path: Path) -> tuple[Format, str]:
-    if known := _ENDINGS.get(without_gz(path).suffix.lower()):
+    if known := ENDINGS.get(without_gz(path).suffix.lower()):
         return known, f"from the name {path.name}"
     first = next(read_lines(path, "replace"))
     if "\t" in first:

@@ -1,0 +1,156 @@
+"""Which column of a table holds the text and which the label: as the user says, or guessed, always with the reason."""
+
+import re
+from collections.abc import Sequence
+from statistics import mean
+from typing import NamedTuple
+
+from dragoman.errors import DataError
+from dragoman.text.reading.columns import Naming, listed, position_of
+from dragoman.text.reading.header import judge_header
+
+TEXTS = (
+    "text sentence question review utterance comment tweet message query content document body passage headline "
+    "title description txt testo texte texto satz frase phrase domanda recensione"
+).split()
+"""Names of a column of texts, the surest first."""
+LABELS = (
+    "label labels class category target sentiment topic intent tag polarity rating stars score y etichetta classe "
+    "categoria klasse kategorie etiqueta"
+).split()
+"""Names of a column of labels, the surest first."""
+LONG_WORDS = 3.0
+"""A column with more words a cell, on average, holds texts; one with fewer may hold labels."""
+
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+class Chosen(NamedTuple):
+    """The positions of the columns, and why these."""
+
+    text: int
+    label: int
+    reason: str
+
+
+class Statistics(NamedTuple):
+    """What some cells of a column have in common."""
+
+    distinct: int
+    words: float
+    rows: int
+
+    @property
+    def may_be_labels(self) -> bool:
+        """Whether there are few different values, and short ones."""
+        return self.distinct <= max(2, self.rows // 2) and self.words <= LONG_WORDS
+
+    @property
+    def are_texts(self) -> bool:
+        return self.words > LONG_WORDS and 2 * self.distinct > self.rows
+
+
+def has_header(
+    first: Sequence[str], rows: Sequence[Sequence[str]], given: Sequence[str | None], seen: Sequence[str] | None
+) -> bool:
+    """Whether the first row of a table names its columns: those that the user gives, those of the training text, or
+    any that are named for texts or labels and do not return below.
+    """
+    cells = [cell.strip() for cell in first]
+    if any(name and not name.isdecimal() for name in given):
+        return True
+    if seen and not all(map(str.isdecimal, seen)):
+        return set(seen) <= set(cells)
+    named = [at for at, cell in enumerate(cells) if cell.casefold() in (*TEXTS, *LABELS)]
+    if named:
+        return not any(row[at].strip() == cells[at] for at in named for row in rows if len(row) == len(cells))
+    return judge_header(cells, rows, Naming()).found
+
+
+def choose(
+    names: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    given: Sequence[str | None],
+    seen: Sequence[str] | None,
+    where: str,
+) -> Chosen:
+    """Chooses the columns of the text and the label: as `given`, as in the training text, by their names, or else by
+    what some rows hold. The text is long, and a label has few different values.
+
+    >>> rows = [["1", "I like it.", "good"], ["2", "I hate it so.", "bad"], ["3", "Never again.", "bad"]]
+    >>> choose(["id", "what", "why"], rows, (None, None), None, "table.csv")
+    Chosen(text=1, label=2, reason="'what' holds the longest texts and 'why' few different values")
+
+    Raises:
+        DataError: nothing tells the label from the text, or several columns may be the label.
+    """
+    if not any(given) and seen and set(seen) <= set(names):
+        return Chosen(names.index(seen[0]), names.index(seen[1]), "the columns of the training text")
+    told = [None if name is None else position_of(name, names, where) for name in given]
+    named = [_named(names, known) for known in (TEXTS, LABELS)]
+    text, label = (at if at is not None else name for at, name in zip(told, named, strict=True))
+    if text is not None and text == label:
+        text = label = None
+        text, label = told
+    if text is not None and text == label:
+        raise DataError(f"{where}: data.text_column and data.label_column are the same column, {names[text]!r}")
+    columns = [measure(rows, at) for at in range(len(names))]
+    by_name = [what for what, at in (("text", text), ("label", label)) if at is not None]
+    if text is None:
+        text = _longest(columns, label, names, where)
+    if label is None:
+        label = _label(columns, text, names, where)
+    return Chosen(text, label, _reason(names, text, label, by_name, all(at is not None for at in told)))
+
+
+def measure(rows: Sequence[Sequence[str]], at: int) -> Statistics:
+    cells = [text for row in rows if at < len(row) and (text := row[at].strip())]
+    return Statistics(len(set(cells)), mean(len(cell.split()) for cell in cells) if cells else 0.0, len(cells))
+
+
+def named_label(names: Sequence[str]) -> int | None:
+    """The position of the column that is named for labels."""
+    return _named(names, LABELS)
+
+
+def _named(names: Sequence[str], known: Sequence[str]) -> int | None:
+    """The only column with the surest name; a name of one word is surer than one among several."""
+    plain = [name.strip().casefold() for name in names]
+    for word in known:
+        if plain.count(word) == 1:
+            return plain.index(word)
+    holding = [at for at, name in enumerate(plain) if set(_WORD.findall(name)) & set(known)]
+    return holding[0] if len(holding) == 1 else None
+
+
+def _longest(columns: Sequence[Statistics], label: int | None, names: Sequence[str], where: str) -> int:
+    others = [at for at in range(len(columns)) if at != label]
+    if not others:
+        raise DataError(f"{where} has one column{listed(names)}; an example needs a text and a label")
+    return max(others, key=lambda at: columns[at].words)
+
+
+def _label(columns: Sequence[Statistics], text: int, names: Sequence[str], where: str) -> int:
+    fitting = [at for at, column in enumerate(columns) if at != text and column.may_be_labels]
+    if len(fitting) == 1:
+        return fitting[0]
+    if len(columns) < 2:
+        raise DataError(f"{where} has one column{listed(names)}; an example needs a text and a label")
+    advice = f"columns{listed(names)}; name it, or give its number from 1: --set data.label_column=NAME"
+    if fitting:
+        raise DataError(f"{where}: several columns may be the label{listed([names[at] for at in fitting])}; {advice}")
+    if sum(column.are_texts for column in columns) > 1:
+        advice += "; two columns of texts are parallel text, which trains a translator: leave the task out"
+    raise DataError(f"{where}: no column has few different values, as labels do; {advice}")
+
+
+def _reason(names: Sequence[str], text: int, label: int, by_name: Sequence[str], as_given: bool) -> str:
+    if as_given:
+        return "columns as given"
+    if len(by_name) == 2:
+        return f"columns named {names[text]!r} and {names[label]!r}"
+    if by_name == ["text"]:
+        return f"{names[label]!r} holds few different values beside {names[text]!r}"
+    if by_name == ["label"]:
+        return f"{names[text]!r} holds the longest texts beside {names[label]!r}"
+    return f"{names[text]!r} holds the longest texts and {names[label]!r} few different values"

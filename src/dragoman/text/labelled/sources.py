@@ -1,0 +1,114 @@
+"""The labelled text that settings name, read and checked: examples of the training text and of the sets beside it."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from dragoman.errors import DataError
+from dragoman.progress import Progress
+from dragoman.text.inputs import PHRASEBOOK, DataSettings
+from dragoman.text.labelled.addresses import files_of
+from dragoman.text.labelled.examples import Columns, Example, Source, Task
+from dragoman.text.labelled.tables import open_texts
+from dragoman.text.labelled.words import open_words
+
+LEAST_EXAMPLES = 20
+"""Fewer training examples are refused."""
+LONGEST_LABEL = 80
+"""A label with more characters is a text."""
+_OPEN = {"classify": open_texts, "tag": open_words}
+
+
+class Taken(NamedTuple):
+    """What was read: the examples of each set that is given, how they were read, and what was mended."""
+
+    examples: dict[str, list[Example]]
+    reasons: dict[str, str]
+    repairs: dict[str, int]
+
+
+def take(settings: DataSettings, task: Task, progress: Progress) -> Taken:
+    """Reads the training text, as `train`, and the sets beside it, into memory.
+
+    Raises:
+        DataError: a file cannot be read, or what it holds is not labelled text.
+    """
+    if settings.path == PHRASEBOOK:
+        raise DataError("the phrasebook has no labels; name a file with data.path")
+    taken = _read(settings, task, progress)
+    _refuse_unusable(settings, task, taken.examples["train"])
+    return taken
+
+
+def open_source(files: Sequence[Path], settings: DataSettings, task: Task, seen: Columns | None = None) -> Source:
+    """Opens files that are read one after another; their columns are those of the first."""
+    first = _OPEN[task](files[0], settings, seen)
+    others = [_OPEN[task](file, settings, first.columns) for file in files[1:]]
+
+    def read(repairs: Counter[str]) -> Iterator[Example]:
+        for source in (first, *others):
+            yield from source.read(repairs)
+
+    reason = first.reason + (f"; the first of {len(files)} files" if others else "")
+    return Source(first.name, reason, read, first.columns)
+
+
+def _read(settings: DataSettings, task: Task, progress: Progress) -> Taken:
+    taken, repairs, seen = Taken({}, {}, {}), Counter[str](), None
+    for name, files in files_of(settings).items():
+        source = open_source(files, settings, task, seen)
+        seen = source.columns if name == "train" else seen
+        with progress.track(f"read {source.name}", unit="examples") as advance:
+            examples = list(source.read(repairs))
+            advance(len(examples))
+        if not examples:
+            raise DataError(f"{source.name} holds no examples")
+        taken.examples[name], taken.reasons[name] = examples, source.reason
+    taken.repairs.update(sorted((+repairs).items()))
+    return taken
+
+
+def _refuse_unusable(settings: DataSettings, task: Task, examples: Sequence[Example]) -> None:
+    """Refuses training text that no classifier or tagger can learn from, and what is no labelled text."""
+    name = settings.path
+    counts = Counter(label for example in examples for label in example.labels)
+    unit = "words" if task == "tag" else "examples"
+    for example in examples:
+        _refuse_long_label(example, task)
+    if 2 * len(counts) > counts.total() >= LEAST_EXAMPLES:
+        swapped = task == "classify" and 2 * len({example.text for example in examples}) <= len(examples)
+        raise DataError(
+            f"{name} has {len(counts):,} labels for {counts.total():,} {unit} (the first is {_short(examples[0])}): "
+            + ("text and label look swapped" if swapped else "they look like text, not labels")
+            + f"; {_advice(task)}"
+        )
+    if len(examples) < LEAST_EXAMPLES:
+        raise DataError(
+            f"{name} holds {len(examples)} labelled texts; at least {LEAST_EXAMPLES} are needed to learn from"
+        )
+    if len(counts) == 1:
+        raise DataError(
+            f"{name} has only the label {next(iter(counts))!r}, on all {counts.total():,} {unit} (from "
+            f"{examples[0].origin} on); there is nothing to tell apart: {_advice(task)}"
+        )
+
+
+def _refuse_long_label(example: Example, task: Task) -> None:
+    for at, label in enumerate(example.labels):
+        if len(label) > LONGEST_LABEL or (task == "classify" and len(label.split()) > 10):
+            raise DataError(
+                f"{example.place(at)} has a whole text as its label ({label[:40]!r} …); are the columns swapped? "
+                + _advice(task)
+            )
+
+
+def _advice(task: Task) -> str:
+    if task == "tag":
+        return "say which column holds the label: --set data.label_column=NUMBER"
+    return "say which columns hold them: --set data.text_column=NAME --set data.label_column=NAME"
+
+
+def _short(example: Example) -> str:
+    label = example.labels[0]
+    return f"{label[:40]!r} at {example.origin}"

@@ -1,0 +1,202 @@
+"""Words with a label each: CoNLL columns, CoNLL-U (universaldependencies.org/format.html), or two lists in JSON."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dragoman.errors import DataError
+from dragoman.text.inputs import DataSettings
+from dragoman.text.labelled.examples import Columns, Example, Source, shortened
+from dragoman.text.reading.columns import position_of
+from dragoman.text.reading.lines import open_bytes, read_lines, without_gz
+from dragoman.text.reading.tables import json_records, kind_of
+
+CONLL_U = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+"""The columns of CoNLL-U."""
+DOCUMENT = "-DOCSTART-"
+"""The word that stands for the beginning of a document."""
+WORDS, LABELS = ("words", "tokens", "text", "1"), ("labels", "tags", "upos", "pos_tags", "ner_tags", "2")
+"""Keys of JSON lines, or numbers of items, under which lists of words and labels are looked for."""
+
+
+class Rows(NamedTuple):
+    """How the lines of a file become rows of columns."""
+
+    width: int
+    """Columns of the first row."""
+    delimiter: str | None
+    """None for any white space."""
+    universal: bool
+    """Whether it is CoNLL-U."""
+
+    def cells(self, line: str) -> list[str]:
+        return line.split(self.delimiter)
+
+    def is_comment(self, line: str) -> bool:
+        return line.startswith("#") and (self.universal or len(self.cells(line)) != self.width)
+
+    def skips(self, cells: Sequence[str]) -> bool:
+        """Whether a row is no word: a range such as 1-2, an empty node such as 8.1, or a beginning of a document."""
+        return not cells[0].isdecimal() if self.universal else cells[0] == DOCUMENT
+
+
+def open_words(path: Path, settings: DataSettings, _seen: Columns | None = None) -> Source:
+    """Opens a file of words with a label each.
+
+    Raises:
+        DataError: the file cannot be read, or has no column of that name or number.
+    """
+    open_bytes(path).close()
+    if is_json(path):
+        return _open_lists(path, settings)
+    rows = rows_of(path, settings)
+    word, label = _positions(path, rows, settings)
+    names = CONLL_U if rows.universal else [str(number + 1) for number in range(rows.width)]
+    kind = "CoNLL-U" if rows.universal else f"{rows.width} CoNLL columns"
+    reason = f"{kind}; the word is column {names[word]!r} and the label {names[label]!r}"
+    return Source(str(path), reason, partial(_sentences, path, rows, word, label, settings))
+
+
+def is_json(path: Path) -> bool:
+    if without_gz(path).suffix.lower() in (".jsonl", ".ndjson", ".json"):
+        return True
+    return next(read_lines(path, "replace")).startswith(("{", "[["))
+
+
+def rows_of(path: Path, settings: DataSettings) -> Rows:
+    """Judges the columns of a file by its name and its first row.
+
+    Raises:
+        DataError: it holds only blank lines, or no columns.
+    """
+    for number, line in enumerate(read_lines(path, settings.encoding_errors), 1):
+        if not line.strip() or line.startswith("# "):
+            continue
+        delimiter = "\t" if "\t" in line else None
+        width = len(line.split(delimiter))
+        named = without_gz(path).suffix.lower() == ".conllu"
+        if width > 1 or named:
+            is_numbered = width == len(CONLL_U) and line.split(delimiter)[0].partition("-")[0].isdecimal()
+            return Rows(width, "\t" if named else delimiter, named or is_numbered)
+        if line.split()[0] != DOCUMENT:
+            raise DataError(
+                f"{path}:{number} has one column; a tagger learns from a word and its label on each line, between tabs "
+                "or spaces, and a blank line after each sentence"
+            )
+    raise DataError(f"{path} holds only blank lines")
+
+
+def _positions(path: Path, rows: Rows, settings: DataSettings) -> tuple[int, int]:
+    """The columns of the word and of the label."""
+    if rows.universal:
+        names = settings.text_column or "form", settings.label_column or "upos"
+        word, label = (position_of(name.lower(), CONLL_U, str(path)) for name in names)
+    else:
+        columns = [str(number + 1) for number in range(rows.width)]
+        for name in (settings.text_column, settings.label_column):
+            if name is not None and name not in columns:
+                raise DataError(
+                    f"{path} has no column {name!r}; its {rows.width} columns have no names: give a number from 1 "
+                    f"to {rows.width}"
+                )
+        word = int(settings.text_column or 1) - 1
+        label = int(settings.label_column or rows.width) - 1
+    if word == label:
+        raise DataError(f"{path}: the word and the label are the same column, {word + 1}; give data.label_column")
+    return word, label
+
+
+def _sentences(
+    path: Path, rows: Rows, word: int, label: int, settings: DataSettings, repairs: Counter[str]
+) -> Iterator[Example]:
+    found: list[tuple[str, str, int]] = []
+    for number, line in enumerate(read_lines(path, settings.encoding_errors, repairs), 1):
+        if not line.strip():
+            yield from _sentence(path, found)
+            found = []
+        elif not rows.is_comment(line):
+            cells = rows.cells(line)
+            if not rows.skips(cells):
+                found.append((*_pair(path, number, cells, (word, label), settings), number))
+    yield from _sentence(path, found)
+
+
+def _sentence(path: Path, found: Sequence[tuple[str, str, int]]) -> Iterator[Example]:
+    if found:
+        words, labels, lines = zip(*found, strict=True)
+        yield Example(words, labels, path.name, lines)
+
+
+def _pair(
+    path: Path, number: int, cells: Sequence[str], positions: tuple[int, int], settings: DataSettings
+) -> tuple[str, str]:
+    if len(cells) <= max(positions):
+        count = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
+        raise DataError(
+            f"{path}:{number} has {count}, but the word stands in column {positions[0] + 1} and the label in column "
+            f"{positions[1] + 1}; mend the row, or leave a blank line between sentences"
+        )
+    word, label = (cells[at].strip() for at in positions)
+    label = shortened(label, settings.label_depth)
+    if not word or not label:
+        raise DataError(f"{path}:{number} has no {'label' if word else 'word'}; every row needs a word and its label")
+    return word, label
+
+
+def _open_lists(path: Path, settings: DataSettings) -> Source:
+    records: Callable[[Counter[str]], Iterator[tuple[int, Any]]] = partial(json_records, path, settings.encoding_errors)
+    number, first = next(((number, row) for number, row in records(Counter()) if row is not None), (0, None))
+    lists = [name for name, value in _items(first).items() if isinstance(value, list)]
+    word = _list(path, number, lists, settings.text_column, WORDS)
+    label = _list(path, number, lists, settings.label_column, LABELS)
+    return Source(
+        str(path),
+        f"JSON lines; the words are {word!r} and the labels {label!r}",
+        partial(_lists, path, records, word, label, settings),
+    )
+
+
+def _items(record: Any) -> dict[str, Any]:
+    if isinstance(record, dict):
+        return record
+    return {str(number): item for number, item in enumerate(record, 1)} if isinstance(record, list) else {}
+
+
+def _list(path: Path, number: int, lists: Sequence[str], given: str | None, known: Sequence[str]) -> str:
+    if given is not None:
+        return lists[position_of(given, lists, f"{path}:{number}")]
+    for name in known:
+        if name in lists:
+            return name
+    raise DataError(
+        f"{path}:{number} has no list of {known[0]}; a tagger learns from two lists, of words and of labels, as in "
+        '{"words": ["Rome", "sleeps"], "labels": ["PROPN", "VERB"]}'
+    )
+
+
+def _lists(
+    path: Path,
+    records: Callable[[Counter[str]], Iterator[tuple[int, Any]]],
+    word: str,
+    label: str,
+    settings: DataSettings,
+    repairs: Counter[str],
+) -> Iterator[Example]:
+    for number, record in records(repairs):
+        if record is None:
+            continue
+        items = _items(record)
+        words, labels = items.get(word), items.get(label)
+        if not isinstance(words, list) or not isinstance(labels, list):
+            raise DataError(f"{path}:{number} is {kind_of(record)} without the lists {word!r} and {label!r}")
+        if len(words) != len(labels):
+            raise DataError(f"{path}:{number} has {len(words)} words but {len(labels)} labels")
+        pairs = [
+            (str(each).strip(), shortened(str(name).strip(), settings.label_depth))
+            for each, name in zip(words, labels, strict=True)
+        ]
+        if not all(each and name for each, name in pairs):
+            raise DataError(f"{path}:{number} has an empty word or label; every word needs its label")
+        yield from _sentence(path, [(each, name, number) for each, name in pairs])
