@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from dragoman.explaining.recording import record as record
     from dragoman.explaining.writing import write_record as write_record
     from dragoman.memory import keep_freed_memory as keep_freed_memory
+    from dragoman.predicting.predictor import Predictor as Predictor
+    from dragoman.predicting.predictor import predict as predict
     from dragoman.recipe.recipe import Recipe as Recipe
     from dragoman.recipe.settings import list_settings as list_settings
     from dragoman.runs.listing import list_runs as list_runs

@@ -19,6 +19,7 @@ from dragoman.cli.looking.embeddings import embeddings
 from dragoman.cli.looking.explain import explain
 from dragoman.cli.looking.runs import runs
 from dragoman.cli.looking.settings import settings
+from dragoman.cli.predict import predict
 from dragoman.cli.prepare_data import prepare_data
 from dragoman.cli.reproduce import reproduce
 from dragoman.cli.terminal import console
@@ -53,6 +54,7 @@ _LIFE = (
     reproduce,
     runs,
     translate,
+    predict,
     evaluate,
     explain,
     embeddings,

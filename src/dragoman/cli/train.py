@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -19,6 +19,27 @@ if TYPE_CHECKING:
     from dragoman.commands.forecast import Forecast
     from dragoman.commands.train import RunResult
 
+USES = {
+    "translation": (
+        'translate with it: dragoman translate {run} "..."',
+        "score it on other text: dragoman evaluate {run} SOURCE REFERENCE",
+    ),
+    "language_model": ('let it write: dragoman generate {run} "..."',),
+    "classify": (
+        'label texts with it: dragoman predict {run} "..."',
+        "score it, with its confusions: dragoman evaluate {run}",
+    ),
+    "tag": (
+        'label words with it: dragoman predict {run} "..."',
+        "score it, with its confusions: dragoman evaluate {run}",
+    ),
+    "fill": (
+        'fill in words with it: dragoman predict {run} "... [MASK] ..."',
+        "start a classifier or tagger from it: dragoman train LABELLED_TEXT --set start.model={run}",
+    ),
+}
+"""What to do with a finished run, by its task."""
+
 log = logging.getLogger(__name__)
 
 
@@ -32,6 +53,10 @@ def train(
             "folder, hub:NAME:CONFIG), or a run to resume.",
             show_default="phrasebook",
         ),
+    ] = None,
+    task: Annotated[
+        Literal["translate", "language_model", "classify", "tag", "fill"] | None,
+        typer.Option(help="What is learnt from the text.", show_default="by the form of the text"),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only estimate steps, memory and time. Nothing is kept.")
@@ -53,6 +78,8 @@ def train(
     """Train a model, or resume a run, and score it on its test sets."""
     screen, what = open_screen(quiet), what or ["phrasebook"]
     options = run.options(screen.progress) | {"more": more}
+    if task is not None:
+        options["overrides"] = [f"task={task}", *options.get("overrides", ())]
     if dry_run and seeds is not None:
         raise ConfigError("--dry-run estimates one run, whatever its seed; leave --seeds out")
     dragoman.keep_freed_memory()
@@ -67,9 +94,8 @@ def train(
 def show_run(screen: Screen, result: "RunResult") -> None:
     """Shows the curves and scores of a run, and what to do with it."""
     show_result(screen, result)
-    if result.task == "translation":
-        screen.note(f'translate with it: dragoman translate {result.folder} "..."')
-        screen.note(f"score it on other text: dragoman evaluate {result.folder} SOURCE REFERENCE")
+    for note in USES[result.task]:
+        screen.note(note.format(run=result.folder))
     screen.note(f"train it further: dragoman train {result.folder} --more --minutes 30")
 
 

@@ -1,0 +1,75 @@
+"""`dragoman predict`: labels of texts or words, and words for `[MASK]`; arguments, standard input or a file."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import dragoman
+from dragoman.cli.terminal import console
+from dragoman.cli.terminal.options import Format, Model, Place, Quiet, grouped
+from dragoman.cli.terminal.screen import open_screen
+from dragoman.cli.translate import batches, check_text, read, standard_input
+from dragoman.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dragoman.predicting.prediction import Classified, Filled, Prediction, Tagged
+
+SPOKE = 3
+"""Words that are named as those that spoke for a label."""
+
+
+@grouped
+def predict(
+    model: Model,
+    place: Place,
+    text: Annotated[
+        list[str] | None,
+        typer.Argument(help="One text or several, each in quotes.", show_default="standard input, a text a line"),
+    ] = None,
+    input_file: Annotated[Path | None, typer.Option("--input", help="Predict for every line of this file.")] = None,
+    best: Annotated[
+        int, typer.Option(min=1, max=100, help="Labels of a text, or words for a mask, that are shown at most.")
+    ] = 5,
+    output_format: Format = "text",
+    quiet: Quiet = False,
+) -> None:
+    """Label texts or their words, or fill in [MASK], each with probabilities."""
+    screen = open_screen(quiet)
+    if text and input_file is not None:
+        raise ConfigError("TEXT and --input were given; predict takes one of them")
+    for each in text or ():
+        check_text(each)
+    predictor = dragoman.Predictor.load(model, place.device, place.precision, screen.progress)
+    screen.note(f"{predictor.task}, {predictor.device}, {predictor.precision}")
+    texts: Iterable[str] = text or (read(input_file) if input_file else standard_input())
+    for batch in batches(texts):
+        for found in predictor.predict(batch, best):
+            if output_format == "json":
+                console.write(json.dumps(found.facts(), ensure_ascii=False))
+            else:
+                console.write("\n".join(lines_of(found, predictor.task)))
+
+
+def lines_of(found: "Prediction", task: str) -> Iterator[str]:
+    """A prediction as a person reads it."""
+    show = {"classify": _of_text, "tag": _of_words, "fill": _of_masks}[task]
+    return show(found)
+
+
+def _of_text(found: "Classified") -> Iterator[str]:
+    labels = "  ".join(f"{each.name} {each.probability:.1%}" for each in found.labels)
+    spoke = sorted((word for word in found.words if word[1] > 0), key=lambda word: -word[1])[:SPOKE]
+    yield labels + (f"  (for {found.label} spoke: {', '.join(word for word, _ in spoke)})" if spoke else "")
+
+
+def _of_words(found: "Tagged") -> Iterator[str]:
+    yield " ".join(f"{word}/{label.name}" for word, label in zip(found.words, found.labels, strict=True))
+
+
+def _of_masks(found: "Filled") -> Iterator[str]:
+    for number, words in enumerate(found.masks, 1):
+        shown = "  ".join(f"{each.name} {each.probability:.1%}" for each in words)
+        yield shown if len(found.masks) == 1 else f"[MASK] {number}: {shown}"
