@@ -11,8 +11,8 @@ import dragoman
 
 LINE = (
     "errors | processor | notation | run_folder < config | files | memory | progress | machine < documents"
-    " < manifest | kernels | text < tokenizing < data | model < store < decoding | training < translating < evaluating"
-    " < explaining < recipe < tasks < runs < commands < cli"
+    " < manifest | kernels | text < tokenizing < data | model < store < decoding | training"
+    " < translating | predicting < evaluating < explaining < recipe < tasks < runs < commands < cli"
 )
 # The floors inside each room of more than eight files; a folder inside a room counts as one file.
 FLOORS = {
@@ -21,7 +21,7 @@ FLOORS = {
     "commands": "benchmark | doctor | forecast | judge_heads | train | train_tokenizer < fine_tune | reproduce |"
     " seeds < compare",
     "evaluating": "direction | metrics | startup < references | scores | significance | spread < evaluation |"
-    " groups < comparison | speed",
+    " groups < comparison | labels | speed",
     "explaining": "page | words < passes | record < alignment | contributions | embeddings | heat_maps | search_tree |"
     " stacks < heads | pictures | steps | summary < understanding | writing < recording",
     "explaining/heads": "head | shares | subjects < removal | texts < roles < one_text | rows < table",
