@@ -14,7 +14,7 @@ import jaxtyping
 import pytest
 
 # Every annotated shape in these rooms is checked at every call; a plain process wraps nothing.
-jaxtyping.install_import_hook(["dragoman.model", "dragoman.decoding"], "beartype.beartype")
+jaxtyping.install_import_hook(["dragoman.model", "dragoman.decoding", "dragoman.predicting"], "beartype.beartype")
 
 hypothesis.settings.register_profile("dragoman", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("dragoman")

@@ -22,7 +22,7 @@ FLOORS = {
     "commands": "benchmark | doctor | forecast | judge_heads | train | train_tokenizer < fine_tune | reproduce |"
     " seeds < compare",
     "evaluating": "direction | metrics | startup < references | scores | significance | spread < evaluation |"
-    " groups < comparison | speed",
+    " groups < comparison | labels | speed",
     "explaining": "page | words < passes | record < alignment | contributions | embeddings | heat_maps | search_tree |"
     " stacks < heads | pictures | steps | summary < understanding | writing < recording",
     "explaining/heads": "head | shares | subjects < removal | texts < roles < one_text | rows < table",

@@ -15,6 +15,7 @@ EXTRAS = {
     "hub": "datasets",
     "spacy": "spacy",
     "plots": "matplotlib",
+    "baselines": "scikit-learn",
 }
 """Each extra and the package that it installs."""
 

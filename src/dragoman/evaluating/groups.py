@@ -81,7 +81,9 @@ def compare_groups(
     check_seeds((len(first), len(second)), names)
     rows, *_ = [checked(outputs, references) for outputs in (*first, *second)]
     return {
-        name: _compare([[statistics(metric, outputs, rows) for outputs in group] for group in (first, second)], names)
+        name: compare_group_counts(
+            [[statistics(metric, outputs, rows) for outputs in group] for group in (first, second)], names
+        )
         for name, metric in build_metrics(**measures).items()
     }
 
@@ -99,7 +101,8 @@ def check_seeds(seeds: tuple[int, int], names: tuple[str, str]) -> None:
         )
 
 
-def _compare(groups: list[list[Statistics]], names: tuple[str, str]) -> Comparison:
+def compare_group_counts(groups: Sequence[Sequence[Statistics]], names: tuple[str, str]) -> Comparison:
+    """Compares what one metric counted for two systems, line by line, for each of at least two seeds."""
     scores = [np.array([counted.scores(counted.total[None])[0] for counted in group]) for group in groups]
     resampled = [np.mean([counted.resampled() for counted in group], axis=0) for group in groups]
     values = float(scores[0].mean()), float(scores[1].mean())

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TypedDict, Unpack
+from typing import Protocol, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -83,11 +83,27 @@ def printed(metric: str, value: float) -> str:
     return f"{value:.3f}" if metric.startswith("nats") else f"{value:.1f}"
 
 
+class Scoring(Protocol):
+    """What `Statistics` asks of a metric: one of sacreBLEU, or one for labels."""
+
+    def scores(self, totals: Array) -> Array:
+        """The score of each row of summed counts."""
+        ...
+
+    def words(self, total: Array) -> tuple[str, str]:
+        """The name of the metric as people print it, and what else there is to say about summed counts."""
+        ...
+
+    def signature(self, **facts: object) -> str:
+        """The signature, with facts about the test: `bs`, `ar`, `seed`."""
+        ...
+
+
 @dataclass(frozen=True)
 class Statistics:
     """What one metric counted, a row for each line. The score of a sample of lines is a function of its summed rows."""
 
-    metric: Metric
+    metric: Scoring
     lines: Array
 
     @property
@@ -102,10 +118,27 @@ class Statistics:
 
     def scores(self, totals: Array) -> Array:
         """The score of each row of summed counts."""
-        return np.array([self.metric._compute_score_from_stats(row).score for row in totals.tolist()])
+        return self.metric.scores(totals)
 
     def signature(self, **facts: object) -> str:
-        """sacreBLEU's signature, with facts about the test: `bs`, `ar`, `seed`."""
+        """The metric's signature, with facts about the test: `bs`, `ar`, `seed`."""
+        return self.metric.signature(**facts)
+
+
+@dataclass(frozen=True)
+class SacreBleu:
+    """One of sacreBLEU's metrics, asked for what `Statistics` needs."""
+
+    metric: Metric
+
+    def scores(self, totals: Array) -> Array:
+        return np.array([self.metric._compute_score_from_stats(row).score for row in totals.tolist()])
+
+    def words(self, total: Array) -> tuple[str, str]:
+        result = self.metric._compute_score_from_stats(total.tolist())
+        return result.name, result.format().partition(" = ")[2].partition(" ")[2]
+
+    def signature(self, **facts: object) -> str:
         signature = self.metric.get_signature()
         for key, value in facts.items():
             signature.update(key, value)
@@ -149,11 +182,11 @@ def bleu_and_chrf(hypotheses: Sequence[str], references: References, language: s
 
 def summary(counted: Statistics, samples: int = SAMPLES) -> Score:
     """The score of all lines, with the interval of `samples` bootstrap samples."""
-    result = counted.metric._compute_score_from_stats(counted.total.tolist())
+    total = counted.total
+    name, detail = counted.metric.words(total)
     low, high = interval(counted.resampled(samples)) if samples else (None, None)
     facts = {"bs": samples, "seed": SEED} if samples else {}
-    detail = result.format().partition(" = ")[2].partition(" ")[2]
-    return Score(result.name, result.score, low, high, counted.signature(**facts), detail)
+    return Score(name, float(counted.scores(total[None])[0]), low, high, counted.signature(**facts), detail)
 
 
 def interval(samples: Array) -> tuple[float, float]:
@@ -167,7 +200,9 @@ def statistics(metric: Metric, hypotheses: Sequence[str], references: Sequence[S
     # A missing reference must be None. An empty string would be a reference without words, which would halve TER's mean
     # length and let BLEU forgive short output.
     streams = list(zip_longest(*references))
-    return Statistics(metric, np.array(metric._extract_corpus_statistics(hypotheses, streams), dtype=np.float64))
+    return Statistics(
+        SacreBleu(metric), np.array(metric._extract_corpus_statistics(hypotheses, streams), dtype=np.float64)
+    )
 
 
 def checked(hypotheses: Sequence[str], references: References) -> list[Sequence[str]]:

@@ -24,6 +24,7 @@ from dragoman.evaluating.metrics import (
     checked,
     interval,
     statistics,
+    summary,
 )
 
 SEEDS = "seeds"
@@ -83,15 +84,52 @@ def compare_outputs(
         DataError: the lists are not aligned with the references.
         ConfigError: an unknown test, metric or tokenizer.
     """
-    if test not in _TESTS:
-        raise ConfigError(f"{test!r} is not a paired test; choose from {', '.join(_TESTS)}")
+    samples = _check_test(test, samples)
     rows = checked(first, references)
     checked(second, references)
     results = {}
     for name, metric in build_metrics(**measures).items():
         pair = statistics(metric, first, rows), statistics(metric, second, rows)
-        results[name] = _compare(pair, names, test, samples or _DEFAULTS[test])
+        results[name] = compare_counts(pair, names=names, test=test, samples=samples)
     return results
+
+
+def compare_counts(
+    pair: tuple[Statistics, Statistics],
+    *,
+    names: tuple[str, str] = ("the first", "the second"),
+    test: str = "randomisation",
+    samples: int | None = None,
+) -> Comparison:
+    """Compares what one metric counted for two systems, line by line, as `compare_outputs` does.
+
+    Raises:
+        ConfigError: an unknown test.
+    """
+    samples = _check_test(test, samples)
+    first, second = pair
+    one, other = (summary(counted, samples=0) for counted in pair)
+    low, high = interval(first.resampled() - second.resampled())
+    facts = {"bs": SAMPLES, "ar": samples} if test == "randomisation" else {"bs": samples}
+    return Comparison(
+        metric=one.name,
+        names=names,
+        values=(one.value, other.value),
+        delta=one.value - other.value,
+        low=low,
+        high=high,
+        p_value=_TESTS[test](first, second, samples),
+        test=test,
+        samples=samples,
+        signature=first.signature(**facts, seed=SEED),
+    )
+
+
+def _check_test(test: str, samples: int | None) -> int:
+    """The samples of a paired test: those asked for, or its usual number."""
+    if test not in _TESTS:
+        raise ConfigError(f"{test!r} is not a paired test; choose from {', '.join(_TESTS)}")
+    return samples or _DEFAULTS[test]
 
 
 def randomisation_p_value(first: Statistics, second: Statistics, trials: int) -> float:
@@ -118,25 +156,6 @@ def bootstrap_p_value(first: Statistics, second: Statistics, samples: int) -> fl
     real = _distance(first, first.total[None], second.total[None])[0]
     differences = np.abs(first.resampled(samples) - second.resampled(samples))
     return (int((differences - differences.mean() > real).sum()) + 1) / (samples + 1)
-
-
-def _compare(pair: tuple[Statistics, Statistics], names: tuple[str, str], test: str, samples: int) -> Comparison:
-    first, second = pair
-    results = [statistic.metric._compute_score_from_stats(statistic.total.tolist()) for statistic in pair]
-    low, high = interval(first.resampled() - second.resampled())
-    facts = {"bs": SAMPLES, "ar": samples} if test == "randomisation" else {"bs": samples}
-    return Comparison(
-        metric=results[0].name,
-        names=names,
-        values=(results[0].score, results[1].score),
-        delta=results[0].score - results[1].score,
-        low=low,
-        high=high,
-        p_value=_TESTS[test](first, second, samples),
-        test=test,
-        samples=samples,
-        signature=first.signature(**facts, seed=SEED),
-    )
 
 
 def _distance(statistic: Statistics, one: Array, other: Array) -> Array:

@@ -21,7 +21,7 @@ from dragoman.model import EncoderModel, prepare_for_decoding
 from dragoman.predicting.prediction import Choice, Classified, Filled, Prediction, Tagged
 from dragoman.predicting.rows import Row, logits_of
 from dragoman.predicting.spoken import word_shares
-from dragoman.predicting.viterbi import best_labels
+from dragoman.predicting.viterbi import Transitions, best_labels
 from dragoman.progress import Progress, silent
 from dragoman.store import StoredModel, load_model
 from dragoman.tokenizing.specials import MASK, SYMBOLS
@@ -124,7 +124,7 @@ class Predictor:
         found = []
         for logits in self.word_logits(sentences):
             probability = softmax(logits / temperature)
-            best = best_labels(np.log(np.maximum(probability, 1e-30)), self.labels)
+            best = best_labels(torch.from_numpy(probability).log(), self._transitions) if len(logits) else []
             found.append(tuple(Choice(names[i], float(row[i])) for i, row in zip(best, probability, strict=True)))
         return found
 
@@ -188,6 +188,10 @@ class Predictor:
                 ids.append(MASK)
                 filled |= inside
         return Row(ids, places)
+
+    @cached_property
+    def _transitions(self) -> Transitions | None:
+        return self.labels and Transitions.of(self.labels)
 
     @cached_property
     def _whole_words(self) -> list[int]:

@@ -1,0 +1,159 @@
+"""Accuracy and macro F1 of labels, as `Statistics` that give intervals and significance; precision and recall by label.
+
+Every score is in points of 100, and equals scikit-learn's with `zero_division=0`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+import dragoman
+from dragoman.errors import DataError
+from dragoman.evaluating.metrics import Array, Statistics
+
+Labelled = Sequence[str] | Sequence[Sequence[str]]
+"""The labels of every row; a plain string is the only label of its row."""
+Rows = Sequence[Sequence[str]]
+
+HEADINGS = ("label", "precision", "recall", "F1", "gold", "found")
+
+
+@dataclass(frozen=True)
+class LabelScoring:
+    """One score of labels, for `Statistics`."""
+
+    name: str
+    share: Callable[[Array], Array]
+    """From summed counts, R rows of them, to R shares of one."""
+    key: str
+    """How the signature begins: `acc|n:500`."""
+
+    def scores(self, totals: Array) -> Array:
+        return 100 * self.share(totals)
+
+    def words(self, total: Array) -> tuple[str, str]:
+        return self.name, ""
+
+    def signature(self, **facts: object) -> str:
+        """In the form of sacreBLEU's: `acc|n:500|bs:1000|seed:12345|version:…`."""
+        told = [f"{key}:{value}" for key, value in {**facts, "version": dragoman.__version__}.items()]
+        return "|".join([self.key, *told])
+
+
+class LabelRow(NamedTuple):
+    """How well one label, or one type of entity, is found: points of 100, and counts."""
+
+    label: str
+    precision: float
+    recall: float
+    f1: float
+    gold: int
+    """How often it is right; scikit-learn calls it support."""
+    found: int
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """As a row of a table, under `HEADINGS`."""
+        points = (f"{value:.1f}" for value in (self.precision, self.recall, self.f1))
+        return (self.label, *points, f"{self.gold:,}", f"{self.found:,}")
+
+
+def checked(gold: Labelled, found: Labelled) -> tuple[Rows, Rows]:
+    """Gold and found labels row by row, once they are known to fit.
+
+    Raises:
+        DataError: rows differ in number or length, or there is no label.
+    """
+    rows, others = ([(row,) if isinstance(row, str) else row for row in side] for side in (gold, found))
+    if len(rows) != len(others):
+        raise DataError(f"{len(others):,} found rows of labels cannot be scored against {len(rows):,} gold ones")
+    for number, (right, other) in enumerate(zip(rows, others, strict=True), start=1):
+        if len(right) != len(other):
+            raise DataError(f"row {number} of the test set has {len(right):,} labels, but {len(other):,} were found")
+    if not any(rows):
+        raise DataError("there is nothing to score: the test set has no label")
+    return rows, others
+
+
+def names_in(*sides: Rows) -> tuple[str, ...]:
+    """Every label that occurs, sorted."""
+    return tuple(sorted({label for side in sides for row in side for label in row}))
+
+
+def label_statistics(gold: Rows, found: Rows, names: Sequence[str] | None = None) -> dict[str, Statistics]:
+    """Counts for `accuracy` and `macro_f1`. `names` lists the labels where two systems must be counted alike.
+
+    Accuracy is the share of right labels. Macro F1 is the plain mean of the F1 of each label that occurs in gold or
+    found labels, of the whole set or of a bootstrap sample: `f1_score(average="macro", zero_division=0)`.
+    """
+    counts = count_labels(gold, found, names or names_in(gold, found))
+    size = describe_size(gold)
+    right_of_all = counts[:, [0, 2]].sum(axis=2)
+    return {
+        "accuracy": Statistics(LabelScoring("accuracy", lambda sums: _ratio(*sums.T), f"acc|{size}"), right_of_all),
+        "macro_f1": Statistics(
+            LabelScoring("macro F1", _macro_f1, f"f1|average:macro|{size}"), counts.reshape(len(counts), -1)
+        ),
+    }
+
+
+def describe_size(rows: Rows) -> str:
+    """The size of a test set, as signatures tell it: examples, and rows if they hold several."""
+    labels = sum(map(len, rows))
+    return f"n:{labels}" if all(len(row) == 1 for row in rows) else f"n:{labels}|sentences:{len(rows)}"
+
+
+def count_labels(gold: Rows, found: Rows, names: Sequence[str]) -> Array:
+    """How often each of C labels was found rightly, was found, and is gold, in each of R rows: (R, 3, C)."""
+    number = {name: index for index, name in enumerate(names)}
+    row = np.repeat(np.arange(len(gold)), [len(each) for each in gold])
+    right, other = (np.array([number[label] for each in side for label in each], dtype=int) for side in (gold, found))
+    counts = np.zeros((len(gold), 3, len(names)))
+    same = right == other
+    np.add.at(counts, (row[same], 0, right[same]), 1)
+    np.add.at(counts, (row, 1, other), 1)
+    np.add.at(counts, (row, 2, right), 1)
+    return counts
+
+
+def label_rows(gold: Rows, found: Rows) -> list[LabelRow]:
+    """Precision, recall and F1 of every label that occurs."""
+    names = names_in(gold, found)
+    return rows_of(names, count_labels(gold, found, names).sum(axis=0))
+
+
+def rows_of(names: Sequence[str], counts: Array) -> list[LabelRow]:
+    """Rows from how often each of C names was found rightly, was found, and is gold: (3, C)."""
+    right, found, gold = counts
+    scores = 100 * np.stack([_ratio(right, found), _ratio(right, gold), f1(right, found, gold)], axis=1)
+    return [
+        LabelRow(name, *map(float, points), int(of_gold), int(of_found))
+        for name, points, of_gold, of_found in zip(names, scores, gold, found, strict=True)
+    ]
+
+
+def precision(right: Array, found: Array, gold: Array) -> Array:
+    """The share of what was found that is right; 0 if nothing was found."""
+    return _ratio(right, found)
+
+
+def recall(right: Array, found: Array, gold: Array) -> Array:
+    """The share of what is gold that was found; 0 if nothing is gold."""
+    return _ratio(right, gold)
+
+
+def f1(right: Array, found: Array, gold: Array) -> Array:
+    """The harmonic mean of precision and recall; 0 if nothing is right."""
+    return _ratio(2 * right, found + gold)
+
+
+def _macro_f1(totals: Array) -> Array:
+    right, found, gold = np.moveaxis(totals.reshape(len(totals), 3, -1), 1, 0)
+    occurs = found + gold > 0
+    return _ratio(f1(right, found, gold).sum(axis=-1), occurs.sum(axis=-1))
+
+
+def _ratio(part: Array, whole: Array) -> Array:
+    return np.divide(part, whole, out=np.zeros(np.shape(part)), where=np.asarray(whole) > 0)

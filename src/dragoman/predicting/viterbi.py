@@ -1,0 +1,63 @@
+"""The best labels of a sentence: of BIO labels the best valid sequence, of others the best label of each word."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from dragoman.tokenizing.labels import Labels
+
+IMPOSSIBLE = -1e6
+"""A log-probability lower than this counts as this, so that what is merely impossible is never mixed up with what is
+invalid."""
+
+
+class Transitions(NamedTuple):
+    """Which of C labels may begin a sentence, and which may follow which."""
+
+    first: Bool[Tensor, "C"]
+    following: Bool[Tensor, "C C"]
+    """Whether the label of the column may follow that of the row."""
+
+    @classmethod
+    def of(cls, labels: Labels) -> "Transitions | None":
+        """In BIO, I-x follows only B-x or I-x. None if the labels are not BIO: then anything may follow."""
+        if not labels.bio:
+            return None
+        begins = [not name.startswith("I-") for name in labels.names]
+        kinds = [name[2:] for name in labels.names]  # of O it is empty, and equals no other
+        continues = [[bool(kind) and kind == before for kind in kinds] for before in kinds]
+        return cls(torch.tensor(begins), torch.tensor(continues) | torch.tensor(begins))
+
+
+def best_labels(log_probs: Float[Tensor, "W C"], transitions: Transitions | None) -> list[int]:
+    """The ids of the likeliest labels of W words, in any order or in an allowed one.
+
+    The likeliest labels of the words alone are the answer wherever they are allowed: only other sentences are searched.
+    """
+    best = log_probs.argmax(1)
+    if transitions is None or _allowed(best, transitions):
+        return best.tolist()
+    return _viterbi(log_probs.double().cpu().clamp(min=IMPOSSIBLE), transitions)
+
+
+def _allowed(ids: Tensor, transitions: Transitions) -> bool:
+    ids = ids.cpu()
+    return bool(transitions.first[ids[:1]].all() and transitions.following[ids[:-1], ids[1:]].all())
+
+
+def _viterbi(log_probs: Float[Tensor, "W C"], transitions: Transitions) -> list[int]:
+    """Viterbi (1967): the best way to each label of each word, from the best ways to the labels of the word before."""
+    closed = torch.zeros(transitions.following.shape, dtype=torch.float64)
+    closed[~transitions.following] = -torch.inf
+    score = log_probs[0].masked_fill(~transitions.first, -torch.inf)
+    parents: list[Tensor] = []
+    for row in log_probs[1:]:
+        best, parent = (score[:, None] + closed).max(0)
+        score = best + row
+        parents.append(parent)
+    ids = [int(score.argmax())]
+    for parent in reversed(parents):
+        ids.append(int(parent[ids[-1]]))
+    return ids[::-1]
