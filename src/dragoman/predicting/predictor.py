@@ -1,7 +1,7 @@
 """Labels of texts, labels of words, and words for masks: a model with an encoder alone, loaded once and asked often.
 
-    predictor = Predictor.load("runs/questions")
-    predictor.predict(["Who wrote Emma ?"])[0].label
+predictor = Predictor.load("runs/questions")
+predictor.predict(["Who wrote Emma ?"])[0].label
 """
 
 import re
@@ -108,14 +108,18 @@ class Predictor:
             probability = softmax(logits / temperature)
             order = np.argsort(-probability, kind="stable")[:best]
             labels = tuple(Choice(names[i], float(probability[i])) for i in order)
-            found.append(Classified(text, labels, word_shares(self.model, self.tokenizer, self.framing, text, row, order[0])))
+            found.append(
+                Classified(text, labels, word_shares(self.model, self.tokenizer, self.framing, text, row, order[0]))
+            )
         return found
 
     def tag_texts(self, texts: Sequence[str]) -> list[Prediction]:
         """The words of each text with their labels."""
         words = [[word for word, _ in split_words(text)] for text in texts]
         tagged = self.tag(words)
-        return [Tagged(text, *each) for text, each in zip(texts, zip(map(tuple, words), tagged, strict=True), strict=True)]
+        return [
+            Tagged(text, *each) for text, each in zip(texts, zip(map(tuple, words), tagged, strict=True), strict=True)
+        ]
 
     def tag(self, sentences: Sequence[Sequence[str]]) -> list[tuple[Choice, ...]]:
         """A label for each word of each sentence. Labels of entities follow each other as they may (Viterbi)."""
@@ -171,7 +175,9 @@ class Predictor:
     def _masked(self, text: str) -> Row:
         """The row of a text, with one mask token in the place of each `[MASK]`."""
         if MASK_NAME not in text:
-            raise DecodeError(f'"{text[:60]}" has no {MASK_NAME} to fill in; write {MASK_NAME} where a word is to be found')
+            raise DecodeError(
+                f'"{text[:60]}" has no {MASK_NAME} to fill in; write {MASK_NAME} where a word is to be found'
+            )
         shown = text.replace(MASK_NAME, STANDS_FOR_IT)
         shift = len(MASK_NAME) - len(STANDS_FOR_IT)
         holes = {found.start() - shift * number for number, found in enumerate(re.finditer(re.escape(MASK_NAME), text))}
@@ -182,7 +188,9 @@ class Predictor:
                 ids.append(token)
                 continue
             if len(inside) > 1 or shown[first:last].strip() != STANDS_FOR_IT:
-                raise DecodeError(f'in "{text[:60]}" {MASK_NAME} is part of a word; it stands for a whole one, so put spaces around it')
+                raise DecodeError(
+                    f'in "{text[:60]}" {MASK_NAME} is part of a word; it stands for a whole one, so put spaces around it'
+                )
             if not inside <= filled:
                 places.append(len(ids))
                 ids.append(MASK)

@@ -14,7 +14,9 @@ from dragoman.text.reading.addresses import HUB
 
 OF_PAIRS = frozenset({"source_column", "target_column", "format"})
 """Settings of `[data]` that only pairs have."""
-OF_LABELS = frozenset({"text_column", "label_column", "label_depth", "dev_size", "test_size", "seed", "header", "checks"})
+OF_LABELS = frozenset(
+    {"text_column", "label_column", "label_depth", "dev_size", "test_size", "seed", "header", "checks"}
+)
 """Settings of `[data]` that running text does not have."""
 UNEVEN = 20
 """From this ratio of the most to the least frequent label on, rare labels weigh more."""
@@ -145,7 +147,9 @@ def match_vocabulary(recipe: Recipe, facts: Facts) -> Choices:
             continue
         if asked is not None:
             raise ConfigError(f"model.{name} is {asked}, but there are {size} {what}; leave it out")
-        yield Choice(f"model.{name}", size, "from the tokenizer" if name != "labels" else "from the data", replaces=True)
+        yield Choice(
+            f"model.{name}", size, "from the tokenizer" if name != "labels" else "from the data", replaces=True
+        )
 
 
 CHOICES = (

@@ -56,9 +56,7 @@ def refuse_too_large(config: ModelConfig, device: str) -> None:
         )
 
 
-def fresh_state(
-    recipe: Recipe, device: str, resumed: bool = False
-) -> tuple[AnyModel, TrainState]:
+def fresh_state(recipe: Recipe, device: str, resumed: bool = False) -> tuple[AnyModel, TrainState]:
     """A model before its first step, with new weights or those of the model that it starts from, and its state. If
     `resumed`, a checkpoint will replace the weights, so they are always new.
 

@@ -179,4 +179,6 @@ def _score(run: RunFolder, test: Path, recipe: Recipe, device: str, progress: Pr
         "accuracy": Score("masked tokens found", 100 * right, None, None, f"acc|{facts}", ""),
         "token": Score("nats a masked token", loss, None, None, f"nll|{facts}", ""),
     }
-    return TextEvaluation(str(run.best), test.name, sha256(test), scores, {"masked tokens": masked}, "the likeliest token")
+    return TextEvaluation(
+        str(run.best), test.name, sha256(test), scores, {"masked tokens": masked}, "the likeliest token"
+    )

@@ -180,7 +180,9 @@ class HeldOut:
         parts: dict[int, tuple[Tensor, Tensor]] = {}
         for batch in self.batches:
             logits, counts = project(self.model, batch.to(self.device)).cpu(), self._counts(batch.pairs.tolist())
-            for row, of_row, gold in zip(batch.pairs.tolist(), logits.split(counts), batch.labels.split(counts), strict=True):
+            for row, of_row, gold in zip(
+                batch.pairs.tolist(), logits.split(counts), batch.labels.split(counts), strict=True
+            ):
                 parts[row] = of_row, gold
         self.rows = sorted(parts)
         return torch.cat([parts[row][0] for row in self.rows]), torch.cat([parts[row][1] for row in self.rows])
@@ -201,7 +203,9 @@ class HeldOut:
         lines = []
         for row in order[:SHOWN]:
             text = " ".join(self.data.dev_examples[self.rows[row]][0])[:LONGEST_SHOWN]
-            lines.append(f"\n  text        {text}\n  label       {_told(found.gold[row])}\n  found       {_told(found.found[row])}")
+            lines.append(
+                f"\n  text        {text}\n  label       {_told(found.gold[row])}\n  found       {_told(found.found[row])}"
+            )
         return "".join(lines)
 
 

@@ -55,9 +55,7 @@ class NextToken:
     label_weights: Tensor | None = None
 
     @classmethod
-    def of(
-        cls, batches: BatchSource, settings: TrainSettings, label_weights: Tensor | None = None
-    ) -> "NextToken":
+    def of(cls, batches: BatchSource, settings: TrainSettings, label_weights: Tensor | None = None) -> "NextToken":
         """The objective that the settings ask for."""
         return cls(batches, settings.label_smoothing, settings.r_drop, label_weights)
 
@@ -68,9 +66,7 @@ class NextToken:
         if not self.r_drop:
             return label_smoothed_loss(hidden, output, batch.labels, self.label_smoothing, self.label_weights)
         again = model(*batch.inputs, noise=replace(noise, pass_index=noise.pass_index + 1))
-        return r_drop_loss(
-            hidden, again, output, batch.labels, self.label_smoothing, self.r_drop, self.label_weights
-        )
+        return r_drop_loss(hidden, again, output, batch.labels, self.label_smoothing, self.r_drop, self.label_weights)
 
 
 def mean_loss(model: nn.Module, batches: Sequence[Batch | LabelledBatch]) -> float:
