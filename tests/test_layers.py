@@ -31,16 +31,16 @@ FLOORS = {
     "model/attention": "context | equation | keys < cache | compiled | flash | padded < ways < multi_head",
     "recipe": "expected | recipe < choices | settings | source < encoder_choices | language_model_choices | steps |"
     " translation_choices < resolution",
-    "runs": "facts | metrics | options | resuming | signals | starting < changes | curves | listing | session < lookup |"
-    " trial < more < resolving",
+    "runs": "facts | metrics | options | resuming | signals | starting < changes | curves | listing | session <"
+    " lookup | trial < more < resolving",
     "text": "alignment | checks | reading | report | sides | split < mending | phrasebook < inputs | intake <"
     " labelled | plain | prepared | shards < findings < prepare",
     "text/labelled": "addresses | columns | examples < bio | report | split | tables | words < findings | prepared |"
     " sources < prepare",
     "text/reading": "addresses | language_tags | languages | lines < roles < likeliest < columns < header | pairs"
     " < aligned | tables < rows < readers",
-    "training": "exchanges | loss | muon | schedule < distributed | settings | task < next_token | optimiser < masking |"
-    " state < checkpoint | loop",
+    "training": "exchanges | loss | muon | schedule < distributed | settings | task < next_token | optimiser <"
+    " masking | state < checkpoint | loop",
 }
 MOST_FILES, FILES_WITHOUT_FLOORS = 14, 8
 

@@ -159,8 +159,8 @@ class Batches:
 
     @property
     def _target_symbols(self) -> int:
-        """How many more tokens are predicted than a row has ids: one less for running text, whose first id is given; none
-        for labels.
+        """How many more tokens are predicted than a row has ids. It is one less for running text, whose first id is
+        given; labels are as many as they are.
         """
         if self.corpus.windows:
             return -1

@@ -85,7 +85,7 @@ class LabelledBatches:
         return gather(self.corpus.target, rows)[0]
 
     def _places(self, lengths: Indices, targets: Indices) -> Indices:
-        """Where the first pieces of words lie among all tokens: symbols stand around each text, and none has a label."""
+        """Where the first pieces of words lie among all tokens; the symbols around each text have no label."""
         before, after = len(self.framing.source_before), len(self.framing.source_after)
         inside = lengths - before - after
         shift = np.repeat(np.cumsum(lengths) - lengths + before - (np.cumsum(inside) - inside), inside)

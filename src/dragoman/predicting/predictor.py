@@ -189,7 +189,7 @@ class Predictor:
                 continue
             if len(inside) > 1 or shown[first:last].strip() != STANDS_FOR_IT:
                 raise DecodeError(
-                    f'in "{text[:60]}" {MASK_NAME} is part of a word; it stands for a whole one, so put spaces around it'
+                    f'in "{text[:60]}" {MASK_NAME} is part of a word, but stands for a whole one; put spaces around it'
                 )
             if not inside <= filled:
                 places.append(len(ids))

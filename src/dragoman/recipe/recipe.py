@@ -43,8 +43,8 @@ class Recipe(Settings):
     """All settings of a run."""
 
     task: Task = "translation"
-    """What is learned: to translate, from sentence pairs; to go on with running text (language_model), or to fill in its
-    masked words (fill), from a plain text file; to label texts (classify) or their words (tag), from labelled ones."""
+    """What is learned: to translate, from sentence pairs; to continue running text (language_model) or to fill in its
+    masked words (fill), from a plain text file; to label texts (classify) or their words (tag), from labelled text."""
     start: StartSettings | None = None
     data: DataSettings = DataSettings()
     tokenizer: TokenizerSettings = TokenizerSettings()

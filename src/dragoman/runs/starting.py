@@ -36,8 +36,8 @@ def starting_config(config: ModelConfig, recipe: Recipe) -> ModelConfig:
 
 
 def place_start(model: nn.Module, stored: StoredModel) -> None:
-    """Gives a fresh model the weights of the one that it starts from. An encoder alone takes over embedding and encoder;
-    its head and output are fresh unless both fill in words.
+    """Gives a fresh model the weights of the one that it starts from. An encoder alone takes over embedding and
+    encoder; its head and output stay fresh unless both fill in words.
     """
     if not isinstance(model, EncoderModel):
         place_weights(model, named_weights(stored.model))

@@ -18,6 +18,7 @@ from dragoman.errors import DecodeError
 from dragoman.evaluating.evaluation import write_scores
 from dragoman.evaluating.labels.baselines import classify_baselines, tag_baselines
 from dragoman.evaluating.labels.evaluation import LabelEvaluation, evaluate_labels
+from dragoman.files import sha256
 from dragoman.model import EncoderModel, build_model
 from dragoman.predicting.calibration import fit_temperature
 from dragoman.predicting.predictor import Predictor
@@ -202,15 +203,10 @@ class HeldOut:
         order = sorted(range(len(found.gold)), key=lambda row: list(found.gold[row]) == list(found.found[row]))
         lines = []
         for row in order[:SHOWN]:
-            text = " ".join(self.data.dev_examples[self.rows[row]][0])[:LONGEST_SHOWN]
-            lines.append(
-                f"\n  text        {text}\n  label       {_told(found.gold[row])}\n  found       {_told(found.found[row])}"
-            )
+            told = (self.data.dev_examples[self.rows[row]][0], found.gold[row], found.found[row])
+            text, gold, answer = (" ".join(each)[:LONGEST_SHOWN] for each in told)
+            lines.append(f"\n  text        {text}\n  label       {gold}\n  found       {answer}")
         return "".join(lines)
-
-
-def _told(labels: Sequence[str]) -> str:
-    return " ".join(labels)[:LONGEST_SHOWN]
 
 
 def _files(
@@ -298,8 +294,6 @@ def tell_winner(model: LabelEvaluation, rivals: Sequence[LabelEvaluation]) -> No
 def _evaluation(
     labels: Labels, test: Sequence[Example], found: Sequence[Sequence[str]], path: Path, system: str
 ) -> LabelEvaluation:
-    from dragoman.files import sha256
-
     gold = [list(names) for _, names in test]
     return evaluate_labels(labels, gold, found, system=system, test=path.name, sha256=sha256(path))
 
