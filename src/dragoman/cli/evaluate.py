@@ -14,6 +14,7 @@ from dragoman.cli.terminal.screen import open_screen
 if TYPE_CHECKING:
     from dragoman.commands.compare import CompareResult
     from dragoman.evaluating.evaluation import Evaluation
+    from dragoman.evaluating.labels.evaluation import LabelEvaluation
     from dragoman.evaluating.scores import KeptEvaluation
     from dragoman.tasks.language_model import TextEvaluation
 
@@ -79,7 +80,7 @@ def show(found: "CompareResult") -> None:
             console.write(f"{system.name}: {spread}")
 
 
-def show_scores(evaluations: "Sequence[Evaluation | KeptEvaluation | TextEvaluation]") -> None:
+def show_scores(evaluations: "Sequence[Evaluation | KeptEvaluation | LabelEvaluation | TextEvaluation]") -> None:
     """Scores as a table, and below it how they came about."""
     from dragoman.evaluating.evaluation import HEADINGS, score_rows
 

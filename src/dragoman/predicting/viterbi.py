@@ -9,8 +9,7 @@ from torch import Tensor
 from dragoman.tokenizing.labels import Labels
 
 IMPOSSIBLE = -1e6
-"""A log-probability lower than this counts as this, so that what is merely impossible is never mixed up with what is
-invalid."""
+"""The least log-probability of a label: one of minus infinity is still valid, and must stay above the invalid ones."""
 
 
 class Transitions(NamedTuple):

@@ -6,6 +6,7 @@ The SVM needs scikit-learn (extra `baselines`) and is left out without it.
 """
 
 import logging
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
@@ -50,6 +51,7 @@ def tag_baselines(train: Sequence[Sentence], test: Sequence[Sentence]) -> dict[s
 def _svm(train: Sequence[Text], test: Sequence[Text]) -> list[str] | None:
     """A linear SVM over the TF-IDF of words and word pairs, with scikit-learn's own settings."""
     try:
+        from sklearn.exceptions import ConvergenceWarning
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.svm import LinearSVC
     except ImportError:
@@ -60,8 +62,11 @@ def _svm(train: Sequence[Text], test: Sequence[Text]) -> list[str] | None:
         features = vectorizer.fit_transform([text for text, _ in train])
     except ValueError:  # it found no word
         return None
-    svm = LinearSVC(random_state=0).fit(features, [label for _, label in train])
-    return svm.predict(vectorizer.transform([text for text, _ in test])).tolist()
+    svm = LinearSVC(random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # on large sets its thousand passes are enough all the same
+        svm.fit(features, [label for _, label in train])
+    return list(map(str, svm.predict(vectorizer.transform([text for text, _ in test]))))
 
 
 def _frequent_tags(train: Sequence[Sentence], test: Sequence[Sentence]) -> list[list[str]]:

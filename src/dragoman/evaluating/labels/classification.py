@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 import dragoman
 from dragoman.errors import DataError
@@ -109,13 +110,17 @@ def count_labels(gold: Rows, found: Rows, names: Sequence[str]) -> Array:
     """How often each of C labels was found rightly, was found, and is gold, in each of R rows: (R, 3, C)."""
     number = {name: index for index, name in enumerate(names)}
     row = np.repeat(np.arange(len(gold)), [len(each) for each in gold])
-    right, other = (np.array([number[label] for each in side for label in each], dtype=int) for side in (gold, found))
-    counts = np.zeros((len(gold), 3, len(names)))
+    right, other = (
+        np.array([number[label] for each in side for label in each], dtype=np.int64) for side in (gold, found)
+    )
     same = right == other
-    np.add.at(counts, (row[same], 0, right[same]), 1)
-    np.add.at(counts, (row, 1, other), 1)
-    np.add.at(counts, (row, 2, right), 1)
-    return counts
+    pairs = (row[same], right[same]), (row, other), (row, right)
+    return np.stack([count_pairs(*pair, (len(gold), len(names))) for pair in pairs], axis=1)
+
+
+def count_pairs(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64], shape: tuple[int, int]) -> Array:
+    """How often each pair of numbers occurs, as a matrix of this shape."""
+    return np.bincount(one * shape[1] + other, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
 
 
 def label_rows(gold: Rows, found: Rows) -> list[LabelRow]:
@@ -129,8 +134,8 @@ def rows_of(names: Sequence[str], counts: Array) -> list[LabelRow]:
     right, found, gold = counts
     scores = 100 * np.stack([_ratio(right, found), _ratio(right, gold), f1(right, found, gold)], axis=1)
     return [
-        LabelRow(name, *map(float, points), int(of_gold), int(of_found))
-        for name, points, of_gold, of_found in zip(names, scores, gold, found, strict=True)
+        LabelRow(name, *points, gold=int(of_gold), found=int(of_found))
+        for name, points, of_gold, of_found in zip(names, scores.tolist(), gold, found, strict=True)
     ]
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.evaluating.labels.classification import Rows, names_in
+from dragoman.evaluating.labels.classification import Rows, count_pairs, names_in
 
 MOST_LABELS = 12
 """Labels that a table shows: about as many as fit on a screen."""
@@ -25,10 +25,10 @@ class Confusion:
         """The confusions of all labels that occur."""
         names = names_in(gold, found)
         number = {name: index for index, name in enumerate(names)}
-        pairs = [[number[label] for row in side for label in row] for side in (gold, found)]
-        counts = np.zeros((len(names), len(names)), dtype=np.int64)
-        np.add.at(counts, (pairs[0], pairs[1]), 1)
-        return cls(names, counts)
+        right, other = (
+            np.array([number[label] for row in side for label in row], dtype=np.int64) for side in (gold, found)
+        )
+        return cls(names, count_pairs(right, other, (len(names), len(names))).astype(np.int64))
 
     @property
     def mistakes(self) -> npt.NDArray[np.int64]:
