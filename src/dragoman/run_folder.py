@@ -94,6 +94,11 @@ class RunFolder:
         return self.path / "curves.png"
 
     @cached_property
+    def confusion(self) -> Path:
+        """What a classifier or tagger takes for what, as a picture."""
+        return self.path / "confusion.png"
+
+    @cached_property
     def diverged(self) -> Path:
         """The pairs of the last step whose gradient was not finite."""
         return self.path / "diverged.json"

@@ -10,6 +10,8 @@ import dragoman
 from dragoman.cli.terminal import console
 from dragoman.cli.terminal.options import Format, Place, Quiet, Scoring, Search, grouped
 from dragoman.cli.terminal.screen import open_screen
+from dragoman.errors import ConfigError
+from dragoman.files import check_output, write_file
 
 if TYPE_CHECKING:
     from dragoman.commands.compare import CompareResult
@@ -48,10 +50,14 @@ def evaluate(
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Write the translations to this file, one a line.")] = None,
     scores: Annotated[Path | None, typer.Option(help="Write everything about the scores to this JSON file.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw the confusions of a classifier or tagger to this file (.png, .svg, .pdf).")
+    ] = None,
     output_format: Format = "text",
     quiet: Quiet = False,
 ) -> None:
-    """Score translations with BLEU, chrF and TER, each with its signature and 95 % interval."""
+    """Score translations (BLEU, chrF, TER) or labels (accuracy, F1), with signatures and 95 % intervals."""
+    check_picture(picture)
     found = dragoman.compare(
         [path for path in (system, against) if path is not None],
         test,
@@ -67,12 +73,13 @@ def evaluate(
     if output_format == "json":
         console.write_json([evaluation.facts() for evaluation in found.evaluations])
     else:
-        show(found)
+        show(found, picture)
 
 
-def show(found: "CompareResult") -> None:
-    """Scores, comparisons, and how much the seeds of a system differ."""
+def show(found: "CompareResult", picture: Path | None) -> None:
+    """Scores, comparisons, and how much the seeds of a system differ; of labels also the confusions."""
     show_scores(found.evaluations)
+    show_labels(found.evaluations[0], picture)
     for comparison in found.comparisons:
         console.write(str(comparison))
     for system in found.systems:
@@ -89,3 +96,32 @@ def show_scores(evaluations: "Sequence[Evaluation | KeptEvaluation | LabelEvalua
     for each in evaluations:
         counts = ", ".join(f"{count:,} {name}" for name, count in each.counts.items())
         console.write(f"{each.system}: {each.test}; {each.search}; {counts}")
+
+
+def check_picture(picture: Path | None) -> None:
+    """Refuses a picture of a kind that is not drawn, or that cannot be written."""
+    if picture is None:
+        return
+    if picture.suffix not in (".png", ".svg", ".pdf"):
+        raise ConfigError(f"--picture {picture} must end in .png, .svg or .pdf")
+    check_output(picture)
+
+
+def show_labels(found: "Evaluation | LabelEvaluation", picture: Path | None) -> None:
+    """What a classifier or tagger takes for what, label by label; nothing for translations."""
+    from dragoman.evaluating.labels.classification import HEADINGS
+    from dragoman.evaluating.labels.confusion import confusion_table, worst_confusions
+    from dragoman.evaluating.labels.evaluation import LabelEvaluation
+    from dragoman.evaluating.labels.pictures import draw_confusion
+
+    if not isinstance(found, LabelEvaluation):
+        if picture is not None:
+            raise ConfigError("--picture draws the confusions of labels; translations have none")
+        return
+    console.write_table(HEADINGS, [row.cells for row in found.entity_rows or found.label_rows])
+    table = confusion_table(found.confusion)
+    console.write_table(table.headings, table.rows)
+    for line in (*filter(None, [table.left_out]), *worst_confusions(found.confusion)):
+        console.write(line)
+    if picture is not None:
+        write_file(picture, draw_confusion(found.confusion, picture.suffix[1:]))

@@ -1,6 +1,7 @@
 """Scores one system on a test set, or compares two: the command `dragoman evaluate`.
 
-A system is a model, a file of translations, or the runs that `train_seeds` made under one name.
+A system is a model, a file of translations, or the runs that `train_seeds` made under one name. Classifiers and taggers
+are scored by `compare_labels`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Unpack
 
+from dragoman.commands.compare_labels import (
+    Place,
+    evaluate_systems,
+    gives_labels,
+    label_comparisons,
+    write_labels,
+)
 from dragoman.commands.seeds import seed_runs
 from dragoman.config import choose
 from dragoman.errors import ConfigError
@@ -17,7 +25,8 @@ from dragoman.evaluating.comparison import compare_seeds, compare_systems
 from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
 from dragoman.evaluating.groups import check_seeds
-from dragoman.evaluating.metrics import SAMPLES, Measures
+from dragoman.evaluating.labels.evaluation import LabelEvaluation
+from dragoman.evaluating.metrics import METRICS, SAMPLES, Measures
 from dragoman.evaluating.references import ReferenceSet, own_test_set, read_references
 from dragoman.evaluating.significance import Comparison
 from dragoman.evaluating.spread import Spread
@@ -36,7 +45,7 @@ class SystemResult:
     """How good one system is."""
 
     name: str
-    evaluations: tuple[Evaluation, ...]
+    evaluations: tuple[Evaluation | LabelEvaluation, ...]
     """One, or one for each seed."""
 
     @property
@@ -44,7 +53,7 @@ class SystemResult:
         """How much the seeds differ, for each metric; empty if there is one seed."""
         first, *others = self.evaluations
         return [
-            Spread(first.test.name, [each.scores[metric] for each in self.evaluations])
+            Spread(str(getattr(first.test, "name", first.test)), [each.scores[metric] for each in self.evaluations])
             for metric in (first.scores if others else ())
         ]
 
@@ -58,7 +67,7 @@ class CompareResult:
     """One for each metric; empty if there is one system."""
 
     @property
-    def evaluations(self) -> tuple[Evaluation, ...]:
+    def evaluations(self) -> tuple[Evaluation | LabelEvaluation, ...]:
         """The evaluations of all systems, one after another."""
         return tuple(evaluation for system in self.systems for evaluation in system.evaluations)
 
@@ -85,6 +94,8 @@ def compare(
     search. The translations of the first system are written to `output`, and everything about the scores to `scores`,
     as JSON. `samples` and `measures` are those of `evaluate`.
 
+    Classifiers and taggers are scored on labelled text, by default that of their run.
+
     Raises:
         ConfigError: there are not one or two systems, only one of two has several seeds, or a setting, metric or
             tokenizer is unknown.
@@ -93,6 +104,15 @@ def compare(
     """
     found = [_System.find(each) for each in ([systems] if isinstance(systems, str | Path) else systems)]
     _check(found, output, scores)
+    if gives_labels(found[0].members[0]):
+        _refuse_measures(references, measures)
+        with use_threads(threads):
+            place = Place(device, precision, progress)
+            each = evaluate_systems([system.members for system in found], test, overrides, samples, place)
+        results = tuple(SystemResult(system.name, own) for system, own in zip(found, each, strict=True))
+        result = CompareResult(results, tuple(label_comparisons(each, [system.name for system in found])))
+        _write(result, output, scores)
+        return result
     reading, search = reading_overrides(overrides)
     settings = choose(ReadingSettings, "data", reading)
     test_set = _read_test(found, test, references, settings, measures.get("language", UNKNOWN_LANGUAGE))
@@ -108,6 +128,14 @@ def compare(
     result = CompareResult(results, tuple(_comparisons(results)))
     _write(result, output, scores)
     return result
+
+
+def _refuse_measures(references: Sequence[Path | str], measures: Measures) -> None:
+    """Refuses what only translations have."""
+    if references:
+        raise ConfigError("labelled text holds its own labels; give one test set, without references")
+    if tuple(measures.get("metrics", METRICS)) != METRICS or measures.get("lowercase"):
+        raise ConfigError("--metric and --lowercase are about translations; labels have accuracy and F1")
 
 
 class _System(NamedTuple):
@@ -170,7 +198,10 @@ def _comparisons(results: Sequence[SystemResult]) -> Sequence[Comparison]:
 
 
 def _write(result: CompareResult, output: Path | str | None, scores: Path | str | None) -> None:
-    if output is not None:
-        write_file(output, "".join(f"{line}\n" for line in result.evaluations[0].hypotheses))
+    first = result.evaluations[0]
+    if output is not None and isinstance(first, LabelEvaluation):
+        write_labels(output, first)
+    elif output is not None and isinstance(first, Evaluation):
+        write_file(output, "".join(f"{line}\n" for line in first.hypotheses))
     if scores is not None:
         write_scores(scores, result.evaluations, result.comparisons)

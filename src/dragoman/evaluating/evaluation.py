@@ -154,7 +154,15 @@ def score_rows(scores: Iterable[Score]) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def write_scores(path: Path | str, evaluations: Sequence[Evaluation], comparisons: Sequence[Comparison] = ()) -> None:
+class Described(Protocol):
+    """An evaluation of any task."""
+
+    def facts(self) -> dict[str, Any]:
+        """All that `scores.json` says of it."""
+        ...
+
+
+def write_scores(path: Path | str, evaluations: Sequence[Described], comparisons: Sequence[Comparison] = ()) -> None:
     """Writes `scores.json`: all facts of the evaluations and comparisons."""
     write_json(
         path,

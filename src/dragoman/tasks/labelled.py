@@ -14,11 +14,15 @@ import dragoman
 from dragoman.data.batching import build_batches
 from dragoman.data.corpus import EncodedCorpus, encode_labelled
 from dragoman.data.labelled import LabelledBatches
-from dragoman.errors import DecodeError
+from dragoman.errors import DecodeError, Error
 from dragoman.evaluating.evaluation import write_scores
 from dragoman.evaluating.labels.baselines import classify_baselines, tag_baselines
-from dragoman.evaluating.labels.evaluation import LabelEvaluation, evaluate_labels
-from dragoman.files import sha256
+from dragoman.evaluating.labels.classification import Labelled
+from dragoman.evaluating.labels.contest import ahead_of, judge_baselines
+from dragoman.evaluating.labels.evaluation import MOST_PROBABLE, LabelEvaluation, evaluate_labels
+from dragoman.evaluating.labels.pictures import draw_confusion
+from dragoman.evaluating.metrics import SAMPLES
+from dragoman.files import sha256, write_file
 from dragoman.model import EncoderModel, build_model
 from dragoman.predicting.calibration import fit_temperature
 from dragoman.predicting.predictor import Predictor
@@ -45,6 +49,8 @@ SHOWN = 4
 """Held-out texts that the log shows at each validation, wrong ones first."""
 LONGEST_SHOWN = 100
 """Characters of a text that are shown."""
+VALID_SEQUENCE = "the most probable valid labels"
+ADVICE = "take it, or give the model more text, more minutes, or a model to start from (start.model)"
 
 log = logging.getLogger(__name__)
 
@@ -237,8 +243,8 @@ def _files(
 
 
 def score_run(run: RunFolder, recipe: Recipe, device: str, progress: Progress) -> tuple[LabelEvaluation, ...]:
-    """Scores the best model of a run on its test set, beside simple baselines, and writes `scores.json`. Says so where
-    a baseline wins.
+    """Scores the best model of a run on its test set, beside simple baselines, and writes `scores.json` and a picture
+    of the confusions. Warns where a baseline is ahead.
     """
     kind, path = _kind(recipe), run.split("test")
     test = list(read_labelled(run.data, kind, "test")) if path.is_file() else []
@@ -248,54 +254,49 @@ def score_run(run: RunFolder, recipe: Recipe, device: str, progress: Progress) -
     with progress.track("score", unit="systems") as advance:
         model = evaluate_predictor(Predictor.load(run.best, device), test, path, system=str(run.best))
         advance(1)
-        rivals = baselines(model.labels, list(read_labelled(run.data, kind, "train")), test, path)
+        rivals = judge_baselines(model, _baselines(kind, list(read_labelled(run.data, kind, "train")), test))
         advance(len(rivals))
-    write_scores(run.scores, [model, *rivals])
-    tell_winner(model, rivals)
-    return (model, *rivals)
+    write_scores(run.scores, [*rivals, model])
+    _draw(run, model)
+    for ahead in ahead_of(model, rivals):
+        log.warning("a baseline is ahead of this model: %s; %s", ahead, ADVICE)
+    return (*rivals, model)
 
 
-def evaluate_predictor(predictor: Predictor, test: Sequence[Example], path: Path, system: str) -> LabelEvaluation:
+def evaluate_predictor(
+    predictor: Predictor, test: Sequence[Example], path: Path, system: str, samples: int = SAMPLES
+) -> LabelEvaluation:
     """Scores a classifier or tagger on labelled text."""
-    assert predictor.labels is not None, "a classifier or tagger has labels"
-    if predictor.labels.task == "tag":
+    labels = predictor.stored.labels
+    if labels.task == "tag":
         found = [[choice.name for choice in each] for each in predictor.tag([words for words, _ in test])]
     else:
         logits = predictor.text_logits([parts[0] for parts, _ in test])
-        found = [[predictor.labels.names[best]] for best in np.argmax(logits, axis=1)]
-    return _evaluation(predictor.labels, test, found, path, system)
-
-
-def baselines(labels: Labels, train: Sequence[Example], test: Sequence[Example], path: Path) -> list[LabelEvaluation]:
-    """What simple methods, learnt in seconds, reach on the same text."""
-    if labels.task == "tag":
-        found = tag_baselines(train, test)
-    else:
-        pairs = [[(parts[0], label[0]) for parts, label in split] for split in (train, test)]
-        found = {name: [[label] for label in each] for name, each in classify_baselines(*pairs).items()}
-    return [_evaluation(labels, test, each, path, name) for name, each in found.items()]
-
-
-def tell_winner(model: LabelEvaluation, rivals: Sequence[LabelEvaluation]) -> None:
-    """Warns if a baseline is better than the model."""
-    metric = "f1" if model.labels.bio else "accuracy"
-    best = max(rivals, key=lambda each: each.scores[metric].value)
-    if best.scores[metric].value > model.scores[metric].value:
-        log.warning(
-            "%s is better than this model: %s %s against %s; take it, or give the model more text, more minutes, or a "
-            "start (start.model)",
-            best.system,
-            model.scores[metric].name,
-            best.scores[metric].printed,
-            model.scores[metric].printed,
-        )
-
-
-def _evaluation(
-    labels: Labels, test: Sequence[Example], found: Sequence[Sequence[str]], path: Path, system: str
-) -> LabelEvaluation:
+        found = [[labels.names[best]] for best in np.argmax(logits, axis=1)]
     gold = [list(names) for _, names in test]
-    return evaluate_labels(labels, gold, found, system=system, test=path.name, sha256=sha256(path))
+    facts = {"system": system, "test": path.name, "sha256": sha256(path), "samples": samples}
+    return evaluate_labels(labels, gold, found, search=_search(predictor), **facts)
+
+
+def _search(predictor: Predictor) -> str:
+    how = VALID_SEQUENCE if predictor.stored.labels.bio else MOST_PROBABLE
+    return f"{how}, {predictor.precision} on {predictor.device}"
+
+
+def _baselines(kind: str, train: Sequence[Example], test: Sequence[Example]) -> Mapping[str, Labelled]:
+    """What simple methods, learnt in seconds, find on the same text."""
+    if kind == "tag":
+        return tag_baselines(train, test)
+    pairs = [[(parts[0], label[0]) for parts, label in split] for split in (train, test)]
+    return classify_baselines(*pairs)
+
+
+def _draw(run: RunFolder, model: LabelEvaluation) -> None:
+    try:
+        write_file(run.confusion, draw_confusion(model.confusion))
+        log.info("confusions: %s", run.confusion)
+    except Error as error:
+        log.info("the confusions are not drawn: %s", error)
 
 
 def _kind(recipe: Recipe) -> str:
