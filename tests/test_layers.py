@@ -35,8 +35,10 @@ FLOORS = {
     " lookup | trial < more < resolving",
     "text": "alignment | checks | reading | report | sides | split < mending | phrasebook < inputs | intake <"
     " labelled | plain | prepared | shards < findings < prepare",
-    "text/labelled": "addresses | columns | examples < bio | report | split | tables | words < findings | prepared |"
-    " sources < prepare",
+    "text/labelled": "addresses | columns | examples < phrasebook | report | split | tables | words <"
+    " findings | guessing | prepared | sources < prepare",
+    "text/phrasebook": "lexemes | source < english | italian | patterns < lexicon | rendering < generate |"
+    " parts_of_speech",
     "text/reading": "addresses | language_tags | languages | lines < roles < likeliest < columns < header | pairs"
     " < aligned | tables < rows < readers",
     "training": "exchanges | loss | muon | schedule < distributed | settings | task < next_token | optimiser <"

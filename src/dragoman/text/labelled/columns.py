@@ -1,6 +1,7 @@
 """Which column of a table holds the text and which the label: as the user says, or guessed, always with the reason."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from statistics import mean
 from typing import NamedTuple
@@ -19,6 +20,8 @@ LABELS = (
     "categoria klasse kategorie etiqueta"
 ).split()
 """Names of a column of labels, the surest first."""
+LEAST_ROWS = 20
+"""Fewer rows say nothing about their header."""
 LONG_WORDS = 3.0
 """A column with more words a cell, on average, holds texts; one with fewer may hold labels."""
 
@@ -53,8 +56,8 @@ class Statistics(NamedTuple):
 def has_header(
     first: Sequence[str], rows: Sequence[Sequence[str]], given: Sequence[str | None], seen: Sequence[str] | None
 ) -> bool:
-    """Whether the first row of a table names its columns: those that the user gives, those of the training text, or
-    any that are named for texts or labels and do not return below.
+    """Whether the first row of a table names its columns: those that the user gives, those of the training text, any
+    that are named for texts or labels and do not return below, or a label that is like none below.
     """
     cells = [cell.strip() for cell in first]
     if any(name and not name.isdecimal() for name in given):
@@ -64,7 +67,18 @@ def has_header(
     named = [at for at, cell in enumerate(cells) if cell.casefold() in (*TEXTS, *LABELS)]
     if named:
         return not any(row[at].strip() == cells[at] for at in named for row in rows if len(row) == len(cells))
-    return judge_header(cells, rows, Naming()).found
+    return _is_no_label(cells, rows) or judge_header(cells, rows, Naming()).found
+
+
+def _is_no_label(cells: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a first row of short cells stands above a column of labels that return, and is none of them."""
+    if len(rows) < LEAST_ROWS or any(len(cell.split()) > LONG_WORDS for cell in cells):
+        return False
+    below = [Counter(row[at].strip() for row in rows if len(row) == len(cells)) for at in range(len(cells))]
+    return any(
+        measure(rows, at).may_be_labels and cell not in counts and min(counts.values(), default=0) > 1
+        for at, (cell, counts) in enumerate(zip(cells, below, strict=True))
+    )
 
 
 def choose(

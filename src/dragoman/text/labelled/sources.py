@@ -35,8 +35,11 @@ def take(settings: DataSettings, task: Task, progress: Progress) -> Taken:
         DataError: a file cannot be read, or what it holds is not labelled text.
     """
     if settings.path == PHRASEBOOK:
-        raise DataError("the phrasebook has no labels; name a file with data.path")
-    taken = _read(settings, task, progress)
+        from dragoman.text.labelled.phrasebook import labelled_phrasebook  # makes its sentences only when needed
+
+        taken = Taken(labelled_phrasebook(settings, task), {"train": "the built-in phrasebook"}, {})
+    else:
+        taken = _read(settings, task, progress)
     _refuse_unusable(settings, task, taken.examples["train"])
     return taken
 
@@ -77,7 +80,7 @@ def _refuse_unusable(settings: DataSettings, task: Task, examples: Sequence[Exam
     for example in examples:
         _refuse_long_label(example, task)
     if 2 * len(counts) > counts.total() >= LEAST_EXAMPLES:
-        swapped = task == "classify" and 2 * len({example.text for example in examples}) <= len(examples)
+        swapped = task == "classify" and 5 * len({example.text for example in examples}) <= len(examples)
         raise DataError(
             f"{name} has {len(counts):,} labels for {counts.total():,} {unit} (the first is {_short(examples[0])}): "
             + ("text and label look swapped" if swapped else "they look like text, not labels")

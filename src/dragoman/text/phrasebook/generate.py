@@ -33,10 +33,11 @@ WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
 
 class Sentence(NamedTuple):
-    """A pair and what fills its slots."""
+    """A pair, its pattern, and what fills the slots, in their order."""
 
     pair: Pair
     lexemes: tuple[Lexeme, ...]
+    pattern: Pattern
 
 
 class Sentences(NamedTuple):
@@ -159,7 +160,7 @@ def expand(pattern: Pattern, seed: int, part: Part, chosen: Mapping[str, Lexeme]
         if len({lexeme.english for lexeme in combination}) == len(combination):
             filled = dict(zip(names, combination, strict=True))
             source, target = render_english(pattern.english, filled), render_italian(pattern.italian, filled)
-            yield Sentence(Pair(source, target, pattern.origin), combination)
+            yield Sentence(Pair(source, target, pattern.origin), combination, pattern)
 
 
 def walk(choices: Sequence[Sequence[Lexeme]]) -> Iterator[tuple[Lexeme, ...]]:

@@ -13,6 +13,7 @@ A pattern is two lines, English and Italian. Braces hold what is chosen or infle
 - ``.form`` picks a form: of a verb its tense, of a noun its place phrase (``{PLACE.place}``: *in banca*). A small word
   with a form is a verb too: ``{essere.present@ITEMS}``.
 - A line that begins with ``*`` is a pattern that training never sees.
+- A line in brackets, ``[food]``, is the topic of all patterns until the next one.
 """
 
 from __future__ import annotations
@@ -49,13 +50,14 @@ Part = str | tuple[Word, ...]
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """Two templates with the same slots. ``origin`` is file and line."""
+    """Two templates with the same slots, and what they talk about. ``origin`` is file and line."""
 
     english: tuple[Part, ...]
     italian: tuple[Part, ...]
     key: str
     origin: str
     unseen: bool
+    topic: str = ""
 
     @property
     def slots(self) -> dict[str, list[Word]]:
@@ -79,18 +81,22 @@ def read(name: str) -> Iterator[Pattern]:
     Raises:
         DataError: an English line without its Italian one, or two sides that name different slots.
     """
+    topic = ""
     lines = iter(numbered_lines("patterns", name))
     for line, origin in lines:
+        if line.startswith("["):
+            topic = line.strip("[]")
+            continue
         translation, _ = next(lines, ("", ""))
         if line.startswith("=") or not translation.startswith("="):
             raise DataError(f"{origin}: an English line and '= ' with its Italian must take turns, at '{line}'")
-        yield pattern(line, translation, origin)
+        yield pattern(line, translation, origin, topic)
 
 
-def pattern(line: str, translation: str, origin: str) -> Pattern:
+def pattern(line: str, translation: str, origin: str, topic: str = "") -> Pattern:
     """The pattern that an English line and its Italian one make."""
     key = line.removeprefix("*").strip()
-    made = Pattern(parse(key), parse(translation.removeprefix("=").strip()), key, origin, line.startswith("*"))
+    made = Pattern(parse(key), parse(translation.removeprefix("=").strip()), key, origin, line.startswith("*"), topic)
     ours, theirs = set(made.slots), {word.text for word in _words(made.italian) if word.tag}
     if ours != theirs:
         raise DataError(f"{origin}: both sides must name the same slots, but {sorted(ours ^ theirs)} stand on one")

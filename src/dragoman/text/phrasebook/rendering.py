@@ -48,12 +48,17 @@ def _finish(text: str) -> str:
 
 
 def _english(words: tuple[Word, ...], fillers: Fillers) -> str:
+    return " ".join(english_words(words, fillers))
+
+
+def english_words(words: tuple[Word, ...], fillers: Fillers) -> list[str]:
+    """The text of each word in a pair of braces; a filler may be a phrase."""
     plural = any(word.plural for word in words)
     texts: list[str] = []
     for word in reversed(words):
         following = texts[0] if texts else ""
         texts.insert(0, _english_word(word, plural, following, fillers))
-    return " ".join(texts)
+    return texts
 
 
 def _english_word(word: Word, plural: bool, following: str, fillers: Fillers) -> str:

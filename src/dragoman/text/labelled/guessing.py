@@ -1,0 +1,153 @@
+"""Which task the form of some text suggests. What trains a translator is never taken for anything else."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from dragoman.documents import read_object
+from dragoman.errors import CheckpointError, DataError
+from dragoman.text.inputs import PHRASEBOOK, DataSettings
+from dragoman.text.labelled.addresses import files_in
+from dragoman.text.labelled.columns import Statistics, measure, named_label
+from dragoman.text.labelled.tables import SAMPLED_ROWS, format_of, open_table
+from dragoman.text.labelled.words import is_json
+from dragoman.text.reading.addresses import HUB, matching
+from dragoman.text.reading.languages import language_of
+from dragoman.text.reading.lines import read_lines, without_gz
+from dragoman.text.reading.roles import side_of
+from dragoman.text.reading.tables import json_records
+from dragoman.text.report import REPORT
+
+LEAST_ROWS = 20
+"""Too few rows tell nothing."""
+MOST_LABELS = 0.1
+"""The largest number of labels, as a share of the rows."""
+MOST_SINGLE = 0.02
+"""The largest share of rows with a label of their own: in prose, many lines begin with a word that none other does."""
+TASKS = ("classify", "tag", "language_model")
+
+Guess = tuple[str, str]
+"""A task, and the reason in words."""
+
+_LABEL = re.compile(r"[\w:./+-]*\w")
+
+
+def guess_task(settings: DataSettings) -> Guess | None:
+    """`classify`, `tag` or `language_model`, and the reason; None for parallel text, or where nothing can be said."""
+    if not isinstance(settings.path, str) or settings.path == PHRASEBOOK or settings.path.startswith(HUB):
+        return None
+    if settings.source_column or settings.target_column:
+        return None
+    try:
+        return _of_address(settings)
+    except (DataError, CheckpointError, OSError):
+        return None  # whoever reads the text will complain
+
+
+def _of_address(settings: DataSettings) -> Guess | None:
+    path = Path(str(settings.inside(settings.path)))
+    if path.is_dir():
+        if (path / REPORT).is_file():
+            return _of_report(path)
+        path = files_in(path)["train"][0]
+    elif several := matching(str(path)):
+        path = Path(str(several[0]))
+    return _of_file(path, settings)
+
+
+def _of_report(folder: Path) -> Guess | None:
+    task = read_object(folder / REPORT).get("task")
+    return (task, f"{folder} was prepared for it") if task in TASKS else None
+
+
+def _of_file(path: Path, settings: DataSettings) -> Guess | None:
+    format, _ = format_of(path, settings)
+    if without_gz(path).suffix.lower() == ".conllu":
+        return "tag", f"{path.name} is CoNLL-U"
+    if format in ("jsonl", "parquet", "csv"):
+        return _of_lists(path) if format == "jsonl" and _holds_lists(path, settings) else _of_table(path, settings)
+    lines = list(islice(read_lines(path, "replace"), SAMPLED_ROWS))
+    if found := _of_columns(path, lines):
+        return found
+    if format == "tsv":
+        return _of_table(path, settings)
+    return _of_lines(path, lines)
+
+
+def _holds_lists(path: Path, settings: DataSettings) -> bool:
+    """Whether the first row of JSON lines holds lists, as of words and labels."""
+    first: Any = next((row for _, row in json_records(path, settings.encoding_errors, Counter()) if row), None)
+    values = first.values() if isinstance(first, dict) else first if isinstance(first, list) else ()
+    return is_json(path) and sum(isinstance(value, list) for value in values) >= 2
+
+
+def _of_lists(path: Path) -> Guess:
+    return "tag", f"each row of {path.name} holds two lists, of words and labels"
+
+
+def _of_columns(path: Path, lines: Sequence[str]) -> Guess | None:
+    """CoNLL columns: equal numbers of cells, single words, blank lines between sentences, few different labels."""
+    delimiter = "\t" if any("\t" in line for line in lines) else None
+    rows = [line.split(delimiter) for line in lines if line.strip()]
+    blank = sum(not line.strip() for line in lines)
+    if len(rows) < LEAST_ROWS or blank < 2 or {len(row) for row in rows} == {1}:
+        return None
+    if len({len(row) for row in rows}) > 1 or any(len(cell.split()) > 1 for row in rows for cell in row):
+        return None
+    labels = {row[-1] for row in rows}
+    if len(labels) > max(3, MOST_LABELS * len(rows)):
+        return None
+    return "tag", f"{path.name} holds a word and a label on each line, and blank lines between sentences"
+
+
+def _of_table(path: Path, settings: DataSettings) -> Guess | None:
+    """A column of texts, and one of few different, short values; two columns of texts may be parallel."""
+    table = open_table(path, format_of(path, settings)[0], settings, None)
+    rows = table.sample()
+    columns = [measure(rows, at) for at in range(len(table.names))]
+    given = settings.text_column or settings.label_column
+    texts = [at for at, column in enumerate(columns) if column.are_texts]
+    if not given and (len(texts) != 1 or _names_a_pair(table.names)):
+        return None
+    named = named_label(table.names)
+    labels = [at for at, column in enumerate(columns) if at not in texts and _are_labels(column, at == named)]
+    if not labels or (len(labels) > 1 and named not in labels and not given):
+        return None
+    at = named if named in labels else labels[0]
+    name = "" if table.names[at].isdecimal() else f" {table.names[at]!r}"
+    return "classify", f"{path.name} has a column{name} of few different labels beside its texts"
+
+
+def _names_a_pair(names: Sequence[str]) -> bool:
+    """Whether columns are named for two languages, or for a source and a target."""
+    return len({language_of(name) for name in names} - {None}) > 1 or {side_of(name) for name in names} >= {
+        "source",
+        "target",
+    }
+
+
+def _are_labels(column: Statistics, is_named: bool) -> bool:
+    if column.rows < LEAST_ROWS or column.distinct < 2 or not column.may_be_labels:
+        return False
+    return is_named or column.distinct <= max(3, MOST_LABELS * column.rows)
+
+
+def _of_lines(path: Path, lines: Sequence[str]) -> Guess | None:
+    """Lines that begin with their label, or running text."""
+    rows = [line.split(maxsplit=1) for line in lines if line.strip()]
+    counts = Counter(row[0] for row in rows)
+    single = sum(count == 1 for count in counts.values())
+    if (
+        len(rows) >= LEAST_ROWS
+        and all(len(row) == 2 and _LABEL.fullmatch(row[0]) for row in rows)
+        and 2 <= len(counts) <= max(3, MOST_LABELS * len(rows))
+        and single <= MOST_SINGLE * len(rows)
+    ):
+        labels = " or ".join(label for label, _ in counts.most_common(2))
+        return "classify", f"the lines of {path.name} begin with a label, such as {labels}"
+    if without_gz(path).suffix.lower() == ".txt":
+        return "language_model", f"{path.name} is running text: its lines have no columns and no labels"
+    return None
