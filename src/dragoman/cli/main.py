@@ -14,6 +14,7 @@ from dragoman.cli.benchmark import benchmark
 from dragoman.cli.demo import demo
 from dragoman.cli.evaluate import evaluate
 from dragoman.cli.fine_tune import fine_tune
+from dragoman.cli.generate import generate
 from dragoman.cli.looking.doctor import doctor
 from dragoman.cli.looking.embeddings import embeddings
 from dragoman.cli.looking.explain import explain
@@ -53,6 +54,7 @@ _LIFE = (
     reproduce,
     runs,
     translate,
+    generate,
     evaluate,
     explain,
     embeddings,

@@ -70,6 +70,8 @@ def show_run(screen: Screen, result: "RunResult") -> None:
     if result.task == "translation":
         screen.note(f'translate with it: dragoman translate {result.folder} "..."')
         screen.note(f"score it on other text: dragoman evaluate {result.folder} SOURCE REFERENCE")
+    if result.task == "language_model":
+        screen.note(f'let it write: dragoman generate {result.folder} "..."')
     screen.note(f"train it further: dragoman train {result.folder} --more --minutes 30")
 
 
