@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import dragoman
-from dragoman.model import LanguageModel
-from dragoman.tasks.language_model import write_text
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -27,9 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run = dragoman.train(options.text, overrides=["task=language_model", *options.set], runs=options.runs)
     for found in run.evaluations:
         print(*found.scores.values(), sep="\n")
-    stored = dragoman.load_model(run.folder)
-    assert isinstance(stored.model, LanguageModel), "the task says so"
-    print(write_text(stored.model, stored.tokenizers.target, "\n", options.write).strip())
+    wish = dragoman.GenerateOptions(tokens=options.write, temperature=1.0)
+    print(dragoman.generate(run.folder, [""], wish)[0].text.strip())
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from dragoman.decoding import Engine, Hypothesis, Request, Step
+from dragoman.decoding import Engine, Hypothesis, Request, Sampling, Step
 
 Beginning = tuple[int, ...]
 Model = Callable[[Beginning], list[float]]
@@ -119,3 +119,25 @@ class Toy:
 
     def select(self, row: torch.Tensor) -> None:
         self.rows = [self.rows[i] for i in row.tolist()]
+
+
+def drawn(model: Model, limit: int, end: int, uniforms: Sequence[float], sampling: Sampling) -> tuple[Beginning, float]:
+    """Tokens sorted by probability, those outside of the top k and of the nucleus taken away, and a walk along the
+    others until their sum exceeds a uniform number.
+    """
+    tokens, total = [], 0.0
+    while len(tokens) < limit and end not in tokens:
+        log_probs = model(tuple(tokens))
+        best = max(log_probs)
+        ordered = sorted(range(len(log_probs)), key=lambda token: (-log_probs[token], token))[: sampling.top_k]
+        weights = [math.exp((log_probs[token] - best) / sampling.temperature) for token in ordered]
+        kept, reached = [], 0.0
+        for token, weight in zip(ordered, weights, strict=True):
+            if reached < sampling.top_p * sum(weights):
+                kept.append((token, weight))
+                reached += weight
+        walked, aim = 0.0, uniforms[len(tokens)] * reached
+        chosen = next(token for token, weight in kept if (walked := walked + weight) > aim)
+        tokens.append(chosen)
+        total += log_probs[chosen]
+    return tuple(tokens), total

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reference_search import Toy, search
 from small import translator
 
-from dragoman.decoding import Candidate, Engine, Hypothesis, ModelStepper, Request, SearchObserver
+from dragoman.decoding import Candidate, Engine, Hypothesis, ModelStepper, Request, Sampling, SearchObserver
 from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule
 from dragoman.errors import DecodeError
 
@@ -40,6 +40,7 @@ WISHES = st.fixed_dictionaries(
         "prefix": st.lists(st.integers(3, 5), max_size=3),
         "minimum_length": st.integers(0, 4),
         "no_repeat_ngram": st.none() | st.integers(1, 3),
+        "sampling": st.none() | st.builds(Sampling, st.sampled_from([0.5, 1.0, 2.0]), st.none() | st.integers(1, 4)),
         "comes": st.integers(0, 8),
         "cancelled": st.none() | st.integers(0, 12),
     }
@@ -52,7 +53,7 @@ def visit(wishes: dict[str, Any], ban: Rule, not_blank: Rule) -> Visit:
     rules: list[Rule] = [ban] * wishes["banned"] + [not_blank] * wishes["not_blank"]
     rules += [MinimumLength(wishes["minimum_length"], END), ForcedPrefix(wishes["prefix"], CPU)]
     rules += [NoRepeatedNgram(wishes["no_repeat_ngram"])] if wishes["no_repeat_ngram"] else []
-    width = wishes["beam_size"]
+    width = 1 if wishes["sampling"] else wishes["beam_size"]
     request = Request(
         wishes["source"],
         wishes["limit"],
@@ -60,6 +61,7 @@ def visit(wishes: dict[str, Any], ban: Rule, not_blank: Rule) -> Visit:
         min(width, wishes["n_best"]),
         wishes["length_penalty"],
         tuple(rules),
+        wishes["sampling"],
     )
     return Visit(request, wishes["comes"], wishes["cancelled"])
 

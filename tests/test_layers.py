@@ -17,10 +17,11 @@ LINE = (
 )
 # The floors inside each room of more than eight files; a folder inside a room counts as one file.
 FLOORS = {
-    "cli": "terminal < benchmark | evaluate | looking | prepare_data | reproduce | train_tokenizer | translate <"
-    " train < demo | fine_tune < main",
-    "commands": "benchmark | doctor | forecast | judge_heads | train | train_tokenizer < fine_tune | reproduce |"
-    " seeds < compare",
+    "cli": "terminal < benchmark | evaluate | generate | looking | prepare_data | reproduce | train_tokenizer |"
+    " translate < predict | train < demo | fine_tune < main",
+    "commands": "benchmark | compare_labels | doctor | forecast | judge_heads | train | train_tokenizer < fine_tune |"
+    " reproduce | seeds < compare",
+    "decoding": "length_penalty | rules | sampling | scoring | stepper < request < beam < observer < engine",
     "evaluating": "direction | metrics | startup < references | scores | significance | spread < evaluation |"
     " groups < comparison | labels | speed",
     "explaining": "page | words < passes | record < alignment | contributions | embeddings | heat_maps | search_tree |"

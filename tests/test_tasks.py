@@ -26,7 +26,6 @@ from dragoman.runs.metrics import read_metrics
 from dragoman.store import ModelFiles
 from dragoman.tasks import language_model
 from dragoman.tasks.corpus_task import CorpusTask
-from dragoman.tasks.language_model import write_text
 from dragoman.text.inputs import DataSettings
 from dragoman.text.plain import prepare_text, read_text
 from dragoman.text.reading import lines
@@ -126,8 +125,9 @@ def test_its_scores_are_those_of_its_model_on_the_held_out_text(run: Path) -> No
     assert a_character == pytest.approx(a_token * found["counts"]["tokens"] / found["counts"]["characters"])
     stored = dragoman.load_model(run)
     assert isinstance(stored.model, LanguageModel)
-    written = write_text(stored.model, stored.tokenizers.target, "one for", 60)
-    assert written.startswith("one for") and "the" in written
+    assert found["scores"]["bits"]["value"] == pytest.approx(a_character / math.log(2))
+    (written,) = dragoman.generate(run, ["one for"], dragoman.GenerateOptions(tokens=60), device="cpu")
+    assert "the" in written.text
 
 
 def test_a_language_model_resumes_to_the_byte(text: Path, run: Path, tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_too_little_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_language_model_translates_nothing(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(DecodeError, match="holds a language model, not a translation model"):
+    with pytest.raises(DecodeError, match="holds a language model, not a translation model; use dragoman generate"):
         dragoman.Translator.load(run)
     with pytest.raises(ConfigError, match="holds a language model; fine-tune takes a translation model"):
         dragoman.fine_tune(run, "phrasebook")
@@ -321,18 +321,6 @@ def test_a_trial_outlives_weights_that_diverge(text: Path, tmp_path: Path, monke
 
 
 # What a model writes
-
-
-def test_a_sample_ends_with_the_positions(text: Path, tmp_path: Path) -> None:
-    learned = ("model.positions=learned", "model.max_positions=66", "train.steps=2", "train.validate_every=2")
-    stored = dragoman.load_model(train(text, tmp_path, *learned).folder)
-    assert isinstance(stored.model, LanguageModel)
-    tokenizer = stored.tokenizers.target
-    assert 60 < len(tokenizer.encode(write_text(stored.model, tokenizer, "\n", 200))) <= 3 * 67
-    assert write_text(stored.model, tokenizer, "a" * 66, 5).startswith("a" * 66)
-    with pytest.raises(DecodeError, match="the beginning has 67 tokens, but the model has positions for 66"):
-        write_text(stored.model, tokenizer, "a" * 67, 5)
-    assert write_text(stored.model, tokenizer, "", 5) == ""
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])

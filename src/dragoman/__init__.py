@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from dragoman.explaining.recording import explain_choice as explain_choice
     from dragoman.explaining.recording import record as record
     from dragoman.explaining.writing import write_record as write_record
+    from dragoman.generating.generator import Generator as Generator
+    from dragoman.generating.generator import generate as generate
+    from dragoman.generating.options import GenerateOptions as GenerateOptions
     from dragoman.memory import keep_freed_memory as keep_freed_memory
     from dragoman.predicting.predictor import Predictor as Predictor
     from dragoman.predicting.predictor import predict as predict

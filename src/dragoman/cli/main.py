@@ -14,6 +14,7 @@ from dragoman.cli.benchmark import benchmark
 from dragoman.cli.demo import demo
 from dragoman.cli.evaluate import evaluate
 from dragoman.cli.fine_tune import fine_tune
+from dragoman.cli.generate import generate
 from dragoman.cli.looking.doctor import doctor
 from dragoman.cli.looking.embeddings import embeddings
 from dragoman.cli.looking.explain import explain
@@ -55,6 +56,7 @@ _LIFE = (
     runs,
     translate,
     predict,
+    generate,
     evaluate,
     explain,
     embeddings,

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from dragoman.decoding.observer import Candidate as Candidate
     from dragoman.decoding.observer import SearchObserver as SearchObserver
     from dragoman.decoding.request import Request as Request
+    from dragoman.decoding.sampling import Sampling as Sampling
     from dragoman.decoding.scoring import score as score
     from dragoman.decoding.stepper import ModelStepper as ModelStepper
     from dragoman.decoding.stepper import Step as Step
     from dragoman.decoding.stepper import Stepper as Stepper
+    from dragoman.decoding.stepper import TextStepper as TextStepper
 else:
     __getattr__, __dir__, __all__ = names_from(__name__, __file__)

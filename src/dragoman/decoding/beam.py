@@ -104,6 +104,11 @@ class Beam:
         return self.request.beam_size
 
     @property
+    def kind(self) -> tuple[int, bool]:
+        """What requests have in common that are continued together: their width, and whether they draw samples."""
+        return self.width, self.request.sampling is not None
+
+    @property
     def length(self) -> int:
         """Tokens of every live hypothesis."""
         return len(self.live[0].tokens) if self.live else 0
@@ -133,6 +138,8 @@ class Beam:
         request = self.request
         if self.stuck or not self.live or self.length == request.limit:
             return True  # the rules forbid every token, all have ended, or the longest length is reached
+        if request.stops is not None and request.stops(self.live[0].tokens):
+            return True  # it says so itself
         if len(self.ended) >= request.beam_size:
             return True  # as many have ended as the beam is wide
         if len(self.ended) < request.n_best:

@@ -1,4 +1,4 @@
-"""The one search: greedy or beam, over any `Stepper`, for requests that come and go while others are under way.
+"""The one search: greedy, beam or sampling, over any `Stepper`, for requests that come while others are under way.
 
     engine = Engine(stepper, start=2, end=3)
     ticket = engine.admit(Request([2, 17, 25, 3], limit=20, beam_size=4))
@@ -12,7 +12,7 @@ not depend on the others, even if they fail. The engine knows ids only; `transla
 import itertools
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -20,10 +20,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.decoding.beam import Beam, Continuation, Hypothesis, expand
+from dragoman.decoding.beam import Beam, Continuation, Expansion, Hypothesis, expand
 from dragoman.decoding.observer import SearchObserver, judged
 from dragoman.decoding.request import Request
 from dragoman.decoding.rules import Rule
+from dragoman.decoding.sampling import draw
 from dragoman.decoding.stepper import Stepper
 from dragoman.errors import DecodeError
 
@@ -52,7 +53,7 @@ class Found(NamedTuple):
 class Engine:
     """Searches for any number of requests at once, one token a step.
 
-    A request holds `beam_size` rows. Requests of one width hold neighbouring rows, so that each width is expanded as a
+    A request holds `beam_size` rows. Requests of one kind hold neighbouring rows, so that each kind is expanded as a
     rectangle. `start` is the token that the decoder is fed first, and `end` the one that ends a hypothesis. The rows
     under way, times the tokens of the longest source among them, stay within `batch_tokens`, but one request always
     enters.
@@ -131,16 +132,16 @@ class Engine:
 
     def _enter(self) -> None:
         """Lets waiting requests in, once half of the room is free."""
-        self._waiting.extend(sorted(self._arrived, key=lambda beam: -len(beam.request.source)))
+        self._waiting.extend(sorted(self._arrived, key=lambda beam: -beam.request.room))
         self._arrived.clear()
-        longest = max((len(beam.request.source) for beam in self._beams), default=0)
+        longest = max((beam.request.room for beam in self._beams), default=0)
         rows = len(self._total)
         if not self._waiting or rows * longest > self.batch_tokens // 2:
             return
         entering: list[Beam] = []
         while self._waiting:
             beam = self._waiting[0]
-            longest, rows = max(longest, len(beam.request.source)), rows + beam.width
+            longest, rows = max(longest, beam.request.room), rows + beam.width
             if rows * longest > self.batch_tokens and (self._beams or entering):
                 break
             entering.append(self._waiting.popleft())
@@ -152,12 +153,13 @@ class Engine:
         count = len(self._total)
         self.stepper.admit([beam.request.source for beam in entering])
         history = self._history.new_full((len(entering), self._history.size(1)), -1)
-        history[:, -1] = self.start
+        starts = [self.start if beam.request.start is None else beam.request.start for beam in entering]
+        history[:, -1] = torch.tensor(starts, device=history.device)
         self._history = torch.cat([self._history, history])
         self._total = torch.cat([self._total, self._total.new_zeros(len(entering))])
 
         fresh = [(beam, [row] * beam.width) for row, beam in enumerate(entering, count)]
-        holders = sorted([*self._holders(), *fresh], key=lambda holder: holder[0].width)
+        holders = sorted([*self._holders(), *fresh], key=lambda holder: holder[0].kind)
         self._go_on_with([beam for beam, _ in holders])
         rows = [row for _, each in holders for row in each]
         self._select(rows)
@@ -193,14 +195,25 @@ class Engine:
     def _continuations(self, log_prob: Float[Tensor, "R V"]) -> Iterator[tuple[Beam, int, list[Continuation]]]:
         """Each request under way, its first row, and its best continuations."""
         first = 0
-        for width, group in itertools.groupby(self._beams, key=attrgetter("width")):
+        for (width, _), group in itertools.groupby(self._beams, key=attrgetter("kind")):
             beams = list(group)
             rows = slice(first, first + width * len(beams))
-            expansion = expand(self._total[rows].unflatten(0, (-1, width)), log_prob[rows])
+            expansion = self._expanded(beams, self._total[rows].unflatten(0, (-1, width)), log_prob[rows])
             columns = zip(*(column.tolist() for column in expansion), strict=True)  # waits for the device
             for beam, own in zip(beams, columns, strict=True):
                 yield beam, first, list(zip(*own, strict=True))
                 first += width
+
+    def _expanded(
+        self, beams: Sequence[Beam], total: Float[Tensor, "B W"], log_prob: Float[Tensor, "R V"]
+    ) -> Expansion:
+        """How requests of one kind may go on: the best continuations of a search, or the one drawn for a sample."""
+        samplings = [beam.request.sampling for beam in beams if beam.request.sampling is not None]
+        if not samplings:
+            return expand(total, log_prob)
+        token = draw(log_prob, samplings, [beam.length for beam in beams])
+        value = log_prob.gather(1, token)
+        return Expansion(total + value, torch.zeros_like(token), token, value)
 
     def _taken(self, beam: Beam, continuations: list[Continuation]) -> list[tuple[int, int, float]]:
         """What lives of these continuations; the observer is told of all."""

@@ -1,9 +1,11 @@
 """A request to the search, in ids. `translating` makes it from text and `SearchOptions`, which have the defaults."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from dragoman.decoding.rules import Rule
+from dragoman.decoding.sampling import Sampling
+from dragoman.errors import DecodeError
 
 
 @dataclass(frozen=True)
@@ -22,3 +24,25 @@ class Request:
     """Exponent of `length_penalty`."""
     rules: tuple[Rule, ...] = ()
     """What may not be written. A rule object that several requests share is applied once a step."""
+    sampling: Sampling | None = None
+    """Draws one output instead of searching for the best."""
+    start: int | None = None
+    """The token that the decoder is fed first, after the source where that is the beginning of the same text; None: the
+    engine's own."""
+    stops: Callable[[Sequence[int]], bool] | None = None
+    """Whether an output that was written so far is complete, although it has no end symbol."""
+
+    def __post_init__(self) -> None:
+        if self.beam_size > 1 and (self.sampling is not None or self.stops is not None):
+            raise DecodeError(f"a sample, or an output that stops, has one row, but beam_size is {self.beam_size}")
+
+    @property
+    def room(self) -> int:
+        """Tokens of a row, by which an engine is full: of the source, and of an output that goes on with it."""
+        return len(self.source) + (0 if self.start is None else self.limit)
+
+    def samples(self, count: int) -> "list[Request]":
+        """So many samples, each a request of its own; a request that searches stays one."""
+        if self.sampling is None:
+            return [self]
+        return [replace(self, sampling=replace(self.sampling, sample=number)) for number in range(count)]

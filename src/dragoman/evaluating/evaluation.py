@@ -197,6 +197,10 @@ def describe(options: SearchOptions) -> str:
     >>> describe(SearchOptions(beam_size=1)), describe(SearchOptions(beam_size=5, length_penalty=1.0))
     ('greedy', 'beam 5, length penalty 1')
     """
+    if (sampling := options.sampling) is not None:
+        nucleus = "" if sampling.top_p == 1 else f", top p {sampling.top_p:g}"
+        likeliest = "" if sampling.top_k is None else f", top k {sampling.top_k}"
+        return f"sampled at temperature {sampling.temperature:g}{likeliest}{nucleus}, seed {sampling.seed}"
     if options.beam_size == 1:
         return "greedy"
     return f"beam {options.beam_size}, length penalty {options.length_penalty:g}"

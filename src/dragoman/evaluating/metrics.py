@@ -54,7 +54,7 @@ _MECAB = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_di
 
 @dataclass(frozen=True)
 class Score:
-    """One metric of one system on one test set, in points of 100 or in nats; never printed without its signature."""
+    """One metric of one system on one test set, in points of 100, nats or bits; never printed without its signature."""
 
     name: str
     value: float
@@ -66,7 +66,7 @@ class Score:
 
     @property
     def printed(self) -> str:
-        """The value, as precise as it is compared: points of 100 with one decimal, nats with three."""
+        """The value, as precise as it is compared: points of 100 with one decimal, nats and bits with three."""
         return printed(self.name, self.value)
 
     def __str__(self) -> str:
@@ -75,12 +75,12 @@ class Score:
 
 
 def printed(metric: str, value: float) -> str:
-    """A score as precise as it is compared: points of 100 with one decimal, nats with three.
+    """A score as precise as it is compared: points of 100 with one decimal, nats and bits with three.
 
     >>> printed("BLEU", 41.26), printed("nats a character", 1.4697)
     ('41.3', '1.470')
     """
-    return f"{value:.3f}" if metric.startswith("nats") else f"{value:.1f}"
+    return f"{value:.3f}" if metric.startswith(("nats", "bits")) else f"{value:.1f}"
 
 
 class Scoring(Protocol):

@@ -140,7 +140,7 @@ class Recorder:
 
     def _record_translated(self, translator: Translator, source: str, weights: str | None) -> Record:
         """The record of a text that the model translates."""
-        options = translator.options.model_copy(update={"n_best": 1})
+        options = translator.options.searching(n_best=1)
         (segments,) = translator.read([source], options)
         _check_lengths([segment.ids for segment in segments.translated], "the text")
         found = self._search(translator, segments, options)
@@ -161,7 +161,7 @@ class Recorder:
 
     def _record_given(self, translator: Translator, source: str, target: str, weights: str | None) -> Record:
         """The record of a text whose translation is given: one part, and the searches beside it."""
-        options = translator.options.model_copy(update={"n_best": 1, "split": "never"})
+        options = translator.options.searching(n_best=1, split="never")
         ids, target_ids = self._encode_pair(source, target)
         (segments,) = translator.read([source], options)
         (translation,) = translator.score([source.strip()], [target], options)

@@ -19,17 +19,18 @@ from dragoman.errors import DecodeError
 from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.scores import FORMAT
 from dragoman.files import sha256
-from dragoman.model import LanguageModel, Packing, build_model
+from dragoman.generating.generator import Generator
+from dragoman.model import LanguageModel, build_model
 from dragoman.progress import Progress
 from dragoman.recipe.choices import TextFacts
 from dragoman.recipe.recipe import Recipe
 from dragoman.run_folder import RunFolder
-from dragoman.store import ModelFiles, load_model, place_weights
+from dragoman.store import ModelFiles, StoredModel, load_model, place_weights
 from dragoman.tasks.corpus_task import UNMEASURED, CorpusTask, find_corpus, find_tokenizers
 from dragoman.text.inputs import name_on_card
 from dragoman.text.plain import TextReport, prepare_text, read_text, read_text_report, text_identity
 from dragoman.tokenizing.pretokenizing import SPACE_BETWEEN_WORDS, cut_running
-from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
+from dragoman.tokenizing.tokenizer import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizer
 from dragoman.training.next_token import mean_loss
 from dragoman.training.task import Validated
@@ -112,9 +113,10 @@ class HeldOut:
     """Measures any weights of one architecture on held-out text."""
 
     def __init__(
-        self, model: LanguageModel, tokenizer: Tokenizer, corpus: EncodedCorpus, characters: int, recipe: Recipe
+        self, model: LanguageModel, tokenizers: Tokenizers, corpus: EncodedCorpus, characters: int, recipe: Recipe
     ) -> None:
-        self.model, self.tokenizer, self.characters = model, tokenizer, characters
+        self.model, self.characters = model, characters
+        self.files, self.precision = ModelFiles(tokenizers, generation=_generation(recipe)), recipe.train.precision
         self.dtype = model.output.dtype
         batches, device = build_batches(corpus, recipe.batches, seed=None), model.output.device
         self.batches = [batches.batch(indices).to(device) for indices in batches.epoch(0)]
@@ -137,22 +139,38 @@ class HeldOut:
         """Validates these weights, in the precision that the model has."""
         place_weights(self.model, {name: weight.to(self.dtype) for name, weight in weights.items()})
         loss, nats = self.losses()
-        written = write_text(self.model, self.tokenizer, "\n", SAMPLE_TOKENS)
+        a_character = nats_and_bits(nats)
         return Validated(
             score=-loss,
             facts={"dev_loss": loss, "dev_nats_per_character": nats},
-            summary=f"loss {loss:.3f}, {nats:.3f} nats a character",
+            summary=f"loss {loss:.3f}, {a_character} a character",
             brief=f"{loss:.2f}, {nats:.3f} nats a character",
-            samples=f"\n  written     {' '.join(written.split())}",
-            quality=f"On the dev text: {nats:.3f} nats a character, {loss:.3f} nats a token.\n",
+            samples=f"\n  written     {' '.join(self._sample().split())}",
+            quality=f"On the dev text: {a_character} a character, {loss:.3f} nats a token.\n",
         )
+
+    def _sample(self) -> str:
+        """What the model writes after the end of a line, drawn by its own probabilities."""
+        stored = StoredModel(self.model, self.model.config, self.files, Path("validation"))
+        generator = Generator(stored, self.model.output.device.type, self.precision)
+        options = generator.options.but(tokens=SAMPLE_TOKENS, temperature=1.0)
+        return generator.generate([""], options)[0].text
+
+
+def nats_and_bits(nats: float) -> str:
+    """A loss in both units, of which bits compare with compressors and other papers.
+
+    >>> nats_and_bits(1.4697)
+    '1.470 nats (2.120 bits)'
+    """
+    return f"{nats:.3f} nats ({nats / math.log(2):.3f} bits)"
 
 
 def _open_dev_set(recipe: Recipe, data: TextData, dev: EncodedCorpus, device: str) -> HeldOut:
     dtype = torch.bfloat16 if recipe.train.precision == "bf16" else torch.float32
     model = build_model(recipe.model, seed=None).to(device, dtype)
     assert isinstance(model, LanguageModel), "the recipe says so"
-    return HeldOut(model, data.tokenizers.target, dev, data.dev_characters, recipe)
+    return HeldOut(model, data.tokenizers, dev, data.dev_characters, recipe)
 
 
 def _files(
@@ -168,34 +186,12 @@ def _files(
         f"{steps:,} steps, {tokens:,} tokens.\n\n"
         f"{found.quality if found else UNMEASURED}"
     )
-    return ModelFiles(data.tokenizers, card=card)
+    return ModelFiles(data.tokenizers, generation=_generation(recipe), card=card)
 
 
-@torch.inference_mode()
-def write_text(model: LanguageModel, tokenizer: Tokenizer, beginning: str, tokens: int, seed: int = 1) -> str:
-    """Continues `beginning` by this many tokens, each drawn by its probability, or by fewer if the model has no more
-    positions. An empty beginning gives an empty text.
-
-    Raises:
-        DecodeError: the beginning has more tokens than the model has positions.
-    """
-    ids, positions = tokenizer.encode(beginning), model.config.max_positions
-    if not ids:
-        return ""
-    if positions is not None:
-        if len(ids) > positions:
-            raise DecodeError(
-                f"the beginning has {len(ids):,} tokens, but the model has positions for {positions:,}; shorten it"
-            )
-        tokens = min(tokens, positions - len(ids) + 1)  # the last one written is not read
-    rng = torch.Generator().manual_seed(seed)
-    cache, new, device = model.start(rows=1), ids, model.output.device
-    for _ in range(tokens):
-        hidden = model.decode(torch.tensor(new, device=device), Packing.of([len(new)], device), cache)
-        probabilities = model.project(hidden[-1:]).float().softmax(-1).cpu()
-        new = torch.multinomial(probabilities[0], 1, generator=rng).tolist()
-        ids = ids + new
-    return tokenizer.decode(ids)
+def _generation(recipe: Recipe) -> dict[str, int]:
+    """What a model folder says of how to write: the context that the model is trained on."""
+    return {"context": recipe.batches.sentence_tokens}
 
 
 @dataclass(frozen=True)
@@ -244,12 +240,17 @@ def _score(run: RunFolder, test: Path, recipe: Recipe, device: str) -> TextEvalu
     tokenizer, length = stored.tokenizers.target, recipe.batches.sentence_tokens
     with TemporaryDirectory(prefix="dragoman-") as folder:
         corpus = encode_text(text, tokenizer, Path(folder) / "test", length)
-        held_out = HeldOut(stored.model, tokenizer, corpus, len(text), recipe)
+        held_out = HeldOut(stored.model, stored.tokenizers, corpus, len(text), recipe)
         a_token, a_character = held_out.losses()
     facts = f"window:{length}|vocabulary:{tokenizer.size}|version:{dragoman.__version__}"
+    losses = {
+        "character": ("nats a character", a_character),
+        "token": ("nats a token", a_token),
+        "bits": ("bits a character", a_character / math.log(2)),
+    }
     scores = {
-        unit: Score(f"nats a {unit}", value, None, None, f"nll|unit:{unit}|{facts}", "")
-        for unit, value in (("character", a_character), ("token", a_token))
+        key: Score(name, value, None, None, f"nll|unit:{name.split()[-1]}|{facts}", "")
+        for key, (name, value) in losses.items()
     }
     return TextEvaluation(
         str(run.best), test.name, sha256(test), scores, {"characters": len(text), "tokens": held_out.tokens}

@@ -1,10 +1,11 @@
 """What can be asked of a translation, checked as a whole before any work is done."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import pydantic
 
 from dragoman.config import Settings
+from dragoman.decoding.sampling import Sampling
 
 
 class SearchOptions(Settings):
@@ -17,7 +18,7 @@ class SearchOptions(Settings):
     beam_size: int = pydantic.Field(default=4, ge=1, le=256)
     """Hypotheses kept at each step, 1 to 256."""
     n_best: int = pydantic.Field(default=1, ge=1, le=256)
-    """Translations handed back for each text, 1 to beam_size."""
+    """Translations handed back for each text: the best of a search, 1 to beam_size; or so many samples."""
     length_penalty: float = pydantic.Field(default=0.6, ge=0.0, le=5.0)
     """Exponent of the length penalty, 0 (none) to 5; a higher one favours longer translations."""
     minimum_length: int = pydantic.Field(default=0, ge=0, le=1_000)
@@ -28,6 +29,15 @@ class SearchOptions(Settings):
     """Tokens added to the longest output, at least 1; see length_ratio."""
     no_repeat_ngram: int | None = pydantic.Field(default=None, ge=1, le=1_000_000)
     """No run of this many tokens occurs twice in a translation; left out: any may."""
+    temperature: float | None = pydantic.Field(default=None, gt=0.0, le=100.0)
+    """Draws translations by their probabilities instead of searching for the best, and divides log-probabilities by
+    this number, above 0. Left out: 1 with top_k or top_p, else a search. Samples have no beam."""
+    top_k: int | None = pydantic.Field(default=None, ge=1, le=1_000_000)
+    """Draws only from so many of the likeliest tokens, at least 1."""
+    top_p: float | None = pydantic.Field(default=None, gt=0.0, le=1.0)
+    """Draws only from the fewest likeliest tokens whose probabilities reach this sum, above 0, at most 1."""
+    seed: int = pydantic.Field(default=1, ge=0, lt=2**63)
+    """Another seed draws other samples."""
     prefix: str = pydantic.Field(default="", max_length=2_000)
     """Text that every translation begins with."""
     allow_unknown: bool = False
@@ -41,10 +51,21 @@ class SearchOptions(Settings):
     batch_tokens: int = pydantic.Field(default=4096, ge=1, le=10**9)
     """Most tokens under way: sentences times beam_size times the tokens of the longest source. One always fits."""
 
+    @property
+    def sampling(self) -> Sampling | None:
+        """How tokens are drawn; None for a search."""
+        if self.temperature is self.top_k is self.top_p is None:
+            return None
+        return Sampling(self.temperature or 1.0, self.top_k, self.top_p or 1.0, self.seed)
+
+    def searching(self, **changes: Any) -> "SearchOptions":
+        """The same without samples, and with these changes."""
+        return self.but(**{"temperature": None, "top_k": None, "top_p": None, **changes})
+
     @pydantic.model_validator(mode="after")
     def _refuse_contradictions(self) -> "SearchOptions":
         problems = []
-        if self.n_best > self.beam_size:
+        if self.n_best > self.beam_size and self.sampling is None:
             problems.append(
                 f"decode.n_best must be at most decode.beam_size, but is {self.n_best} with a beam of {self.beam_size}"
             )

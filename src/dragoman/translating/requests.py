@@ -50,13 +50,15 @@ class Requests:
     ) -> Request:
         longest = int(options.length_ratio * len(segment.ids)) + options.length_extra + prefix_tokens
         limit = max(longest, options.minimum_length + 1)
+        sampling = options.sampling
         return Request(
             self.framing.source(segment.ids),
             min(limit, self.positions or limit),
-            options.beam_size,
-            options.n_best,
+            options.beam_size if sampling is None else 1,
+            options.n_best if sampling is None else 1,
             options.length_penalty,
             rules,
+            sampling,
         )
 
     def _rules(self, options: SearchOptions) -> list[Rule]:

@@ -8,6 +8,7 @@ Texts that are given together are translated side by side, and none affects anot
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -78,6 +79,10 @@ class Translator:
         progress: Progress = silent,
     ) -> None:
         if not isinstance(stored.model, EncoderDecoder):
+            if stored.config.family == "language_model":
+                raise DecodeError(
+                    f"{stored.folder} holds a language model, not a translation model; use dragoman generate"
+                )
             family = stored.config.family.replace("_", " ")
             raise DecodeError(f"{stored.folder} holds a {family}, not a translation model")
         self.device, _ = choose_device(device)
@@ -126,8 +131,10 @@ class Translator:
         lines = self.read(texts, options)
         engine = self.engine(options, observer)
         requests = self.requests.of(lines, options)
-        tickets = [[engine.admit(request) for request in own] for own in requests]
-        line_of = {ticket: number for number, own in enumerate(tickets) for ticket in own}
+        tickets = [
+            [[engine.admit(each) for each in request.samples(options.n_best)] for request in own] for own in requests
+        ]
+        line_of = {ticket: number for number, own in enumerate(tickets) for ticket in chain.from_iterable(own)}
         left = Counter(line_of.values())
         found: dict[int, list[Hypothesis]] = {}
         with progress.track("translate", len(lines), "lines") as advance, out_of_memory_as(_lower(options)):
@@ -137,7 +144,9 @@ class Translator:
                 left[line_of[ended.ticket]] -= 1
                 advance(0 if left[line_of[ended.ticket]] else 1)
         return [
-            self.writer.translation(line, [found[ticket] for ticket in own], options)
+            self.writer.translation(
+                line, [[each for ticket in part for each in found[ticket]] for part in own], options
+            )
             for line, own in zip(lines, tickets, strict=True)
         ]
 

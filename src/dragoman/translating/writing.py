@@ -45,8 +45,7 @@ class Writer:
         known = self.tokenizers.source.unknown_words
         unknown = tuple(dict.fromkeys(word for each in segments.translated for word in known(each.text)))
         best, *others = [
-            self._joined(segments, parts, score, unknown, options)
-            for score, parts in _combinations(found, options.n_best, options.length_penalty)
+            self._joined(segments, parts, score, unknown, options) for score, parts in _combined(found, options)
         ]
         return dataclasses.replace(best, alternatives=tuple(others))
 
@@ -109,6 +108,17 @@ def _flags(segments: Segments, parts: Sequence[Hypothesis], cleaned: bool) -> li
         "cleaned": cleaned,
     }
     return [flag for flag, is_so in flags.items() if is_so]
+
+
+def _combined(
+    found: Sequence[Sequence[Hypothesis]], options: SearchOptions
+) -> Iterator[tuple[float, tuple[Hypothesis, ...]]]:
+    """One hypothesis for each segment, as often as asked for: the best by their scores; or as drawn."""
+    if options.sampling is None:
+        yield from _combinations(found, options.n_best, options.length_penalty)
+        return
+    for parts in zip(*found, strict=True) if found else [()]:
+        yield sum((part.score(options.length_penalty) for part in parts), 0.0), parts
 
 
 class _Path(NamedTuple):

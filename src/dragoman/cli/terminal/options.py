@@ -19,6 +19,7 @@ from dragoman.machine import MOST_THREADS
 
 if TYPE_CHECKING:
     from dragoman.evaluating.metrics import Measures
+    from dragoman.generating.generator import Generator
     from dragoman.progress import Progress
     from dragoman.runs.options import RunOptions
     from dragoman.translating.translator import Translator
@@ -69,6 +70,10 @@ Threads = Annotated[
 ]
 Format = Annotated[Literal["text", "json"], typer.Option("--format", help="How results are printed.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show only results, warnings and errors.")]
+
+
+DRAWS = ("temperature", "top_k", "top_p")
+"""Settings of `[decode]` that draw samples instead of searching."""
 
 
 @dataclass(frozen=True)
@@ -128,13 +133,21 @@ class Place:
 
     def load(self, model: Path, progress: "Progress") -> "Translator":
         """The translator of a model, after this process has taken the threads that were asked for."""
+        self._take_threads()
+        return dragoman.Translator.load(model, self.device, self.precision, progress)
+
+    def load_generator(self, model: Path, progress: "Progress") -> "Generator":
+        """The generator of a language model, likewise."""
+        self._take_threads()
+        return dragoman.Generator.load(model, self.device, self.precision, progress)
+
+    def _take_threads(self) -> None:
         if self.threads is not None:
             import torch
 
             from dragoman.machine import choose_threads
 
             torch.set_num_threads(choose_threads(self.threads))
-        return dragoman.Translator.load(model, self.device, self.precision, progress)
 
 
 @dataclass(frozen=True)
@@ -150,6 +163,11 @@ class Search:
         """All of them as `dotted.key=value`; a `--set` comes last, so that it wins."""
         asked = {"beam_size": self.beam_size, "length_penalty": self.length_penalty}
         given = [f"decode.{name}={value}" for name, value in asked.items() if value is not None]
+        drawn = [text for text in self.settings or () if text.partition("=")[0].split(".")[-1].strip() in DRAWS]
+        if drawn and (self.beam_size or 1) > 1:
+            raise ConfigError(
+                f"{drawn[0]} draws samples and --beam-size {self.beam_size} searches; leave one of them out"
+            )
         return [*given, *(self.settings or ())]
 
 

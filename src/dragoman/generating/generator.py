@@ -1,0 +1,220 @@
+"""A language model that goes on with a text: loaded once, asked often.
+
+    generator = Generator.load("runs/shakespeare")
+    for piece in generator.stream("To be"):
+        print(piece, end="", flush=True)
+
+Prompts that are given together are continued side by side, and none affects another.
+"""
+
+import collections.abc
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import torch
+
+from dragoman import kernels
+from dragoman.config import check
+from dragoman.decoding.beam import Hypothesis
+from dragoman.decoding.engine import Engine
+from dragoman.decoding.request import Request
+from dragoman.decoding.rules import Ban
+from dragoman.decoding.stepper import TextStepper
+from dragoman.errors import CheckpointError, ConfigError, DecodeError
+from dragoman.generating.growing import GrowingText, StopTexts
+from dragoman.generating.options import GenerateOptions
+from dragoman.machine import choose_device, choose_precision, use_threads
+from dragoman.memory import out_of_memory_as
+from dragoman.model import LanguageModel, prepare_for_decoding
+from dragoman.progress import Progress, silent
+from dragoman.store import GENERATION, StoredModel, load_model
+from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN
+
+_DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
+_ROOM = 32_768
+"""Tokens under way at a time."""
+_FULL = "the device is out of memory; lower generate.samples or generate.context"
+_BEGINNING = "\n"
+"""What stands before an empty prompt: the text begins as after the end of a line."""
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What a language model wrote.
+
+    Attributes:
+        text: what follows the prompt, without the stop text.
+        sample: which sample of its prompt it is, from 1.
+        reason: why it ended: at a stop text, or because as many tokens as asked for were written.
+        tokens: as many were written, those of the stop text included.
+        log_prob: natural logarithm of their probability by the model, whatever the temperature.
+        forgotten: tokens at the beginning of the prompt that the model did not see, because they are further back than
+            its context.
+    """
+
+    prompt: str
+    text: str
+    sample: int
+    reason: Literal["tokens", "stop"]
+    tokens: int
+    log_prob: float
+    forgotten: int = 0
+
+
+def generate(
+    model: Path | str,
+    prompts: Iterable[str],
+    options: GenerateOptions | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> list[Generation]:
+    """Goes on with texts by the language model in a model folder, or the best one of a run folder: as many samples of
+    each prompt as the options ask for, one after another.
+
+    Raises:
+        CheckpointError: the model folder is missing, damaged or newer.
+        ConfigError: a device, precision or number of threads that cannot be had.
+        DecodeError: the model is of another kind.
+        OutOfMemory: the device is full.
+    """
+    with use_threads(threads):
+        return Generator.load(model, device, precision, progress).generate(prompts, options, progress)
+
+
+class _Prompt(NamedTuple):
+    text: str
+    ids: list[int]
+
+
+class Generator:
+    """Writes with one language model. Loading one prepares the kernels, and changes nothing else in the process.
+
+    Attributes:
+        options: how it writes when it is not told otherwise; the model folder's own.
+        device, precision: where and in which numbers the model runs.
+    """
+
+    def __init__(
+        self, stored: StoredModel, device: str = "auto", precision: str = "auto", *, progress: Progress = silent
+    ) -> None:
+        if not isinstance(stored.model, LanguageModel):
+            if stored.config.family == "encoder_decoder":
+                raise DecodeError(f"{stored.folder} translates; use dragoman translate")
+            family = stored.config.family.replace("_", " ")
+            raise DecodeError(f"{stored.folder} holds a model of the family {family}, which writes no text")
+        self.device, _ = choose_device(device)
+        self.precision, _ = choose_precision(precision, self.device)
+        if self.device == "cpu":
+            kernels.prepare(progress)
+        self.model = prepare_for_decoding(stored.model, self.device, _DTYPES[self.precision])
+        self.tokenizer = stored.tokenizers.target
+        try:
+            self.options = check(stored.files.generation, str(stored.folder / GENERATION), GenerateOptions)
+        except ConfigError as error:
+            raise CheckpointError(str(error)) from None
+        self._never = Ban([UNKNOWN, PADDING, START, END], self.model.output.device)
+
+    @classmethod
+    def load(
+        cls, path: Path | str, device: str = "auto", precision: str = "auto", progress: Progress = silent
+    ) -> "Generator":
+        """The generator of a model folder, or of the best model of a run folder.
+
+        Raises:
+            CheckpointError: the model folder is missing, damaged or newer.
+            ConfigError: a device or precision that cannot be had.
+            DecodeError: the model is of another kind.
+        """
+        return cls(load_model(path), device, precision, progress=progress)
+
+    def generate(
+        self, prompts: Iterable[str], options: GenerateOptions | None = None, progress: Progress = silent
+    ) -> list[Generation]:
+        """The samples of each prompt, one after another. An empty prompt begins as after the end of a line.
+
+        Raises:
+            DecodeError: one text was given instead of several.
+            TokenizerError: a prompt is not Unicode.
+            OutOfMemory: the device is full.
+        """
+        if isinstance(prompts, str):
+            raise DecodeError("generate takes several prompts, but was given one; put it in a list")
+        options = options or self.options
+        read = [self._read(prompt) for prompt in prompts]
+        engine, stops = self._engine(options), StopTexts(options.stop, self.tokenizer)
+        asked = [(prompt, request) for prompt in read for request in self._requests(prompt, options, stops)]
+        tickets = [engine.admit(request) for _, request in asked]
+        found: dict[int, Hypothesis] = {}
+        with progress.track("generate", len(asked), "texts") as advance, out_of_memory_as(_FULL):
+            for ended in engine.run():
+                found[ended.ticket] = ended.hypotheses[0]
+                advance(1)
+        return [
+            self._written(prompt, number % options.samples, found[ticket], options, stops)
+            for number, ((prompt, _), ticket) in enumerate(zip(asked, tickets, strict=True))
+        ]
+
+    def stream(
+        self, prompt: str, options: GenerateOptions | None = None
+    ) -> collections.abc.Generator[str, None, Generation]:
+        """Yields the first sample of one prompt as it is written, in pieces that no longer change; returns the whole.
+        Joined, the pieces are the text that `generate` gives.
+
+        Raises:
+            TokenizerError: the prompt is not Unicode.
+            OutOfMemory: the device is full.
+        """
+        return self._stream(self._read(prompt), options or self.options)
+
+    def _stream(self, prompt: _Prompt, options: GenerateOptions) -> collections.abc.Generator[str, None, Generation]:
+        engine, stops = self._engine(options), StopTexts(options.stop, self.tokenizer)
+        text = GrowingText(self.tokenizer, stops)
+        ticket = engine.admit(self._requests(prompt, options, stops)[0])
+        while True:
+            with out_of_memory_as(_FULL):
+                done = engine.step()
+            written = done[0].hypotheses[0] if done else None
+            if new := text.grow(written.tokens if written else engine.agreed(ticket), final=written is not None):
+                yield new
+            if written:
+                return self._written(prompt, 0, written, options, stops)
+
+    def context(self, options: GenerateOptions) -> int | None:
+        """Most tokens of a text that the model sees at a time; None if it sees all."""
+        asked, positions = options.context or self.options.context, self.model.config.max_positions
+        return asked if positions is None else min(asked or positions, positions)
+
+    def _read(self, prompt: str) -> _Prompt:
+        if not isinstance(prompt, str):
+            raise DecodeError(f"a prompt should be a string, but is {prompt!r}")
+        return _Prompt(prompt, self.tokenizer.encode(prompt or _BEGINNING))
+
+    def _engine(self, options: GenerateOptions) -> Engine:
+        stepper = TextStepper(self.model, self.context(options))
+        return Engine(stepper, start=START, end=END, batch_tokens=_ROOM)
+
+    def _requests(self, prompt: _Prompt, options: GenerateOptions, stops: StopTexts) -> list[Request]:
+        """One request for each sample."""
+        *before, last = prompt.ids
+        request = Request(
+            before, options.tokens, rules=(self._never,), sampling=options.sampling, start=last, stops=stops
+        )
+        return request.samples(options.samples)
+
+    def _written(
+        self, prompt: _Prompt, number: int, found: Hypothesis, options: GenerateOptions, stops: StopTexts
+    ) -> Generation:
+        context = self.context(options) or len(prompt.ids)
+        return Generation(
+            prompt.text,
+            GrowingText(self.tokenizer, stops).grow(found.tokens, final=True),
+            number + 1,
+            "stop" if stops(found.tokens) else "tokens",
+            len(found.tokens),
+            found.total,
+            max(0, len(prompt.ids) - context),
+        )
