@@ -11,8 +11,8 @@ import dragoman
 
 LINE = (
     "errors | processor | notation | run_folder < config | files | memory | progress | machine < documents"
-    " < manifest | kernels | text < tokenizing < data | model < store < decoding | training < translating < evaluating"
-    " < explaining < recipe < tasks < runs < commands < cli"
+    " < manifest | kernels | text < tokenizing < data | model < tuning < store < decoding | training"
+    " < translating < evaluating < explaining < recipe < tasks < runs < commands < cli"
 )
 # The floors inside each room of more than eight files; a folder inside a room counts as one file.
 FLOORS = {

@@ -15,6 +15,7 @@ from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.training import TrainSettings
 from dragoman.translating.options import SearchOptions
+from dragoman.tuning.settings import TuningSettings
 
 LIMITS = ("steps", "epochs", "minutes")
 """Settings of `[train]` that end training; one of them is given."""
@@ -43,6 +44,7 @@ class Recipe(Settings):
     task: Literal["translation", "language_model"] = "translation"
     """What is learned: to translate, from sentence pairs; or to go on with running text, from a plain text file."""
     start: StartSettings | None = None
+    tuning: TuningSettings | None = None
     data: DataSettings = DataSettings()
     tokenizer: TokenizerSettings = TokenizerSettings()
     model: ModelConfig = pydantic.Field(default_factory=lambda: check({}, "defaults", ModelConfig))
@@ -57,6 +59,15 @@ class Recipe(Settings):
             raise ValueError(
                 "train.r_drop compares two passes with different dropout, but no dropout is set; raise model.dropout "
                 "or leave r_drop out"
+            )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _something_to_tune(self) -> "Recipe":
+        if self.tuning is not None and self.start is None:
+            raise ValueError(
+                "[tuning] freezes or adapts a finished model, but there is none to start from; use dragoman fine-tune "
+                "MODEL DATA, or give start.model"
             )
         return self
 

@@ -29,7 +29,7 @@ from dragoman.recipe.steps import limit_of
 from dragoman.runs.changes import PATHS
 from dragoman.runs.more import More
 from dragoman.runs.options import RunContext
-from dragoman.runs.session import refuse_too_large
+from dragoman.runs.session import adapter_for, refuse_too_large
 from dragoman.runs.trial import fits, try_out
 from dragoman.store import load_model
 from dragoman.tasks.corpus_task import RunData
@@ -37,6 +37,7 @@ from dragoman.tasks.kinds import kind_of
 from dragoman.training.schedule import ENDLESS
 from dragoman.training.settings import HARMLESS
 from dragoman.training.task import BatchSource
+from dragoman.tuning.tune import tune
 
 TRIAL_STEPS = 1_000
 """`train.steps` of a trial, which takes only a few of them."""
@@ -207,6 +208,9 @@ def _start(recipe: Recipe) -> Start | None:
     if recipe.start is None:
         return None
     stored = load_model(recipe.start.model)
+    if recipe.tuning is not None:
+        adapter_for(recipe)  # refuses now, before any text is read, what cannot be tuned
+        tune(stored.model, recipe.tuning)
     return Start(stored.config, stored.tokenizers.joint)
 
 
