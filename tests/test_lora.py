@@ -127,7 +127,7 @@ def test_the_seed_fills_the_adapters() -> None:
 
     assert all(torch.equal(one, other) for one, other in zip(downs(1), downs(1), strict=True))
     assert not any(torch.equal(one, other) for one, other in zip(downs(1), downs(2), strict=True))
-    assert torch.cat([down for down in downs(1) if down.size(1) == 16]).std() == pytest.approx(0.25, rel=0.1)
+    assert torch.cat([down for down in downs(1) if down.size(1) == 16]).std().item() == pytest.approx(0.25, rel=0.1)
 
 
 # Dropout

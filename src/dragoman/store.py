@@ -205,15 +205,19 @@ def load_model(path: Path | str, device: str = "cpu", adapter: Path | str | None
         CheckpointError: a file is missing, damaged, foreign or newer, or a tensor does not fit. The error names it.
     """
     folder = find_model(path)
-    if adapter is not None:
-        return _with_adapter(_load_whole(folder), find_model(adapter), device)
-    if (found := read_adapter(folder)) is not None:
-        return _with_adapter(_load_whole(_find_base(folder, found)), folder, device)
-    return _load_whole(folder, device)
-
-
-def _load_whole(folder: Path, device: str = "cpu") -> StoredModel:
     verify_model(folder)
+    if (own := read_adapter(folder)) is None:
+        stored = _load_whole(folder, device)
+        return stored if adapter is None else _with_adapter(stored, find_model(adapter), device)
+    if adapter is not None:
+        raise CheckpointError(f"{path} is an adapter itself; --adapter goes with {own.base}, to which it belongs")
+    base = _find_base(folder, own)
+    verify_model(base)
+    return _with_adapter(_load_whole(base, device), folder, device)
+
+
+def _load_whole(folder: Path, device: str) -> StoredModel:
+    """The model in a folder that was verified."""
     languages, framing, config = read_config(folder)
     expected = _expected_weights(config, folder / CONFIG)
     tokenizers = _load_tokenizers(folder, config)
@@ -242,9 +246,10 @@ def _with_adapter(base: StoredModel, folder: Path, device: str) -> StoredModel:
     with torch.device("meta"):
         adapted, plain = (build_model(base.config, seed=None) for _ in range(2))
         _adapt(adapted, found, folder)
-    learnt = read_weights(folder / ADAPTER, {name: tuple(weight.shape) for name, weight in _trained(adapted).items()})
-    whole = merged(adapted, named_weights(base.model) | learnt)
-    place_weights(plain, {name: weight.to(device) for name, weight in whole.items()})
+    shapes = {name: tuple(weight.shape) for name, weight in _trained(adapted).items()}
+    learnt = read_weights(folder / ADAPTER, shapes)
+    learnt = {name: weight.to(device) for name, weight in learnt.items()}
+    place_weights(plain, merged(adapted, named_weights(base.model) | learnt))
     files = base.files._replace(generation=read_object(folder / GENERATION))
     return StoredModel(plain.eval(), base.config, files, folder)
 
@@ -266,7 +271,7 @@ def read_adapter(folder: Path) -> Adapter | None:
     Raises:
         CheckpointError: its `config.json` is missing, damaged or newer.
     """
-    if not (folder / ADAPTER).is_file() and "adapter" not in read_object(folder / CONFIG):
+    if "adapter" not in read_object(folder / CONFIG):
         return None
     return read_document(folder / CONFIG, _AdapterConfig, ADAPTER_FORMAT).adapter
 
@@ -329,16 +334,11 @@ def verify_model(folder: Path) -> None:
     Raises:
         CheckpointError: a file is missing or damaged; the error names the first one.
     """
-    for name in (MANIFEST, CONFIG, ADAPTER if _holds_adapter(folder) else WEIGHTS, GENERATION):
+    is_adapter = (folder / MANIFEST).is_file() and listed_hash(folder, ADAPTER) is not None
+    for name in (MANIFEST, CONFIG, ADAPTER if is_adapter else WEIGHTS, GENERATION):
         if not (folder / name).is_file():
             raise CheckpointError(f"{folder} is not a complete model folder: {name} is missing")
     verify_manifest(folder, free={CARD})
-
-
-def _holds_adapter(folder: Path) -> bool:
-    """Whether a folder holds an adapter, or did before a file of it was lost."""
-    listed = (folder / MANIFEST).is_file() and not (folder / WEIGHTS).is_file()
-    return (folder / ADAPTER).is_file() or (listed and listed_hash(folder, ADAPTER) is not None)
 
 
 def read_config(folder: Path) -> Description:

@@ -15,7 +15,7 @@ from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.training import TrainSettings
 from dragoman.translating.options import SearchOptions
-from dragoman.tuning.settings import TuningSettings
+from dragoman.tuning.settings import LoraSettings, TuningSettings
 
 LIMITS = ("steps", "epochs", "minutes")
 """Settings of `[train]` that end training; one of them is given."""
@@ -51,6 +51,11 @@ class Recipe(Settings):
     batches: BatchSettings = BatchSettings()
     train: TrainSettings = TrainSettings()
     decode: SearchOptions = SearchOptions()
+
+    @property
+    def lora(self) -> LoraSettings | None:
+        """How adapters are made; None if the run trains weights of the model itself."""
+        return None if self.tuning is None else self.tuning.lora
 
     @pydantic.model_validator(mode="after")
     def _two_passes_differ(self) -> "Recipe":

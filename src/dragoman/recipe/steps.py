@@ -84,12 +84,10 @@ def choose_rate(recipe: Recipe, _facts: Facts) -> Choices:
         yield Choice("train.learning_rate", noam_peak(width, train.warmup_steps), "the paper's peak")
         return
     rate = BEST_RATES[train.optimiser] * (AT_WIDTH / width) ** 0.5
-    has_adapters = recipe.tuning is not None and recipe.tuning.lora is not None
     if recipe.start is not None:
-        rate *= LORA_RATE if has_adapters else FINE_TUNE_RATE
-    yield Choice(
-        "train.learning_rate", float(f"{rate:.2g}"), f"for {'adapters at ' if has_adapters else ''}width {width}"
-    )
+        rate *= FINE_TUNE_RATE if recipe.lora is None else LORA_RATE
+    whose = "adapters at " if recipe.lora else ""
+    yield Choice("train.learning_rate", float(f"{rate:.2g}"), f"for {whose}width {width}")
 
 
 def space_validations(recipe: Recipe, facts: Facts) -> Choices:

@@ -78,7 +78,7 @@ def _resolve_new(context: RunContext, asked: dict[str, Any]) -> tuple[Recipe, Ru
     recipe = check(asked, "recipe", Recipe)
     facts = Facts(context.world.size, prepared=_prepared_before(context, recipe), start=_start(recipe))
     recipe = resolve(asked, facts).recipe
-    refuse_too_large(recipe.model, context.device)  # before the text, which may take hours
+    refuse_too_large(recipe.model, context.device, recipe.tuning is not None)  # before the text, which may take hours
     text = kind_of(recipe).facts(context.run, recipe, _prepare(context, recipe))
     facts = replace(facts, text=text, precision=_precision(context, recipe))
     recipe = resolve(asked, facts).recipe

@@ -38,18 +38,18 @@ MIB = 2**20
 log = logging.getLogger(__name__)
 
 
-def refuse_too_large(config: ModelConfig, device: str) -> None:
+def refuse_too_large(config: ModelConfig, device: str, in_part: bool = False) -> None:
     """Refuses a model whose training cannot fit in this machine's memory, by arithmetic and before anything is built.
 
-    It counts weights, gradients and at least one moment, float32 each; for a GPU, only the weights, which are made on
-    the host. Vocabularies that are not known yet count as almost nothing.
+    It counts weights, gradients and at least one moment, float32 each; for a GPU only the weights, which are made on
+    the host, and so for a model that trains `in_part`. Vocabularies that are not known yet count as almost nothing.
 
     Raises:
         OutOfMemory: it cannot fit.
     """
     sizes = {side: getattr(config, side) or 5 for side in ("source_vocabulary", "target_vocabulary")}
     weights, limit = count_weights(config.model_copy(update=sizes)), usable_memory_bytes()
-    least = weights * (12 if device == "cpu" else 4)
+    least = weights * (12 if device == "cpu" and not in_part else 4)
     if limit is not None and least > limit:
         raise OutOfMemory(
             f"the model would have {weights:,} weights, and training it would take {least / 2**30:,.1f} GiB or more, "
@@ -69,9 +69,9 @@ def fresh_state(
         CheckpointError: the model to start from is missing or damaged.
     """
     settings = recipe.train
-    refuse_too_large(recipe.model, device)
+    refuse_too_large(recipe.model, device, recipe.tuning is not None)
     model = build_model(recipe.model, settings.seed)
-    if recipe.start is not None and (not resumed or _has_adapters(recipe)):
+    if recipe.start is not None and (not resumed or recipe.lora is not None):
         place_weights(model, named_weights(load_model(recipe.start.model).model))
     tune(model, recipe.tuning, settings.seed)
     model.to(device)
@@ -83,10 +83,6 @@ def fresh_state(
     return model, TrainState(masters)
 
 
-def _has_adapters(recipe: Recipe) -> bool:
-    return recipe.tuning is not None and recipe.tuning.lora is not None
-
-
 def adapter_for(recipe: Recipe) -> Adapter | None:
     """What the adapter folders of a run say of its base; None if it saves whole models.
 
@@ -94,10 +90,10 @@ def adapter_for(recipe: Recipe) -> Adapter | None:
         CheckpointError: the base is missing.
         ConfigError: it is an adapter itself.
     """
-    if recipe.start is None or recipe.tuning is None or recipe.tuning.lora is None:
+    if recipe.start is None or recipe.lora is None:
         return None
     try:
-        return adapter_of(recipe.start.model, recipe.tuning.lora)
+        return adapter_of(recipe.start.model, recipe.lora)
     except CheckpointError as error:
         raise CheckpointError(f"{error}; an adapter is trained on that model, so put it back") from None
 
@@ -306,7 +302,7 @@ class Session:
         save_model(folder, self.model, self._files(found), self.state.weights, replace=True)
 
     def _files(self, found: Validated | None) -> ModelFiles:
-        weights = sum(weight.numel() for weight in self.state.weights.values())
+        weights = sum(weight.numel() for weight in merged(self.model, self.state.weights).values())
         files = self.task.files(weights, self.state.step, self.state.tokens, found)
         return files._replace(adapter=self.adapter)
 

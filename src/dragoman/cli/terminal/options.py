@@ -28,6 +28,11 @@ Model = Annotated[
     Path,
     typer.Argument(help="A model folder, or a run folder (its best/, else its final/).", show_default=False),
 ]
+To = Annotated[Path, typer.Option("--to", help="The new model folder.", show_default=False)]
+Adapter = Annotated[
+    Path | None,
+    typer.Option("--adapter", help="An adapter of MODEL: its folder, or the run that trained it.", show_default=False),
+]
 Data = Annotated[
     list[str],
     typer.Argument(
@@ -126,15 +131,17 @@ class Place:
         """As every function that loads a model takes them."""
         return {"device": self.device, "precision": self.precision, "threads": self.threads}
 
-    def load(self, model: Path, progress: "Progress") -> "Translator":
-        """The translator of a model, after this process has taken the threads that were asked for."""
+    def load(self, model: Path, progress: "Progress", adapter: Path | None = None) -> "Translator":
+        """The translator of a model, and of an adapter if one is given, after this process has taken the threads that
+        were asked for.
+        """
         if self.threads is not None:
             import torch
 
             from dragoman.machine import choose_threads
 
             torch.set_num_threads(choose_threads(self.threads))
-        return dragoman.Translator.load(model, self.device, self.precision, progress)
+        return dragoman.Translator.load(model, self.device, self.precision, progress, adapter)
 
 
 @dataclass(frozen=True)
