@@ -31,7 +31,6 @@ SAVES = 20
 """Checkpoints in a run: many, so that kills can come while one is being written."""
 LEAST_WHILE_SAVING = 2
 POLL_SECONDS = 0.002
-MODELS = ("final/model.safetensors", "best/model.safetensors")
 
 
 class Kill(NamedTuple):
@@ -123,7 +122,8 @@ def journal(folder: Path) -> list[dict[str, Any]]:
 
 
 def compare(unbroken: Path, broken: Path, steps: int) -> dict[str, bool]:
-    same = {f"same {name}": sha256(unbroken / name) == sha256(broken / name) for name in MODELS}
+    models = [path.relative_to(unbroken) for path in sorted(unbroken.glob("*/*.safetensors"))]
+    same = {f"same {name}": sha256(unbroken / name) == sha256(broken / name) for name in models}
     logged = [line["step"] for line in journal(broken) if "loss" in line]
     return {
         **same,

@@ -39,7 +39,7 @@ def test_commands_are_the_public_functions() -> None:
     functions = {command.callback.__name__ for command in app.registered_commands if command.callback}
     assert functions == {
         *("prepare_data", "train_tokenizer", "train", "translate", "evaluate", "fine_tune", "benchmark"),
-        *("reproduce", "doctor", "demo", "runs", "settings", "explain", "embeddings"),
+        *("reproduce", "doctor", "demo", "runs", "settings", "explain", "embeddings", "merge", "average"),
     }
     named = {"runs": "list_runs", "settings": "list_settings", "explain": "record", "embeddings": "load_embeddings"}
     assert {named.get(name, name) for name in functions - {"demo"}} <= set(dir(dragoman))

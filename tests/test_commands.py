@@ -194,6 +194,28 @@ def test_fine_tune_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) 
 
 
 @pytest.mark.slow
+def test_merge_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
+    changed = [text for text in SETTINGS if text.partition(".")[0] in ("data", "batches", "train")]
+    given: Any = {"overrides": [*changed, "tuning.lora.rank=2"], "runs": tmp_path / "tuned", "device": "cpu"}
+    tuned = dragoman.fine_tune(train_small(tmp_path).folder, str(write_corpus(tmp_path / "new.tsv")), **given).folder
+    by_command, by_function = pairs_of_folders(tmp_path)
+    printed("merge", tuned, "--to", by_command / "model")
+    dragoman.merge(tuned, by_function / "model")
+    assert left_in(by_command) == left_in(by_function)
+
+
+@pytest.mark.slow
+def test_average_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
+    before = train_small(tmp_path).folder
+    after = train_small(tmp_path, "train.seed=2", name="other").folder
+    by_command, by_function = pairs_of_folders(tmp_path)
+    told = printed("average", before, after, "--to", by_command / "model", "--device", "cpu")
+    found = dragoman.average(before, after, by_function / "model", device="cpu")
+    assert left_in(by_command) == left_in(by_function)
+    assert all(f"{point.new:.1f}" in told for point in found.points)
+
+
+@pytest.mark.slow
 def test_reproduce_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
     from test_reproduce import write_recipe
 

@@ -17,10 +17,10 @@ LINE = (
 )
 # The floors inside each room of more than eight files; a folder inside a room counts as one file.
 FLOORS = {
-    "cli": "terminal < benchmark | evaluate | generate | looking | prepare_data | reproduce | train_tokenizer |"
-    " translate < predict | train < demo | fine_tune < main",
-    "commands": "benchmark | compare_labels | doctor | forecast | judge_heads | train | train_tokenizer < fine_tune |"
-    " reproduce | seeds < compare",
+    "cli": "terminal < benchmark | evaluate | generate | looking | making | prepare_data | reproduce |"
+    " train_tokenizer | translate < predict | train < demo | fine_tune < main",
+    "commands": "average | benchmark | compare_labels | doctor | forecast | judge_heads | merge | train |"
+    " train_tokenizer < fine_tune | reproduce | seeds < compare",
     "decoding": "length_penalty | rules | sampling | scoring | stepper < request < beam < observer < engine",
     "evaluating": "direction | metrics | startup < references | scores | significance | spread < evaluation |"
     " groups < comparison | labels | speed",

@@ -57,6 +57,18 @@ def verify_manifest(folder: Path | str, free: Collection[str] = ()) -> None:
         raise CheckpointError(f"{folder / extra[0]} is not listed in {MANIFEST}: it does not belong here")
 
 
+def listed_hash(folder: Path | str, name: str) -> str | None:
+    """The SHA-256 of a file as the manifest of its folder lists it; None if it is not listed.
+
+    Raises:
+        CheckpointError: the folder has no manifest, or a damaged one.
+    """
+    listed = read_json(Path(folder) / MANIFEST)
+    if not _is_manifest(listed):
+        raise CheckpointError(f"{Path(folder) / MANIFEST} is not a manifest")
+    return listed["files"][name]["sha256"] if name in listed["files"] else None
+
+
 def _is_manifest(listed: object) -> TypeGuard[dict[str, dict[str, dict[str, Any]]]]:
     files = cast("dict[str, object]", listed).get("files") if isinstance(listed, dict) else None
     return isinstance(files, dict) and all(map(_is_listed, cast("dict[str, object]", files).values()))

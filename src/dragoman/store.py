@@ -8,10 +8,15 @@
     README.md                the model card, written from facts; people may edit or remove it
     manifest.json            size and SHA-256 of every file
 
+An adapter folder holds `adapter.safetensors` instead, the few weights that a run learnt beside a model that it left as
+it was, and no tokenizer. Its `config.json` names that model by folder and SHA-256; both load as one.
+
 The names and shapes of the weights must match `config.json` before anything is built. A newer format is refused.
 """
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,11 +27,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from dragoman.config import Settings
+from dragoman.config import Settings, check
 from dragoman.documents import read_document, read_object, write_json
 from dragoman.errors import CheckpointError, ConfigError, TokenizerError
 from dragoman.files import nearest, new_folder, write_file
-from dragoman.manifest import MANIFEST, verify_manifest, write_manifest
+from dragoman.manifest import MANIFEST, listed_hash, verify_manifest, write_manifest
 from dragoman.model import ModelConfig, build_model, weight_shapes
 from dragoman.notation import parse_json
 from dragoman.run_folder import RunFolder
@@ -36,10 +41,13 @@ from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.labels import FILE as LABELS
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tuning.lora import adapt, merged
+from dragoman.tuning.settings import Adapter, LoraSettings
 
-FORMAT = 1
-"""Of `config.json`."""
+FORMAT, ADAPTER_FORMAT = 1, 1
+"""Of `config.json`, of a model and of an adapter."""
 CONFIG, WEIGHTS, GENERATION, CARD = "config.json", "model.safetensors", "generation_config.json", "README.md"
+ADAPTER = "adapter.safetensors"
 
 
 _HEADER_BYTES = 4_096
@@ -78,6 +86,13 @@ class _Config(Settings):
         return self
 
 
+class _AdapterConfig(Settings):
+    """`config.json` of an adapter folder."""
+
+    format: int
+    adapter: Adapter
+
+
 class Description(NamedTuple):
     """What `config.json` says of a model."""
 
@@ -102,6 +117,8 @@ class ModelFiles(NamedTuple):
     """The symbols that the model expects around sources and targets."""
     labels: Labels | None = None
     """None for a model that gives no labels."""
+    adapter: Adapter | None = None
+    """What an adapter folder says of its base; None for a whole model."""
 
 
 class StoredModel(NamedTuple):
@@ -162,7 +179,13 @@ def save_model(
 
 
 def write_model(folder: Path, model: nn.Module, files: ModelFiles, weights: Mapping[str, Tensor] | None = None) -> None:
-    """Writes all files of a model folder but the manifest. `weights` (masters or averages) replace the model's own."""
+    """Writes all files of a model folder but the manifest. `weights` (masters or averages) replace the model's own.
+
+    If `files` name an adapter, only what trains is written, and the rest is left to its base.
+    """
+    if files.adapter is not None:
+        _write_adapter(folder, model, files, files.adapter, weights if weights is not None else named_weights(model))
+        return
     config: ModelConfig = model.config  # pyright: ignore[reportAssignmentType]
     languages = {} if files.languages is None else {"languages": files.languages._asdict()}
     framing = {} if files.framing == DEFAULT_FRAMING else {"framing": asdict(files.framing)}
@@ -177,14 +200,42 @@ def write_model(folder: Path, model: nn.Module, files: ModelFiles, weights: Mapp
     write_file(folder / CARD, files.card or default_card(files.languages, config))
 
 
-def load_model(path: Path | str, device: str = "cpu") -> StoredModel:
-    """Reads a model folder, or the best model of a run folder, after checking every file of it.
+def _write_adapter(
+    folder: Path, model: nn.Module, files: ModelFiles, adapter: Adapter, weights: Mapping[str, Tensor]
+) -> None:
+    """Writes all files of an adapter folder but the manifest."""
+    with suppress(ValueError):  # on another drive
+        adapter = adapter.but(beside=os.path.relpath(adapter.base, folder.resolve()))
+    write_json(
+        folder / CONFIG, {"format": ADAPTER_FORMAT, "adapter": adapter.model_dump(mode="json", exclude_none=True)}
+    )
+    write_weights(folder / ADAPTER, {name: weights[name] for name in _trained(model)})
+    write_json(folder / GENERATION, dict(files.generation))
+    what = f"This folder holds an adapter of rank {adapter.lora.rank}, not a whole model. It belongs to {adapter.base}."
+    write_file(folder / CARD, f"{files.card}\n{what}\n")
+
+
+def load_model(path: Path | str, device: str = "cpu", adapter: Path | str | None = None) -> StoredModel:
+    """Reads a model folder, or the best model of a run folder, after checking every file of it. An adapter, or a folder
+    that holds one, comes merged into its base, so the model is a plain one.
 
     Raises:
         CheckpointError: a file is missing, damaged, foreign or newer, or a tensor does not fit. The error names it.
     """
     folder = find_model(path)
     verify_model(folder)
+    if (own := read_adapter(folder)) is None:
+        stored = _load_whole(folder, device)
+        return stored if adapter is None else _with_adapter(stored, find_model(adapter), device)
+    if adapter is not None:
+        raise CheckpointError(f"{path} is an adapter itself; --adapter goes with {own.base}, to which it belongs")
+    base = _find_base(folder, own)
+    verify_model(base)
+    return _with_adapter(_load_whole(base, device), folder, device)
+
+
+def _load_whole(folder: Path, device: str) -> StoredModel:
+    """The model in a folder that was verified."""
     languages, framing, config = read_config(folder)
     expected = _expected_weights(config, folder / CONFIG)
     tokenizers, labels = _load_tokenizers(folder, config), _load_labels(folder, config)
@@ -194,6 +245,85 @@ def load_model(path: Path | str, device: str = "cpu") -> StoredModel:
     place_weights(model, {name: weight.to(device) for name, weight in weights.items()})
     files = ModelFiles(tokenizers, languages, read_object(folder / GENERATION), framing=framing, labels=labels)
     return StoredModel(model.eval(), config, files, folder)
+
+
+def _with_adapter(base: StoredModel, folder: Path, device: str) -> StoredModel:
+    """A base and the adapter in a folder as one plain model.
+
+    Raises:
+        CheckpointError: the folder holds no adapter, a damaged one, or that of another base.
+    """
+    verify_model(folder)
+    if (found := read_adapter(folder)) is None:
+        raise CheckpointError(f"{folder} holds a whole model, not an adapter; use it without --adapter")
+    if listed_hash(base.folder, WEIGHTS) != found.sha256:
+        raise CheckpointError(
+            f"{folder} is an adapter of {found.base}, and the weights in {base.folder} are others (their SHA-256 "
+            "differs); put back the model that it was trained on"
+        )
+    with torch.device("meta"):
+        adapted, plain = (build_model(base.config, seed=None) for _ in range(2))
+        _adapt(adapted, found, folder)
+    shapes = {name: tuple(weight.shape) for name, weight in _trained(adapted).items()}
+    learnt = read_weights(folder / ADAPTER, shapes)
+    learnt = {name: weight.to(device) for name, weight in learnt.items()}
+    place_weights(plain, merged(adapted, named_weights(base.model) | learnt))
+    files = base.files._replace(generation=read_object(folder / GENERATION))
+    return StoredModel(plain.eval(), base.config, files, folder)
+
+
+def _adapt(model: nn.Module, adapter: Adapter, folder: Path) -> None:
+    try:
+        adapt(model, adapter.lora)
+    except ConfigError as error:
+        raise CheckpointError(f"{folder / CONFIG}: {error}") from None
+
+
+def _trained(model: nn.Module) -> dict[str, Tensor]:
+    return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+
+
+def read_adapter(folder: Path) -> Adapter | None:
+    """What an adapter folder says of itself; None for the folder of a whole model.
+
+    Raises:
+        CheckpointError: its `config.json` is missing, damaged or newer.
+    """
+    if "adapter" not in read_object(folder / CONFIG):
+        return None
+    return read_document(folder / CONFIG, _AdapterConfig, ADAPTER_FORMAT).adapter
+
+
+def adapter_of(base: Path | str, settings: LoraSettings) -> Adapter:
+    """What adapters that are trained on a model will say of it.
+
+    Raises:
+        CheckpointError: the model is missing.
+        ConfigError: it is an adapter itself.
+    """
+    folder = find_model(base).resolve()
+    if read_adapter(folder) is not None:
+        raise ConfigError(
+            f"{base} is an adapter, and another one needs a whole model; merge it first: dragoman merge {base} --to "
+            "FOLDER"
+        )
+    facts = {"base": str(folder), "sha256": listed_hash(folder, WEIGHTS), "lora": settings.model_dump(mode="json")}
+    return check(facts, "adapter", Adapter)
+
+
+def _find_base(folder: Path, adapter: Adapter) -> Path:
+    """The folder of an adapter's base: where it was, else where it lies as seen from the adapter.
+
+    Raises:
+        CheckpointError: it is in neither place.
+    """
+    for place in (Path(adapter.base), folder / (adapter.beside or adapter.base)):
+        if (place / WEIGHTS).is_file():
+            return place
+    raise CheckpointError(
+        f"{folder} is an adapter of {adapter.base}, which is not there; put that model back, or name it: "
+        f"dragoman translate BASE --adapter {folder}"
+    )
 
 
 def find_model(path: Path | str) -> Path:
@@ -222,18 +352,21 @@ def verify_model(folder: Path) -> None:
     Raises:
         CheckpointError: a file is missing or damaged; the error names the first one.
     """
-    for name in (MANIFEST, CONFIG, WEIGHTS, GENERATION):
+    is_adapter = (folder / MANIFEST).is_file() and listed_hash(folder, ADAPTER) is not None
+    for name in (MANIFEST, CONFIG, ADAPTER if is_adapter else WEIGHTS, GENERATION):
         if not (folder / name).is_file():
             raise CheckpointError(f"{folder} is not a complete model folder: {name} is missing")
     verify_manifest(folder, free={CARD})
 
 
 def read_config(folder: Path) -> Description:
-    """Reads `config.json`.
+    """Reads `config.json`; that of its base for an adapter.
 
     Raises:
         CheckpointError: it is missing, damaged or newer.
     """
+    if (adapter := read_adapter(folder)) is not None:
+        folder = _find_base(folder, adapter)
     path = folder / CONFIG
     found = read_document(path, _Config, FORMAT)
     if found.languages is None and found.model.family == "encoder_decoder":

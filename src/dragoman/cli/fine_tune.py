@@ -1,8 +1,9 @@
 """`dragoman fine-tune`: trains a finished model on other text."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +13,10 @@ from dragoman.cli.evaluate import show_scores
 from dragoman.cli.terminal.options import Data, Model, Quiet, TimedRun, grouped, one_or_two
 from dragoman.cli.terminal.screen import open_screen
 from dragoman.cli.train import show_kept_scores
+
+if TYPE_CHECKING:
+    from dragoman.progress import Progress
+    from dragoman.runs.options import RunOptions
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,24 @@ class FineTuning(TimedRun):
             help="Minutes of training; they become a number of steps before it begins.", show_default="6 epochs"
         ),
     ] = None
+    freeze: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Keep a part as it is: encoder, decoder.0, embeddings, norms, 'all but cross_attention' …; may be "
+            "repeated."
+        ),
+    ] = None
+    lora: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="RANK", help="Train only adapters of this rank, into an adapter folder."),
+    ] = None
+
+    def options(self, progress: "Progress") -> "RunOptions":
+        """As for any run; what is frozen and the rank of adapters become overrides, before those of `--set`."""
+        given = super().options(progress)
+        frozen = [f"tuning.freeze={json.dumps(self.freeze)}"] if self.freeze else []
+        rank = [] if self.lora is None else [f"tuning.lora.rank={self.lora}"]
+        return {**given, "overrides": [*frozen, *rank, *given.get("overrides", ())]}
 
 
 @grouped
@@ -54,3 +77,7 @@ def fine_tune(
     elif machine.rank() == 0:
         show_kept_scores(result.folder)
     screen.note(f'translate with it: dragoman translate {result.folder} "..."')
+    if any("old test" in each.system for each in result.after):
+        screen.note(f"forget less of the old text: dragoman average {model} {result.folder} --to FOLDER")
+    if run.lora is not None:
+        screen.note(f"make one model of both: dragoman merge {result.folder} --to FOLDER")

@@ -21,6 +21,8 @@ from dragoman.cli.looking.explain import explain
 from dragoman.cli.looking.runs import runs
 from dragoman.cli.looking.settings import settings
 from dragoman.cli.predict import predict
+from dragoman.cli.making.average import average
+from dragoman.cli.making.merge import merge
 from dragoman.cli.prepare_data import prepare_data
 from dragoman.cli.reproduce import reproduce
 from dragoman.cli.terminal import console
@@ -61,6 +63,8 @@ _LIFE = (
     explain,
     embeddings,
     fine_tune,
+    merge,
+    average,
     benchmark,
 )
 _ABOUT = (settings, doctor)

@@ -42,7 +42,7 @@ def predict(
         raise ConfigError("TEXT and --input were given; predict takes one of them")
     for each in text or ():
         check_text(each)
-    predictor = dragoman.Predictor.load(model, place.device, place.precision, screen.progress)
+    predictor = place.load_predictor(model, screen.progress)
     screen.note(f"{predictor.task}, {predictor.device}, {predictor.precision}")
     texts: Iterable[str] = text or (read(input_file) if input_file else standard_input())
     for batch in batches(texts):

@@ -139,8 +139,10 @@ def show_forecast(found: "Forecast") -> None:
     from dragoman.cli.terminal.bars import duration
 
     batches, train = found.recipe.batches, found.recipe.train
+    tuned = [] if found.recipe.tuning is None else [("tuning", "", found.trained)]
     rows = [
         ("parameters", f"{found.parameters:,}", f"{found.recipe.model.preset}, {found.recipe.model.size}"),
+        *tuned,
         ("tokens an epoch", f"{found.tokens:,}", "source and target"),
         ("steps", f"{train.steps:,}", f"{found.epochs:,.1f} epochs"),
         ("tokens of a batch", f"{batches.batch_tokens:,}", f"at most, on each side; {train.accumulate} batches a step"),

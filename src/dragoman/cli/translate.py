@@ -14,7 +14,7 @@ import typer
 
 import dragoman
 from dragoman.cli.terminal import console
-from dragoman.cli.terminal.options import Format, Model, Place, Quiet, Search, grouped
+from dragoman.cli.terminal.options import Adapter, Format, Model, Place, Quiet, Search, grouped
 from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import check_output
@@ -48,6 +48,7 @@ def translate(
     n_best: Annotated[
         int | None, typer.Option(help="Translations of each text; with text output: line, rank, score, text.")
     ] = None,
+    adapter: Adapter = None,
     output_format: Format = "text",
     quiet: Quiet = False,
 ) -> None:
@@ -59,7 +60,7 @@ def translate(
     if output is not None:
         check_output(output)
     pair = None if item is None else test_pair(model, item)
-    translator = place.load(model, screen.progress)
+    translator = place.load(model, screen.progress, adapter)
     options = choose(dragoman.SearchOptions, "decode", search.overrides, translator.options, n_best=n_best)
     screen.note(f"{' → '.join(translator.languages)}, {translator.device}, {translator.precision}")
     work = Work(screen, translator, options, output_format == "json")

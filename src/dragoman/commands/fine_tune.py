@@ -26,11 +26,12 @@ from dragoman.recipe.recipe import Recipe, StartSettings
 from dragoman.recipe.source import apply, name_of
 from dragoman.run_folder import RunFolder, split_of
 from dragoman.runs.options import RunOptions
-from dragoman.store import find_model, read_config
+from dragoman.store import find_model, load_model, named_weights, read_config
 from dragoman.text.inputs import DataSettings, open_inputs
 from dragoman.text.reading.addresses import Address
 from dragoman.training.distributed import join
 from dragoman.translating.translator import Translator
+from dragoman.tuning.averaging import distances
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +87,7 @@ def fine_tune(
         for folder, word in ((found["start"], BEFORE), (find_model(result.folder), AFTER))
     )
     write_scores(run.scores, [*before, *after])
+    _tell_distance(found["start"], result.folder)
     return FineTuneResult(result.folder, result.steps, before, after)
 
 
@@ -160,6 +162,13 @@ def _score(translator: Translator, tests: Mapping[str, Path], word: str, progres
         for side, test in tests.items()
         if test.is_file() and test.stat().st_size
     )
+
+
+def _tell_distance(start: Path | str, run: Path) -> None:
+    """Says how far each part of the model has moved."""
+    before, after = (named_weights(load_model(path).model) for path in (start, run))
+    moved = ", ".join(f"{part} {distance:.1%}" for part, distance in distances(before, after).items())
+    log.info("distance to the start, of its norm: %s", moved)
 
 
 def _is_scored(path: Path) -> bool:

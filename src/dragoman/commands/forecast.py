@@ -27,6 +27,8 @@ class Forecast:
     """The resolved recipe."""
     parameters: int
     """Number of weights."""
+    trained: str
+    """How many of them train, in words."""
     tokens: int
     """Source and target tokens of an epoch."""
     epochs: float
@@ -70,6 +72,7 @@ def forecast(what: What = "phrasebook", **options: Unpack[RunOptions]) -> Foreca
     return Forecast(
         recipe=recipe,
         parameters=trial.parameters,
+        trained=str(trial.trained),
         tokens=trial.tokens,
         epochs=steps * recipe.train.accumulate / len(trial.order),
         seconds=steps * step + -(-steps // every) * validation,

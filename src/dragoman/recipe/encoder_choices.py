@@ -72,6 +72,8 @@ def _complaints(recipe: Recipe) -> Iterator[str]:
         yield "model.decoder_layers: an encoder alone has no decoder; give model.encoder_layers"
     if recipe.model.target_vocabulary is not None:
         yield "model.target_vocabulary: an encoder alone has no target; leave it out"
+    if recipe.lora is not None:
+        yield f"tuning.lora adapts a whole model, and {task} gives an encoder a new head; take tuning.freeze instead"
     if recipe.task == "fill" and recipe.train.class_weights is not None:
         yield "train.class_weights weighs labels; task = 'fill' has none; leave it out"
 

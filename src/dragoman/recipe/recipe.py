@@ -15,6 +15,7 @@ from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.training import TrainSettings
 from dragoman.translating.options import SearchOptions
+from dragoman.tuning.settings import LoraSettings, TuningSettings
 
 Task = Literal["translation", "language_model", "classify", "tag", "fill"]
 LIMITS = ("steps", "epochs", "minutes")
@@ -46,6 +47,7 @@ class Recipe(Settings):
     """What is learned: to translate, from sentence pairs; to continue running text (language_model) or to fill in its
     masked words (fill), from a plain text file; to label texts (classify) or their words (tag), from labelled text."""
     start: StartSettings | None = None
+    tuning: TuningSettings | None = None
     data: DataSettings = DataSettings()
     tokenizer: TokenizerSettings = TokenizerSettings()
     model: ModelConfig = pydantic.Field(default_factory=lambda: check({}, "defaults", ModelConfig))
@@ -58,6 +60,11 @@ class Recipe(Settings):
     def _as_commands_call_it(cls, given: Any) -> Any:
         return "translation" if given == "translate" else given
 
+    @property
+    def lora(self) -> LoraSettings | None:
+        """How adapters are made; None if the run trains weights of the model itself."""
+        return None if self.tuning is None else self.tuning.lora
+
     @pydantic.model_validator(mode="after")
     def _two_passes_differ(self) -> "Recipe":
         rates = (self.model.dropout, self.model.attention_dropout, self.model.activation_dropout)
@@ -65,6 +72,15 @@ class Recipe(Settings):
             raise ValueError(
                 "train.r_drop compares two passes with different dropout, but no dropout is set; raise model.dropout "
                 "or leave r_drop out"
+            )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _something_to_tune(self) -> "Recipe":
+        if self.tuning is not None and self.start is None:
+            raise ValueError(
+                "[tuning] freezes or adapts a finished model, but there is none to start from; use dragoman fine-tune "
+                "MODEL DATA, or give start.model"
             )
         return self
 

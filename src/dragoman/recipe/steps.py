@@ -18,6 +18,10 @@ FINE_TUNE_RATE = 0.25
 """Share of the rate that training from nothing takes, because a finished model should only move a little."""
 
 
+LORA_RATE = 1.0
+"""The same for adapters, whose matrices begin at nothing (benchmarks/forgetting.py)."""
+
+
 class Limit(NamedTuple):
     """When training ends, as it was asked for."""
 
@@ -80,8 +84,10 @@ def choose_rate(recipe: Recipe, _facts: Facts) -> Choices:
         yield Choice("train.learning_rate", noam_peak(width, train.warmup_steps), "the paper's peak")
         return
     rate = BEST_RATES[train.optimiser] * (AT_WIDTH / width) ** 0.5
-    rate *= 1 if recipe.start is None else FINE_TUNE_RATE
-    yield Choice("train.learning_rate", float(f"{rate:.2g}"), f"for width {width}")
+    if recipe.start is not None:
+        rate *= FINE_TUNE_RATE if recipe.lora is None else LORA_RATE
+    whose = "adapters at " if recipe.lora else ""
+    yield Choice("train.learning_rate", float(f"{rate:.2g}"), f"for {whose}width {width}")
 
 
 def space_validations(recipe: Recipe, facts: Facts) -> Choices:

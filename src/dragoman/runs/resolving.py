@@ -29,7 +29,7 @@ from dragoman.recipe.steps import limit_of
 from dragoman.runs.changes import PATHS
 from dragoman.runs.more import More
 from dragoman.runs.options import RunContext
-from dragoman.runs.session import refuse_too_large
+from dragoman.runs.session import adapter_for, refuse_too_large
 from dragoman.runs.starting import starting_config
 from dragoman.runs.trial import fits, try_out
 from dragoman.store import load_model
@@ -38,6 +38,7 @@ from dragoman.tasks.kinds import kind_of
 from dragoman.training.schedule import ENDLESS
 from dragoman.training.settings import HARMLESS
 from dragoman.training.task import BatchSource
+from dragoman.tuning.tune import tune
 
 TRIAL_STEPS = 1_000
 """`train.steps` of a trial, which takes only a few of them."""
@@ -78,7 +79,7 @@ def _resolve_new(context: RunContext, asked: dict[str, Any]) -> tuple[Recipe, Ru
     recipe = check(asked, "recipe", Recipe)
     facts = Facts(context.world.size, prepared=_prepared_before(context, recipe), start=_start(recipe))
     recipe = resolve(asked, facts).recipe
-    refuse_too_large(recipe.model, context.device)  # before the text, which may take hours
+    refuse_too_large(recipe.model, context.device, recipe.tuning is not None)  # before the text, which may take hours
     text = kind_of(recipe).facts(context.run, recipe, _prepare(context, recipe))
     facts = replace(facts, text=text, precision=_precision(context, recipe))
     recipe = resolve(asked, facts).recipe
@@ -209,7 +210,11 @@ def _start(recipe: Recipe) -> Start | None:
     if recipe.start is None:
         return None
     stored = load_model(recipe.start.model)
-    return Start(starting_config(stored.config, recipe), stored.tokenizers.joint)
+    config = starting_config(stored.config, recipe)
+    if recipe.tuning is not None:
+        adapter_for(recipe)  # refuses now, before any text is read, what cannot be tuned
+        tune(stored.model, recipe.tuning)
+    return Start(config, stored.tokenizers.joint)
 
 
 def _precision(context: RunContext, recipe: Recipe) -> Precision:

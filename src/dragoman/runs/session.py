@@ -24,30 +24,33 @@ from dragoman.runs.options import RunContext
 from dragoman.runs.resuming import decisive_settings, refuse_other_checkpoint
 from dragoman.runs.signals import stop_on_signals
 from dragoman.runs.starting import place_start
-from dragoman.store import ModelFiles, load_model, save_model
+from dragoman.store import ModelFiles, adapter_of, load_model, save_model
 from dragoman.training import Chore, Every, TrainState, run_steps
 from dragoman.training.checkpoint import newest_checkpoint, restore, save_checkpoint
 from dragoman.training.loop import StepReport
 from dragoman.training.optimiser import MasterWeights
 from dragoman.training.task import Task, Validated
+from dragoman.tuning.lora import merged
+from dragoman.tuning.settings import Adapter
+from dragoman.tuning.tune import count_trained, tune
 
 MIB = 2**20
 
 log = logging.getLogger(__name__)
 
 
-def refuse_too_large(config: ModelConfig, device: str) -> None:
+def refuse_too_large(config: ModelConfig, device: str, in_part: bool = False) -> None:
     """Refuses a model whose training cannot fit in this machine's memory, by arithmetic and before anything is built.
 
-    It counts weights, gradients and at least one moment, float32 each; for a GPU, only the weights, which are made on
-    the host. Vocabularies that are not known yet count as almost nothing.
+    It counts weights, gradients and at least one moment, float32 each; for a GPU only the weights, which are made on
+    the host, and so for a model that trains `in_part`. Vocabularies that are not known yet count as almost nothing.
 
     Raises:
         OutOfMemory: it cannot fit.
     """
     sizes = {side: getattr(config, side) or 5 for side in ("source_vocabulary", "target_vocabulary")}
     weights, limit = count_weights(config.model_copy(update=sizes)), usable_memory_bytes()
-    least = weights * (12 if device == "cpu" else 4)
+    least = weights * (12 if device == "cpu" and not in_part else 4)
     if limit is not None and least > limit:
         raise OutOfMemory(
             f"the model would have {weights:,} weights, and training it would take {least / 2**30:,.1f} GiB or more, "
@@ -58,16 +61,18 @@ def refuse_too_large(config: ModelConfig, device: str) -> None:
 
 def fresh_state(recipe: Recipe, device: str, resumed: bool = False) -> tuple[AnyModel, TrainState]:
     """A model before its first step, with new weights or those of the model that it starts from, and its state. If
-    `resumed`, a checkpoint will replace the weights, so they are always new.
+    `resumed`, a checkpoint will replace the weights, so they are new; but adapters always need the weights below.
 
     Raises:
         OutOfMemory: the model is too large for this machine.
+        CheckpointError: the model to start from is missing or damaged.
     """
     settings = recipe.train
-    refuse_too_large(recipe.model, device)
+    refuse_too_large(recipe.model, device, recipe.tuning is not None)
     model = build_model(recipe.model, settings.seed)
-    if recipe.start is not None and not resumed:
+    if recipe.start is not None and (not resumed or recipe.lora is not None):
         place_start(model, load_model(recipe.start.model))
+    tune(model, recipe.tuning, settings.seed)
     model.to(device)
     precision = "bf16" if settings.precision == "bf16" else "float32"
     masters = MasterWeights(
@@ -75,6 +80,21 @@ def fresh_state(recipe: Recipe, device: str, resumed: bool = False) -> tuple[Any
     )
     masters.attach(model)
     return model, TrainState(masters)
+
+
+def adapter_for(recipe: Recipe) -> Adapter | None:
+    """What the adapter folders of a run say of its base; None if it saves whole models.
+
+    Raises:
+        CheckpointError: the base is missing.
+        ConfigError: it is an adapter itself.
+    """
+    if recipe.start is None or recipe.lora is None:
+        return None
+    try:
+        return adapter_of(recipe.start.model, recipe.lora)
+    except CheckpointError as error:
+        raise CheckpointError(f"{error}; an adapter is trained on that model, so put it back") from None
 
 
 class Session:
@@ -88,10 +108,11 @@ class Session:
         model: AnyModel,
         state: TrainState,
         envelope: Mapping[str, Any],
+        adapter: Adapter | None = None,
     ) -> None:
         self.context, self.recipe, self.task, self.envelope = context, recipe, task, envelope
         self.run, self.world, self.settings = context.run, context.world, recipe.train
-        self.model, self.state = model, state
+        self.model, self.state, self.adapter = model, state, adapter
         self.metrics: MetricsLog | None = None
         self.started, self.tokens = 0.0, 0
         self.unwritten: dict[str, type[Exception]] = {}
@@ -113,8 +134,11 @@ class Session:
             device=context.device,
         )
         found = context.world.share("checkpoint", lambda: _name_of(newest_checkpoint(context.run.checkpoints)))
+        adapter = adapter_for(recipe)
         model, state = fresh_state(recipe, context.device, resumed=found is not None)
-        session = cls(context, recipe, task, model, state, envelope)
+        session = cls(context, recipe, task, model, state, envelope, adapter)
+        if recipe.start is not None:
+            log.info("%s", count_trained(model))
         if found is not None:
             session._resume(context.run.checkpoints / found)
         return session
@@ -169,7 +193,8 @@ class Session:
     @property
     def identity(self) -> dict[str, Any]:
         """What must be unchanged when the run resumes: data, tokenizer, and the settings that decide the weights."""
-        return {**self.task.identity, **decisive_settings(self.recipe)}
+        base = {} if self.adapter is None else {"base model": self.adapter.sha256}
+        return {**self.task.identity, **base, **decisive_settings(self.recipe)}
 
     def _is_over(self) -> bool:
         """Whether all steps are done, or patience has run out."""
@@ -213,7 +238,7 @@ class Session:
 
     def _measure(self, metrics: MetricsLog, advance: Advance, state: TrainState) -> None:
         try:
-            found = self.task.validate(state.weights)
+            found = self.task.validate(merged(self.model, state.weights))
         except DecodeError as error:  # the weights are diverging; the loop decides whether to end the run
             log.warning("step %s is not validated: %s", f"{state.step:,}", error)
             state.validations_since_best += 1
@@ -276,8 +301,9 @@ class Session:
         save_model(folder, self.model, self._files(found), self.state.weights, replace=True)
 
     def _files(self, found: Validated | None) -> ModelFiles:
-        weights = sum(weight.numel() for weight in self.state.weights.values())
-        return self.task.files(weights, self.state.step, self.state.tokens, found)
+        weights = sum(weight.numel() for weight in merged(self.model, self.state.weights).values())
+        files = self.task.files(weights, self.state.step, self.state.tokens, found)
+        return files._replace(adapter=self.adapter)
 
 
 def _name_of(checkpoint: Path | None) -> str | None:

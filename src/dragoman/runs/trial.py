@@ -20,6 +20,8 @@ from dragoman.tasks.kinds import kind_of
 from dragoman.training.checkpoint import save_checkpoint
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.loop import share_out, train_step
+from dragoman.tuning.lora import merged
+from dragoman.tuning.tune import Trained, count_trained
 
 TRIAL_SECONDS = 12.0
 """How long steps of mean size are timed."""
@@ -45,6 +47,11 @@ class Trial:
     def parameters(self) -> int:
         """The number of weights."""
         return sum(weight.numel() for weight in self.state.masters.weights.values())
+
+    @property
+    def trained(self) -> Trained:
+        """How many of the weights train."""
+        return count_trained(self.model)
 
     @property
     def tokens(self) -> int:
@@ -86,7 +93,7 @@ class Trial:
         """Seconds that a validation takes; 0 if there is no dev set."""
         started = time.monotonic()
         with suppress(DecodeError):  # the few steps of a trial may diverge; the time is the same
-            if self.task.validate(self.state.weights) is None:
+            if self.task.validate(merged(self.model, self.state.weights)) is None:
                 return 0.0
         return time.monotonic() - started
 

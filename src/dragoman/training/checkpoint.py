@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pydantic
-from torch import nn
+from torch import Tensor, nn
 
 from dragoman.config import Settings
 from dragoman.documents import read_document, write_json
 from dragoman.errors import CheckpointError
 from dragoman.files import new_folder, remove, set_aside
 from dragoman.manifest import write_manifest
-from dragoman.store import WEIGHTS, ModelFiles, read_weights, verify_model, write_model, write_weights
+from dragoman.store import ADAPTER, WEIGHTS, ModelFiles, read_weights, verify_model, write_model, write_weights
 from dragoman.training.state import TrainState
 
 FORMAT = 2
@@ -146,7 +146,7 @@ def restore(path: Path, state: TrainState) -> None:
         if f"average.{name}" in tensors
     }
     moments = {name: tensor for name, tensor in tensors.items() if not name.startswith("average.")}
-    weights = read_weights(path / WEIGHTS, shapes)
+    weights = _weights(path, shapes, state)
     try:
         state.masters.restore(weights, moments)
     except KeyError as missing:
@@ -155,3 +155,11 @@ def restore(path: Path, state: TrainState) -> None:
         raise CheckpointError(f"{path / STATE}: tensor {unused[0]} does not belong to this optimiser")
     for name in TrainState.COUNTS:
         setattr(state, name, getattr(facts, name))
+
+
+def _weights(path: Path, shapes: Mapping[str, tuple[int, ...]], state: TrainState) -> dict[str, Tensor]:
+    """All weights of a checkpoint. That of an adapter holds only what trains, beside the weights of its base."""
+    if not (path / ADAPTER).is_file():
+        return read_weights(path / WEIGHTS, shapes)
+    trained = read_weights(path / ADAPTER, {name: shapes[name] for name in state.masters.gradients})
+    return {**state.masters.weights, **trained}

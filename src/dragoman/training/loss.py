@@ -93,7 +93,8 @@ class _ChunkedLoss(torch.autograd.Function):
         _refuse_unknown(labels, output.size(0))
         exact = torch.promote_types(output.dtype, torch.float32)
         sums = torch.zeros(2, dtype=exact, device=output.device)
-        of_output = torch.zeros(output.shape if differentiate else 0, dtype=exact, device=output.device)
+        output_trains = differentiate and ctx.needs_input_grad[2]
+        of_output = torch.zeros(output.shape if output_trains else 0, dtype=exact, device=output.device)
         tokens, filler = labels.size(0), -labels.size(0) % ROW_MULTIPLE
         labels = F.pad(labels, (0, filler), value=NO_TOKEN)
         passes = [F.pad(hidden, (0, 0, 0, filler)) for hidden in passes]
@@ -105,7 +106,8 @@ class _ChunkedLoss(torch.autograd.Function):
             sums.add_(losses)
             for hidden, of_hidden, gradient in zip(passes, of_passes, gradients, strict=False):
                 torch.mm(gradient, output, out=of_hidden[chunk])
-                of_output.add_(gradient.T @ hidden[chunk])
+                if output_trains:
+                    of_output.add_(gradient.T @ hidden[chunk])
 
         for chunk in _even_slices(len(labels), chunks):
             add(chunk)
@@ -119,7 +121,7 @@ class _ChunkedLoss(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, gradient, _of_plain):
         of_output, *of_passes = (saved * gradient for saved in ctx.saved_tensors)
-        return None, None, of_output, None, *of_passes
+        return None, None, of_output if ctx.needs_input_grad[2] else None, None, *of_passes
 
 
 def _refuse_unknown(labels: Int[Tensor, "M"], vocabulary: int) -> None:

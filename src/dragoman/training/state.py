@@ -27,7 +27,7 @@ class TrainState:
     """Steps whose gradient was not finite."""
     skipped_in_a_row: int = 0
     average: dict[str, Tensor] = field(default_factory=dict)
-    """The moving average of the weights; empty if none is kept."""
+    """The moving average of the weights that train; empty if none is kept."""
     best_score: float | None = None
     """The highest score of a validation; None before the first."""
     best_step: int = 0
@@ -50,7 +50,8 @@ class TrainState:
         The memory of this exponential moving average grows with the run (Karras et al. 2024, section 3.1). So it suits
         runs of any length, and it forgets the first weights by itself.
         """
-        for name, weight in self.masters.weights.items():
+        for name in self.masters.gradients:
+            weight = self.masters.weights[name]
             if name in self.average:
                 self.average[name].lerp_(weight.detach(), min(1.0, 1 / (share * self.step)))
             else:
@@ -59,4 +60,4 @@ class TrainState:
     @property
     def weights(self) -> dict[str, Tensor]:
         """The weights to validate and to save: the average if there is one, else the masters."""
-        return self.average or {name: weight.detach() for name, weight in self.masters.weights.items()}
+        return {name: self.average.get(name, weight.detach()) for name, weight in self.masters.weights.items()}

@@ -45,10 +45,11 @@ def translate(
     precision: str = "auto",
     threads: int | None = None,
     progress: Progress = silent,
+    adapter: Path | str | None = None,
 ) -> list[Translation]:
     """Translates texts with a model folder, or the best model of a run folder; one translation for each, in order.
 
-    `threads` counts for this call alone.
+    `threads` counts for this call alone. An `adapter` is merged into the model when it is loaded.
 
     Raises:
         CheckpointError: the model folder is missing, damaged or newer.
@@ -57,7 +58,7 @@ def translate(
         OutOfMemory: the device is full.
     """
     with use_threads(threads):
-        return Translator.load(model, device, precision, progress).translate(texts, options, progress)
+        return Translator.load(model, device, precision, progress, adapter).translate(texts, options, progress)
 
 
 class Translator:
@@ -101,15 +102,21 @@ class Translator:
 
     @classmethod
     def load(
-        cls, path: Path | str, device: str = "auto", precision: str = "auto", progress: Progress = silent
+        cls,
+        path: Path | str,
+        device: str = "auto",
+        precision: str = "auto",
+        progress: Progress = silent,
+        adapter: Path | str | None = None,
     ) -> "Translator":
-        """The translator of a model folder, or of the best model of a run folder.
+        """The translator of a model folder, or of the best model of a run folder, with an `adapter` of it if one is
+        given. The folder of an adapter finds its base by itself.
 
         Raises:
-            CheckpointError: the model folder is missing, damaged or newer.
+            CheckpointError: the model folder is missing, damaged or newer; the adapter is, or has another base.
             ConfigError: a device or precision that cannot be had.
         """
-        return cls(load_model(path), device, precision, progress=progress)
+        return cls(load_model(path, adapter=adapter), device, precision, progress=progress)
 
     def translate(
         self,

@@ -20,6 +20,7 @@ from dragoman.machine import MOST_THREADS
 if TYPE_CHECKING:
     from dragoman.evaluating.metrics import Measures
     from dragoman.generating.generator import Generator
+    from dragoman.predicting.predictor import Predictor
     from dragoman.progress import Progress
     from dragoman.runs.options import RunOptions
     from dragoman.translating.translator import Translator
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
 Model = Annotated[
     Path,
     typer.Argument(help="A model folder, or a run folder (its best/, else its final/).", show_default=False),
+]
+To = Annotated[Path, typer.Option("--to", help="The new model folder.", show_default=False)]
+Adapter = Annotated[
+    Path | None,
+    typer.Option("--adapter", help="An adapter of MODEL: its folder, or the run that trained it.", show_default=False),
 ]
 Data = Annotated[
     list[str],
@@ -131,15 +137,22 @@ class Place:
         """As every function that loads a model takes them."""
         return {"device": self.device, "precision": self.precision, "threads": self.threads}
 
-    def load(self, model: Path, progress: "Progress") -> "Translator":
-        """The translator of a model, after this process has taken the threads that were asked for."""
+    def load(self, model: Path, progress: "Progress", adapter: Path | None = None) -> "Translator":
+        """The translator of a model, and of an adapter if one is given, after this process has taken the threads that
+        were asked for.
+        """
         self._take_threads()
-        return dragoman.Translator.load(model, self.device, self.precision, progress)
+        return dragoman.Translator.load(model, self.device, self.precision, progress, adapter)
 
     def load_generator(self, model: Path, progress: "Progress") -> "Generator":
         """The generator of a language model, likewise."""
         self._take_threads()
         return dragoman.Generator.load(model, self.device, self.precision, progress)
+
+    def load_predictor(self, model: Path, progress: "Progress") -> "Predictor":
+        """The predictor of a model with an encoder alone, likewise."""
+        self._take_threads()
+        return dragoman.Predictor.load(model, self.device, self.precision, progress)
 
     def _take_threads(self) -> None:
         if self.threads is not None:

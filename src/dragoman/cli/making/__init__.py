@@ -1,0 +1,1 @@
+"""Commands that make a model folder from others."""

@@ -1,0 +1,118 @@
+"""Adapters of low rank (LoRA, Hu et al. 2021): a frozen matrix W computes as W + (alpha / rank) B A.
+
+The sum is formed once a pass, as one effective matrix. So joins, kernels and packing see an ordinary projection, and
+decoding, which prepares projections once, pays nothing. It costs a product of rank x D x F a pass, and the gradient of
+the effective matrix while it lasts; the frozen matrix itself keeps none.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from dragoman.errors import ConfigError
+from dragoman.model import StepNoise
+from dragoman.model.dropout import drop
+from dragoman.model.projection import Affine, Dense, Projection, Role
+from dragoman.tuning.names import is_named, offered
+from dragoman.tuning.settings import LoraSettings
+
+
+class LowRank(Projection):
+    """A frozen matrix (F, D) under its own name, and beside it `down` (A: r, D) and `up` (B: F, r), which learn.
+
+    A begins normal with deviation D^-0.5 and B with zeros, so the first pass is that of the frozen matrix. Dropout
+    drops input features of the adapter: the same ones for all tokens of a step, while PEFT draws anew for each token.
+    So it falls on A, and the sum stays one matrix.
+    """
+
+    roles: ClassVar[dict[str, Role]] = {
+        "weight": "projection",
+        "bias": "vector",
+        "down": "projection",
+        "up": "projection",
+    }
+
+    def __init__(self, frozen: Dense, rank: int, scale: float, dropout: float = 0.0, name: str = "adapter") -> None:
+        super().__init__()
+        self.weight, self.bias = frozen.weight, frozen.bias
+        self.requires_grad_(False)
+        self.down = nn.Parameter(self.weight.new_zeros(rank, self.weight.size(1)))
+        self.up = nn.Parameter(self.weight.new_zeros(self.weight.size(0), rank))
+        self.scale, self.dropout, self.name = scale, dropout, name
+        self.noise: StepNoise | None = None
+        """The noise of the pass under way."""
+
+    def effective(self) -> Affine:
+        return Affine(torch.addmm(self.weight, self.up, self._seen(), alpha=self.scale), self.bias)
+
+    def _seen(self) -> Float[Tensor, "r D"]:
+        """A, without the columns of features that are dropped."""
+        if self.noise is None:
+            return self.down
+        of_rows = self.noise.source(self.down.size(0), self.down.device)
+        same_for_all = replace(of_rows, tokens=torch.zeros_like(of_rows.tokens))
+        return drop(self.down, self.dropout, f"{self.name}.adapter", same_for_all)
+
+
+def adapt(model: nn.Module, settings: LoraSettings, seed: int | None = None) -> None:
+    """Freezes a model and puts an adapter on each projection that the settings name; `seed` fills them.
+
+    Raises:
+        ConfigError: a name fits no projection, or a rank is larger than a matrix.
+    """
+    model.requires_grad_(False)
+    generator = None if seed is None else torch.Generator().manual_seed(seed)
+    for name, dense in _chosen(model, settings).items():
+        if settings.rank > (most := min(dense.weight.shape)):
+            shape = " x ".join(map(str, dense.weight.shape))
+            raise ConfigError(
+                f"tuning.lora.rank is {settings.rank}, but {name} is a matrix of {shape}; give at most {most}, or "
+                "leave such matrices out of tuning.lora.projections"
+            )
+        adapter = LowRank(dense, settings.rank, settings.scale, settings.dropout, name)
+        if generator is not None:
+            nn.init.normal_(adapter.down, std=adapter.down.size(1) ** -0.5, generator=generator)
+        model.set_submodule(name, adapter)
+    if settings.dropout:
+        model.register_forward_pre_hook(_take_noise, with_kwargs=True)
+        model.register_forward_hook(_forget_noise, always_call=True)
+
+
+def merged(model: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of an adapted model as those of a plain one: the products added, the adapters gone."""
+    adapters = {name: module for name, module in model.named_modules() if isinstance(module, LowRank)}
+    gone = {f"{name}.{part}" for name in adapters for part in ("down", "up")}
+    plain = {name: weight for name, weight in weights.items() if name not in gone}
+    for name, adapter in adapters.items():
+        frozen, up, down = (weights[f"{name}.{part}"] for part in ("weight", "up", "down"))
+        plain[f"{name}.weight"] = torch.addmm(frozen, up, down, alpha=adapter.scale)
+    return plain
+
+
+def _chosen(model: nn.Module, settings: LoraSettings) -> dict[str, Dense]:
+    every = {name: module for name, module in model.named_modules() if isinstance(module, Dense)}
+    found: dict[str, Dense] = {}
+    for asked in settings.projections:
+        fitting = {name: dense for name, dense in every.items() if asked == "all" or is_named(name, asked)}
+        if not fitting:
+            raise ConfigError(
+                f"tuning.lora.projections: no projection of this model is called {asked!r}; it has all, "
+                f"{offered(every)}, parts joined by dots, and shell patterns such as 'decoder.*.value'"
+            )
+        found |= fitting
+    return {name: found[name] for name in every if name in found}
+
+
+def _take_noise(model: nn.Module, _inputs: Any, given: Mapping[str, Any]) -> None:
+    """Hands the noise of a pass to the adapters, because an effective matrix is asked for without it."""
+    for module in model.modules():
+        if isinstance(module, LowRank):
+            module.noise = given.get("noise")
+
+
+def _forget_noise(model: nn.Module, _inputs: Any, _output: Any) -> None:
+    _take_noise(model, None, {})
