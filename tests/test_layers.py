@@ -11,15 +11,15 @@ import dragoman
 
 LINE = (
     "errors | processor | notation | run_folder < config | files | memory | progress | machine < documents"
-    " < manifest | kernels | text < tokenizing < data | model < store < decoding | training < translating < evaluating"
-    " < explaining < recipe < tasks < runs < commands < cli"
+    " < manifest | kernels | text < tokenizing < data | model < store < decoding | training < translating < exporting"
+    " < evaluating < explaining < recipe < tasks < runs < commands < cli"
 )
 # The floors inside each room of more than eight files; a folder inside a room counts as one file.
 FLOORS = {
-    "cli": "terminal < benchmark | evaluate | looking | prepare_data | reproduce | train_tokenizer | translate <"
-    " train < demo | fine_tune < main",
-    "commands": "benchmark | doctor | forecast | judge_heads | train | train_tokenizer < fine_tune | reproduce |"
-    " seeds < compare",
+    "cli": "terminal < benchmark | evaluate | looking | making | prepare_data | reproduce | train_tokenizer |"
+    " translate < train < demo | fine_tune < main",
+    "commands": "benchmark | convert | doctor | forecast | judge_heads | train | train_tokenizer < fine_tune |"
+    " reproduce | seeds < compare",
     "evaluating": "direction | metrics | startup < references | scores | significance | spread < evaluation |"
     " groups < comparison | speed",
     "explaining": "page | words < passes | record < alignment | contributions | embeddings | heat_maps | search_tree |"

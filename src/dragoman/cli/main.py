@@ -19,6 +19,7 @@ from dragoman.cli.looking.embeddings import embeddings
 from dragoman.cli.looking.explain import explain
 from dragoman.cli.looking.runs import runs
 from dragoman.cli.looking.settings import settings
+from dragoman.cli.making.convert import convert
 from dragoman.cli.prepare_data import prepare_data
 from dragoman.cli.reproduce import reproduce
 from dragoman.cli.terminal import console
@@ -57,6 +58,7 @@ _LIFE = (
     explain,
     embeddings,
     fine_tune,
+    convert,
     benchmark,
 )
 _ABOUT = (settings, doctor)

@@ -15,6 +15,7 @@ EXTRAS = {
     "hub": "datasets",
     "spacy": "spacy",
     "plots": "matplotlib",
+    "marian": "sentencepiece",
 }
 """Each extra and the package that it installs."""
 
