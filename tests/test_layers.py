@@ -19,7 +19,7 @@ LINE = (
 FLOORS = {
     "cli": "terminal < benchmark | evaluate | generate | looking | making | prepare_data | reproduce |"
     " train_tokenizer | translate < predict | train < demo | fine_tune < main",
-    "commands": "average | benchmark | compare_labels | doctor | forecast | judge_heads | merge | train |"
+    "commands": "average | benchmark | compare_labels | convert | doctor | forecast | judge_heads | merge | train |"
     " train_tokenizer < fine_tune | reproduce | seeds < compare",
     "decoding": "length_penalty | rules | sampling | scoring | stepper < request < beam < observer < engine",
     "evaluating": "direction | metrics | startup < references | scores | significance | spread < evaluation |"

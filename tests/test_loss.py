@@ -123,3 +123,31 @@ def test_r_drop_of_two_equal_passes_is_the_loss_of_one() -> None:
     assert_close(once, twice)
     found = torch.autograd.grad(twice.smoothed, (hidden, output))
     assert_close(found, torch.autograd.grad(once.smoothed, (hidden, output)))
+
+
+@pytest.mark.parametrize("chunk", [1, 25, 1000])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_with_a_bias_is_torchs(chunk: int, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss, "_CHUNK_ELEMENTS", chunk)
+    monkeypatch.setattr(loss, "ROW_MULTIPLE", 2)
+    hidden, output, labels = parts()
+    bias = torch.randn(11, dtype=torch.float64, requires_grad=True)
+    ours = label_smoothed_loss(hidden, output, labels, smoothing, bias=bias)
+    logits = F.linear(hidden, output, bias)
+    theirs = F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="sum")
+    assert_close(ours.smoothed, theirs)
+    assert_close(ours.plain, F.cross_entropy(logits, labels, reduction="sum"))
+    every = (hidden, output, bias)
+    assert_close(torch.autograd.grad(ours.smoothed / 3, every), torch.autograd.grad(theirs / 3, every))
+
+
+def test_r_drop_with_a_bias_is_r_drop_of_wider_rows() -> None:
+    """A bias is one more feature, which is always one."""
+    first, output, labels = parts()
+    second, bias = torch.randn_like(first), torch.randn(11, dtype=torch.float64, requires_grad=True)
+    ours = loss.r_drop_loss(first, second, output, labels, 0.1, 5.0, bias=bias)
+    wider = [F.pad(rows, (0, 1), value=1.0) for rows in (first, second)]
+    theirs = loss.r_drop_loss(*wider, torch.cat([output, bias[:, None]], dim=1), labels, 0.1, 5.0)
+    assert_close(ours.smoothed, theirs.smoothed)
+    every = (first, output, bias)
+    assert_close(torch.autograd.grad(ours.smoothed, every), torch.autograd.grad(theirs.smoothed, every))

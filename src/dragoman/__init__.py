@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dragoman.commands.average import average as average
     from dragoman.commands.benchmark import benchmark as benchmark
     from dragoman.commands.compare import compare as compare
+    from dragoman.commands.convert import convert as convert
     from dragoman.commands.doctor import doctor as doctor
     from dragoman.commands.fine_tune import fine_tune as fine_tune
     from dragoman.commands.forecast import forecast as forecast

@@ -20,9 +20,10 @@ from dragoman.cli.looking.embeddings import embeddings
 from dragoman.cli.looking.explain import explain
 from dragoman.cli.looking.runs import runs
 from dragoman.cli.looking.settings import settings
-from dragoman.cli.predict import predict
 from dragoman.cli.making.average import average
+from dragoman.cli.making.convert import convert
 from dragoman.cli.making.merge import merge
+from dragoman.cli.predict import predict
 from dragoman.cli.prepare_data import prepare_data
 from dragoman.cli.reproduce import reproduce
 from dragoman.cli.terminal import console
@@ -65,6 +66,7 @@ _LIFE = (
     fine_tune,
     merge,
     average,
+    convert,
     benchmark,
 )
 _ABOUT = (settings, doctor)

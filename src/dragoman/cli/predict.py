@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import dragoman
 from dragoman.cli.terminal import console
 from dragoman.cli.terminal.options import Format, Model, Place, Quiet, grouped
 from dragoman.cli.terminal.screen import open_screen

@@ -16,6 +16,7 @@ EXTRAS = {
     "spacy": "spacy",
     "plots": "matplotlib",
     "baselines": "scikit-learn",
+    "marian": "sentencepiece",
 }
 """Each extra and the package that it installs."""
 

@@ -95,7 +95,8 @@ def _encoder_decoder(config: ModelConfig) -> EncoderDecoder:
         _norm(config) if config.final_norm else None,
         _rotary(config),
     )
-    return EncoderDecoder(config, source_embedding, target_embedding, encoder, decoder, output)
+    output_bias = _output_bias(config.target_vocabulary) if config.output_bias else None
+    return EncoderDecoder(config, source_embedding, target_embedding, encoder, decoder, output, output_bias)
 
 
 def _language_model(config: ModelConfig) -> LanguageModel:
@@ -108,7 +109,12 @@ def _language_model(config: ModelConfig) -> LanguageModel:
         _norm(config) if config.final_norm else None,
         _rotary(config),
     )
-    return LanguageModel(config, embedding, decoder, output)
+    output_bias = _output_bias(config.target_vocabulary) if config.output_bias else None
+    return LanguageModel(config, embedding, decoder, output, output_bias)
+
+
+def _output_bias(vocabulary: int) -> nn.Parameter:
+    return nn.Parameter(torch.zeros(vocabulary))
 
 
 def _encoder_model(config: ModelConfig) -> EncoderModel:

@@ -87,7 +87,7 @@ class ModelConfig(Settings):
     """Key and value heads; must divide heads. Not given: as many as heads."""
     d_ff: int = pydantic.Field(ge=1, le=1_048_576)
     """Inner width of the feed-forward network."""
-    activation: Literal["relu", "gelu", "swiglu", "geglu"]
+    activation: Literal["relu", "gelu", "silu", "swiglu", "geglu"]
     """The feed-forward network's nonlinearity; swiglu and geglu are gated."""
     norm: Literal["layer", "rms"]
     """LayerNorm (the paper), or RMSNorm, which subtracts no mean."""
@@ -110,6 +110,8 @@ class ModelConfig(Settings):
     """Multiply embeddings by sqrt(d_model)."""
     bias: bool
     """Biases in projections, feed-forward networks and LayerNorm."""
+    output_bias: bool = False
+    """A bias for each target token, added to the logits (models of Marian have one)."""
     tied: Literal["none", "target", "all"] | None = None
     """Which matrices are one: none; target embedding and output; or both embeddings and the output.
     Not given: target; a recipe with a joint tokenizer makes it all."""

@@ -23,10 +23,11 @@ from dragoman.model.projection import Projection, Role
 class EncoderDecoder(nn.Module):
     """The Transformer of the paper: `encode`, `decode`, `project`.
 
-    `output` is the pre-softmax matrix (V, D), which may be the target embedding itself (section 3.4).
+    `output` is the pre-softmax matrix (V, D), which may be the target embedding itself (section 3.4). `output_bias` (V)
+    is added to the logits; None in the paper.
     """
 
-    roles: ClassVar[dict[str, Role]] = {"output": "table"}
+    roles: ClassVar[dict[str, Role]] = {"output": "table", "output_bias": "vector"}
 
     def __init__(
         self,
@@ -36,11 +37,12 @@ class EncoderDecoder(nn.Module):
         encoder: Encoder,
         decoder: Decoder,
         output: nn.Parameter,
+        output_bias: nn.Parameter | None = None,
     ) -> None:
         super().__init__()
         self.config = config
         self.source_embedding, self.target_embedding = source_embedding, target_embedding
-        self.encoder, self.decoder, self.output = encoder, decoder, output
+        self.encoder, self.decoder, self.output, self.output_bias = encoder, decoder, output, output_bias
 
     def encode(
         self,
@@ -84,7 +86,7 @@ class EncoderDecoder(nn.Module):
 
     def project(self, hidden: Float[Tensor, "M D"]) -> Float[Tensor, "M V"]:
         """Decoder output to logits."""
-        return F.linear(hidden, self.output)
+        return F.linear(hidden, self.output, self.output_bias)
 
     def forward(
         self,
@@ -107,14 +109,20 @@ class EncoderDecoder(nn.Module):
 class LanguageModel(nn.Module):
     """A decoder without a memory: each token from those before it."""
 
-    roles: ClassVar[dict[str, Role]] = {"output": "table"}
+    roles: ClassVar[dict[str, Role]] = {"output": "table", "output_bias": "vector"}
 
     def __init__(
-        self, config: ModelConfig, target_embedding: Embedding, decoder: Decoder, output: nn.Parameter
+        self,
+        config: ModelConfig,
+        target_embedding: Embedding,
+        decoder: Decoder,
+        output: nn.Parameter,
+        output_bias: nn.Parameter | None = None,
     ) -> None:
         super().__init__()
         self.config = config
-        self.target_embedding, self.decoder, self.output = target_embedding, decoder, output
+        self.target_embedding, self.decoder = target_embedding, decoder
+        self.output, self.output_bias = output, output_bias
 
     def start(self, rows: int) -> Cache:
         """A cache with `rows` empty rows."""
@@ -137,7 +145,7 @@ class LanguageModel(nn.Module):
 
     def project(self, hidden: Float[Tensor, "M D"]) -> Float[Tensor, "M V"]:
         """Decoder output to logits."""
-        return F.linear(hidden, self.output)
+        return F.linear(hidden, self.output, self.output_bias)
 
     def forward(
         self,

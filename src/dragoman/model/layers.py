@@ -18,7 +18,7 @@ NormKind = Literal["layer", "rms"]
 """`LayerNorm` or `RMSNorm`."""
 NormPosition = Literal["pre", "post"]
 """Before a sublayer, or after it is added (the paper)."""
-Activation = Literal["relu", "gelu", "swiglu", "geglu"]
+Activation = Literal["relu", "gelu", "silu", "swiglu", "geglu"]
 """The nonlinearity of the feed-forward network; swiglu and geglu are gated."""
 
 
@@ -77,8 +77,15 @@ def make_norm(kind: NormKind, d_model: int, epsilon: float, bias: bool) -> Layer
     return RMSNorm(d_model, epsilon) if kind == "rms" else LayerNorm(d_model, epsilon, bias)
 
 
+_ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "relu": lambda x: F.relu(x, inplace=True),
+    "gelu": F.gelu,
+    "silu": F.silu,
+}
+
+
 class FeedForward(nn.Module):
-    """max(0, x W1 + b1) W2 + b2 (Vaswani et al. 2017, eq. 2), with ReLU or GELU; or a gated unit (Shazeer 2020).
+    """max(0, x W1 + b1) W2 + b2 (Vaswani et al. 2017, eq. 2), with ReLU, GELU or SiLU; or a gated unit (Shazeer 2020).
 
     Gated: (f(x W_gate) * x W_inner) W_outer, with f = SiLU in `swiglu` and GELU in `geglu`. `name` is its site for
     dropout and observers.
@@ -107,8 +114,7 @@ class FeedForward(nn.Module):
         self, x: Float[Tensor, "N D"], noise: Noise | None = None, show: Show | None = None
     ) -> Float[Tensor, "N D"]:
         if self.gate is None:
-            hidden = self.inner(x)
-            hidden = F.relu(hidden, inplace=True) if self.activation == "relu" else F.gelu(hidden)
+            hidden = _ACTIVATIONS[self.activation](self.inner(x))
         else:
             gate, inner = self.gate(x), self.inner(x)
             hidden = (F.silu(gate) if self.activation == "swiglu" else F.gelu(gate)) * inner

@@ -75,3 +75,5 @@ class Framing:
 
 
 DEFAULT_FRAMING = Framing()
+MARIAN_FRAMING = Framing(source_before=(), target_start=PADDING)
+"""That of Marian's models."""

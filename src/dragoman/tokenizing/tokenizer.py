@@ -136,7 +136,7 @@ class Tokenizer:
         pieces = self._pieces(text)
         if self._spells:
             spelled = [(first, last) for piece, first, last in pieces if piece < _FIRST_PIECE]
-            found = (_word_around(text, first, last) for first, last in spelled if not text[first:last].isspace())
+            found = (word_around(text, first, last) for first, last in spelled if not text[first:last].isspace())
         else:
             found = (text[first:last] for piece, first, last in pieces if piece == UNKNOWN)
         return list(dict.fromkeys(found))
@@ -151,6 +151,10 @@ class Tokenizer:
         """SHA-256, in hexadecimal, of everything that decides the ids of a text."""
         canonical = json.dumps(self.vocabulary.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def shares_ids(self, other: "Tokenizer") -> bool:
+        """Whether a piece has the same id in both."""
+        return self is other
 
     def save(self, path: Path | str) -> None:
         """Writes one JSON file, atomically."""
@@ -203,11 +207,12 @@ class Tokenizers(NamedTuple):
 
     @property
     def joint(self) -> bool:
-        return self.source is self.target
+        """Whether a piece has the same id on both sides."""
+        return self.source.shares_ids(self.target)
 
     def save(self, folder: Path | str) -> None:
         """Writes `tokenizer.json`, or `tokenizer.source.json` and `tokenizer.target.json`."""
-        if self.joint:
+        if self.source is self.target:
             self.source.save(Path(folder) / "tokenizer.json")
         else:
             self.source.save(Path(folder) / "tokenizer.source.json")
@@ -224,9 +229,20 @@ class Tokenizers(NamedTuple):
         if joint.exists() and any(side.exists() for side in sides):
             raise TokenizerError(f"{folder} holds tokenizer.json and one per side as well; keep one or the other")
         if any(side.exists() for side in sides):
-            return cls(*map(Tokenizer.load, sides))
-        both = Tokenizer.load(joint)
+            return cls(*map(load_tokenizer, sides))
+        both = load_tokenizer(joint)
         return cls(both, both)
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """The tokenizer that was saved at `path`; one of SentencePiece has that library's model beside it.
+
+    Raises:
+        TokenizerError: naming the file and what is wrong with it.
+    """
+    from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer, beside  # which knows this file
+
+    return SentencePieceTokenizer.load(path) if beside(path).exists() else Tokenizer.load(path)
 
 
 @contextmanager
@@ -264,7 +280,7 @@ def _readable(spelled: bytes) -> str:
     return "".join(f"<0x{value:02X}>" for value in spelled)
 
 
-def _word_around(text: str, first: int, last: int) -> str:
+def word_around(text: str, first: int, last: int) -> str:
     """The word, without punctuation, around the characters from `first` to `last`."""
     begin = max((space.end() for space in re.finditer(r"\s", text[:first])), default=0)
     space = re.compile(r"\s").search(text, last)

@@ -37,13 +37,15 @@ def label_smoothed_loss(
     labels: Int[Tensor, "M"],
     smoothing: float = 0.0,
     label_weights: Float[Tensor, "V"] | None = None,
+    *,
+    bias: Float[Tensor, "V"] | None = None,
 ) -> Loss:
     """Cross-entropy against (1 - smoothing) on the label and smoothing / V on every token (Szegedy et al. 2016,
     section 7; Vaswani et al. 2017, section 5.4). Equal to `F.cross_entropy(..., label_smoothing=smoothing,
     reduction="sum")`.
 
-    Every row is a token: there is no padding to ignore. `label_weights` scale the smoothed loss of each row by the
-    weight of its label.
+    Every row is a token: there is no padding to ignore. `bias` is added to the logits. `label_weights` scale the
+    smoothed loss of each row by the weight of its label.
 
     Raises:
         IndexError: a label is outside the vocabulary (checked on a processor only).
@@ -54,7 +56,7 @@ def label_smoothed_loss(
         gradient, losses = _of_rows(only, labels, smoothing, label_weights)
         return [gradient], losses
 
-    return Loss(*_ChunkedLoss.apply(measure, torch.is_grad_enabled(), output, labels, hidden))
+    return Loss(*_ChunkedLoss.apply(measure, torch.is_grad_enabled(), output, bias, labels, hidden))
 
 
 def r_drop_loss(
@@ -65,6 +67,8 @@ def r_drop_loss(
     smoothing: float,
     weight: float,
     label_weights: Float[Tensor, "V"] | None = None,
+    *,
+    bias: Float[Tensor, "V"] | None = None,
 ) -> Loss:
     """R-Drop (Liang et al. 2021, eq. 4) for two passes over the same tokens with different dropout: the mean of their
     smoothed losses, plus `weight` / 2 times the mean of the two KL divergences between their predictions.
@@ -80,7 +84,7 @@ def r_drop_loss(
         smoothed, plain = torch.stack(losses).mean(0).unbind()
         return gradients, torch.stack([smoothed + weight / 4 * apart, plain])
 
-    return Loss(*_ChunkedLoss.apply(measure, torch.is_grad_enabled(), output, labels, first, second))
+    return Loss(*_ChunkedLoss.apply(measure, torch.is_grad_enabled(), output, bias, labels, first, second))
 
 
 class _ChunkedLoss(torch.autograd.Function):
@@ -89,12 +93,15 @@ class _ChunkedLoss(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, measure, differentiate, output, labels, *passes):
+    def forward(ctx, measure, differentiate, output, bias, labels, *passes):
         _refuse_unknown(labels, output.size(0))
         exact = torch.promote_types(output.dtype, torch.float32)
         sums = torch.zeros(2, dtype=exact, device=output.device)
         output_trains = differentiate and ctx.needs_input_grad[2]
         of_output = torch.zeros(output.shape if output_trains else 0, dtype=exact, device=output.device)
+        of_bias = (
+            None if bias is None else torch.zeros(bias.shape if differentiate else 0, dtype=exact, device=bias.device)
+        )
         tokens, filler = labels.size(0), -labels.size(0) % ROW_MULTIPLE
         labels = F.pad(labels, (0, filler), value=NO_TOKEN)
         passes = [F.pad(hidden, (0, 0, 0, filler)) for hidden in passes]
@@ -102,17 +109,20 @@ class _ChunkedLoss(torch.autograd.Function):
         chunks = 1 + len(passes) * len(labels) * output.size(0) // _CHUNK_ELEMENTS
 
         def add(chunk: slice) -> None:  # a function, so that its logits are freed before the next chunk's are made
-            gradients, losses = measure([hidden[chunk] @ output.T for hidden in passes], labels[chunk])
+            gradients, losses = measure([_logits(hidden[chunk], output, bias) for hidden in passes], labels[chunk])
             sums.add_(losses)
             for hidden, of_hidden, gradient in zip(passes, of_passes, gradients, strict=False):
                 torch.mm(gradient, output, out=of_hidden[chunk])
                 if output_trains:
                     of_output.add_(gradient.T @ hidden[chunk])
+                if of_bias is not None:
+                    of_bias.add_(gradient.sum(0, dtype=exact))
 
         for chunk in _even_slices(len(labels), chunks):
             add(chunk)
         if differentiate:
-            ctx.save_for_backward(of_output.to(output.dtype), *(of_hidden[:tokens] for of_hidden in of_passes))
+            of_bias = None if bias is None or of_bias is None else of_bias.to(bias.dtype)
+            ctx.save_for_backward(of_output.to(output.dtype), of_bias, *(each[:tokens] for each in of_passes))
         smoothed, plain = sums.unbind()
         ctx.mark_non_differentiable(plain)
         return smoothed.clone(), plain
@@ -120,8 +130,16 @@ class _ChunkedLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, gradient, _of_plain):
-        of_output, *of_passes = (saved * gradient for saved in ctx.saved_tensors)
-        return None, None, of_output if ctx.needs_input_grad[2] else None, None, *of_passes
+        saved = (each if each is None else each * gradient for each in ctx.saved_tensors)
+        of_output, of_bias, *of_passes = saved
+        return None, None, of_output if ctx.needs_input_grad[2] else None, of_bias, None, *of_passes
+
+
+def _logits(
+    hidden: Float[Tensor, "R D"], output: Float[Tensor, "V D"], bias: Float[Tensor, "V"] | None
+) -> Float[Tensor, "R V"]:
+    logits = hidden @ output.T
+    return logits if bias is None else logits.add_(bias)
 
 
 def _refuse_unknown(labels: Int[Tensor, "M"], vocabulary: int) -> None:

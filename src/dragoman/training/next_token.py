@@ -64,9 +64,12 @@ class NextToken:
         output = cast("Tensor", model.output)
         hidden = model(*batch.inputs, noise=noise)
         if not self.r_drop:
-            return label_smoothed_loss(hidden, output, batch.labels, self.label_smoothing, self.label_weights)
+            return label_smoothed_loss(
+                hidden, output, batch.labels, self.label_smoothing, self.label_weights, bias=_bias(model)
+            )
         again = model(*batch.inputs, noise=replace(noise, pass_index=noise.pass_index + 1))
-        return r_drop_loss(hidden, again, output, batch.labels, self.label_smoothing, self.r_drop, self.label_weights)
+        passes = (hidden, again, output, batch.labels)
+        return r_drop_loss(*passes, self.label_smoothing, self.r_drop, self.label_weights, bias=_bias(model))
 
 
 def mean_loss(model: nn.Module, batches: Sequence[Batch | LabelledBatch]) -> float:
@@ -74,7 +77,14 @@ def mean_loss(model: nn.Module, batches: Sequence[Batch | LabelledBatch]) -> flo
     mode.
     """
     model.eval()
-    output = cast("Tensor", model.output)
+    output, bias = cast("Tensor", model.output), _bias(model)
     with torch.inference_mode():
-        losses = [float(label_smoothed_loss(model(*batch.inputs), output, batch.labels).plain) for batch in batches]
+        losses = [
+            float(label_smoothed_loss(model(*batch.inputs), output, batch.labels, bias=bias).plain) for batch in batches
+        ]
     return sum(losses) / max(1, sum(batch.labels.numel() for batch in batches))
+
+
+def _bias(model: nn.Module) -> Tensor | None:
+    """The bias of a model's output, if it has one."""
+    return getattr(model, "output_bias", None)

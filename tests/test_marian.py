@@ -1,0 +1,346 @@
+"""Marian models of transformers go in and out: the same pieces, logits, texts and weights."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from closeness import assert_close
+from small_marian import ENGLISH, ITALIAN, transformers, write_marian
+from torch import Tensor
+
+import dragoman
+from dragoman.errors import CheckpointError, ConfigError, DataError, Error, TokenizerError
+from dragoman.exporting.marian.folder import read_marian
+from dragoman.exporting.marian.mapping import POSITIONS, Vocabularies, from_marian, to_marian, twins
+from dragoman.model import EncoderDecoder, ModelConfig, build_model
+from dragoman.store import Languages, load_model, named_weights, save_model
+from dragoman.tokenizing.framing import MARIAN_FRAMING
+from dragoman.training import label_smoothed_loss
+from dragoman.translating import SearchOptions
+
+pytestmark = pytest.mark.filterwarnings("ignore:Recommended")
+FORMS: dict[str, dict[str, Any]] = {
+    "opus": {},
+    "separate": {"separate": True, "activation_function": "relu"},
+    "target": {"separate": True, "tie_word_embeddings": True, "activation_function": "gelu"},
+    "pickled": {"pickled": True, "scale_embedding": False},
+}
+TEXTS = [*ENGLISH, "An unknown ß and 漢字, “quoted”…", "  two   spaces ", "x", " ".join(ENGLISH)]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Each form of a Marian folder, and below `ours` what becomes of it."""
+    folder = tmp_path_factory.mktemp("marian")
+    for form, options in FORMS.items():
+        write_marian(folder / form, **options)
+        dragoman.convert(folder / form, folder / "ours" / form)
+    return folder
+
+
+def theirs(folder: Path) -> tuple[Any, Any]:
+    return (
+        transformers.MarianMTModel.from_pretrained(folder).eval(),
+        transformers.MarianTokenizer.from_pretrained(folder),
+    )
+
+
+def logits_of(model: EncoderDecoder, source: list[int], target: list[int]) -> Tensor:
+    lengths = [torch.tensor([len(side)]) for side in (source, target)]
+    with torch.inference_mode():
+        return model.project(model(torch.tensor(source), lengths[0], torch.tensor(target), lengths[1]))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_pieces_are_theirs(form: str, folders: Path) -> None:
+    _, tokenizer = theirs(folders / form)
+    rows = read_marian(folders / form).vocabularies
+    ours = load_model(folders / "ours" / form)
+    for text in TEXTS:
+        source = ours.files.framing.source(ours.tokenizers.source.encode(text))
+        assert [rows.source[i] for i in source] == tokenizer(text)["input_ids"]
+        target = ours.files.framing.labels(ours.tokenizers.target.encode(text))
+        wanted = tokenizer(text_target=text)["input_ids"]
+        assert [rows.target[i] for i in target] == wanted
+        assert ours.tokenizers.target.decode(target) == tokenizer.decode(wanted, skip_special_tokens=True)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_logits_are_theirs(form: str, folders: Path) -> None:
+    model, tokenizer = theirs(folders / form)
+    rows = read_marian(folders / form).vocabularies
+    stored = load_model(folders / "ours" / form)
+    assert isinstance(stored.model, EncoderDecoder)
+    held = torch.tensor([row is not None for row in rows.target])
+    order = torch.tensor([row for row in rows.target if row is not None])
+    for english, italian in zip(ENGLISH, ITALIAN, strict=True):
+        source = stored.files.framing.source(stored.tokenizers.source.encode(english))
+        target = stored.files.framing.target(stored.tokenizers.target.encode(italian))
+        ours = logits_of(stored.model, source, target)
+        given = tokenizer(english, return_tensors="pt")
+        before = torch.tensor([[rows.target[i] for i in target]])
+        with torch.inference_mode():
+            wanted = model(**given, decoder_input_ids=before).logits[0]
+        assert (ours[:, held] - wanted[:, order]).abs().max() < 1e-5
+        assert ours.log_softmax(-1)[:, ~held].exp().max() == 0, "the start symbol takes no share of the probability"
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("form", FORMS)
+def test_texts_are_theirs(form: str, beam: int, folders: Path) -> None:
+    model, tokenizer = theirs(folders / form)
+    translator = dragoman.Translator.load(folders / "ours" / form, "cpu", "float32")
+    options = SearchOptions.model_validate({**translator.options.model_dump(), "beam_size": beam})
+    found = translator.translate(ENGLISH, options)
+    given = tokenizer(ENGLISH, return_tensors="pt", padding=True)
+    wanted = model.generate(
+        **given, num_beams=beam, length_penalty=0.0, early_stopping=beam > 1, max_length=40, forced_eos_token_id=None
+    )
+    assert [each.text for each in found] == tokenizer.batch_decode(wanted, skip_special_tokens=True)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_there_and_back_every_tensor_is_the_same(form: str, folders: Path, tmp_path: Path) -> None:
+    before, _ = theirs(folders / form)
+    dragoman.convert(folders / "ours" / form, tmp_path / "back")
+    after, facts = transformers.MarianMTModel.from_pretrained(tmp_path / "back", output_loading_info=True)
+    assert not facts["missing_keys"] and not facts["unexpected_keys"]
+    wanted, found = ({n: w for n, w in m.state_dict().items() if n not in POSITIONS} for m in (before, after))
+    assert wanted.keys() == found.keys()
+    assert all(torch.equal(wanted[name], found[name]) for name in wanted)
+    for name in ("vocab.json", *(["target_vocab.json"] if FORMS[form].get("separate") else [])):
+        assert json.loads((tmp_path / "back" / name).read_text()) == json.loads((folders / form / name).read_text())
+    for name in ("source.spm", "target.spm"):
+        assert (tmp_path / "back" / name).read_bytes() == (folders / form / name).read_bytes()
+    _, tokenizer = theirs(tmp_path / "back")
+    _, original = theirs(folders / form)
+    assert tokenizer(TEXTS)["input_ids"] == original(TEXTS)["input_ids"]
+    assert tokenizer(text_target=TEXTS)["input_ids"] == original(text_target=TEXTS)["input_ids"]
+    generation = after.generation_config
+    assert (generation.num_beams, generation.length_penalty, generation.max_length) == (4, 0.0, 40)
+    assert generation.bad_words_ids == [[before.config.pad_token_id]]
+
+
+def test_a_converted_folder_says_what_it_is(folders: Path) -> None:
+    stored = load_model(folders / "ours" / "opus")
+    assert stored.languages == Languages("en", "it")
+    assert stored.files.framing == MARIAN_FRAMING
+    assert (stored.config.activation, stored.config.output_bias, stored.config.tied) == ("silu", True, "all")
+    assert stored.tokenizers.joint and not load_model(folders / "ours" / "separate").tokenizers.joint
+    assert "opus" in (folders / "ours" / "opus" / "README.md").read_text()
+
+
+def test_languages_come_from_the_name_or_from_the_user(folders: Path, tmp_path: Path) -> None:
+    named = tmp_path / "opus-mt-de-fr"
+    shutil.copytree(folders / "opus", named)
+    (named / "tokenizer_config.json").unlink()
+    dragoman.convert(named, tmp_path / "stated")
+    assert load_model(tmp_path / "stated").languages == Languages("de", "fr")
+    named.rename(tmp_path / "model")
+    found = dragoman.convert(tmp_path / "model", tmp_path / "nothing")
+    assert load_model(tmp_path / "nothing").languages == Languages() and "--languages" in found.notes[-1]
+    dragoman.convert(tmp_path / "model", tmp_path / "given", ["pt-BR", "en"])
+    assert load_model(tmp_path / "given").languages == Languages("pt-BR", "en")
+    with pytest.raises(ConfigError, match="languages"):
+        dragoman.convert(tmp_path / "model", tmp_path / "wrong", ["en", "it!"])
+    with pytest.raises(ConfigError, match="knows its languages"):
+        dragoman.convert(tmp_path / "given", tmp_path / "wrong", ["en", "it"])
+
+
+def test_another_length_penalty_is_kept_and_said(folders: Path, tmp_path: Path) -> None:
+    shutil.copytree(folders / "opus", tmp_path / "model")
+    (tmp_path / "model" / "generation_config.json").write_text(json.dumps({"num_beams": 6}))
+    found = dragoman.convert(tmp_path / "model", tmp_path / "ours")
+    options = dragoman.Translator.load(tmp_path / "ours").options
+    assert (options.beam_size, options.length_penalty, options.length_extra) == (6, 1.0, 511)
+    assert "length_penalty = 1" in found.notes[0] and "early_stopping" in found.notes[1]
+
+
+def edit(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("config.json", {"model_type": "bart"}, "model_type should be 'marian', but is .bart."),
+        ("config.json", {"activation_function": "gelu_new"}, "activation_function .* but is .gelu_new."),
+        ("config.json", {"normalize_embedding": True}, "normalize_embedding"),
+        ("config.json", {"normalize_before": True}, "normalize_before"),
+        ("config.json", {"static_position_embeddings": False}, "static_position_embeddings"),
+        ("config.json", {"decoder_attention_heads": 8}, "encoder_attention_heads and decoder_attention_heads"),
+        ("config.json", {"decoder_ffn_dim": 64}, "encoder_ffn_dim and decoder_ffn_dim must be equal"),
+        ("config.json", {"tie_word_embeddings": False}, "tie_word_embeddings"),
+        ("config.json", {"decoder_start_token_id": 5}, "decoder_start_token_id must be pad_token_id"),
+        ("config.json", {"eos_token_id": 1}, "</s> has id 0, but config.json says eos_token_id = 1"),
+        ("config.json", {"d_model": 64}, r"has shape \[.*32\], but config.json asks for \[.*64\]"),
+        ("config.json", {"d_model": "32"}, "d_model should be a valid integer"),
+        ("config.json", {"encoder_layers": 3}, "model.encoder.layers.2.* is missing"),
+        ("config.json", {"encoder_layers": 1}, "model.encoder.layers.1.* does not belong"),
+        ("config.json", {"vocab_size": 50}, "vocab.json should number 50 pieces"),
+        ("config.json", {"quantization_config": {"bits": 8}}, "quantization_config"),
+        ("generation_config.json", {"do_sample": True}, "do_sample"),
+        ("generation_config.json", {"num_beams": 1000}, "num_beams"),
+        ("generation_config.json", {"repetition_penalty": 1.5}, "repetition_penalty"),
+        ("generation_config.json", {"length_penalty": -1.0}, "length_penalty"),
+        ("tokenizer_config.json", {"sp_model_kwargs": {"enable_sampling": True}}, "sp_model_kwargs"),
+        ("tokenizer_config.json", {"separate_vocabs": True}, "target_vocab.json is missing"),
+        ("vocab.json", {"<unk>": "1"}, "should give every piece a number"),
+        ("vocab.json", {"new": 3}, "should number"),
+    ],
+)
+def test_what_our_model_cannot_hold_is_refused_by_name(
+    name: str, changes: dict[str, Any], message: str, folders: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(folders / "opus", tmp_path / "model")
+    edit(tmp_path / "model" / name, **changes)
+    with pytest.raises(Error, match=message) as caught:
+        dragoman.convert(tmp_path / "model", tmp_path / "ours")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "ours").exists()
+
+
+@pytest.mark.parametrize("name", ["vocab.json", "source.spm", "target.spm", "model.safetensors"])
+def test_a_missing_file_is_named(name: str, folders: Path, tmp_path: Path) -> None:
+    shutil.copytree(folders / "opus", tmp_path / "model")
+    (tmp_path / "model" / name).unlink()
+    with pytest.raises(CheckpointError, match=f"not a complete Marian folder: {name}.* is missing"):
+        dragoman.convert(tmp_path / "model", tmp_path / "ours")
+
+
+@pytest.mark.parametrize("name", ["vocab.json", "source.spm", "model.safetensors", "config.json"])
+@pytest.mark.parametrize("content", [b"", b"\x93\x00garbage", b"[1, 2]"])
+def test_a_damaged_file_is_named(name: str, content: bytes, folders: Path, tmp_path: Path) -> None:
+    shutil.copytree(folders / "opus", tmp_path / "model")
+    (tmp_path / "model" / name).write_bytes(content)
+    with pytest.raises((CheckpointError, TokenizerError), match=name):
+        dragoman.convert(tmp_path / "model", tmp_path / "ours")
+
+
+class Planted:
+    """Runs code when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, ("raise SystemExit('ran')",)
+
+
+def test_a_pickle_of_more_than_tensors_is_refused_and_runs_nothing(folders: Path, tmp_path: Path) -> None:
+    shutil.copytree(folders / "pickled", tmp_path / "model")
+    for content in ({"weight": Planted()}, {"names": ["a"]}, [torch.zeros(2)]):
+        torch.save(content, tmp_path / "model" / "pytorch_model.bin")
+        with pytest.raises(CheckpointError, match="pytorch_model.bin"):
+            dragoman.convert(tmp_path / "model", tmp_path / "ours")
+
+
+def test_weights_that_are_wrong_are_refused_by_name(folders: Path, tmp_path: Path) -> None:
+    shutil.copytree(folders / "opus", tmp_path / "model")
+    path = tmp_path / "model" / "model.safetensors"
+    weights = safetensors.torch.load_file(path)
+    bias = "model.encoder.layers.0.fc1.bias"
+    changes: list[tuple[dict[str, Tensor], str]] = [
+        ({bias: weights[bias] * torch.nan}, f"{bias} holds numbers that are not finite"),
+        ({bias: weights[bias].int()}, f"{bias} is of type torch.int32"),
+        ({"lm_head.weight": weights["model.shared.weight"] + 1}, "should be one matrix, but differ"),
+        ({"model.layernorm_embedding.weight": torch.ones(32)}, "layernorm_embedding.weight does not belong"),
+    ]
+    for change, message in changes:
+        safetensors.torch.save_file({**weights, **change}, path)
+        with pytest.raises(CheckpointError, match=message):
+            dragoman.convert(tmp_path / "model", tmp_path / "ours")
+
+
+def test_half_precision_and_sinusoids_in_the_file_are_taken(folders: Path, tmp_path: Path) -> None:
+    shutil.copytree(folders / "opus", tmp_path / "model")
+    path = tmp_path / "model" / "model.safetensors"
+    half = {name: weight.half() for name, weight in safetensors.torch.load_file(path).items()}
+    safetensors.torch.save_file({**half, "model.encoder.embed_positions.weight": torch.zeros(512, 32)}, path)
+    dragoman.convert(tmp_path / "model", tmp_path / "ours")
+    found, exact = (named_weights(load_model(each).model) for each in (tmp_path / "ours", folders / "ours" / "opus"))
+    assert all((found[name] - exact[name]).abs().max() < 2e-3 * (1 + exact[name].abs().max()) for name in exact)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"norm": "rms"}, "model.norm must be 'layer', but is 'rms'"),
+        ({"positions": "rotary"}, "model.positions must be 'sinusoidal'"),
+        ({"norm_position": "pre", "final_norm": True}, "model.norm_position must be 'post'.*model.final_norm"),
+        ({"activation": "swiglu"}, "model.activation must be relu, gelu or silu"),
+        ({"kv_heads": 1}, "model.kv_heads must be as many as model.heads"),
+        ({"bias": False}, "model.bias must be True"),
+        ({"norm_epsilon": 1e-6}, "model.norm_epsilon"),
+        ({"position_base": 500.0}, "model.position_base"),
+        ({"embedding_norm": True}, "model.embedding_norm"),
+    ],
+)
+def test_what_a_marian_folder_cannot_hold_is_refused_by_name(
+    change: dict[str, Any], message: str, folders: Path, tmp_path: Path
+) -> None:
+    stored = load_model(folders / "ours" / "opus")
+    config = ModelConfig.model_validate({**stored.config.model_dump(), **change})
+    save_model(tmp_path / "model", build_model(config, seed=1), stored.files)
+    with pytest.raises(ConfigError, match=message):
+        dragoman.convert(tmp_path / "model", tmp_path / "theirs")
+    assert not (tmp_path / "theirs").exists()
+
+
+def test_other_tokenizers_and_symbols_are_refused(folders: Path, tmp_path: Path) -> None:
+    from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
+
+    stored = load_model(folders / "ours" / "opus")
+    pairs = list(zip(ENGLISH, ITALIAN, strict=True))
+    tokenizers = learn_tokenizers(lambda: pairs, TokenizerSettings(kind="word", minimum_frequency=1))
+    vocabularies = {"source_vocabulary": tokenizers.source.size, "target_vocabulary": tokenizers.target.size}
+    config = ModelConfig.model_validate({**stored.config.model_dump(), **vocabularies, "tied": "target"})
+    files = stored.files._replace(tokenizers=tokenizers, framing=type(MARIAN_FRAMING)())
+    save_model(tmp_path / "words", build_model(config, seed=1), files)
+    with pytest.raises(ConfigError, match="other symbols than Marian's; its source tokenizer is of kind 'word'"):
+        dragoman.convert(tmp_path / "words", tmp_path / "theirs")
+
+
+def test_a_folder_of_neither_kind_is_refused(folders: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="does not exist.*convert takes"):
+        dragoman.convert(tmp_path / "nowhere", tmp_path / "new")
+    with pytest.raises(CheckpointError, match="not a model folder.*convert takes"):
+        dragoman.convert(tmp_path, tmp_path / "new")
+    with pytest.raises(DataError, match="exists already"):
+        dragoman.convert(folders / "opus", folders / "ours")
+    with pytest.raises(DataError, match="exists already"):
+        dragoman.convert(folders / "ours" / "opus", folders)
+
+
+@pytest.mark.parametrize("tied", ["none", "target", "all"])
+def test_the_mapping_is_its_own_inverse(tied: str) -> None:
+    sizes = {"source_vocabulary": 9, "target_vocabulary": 9 if tied == "all" else 7}
+    shape = {"d_model": 8, "heads": 2, "d_ff": 12, "encoder_layers": 1, "decoder_layers": 2}
+    config = ModelConfig.model_validate({"preset": "paper", **sizes, **shape, "tied": tied, "output_bias": True})
+    rows = Vocabularies([1, 7, None, 0, 6, 2, 5, 3, 4], [1, 5, None, 0, 3, 2, 4])
+    rows = rows._replace(target=rows.source) if tied == "all" else rows
+    names = [twin.names[0] for twin in twins(config).values()]
+    assert len(set(names)) == len(names)
+    ours = named_weights(build_model(config, seed=1))
+    there = to_marian(ours, config, rows)
+    back = to_marian(from_marian(there, config, rows), config, rows)
+    assert there.keys() == back.keys() and all(torch.equal(there[name], back[name]) for name in there)
+    again = from_marian(there, config, rows)
+    start = rows.target.index(None)
+    for name, weight in ours.items():
+        kept = [i for i in range(len(weight)) if i != start or twins(config)[name].axes[0] not in Vocabularies._fields]
+        assert torch.equal(weight[kept], again[name][kept])
+
+
+def test_a_token_that_marian_lacks_costs_no_loss(folders: Path) -> None:
+    """It has no share of the softmax, and label smoothing stays finite."""
+    model = load_model(folders / "ours" / "opus").model
+    assert isinstance(model, EncoderDecoder) and model.output_bias is not None
+    hidden, labels = torch.randn(6, 32), torch.arange(4, 10)
+    with_start = label_smoothed_loss(hidden, model.output, labels, bias=model.output_bias)
+    kept = torch.tensor([i for i in range(len(model.output)) if i != 2])
+    without = label_smoothed_loss(hidden, model.output[kept], labels - 1, bias=model.output_bias[kept])
+    assert_close(with_start.plain, without.plain)
+    smoothed = label_smoothed_loss(hidden, model.output, labels, 0.1, bias=model.output_bias)
+    assert smoothed.smoothed.isfinite()
