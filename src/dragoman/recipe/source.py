@@ -14,8 +14,11 @@ from dragoman.files import nearest
 from dragoman.recipe.expected import Expected
 from dragoman.recipe.recipe import LIMITS, Recipe, read_tables
 from dragoman.run_folder import RunFolder
+from dragoman.text.labelled.guessing import guess_task
 from dragoman.text.reading.addresses import HUB, Address, is_pattern
 from dragoman.text.reading.readers import is_prefix
+
+COMMAND_LINE = "the command line"
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +35,8 @@ class Source(NamedTuple):
 
 def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: Sequence[str] = ()) -> Source:
     """The recipe that `what` is or names: a `Recipe`, a recipe file, the name of one in the library, or data (a file,
-    two aligned files, a folder, `hub:…`). `overrides` are `dotted.key=value`.
+    two aligned files, a folder, `hub:…`). `overrides` are `dotted.key=value`. The task of data is guessed from its form,
+    unless it is given.
 
     Raises:
         ConfigError: there is no such recipe, or a setting in it is unknown or has an impossible value.
@@ -46,10 +50,13 @@ def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: S
         source = source._replace(expected=check(expected, f"{source.origin}, expected", Expected))
     tables = apply(overrides, source.tables)
     try:
-        check(tables, "the command line" if overrides else source.origin, Recipe)
+        recipe = check(tables, COMMAND_LINE if overrides else source.origin, Recipe)
     except ConfigError:
         check(source.tables, source.origin, Recipe)  # a mistake in the recipe itself is told as such
         raise
+    if source.origin == COMMAND_LINE and "task" not in tables and (guess := guess_task(recipe.data)) is not None:
+        tables["task"], reason = guess
+        log.info("task = %s (%s); --task says otherwise", tables["task"], reason)
     return source._replace(tables=tables)
 
 
@@ -87,7 +94,7 @@ def _read(what: str | Path | Sequence[str | Path]) -> Source:
             f"train takes one recipe or data file, or two aligned files, but was given {len(paths)}; many files "
             "are named by a pattern in quotes, as in 'parts/*.tsv'"
         )
-    return Source({"data": {"path": paths}}, "the command line", name_of((paths[0], paths[1])))
+    return Source({"data": {"path": paths}}, COMMAND_LINE, name_of((paths[0], paths[1])))
 
 
 def _read_one(what: str | Path) -> Source:
@@ -110,7 +117,7 @@ def _read_one(what: str | Path) -> Source:
             "(.tsv .csv .jsonl .parquet, two files, a "
             f"folder), an earlier run, or one of the recipes {', '.join(library())}"
         )
-    return Source({"data": {"path": str(what)}}, "the command line", name_of(str(what)))
+    return Source({"data": {"path": str(what)}}, COMMAND_LINE, name_of(str(what)))
 
 
 def _read_library(name: str) -> Source:
