@@ -76,6 +76,7 @@ def everything(folder: Path) -> list[tuple[str, str]]:
 FORMS = {
     "lines.train": label_lines(ROWS),
     "lines.txt.gz": label_lines(ROWS),
+    "fasttext.train": "".join(f"__label__{label} {text}\n" for text, label in ROWS),
     "header.csv": "text,label\n" + "".join(f'"{text}",{label}\n' for text, label in ROWS),
     "turned.csv": "Sentiment;Review\n" + "".join(f"{label};{text}\n" for text, label in ROWS),
     "bare.csv": "".join(f"{text},{label}\n" for text, label in ROWS),
@@ -307,6 +308,8 @@ WRONG = {
     "one label": ("a.txt", label_lines([(a, "x") for a, _ in ROWS]), {}, r"has only the label 'x', on all 60 examples"),
     "few examples": ("a.txt", label_lines(ROWS[:9]), {}, r"a.txt holds 9 labelled texts; at least 20"),
     "prose": ("a.txt", "\n".join(PROSE), {}, r"a.txt has 21 labels for 30 examples .*look like text, not labels"),
+    "longer prose": ("a.txt", "\n".join(f"w{n % 60} {LONG} {n}" for n in range(90)), {}, r"look like text, not labels"),
+    "tagged words": ("a.txt", columns(TAGGED), {}, r"a.txt holds a word and its label on each line.*the task is tag"),
     "texts as labels": (
         "a.csv",
         "text,label\n" + "".join(f"{label},{a}\n" for a, label in ROWS),
@@ -364,7 +367,12 @@ def test_text_that_is_not_labelled_is_refused_with_its_place(tmp_path: Path, cas
 
 
 WRONG_WORDS = {
-    "a short row": (columns(TAGGED) + "dog\n", {}, r"a.conll:121 has 1 column, but the word stands in column 1"),
+    "labelled texts": (
+        label_lines(ROWS),
+        {},
+        r"a.conll:3 has 6 columns, but the first row has 5;.*are for the task classify",
+    ),
+    "a short row": (columns(TAGGED) + "dog\n", {}, r"a.conll:121 has 1 column, but the first row has 2"),
     "an empty label": (columns(TAGGED) + "dog\t\n", {}, r"a.conll:121 has no label"),
     "one column": ("the\ndog\n", {}, r"a.conll:1 has one column; a tagger learns from a word and its label"),
     "a name": (columns(TAGGED), {"label_column": "upos"}, r"has no column 'upos'; its 2 columns have no names"),

@@ -21,7 +21,9 @@ LABELS = (
 ).split()
 """Names of a column of labels, the surest first."""
 LEAST_ROWS = 20
-"""Fewer rows say nothing about their header."""
+"""Fewer rows say nothing about what they are."""
+MOST_LABELS = 0.1
+"""The largest number of labels, as a share of the rows, where it is guessed that they are labels."""
 LONG_WORDS = 3.0
 """A column with more words a cell, on average, holds texts; one with fewer may hold labels."""
 
@@ -120,6 +122,20 @@ def choose(
 def measure(rows: Sequence[Sequence[str]], at: int) -> Statistics:
     cells = [text for row in rows if at < len(row) and (text := row[at].strip())]
     return Statistics(len(set(cells)), mean(len(cell.split()) for cell in cells) if cells else 0.0, len(cells))
+
+
+def are_tagged_words(lines: Sequence[str]) -> bool:
+    """Whether lines are CoNLL columns: single words, equally many on each line, with blank lines between sentences, and
+    few different ones in the last column.
+    """
+    lines = [line for line in lines if not line.startswith("# ")]
+    delimiter = "\t" if any("\t" in line for line in lines) else None
+    rows = [line.split(delimiter) for line in lines if line.strip()]
+    if len(rows) < LEAST_ROWS or len(lines) - len(rows) < 2 or len({len(row) for row in rows}) > 1 or len(rows[0]) < 2:
+        return False
+    if any(len(cell.split()) > 1 for row in rows for cell in row):
+        return False
+    return len({row[-1] for row in rows}) <= max(3, MOST_LABELS * len(rows))
 
 
 def named_label(names: Sequence[str]) -> int | None:

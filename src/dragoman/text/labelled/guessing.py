@@ -11,7 +11,14 @@ from dragoman.documents import read_object
 from dragoman.errors import CheckpointError, DataError
 from dragoman.text.inputs import PHRASEBOOK, DataSettings
 from dragoman.text.labelled.addresses import files_in
-from dragoman.text.labelled.columns import Statistics, measure, named_label
+from dragoman.text.labelled.columns import (
+    LEAST_ROWS,
+    MOST_LABELS,
+    Statistics,
+    are_tagged_words,
+    measure,
+    named_label,
+)
 from dragoman.text.labelled.tables import SAMPLED_ROWS, format_of, open_table
 from dragoman.text.labelled.words import is_json
 from dragoman.text.reading.addresses import HUB, matching
@@ -21,10 +28,6 @@ from dragoman.text.reading.roles import side_of
 from dragoman.text.reading.tables import json_records
 from dragoman.text.report import REPORT
 
-LEAST_ROWS = 20
-"""Too few rows tell nothing."""
-MOST_LABELS = 0.1
-"""The largest number of labels, as a share of the rows."""
 MOST_SINGLE = 0.02
 """The largest share of rows with a label of their own: in prose, many lines begin with a word that none other does."""
 TASKS = ("classify", "tag", "language_model")
@@ -70,8 +73,8 @@ def _of_file(path: Path, settings: DataSettings) -> Guess | None:
     if format in ("jsonl", "parquet", "csv"):
         return _of_lists(path) if format == "jsonl" and _holds_lists(path, settings) else _of_table(path, settings)
     lines = list(islice(read_lines(path, "replace"), SAMPLED_ROWS))
-    if found := _of_columns(path, lines):
-        return found
+    if are_tagged_words(lines):
+        return "tag", f"{path.name} holds a word and a label on each line, and blank lines between sentences"
     if format == "tsv":
         return _of_table(path, settings)
     return _of_lines(path, lines)
@@ -86,21 +89,6 @@ def _holds_lists(path: Path, settings: DataSettings) -> bool:
 
 def _of_lists(path: Path) -> Guess:
     return "tag", f"each row of {path.name} holds two lists, of words and labels"
-
-
-def _of_columns(path: Path, lines: Sequence[str]) -> Guess | None:
-    """CoNLL columns: equal numbers of cells, single words, blank lines between sentences, few different labels."""
-    delimiter = "\t" if any("\t" in line for line in lines) else None
-    rows = [line.split(delimiter) for line in lines if line.strip()]
-    blank = sum(not line.strip() for line in lines)
-    if len(rows) < LEAST_ROWS or blank < 2 or {len(row) for row in rows} == {1}:
-        return None
-    if len({len(row) for row in rows}) > 1 or any(len(cell.split()) > 1 for row in rows for cell in row):
-        return None
-    labels = {row[-1] for row in rows}
-    if len(labels) > max(3, MOST_LABELS * len(rows)):
-        return None
-    return "tag", f"{path.name} holds a word and a label on each line, and blank lines between sentences"
 
 
 def _of_table(path: Path, settings: DataSettings) -> Guess | None:

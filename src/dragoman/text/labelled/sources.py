@@ -15,6 +15,8 @@ from dragoman.text.labelled.words import open_words
 
 LEAST_EXAMPLES = 20
 """Fewer training examples are refused."""
+MOST_SINGLE = 20
+"""So many labels may occur only once, even where they are more than a third of all: in prose, more first words do."""
 LONGEST_LABEL = 80
 """A label with more characters is a text."""
 _OPEN = {"classify": open_texts, "tag": open_words}
@@ -79,7 +81,10 @@ def _refuse_unusable(settings: DataSettings, task: Task, examples: Sequence[Exam
     unit = "words" if task == "tag" else "examples"
     for example in examples:
         _refuse_long_label(example, task)
-    if 2 * len(counts) > counts.total() >= LEAST_EXAMPLES:
+    single = sum(count == 1 for count in counts.values())
+    if counts.total() >= LEAST_EXAMPLES and (
+        2 * len(counts) > counts.total() or single > max(MOST_SINGLE, len(counts) / 3)
+    ):
         swapped = task == "classify" and 5 * len({example.text for example in examples}) <= len(examples)
         raise DataError(
             f"{name} has {len(counts):,} labels for {counts.total():,} {unit} (the first is {_short(examples[0])}): "

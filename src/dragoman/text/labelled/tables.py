@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.text.inputs import DataSettings
-from dragoman.text.labelled.columns import Chosen, choose, has_header
+from dragoman.text.labelled.columns import Chosen, are_tagged_words, choose, has_header
 from dragoman.text.labelled.examples import Columns, Example, Source, shortened
 from dragoman.text.mending import mend
 from dragoman.text.reading.lines import open_bytes, read_lines, without_gz
@@ -26,6 +26,9 @@ from dragoman.text.reading.tables import (
 
 SAMPLED_ROWS = 1_000
 """Rows by which the columns are chosen."""
+
+FASTTEXT = "__label__"
+"""What fastText writes before a label."""
 
 Row = tuple[int, list[str]]
 """The number of the line on which it begins, and its cells."""
@@ -51,6 +54,8 @@ def open_texts(path: Path, settings: DataSettings, seen: Columns | None = None) 
         DataError: the file cannot be read, or nothing tells the label from the text.
     """
     format, reason = format_of(path, settings)
+    if format in ("plain", "tsv"):
+        _refuse_tagged_words(path)
     if format == "plain":
         if settings.text_column or settings.label_column:
             raise DataError(
@@ -64,6 +69,11 @@ def open_texts(path: Path, settings: DataSettings, seen: Columns | None = None) 
     read = partial(_examples, table, chosen, settings)
     columns = table.names[chosen.text], table.names[chosen.label]
     return Source(str(path), f"{format}, {reason}; {table.reason}; {chosen.reason}", read, columns)
+
+
+def _refuse_tagged_words(path: Path) -> None:
+    if are_tagged_words(list(islice(read_lines(path, "replace"), SAMPLED_ROWS))):
+        raise DataError(f"{path} holds a word and its label on each line, from which a tagger learns: the task is tag")
 
 
 def format_of(path: Path, settings: DataSettings) -> tuple[Format, str]:
@@ -195,7 +205,7 @@ def _labelled_lines(path: Path, settings: DataSettings, repairs: Counter[str]) -
         if not line.strip():
             continue
         label, *text = line.split(maxsplit=1)
-        yield _example(path, number, "".join(text), label, settings, repairs)
+        yield _example(path, number, "".join(text), label.removeprefix(FASTTEXT), settings, repairs)
 
 
 def _example(path: Path, number: int, text: str, label: str, settings: DataSettings, repairs: Counter[str]) -> Example:

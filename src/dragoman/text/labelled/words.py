@@ -119,7 +119,7 @@ def _sentences(
         elif not rows.is_comment(line):
             cells = rows.cells(line)
             if not rows.skips(cells):
-                found.append((*_pair(path, number, cells, (word, label), settings), number))
+                found.append((*_pair(path, number, cells, rows.width, (word, label), settings), number))
     yield from _sentence(path, found)
 
 
@@ -130,13 +130,13 @@ def _sentence(path: Path, found: Sequence[tuple[str, str, int]]) -> Iterator[Exa
 
 
 def _pair(
-    path: Path, number: int, cells: Sequence[str], positions: tuple[int, int], settings: DataSettings
+    path: Path, number: int, cells: Sequence[str], width: int, positions: tuple[int, int], settings: DataSettings
 ) -> tuple[str, str]:
-    if len(cells) <= max(positions):
+    if len(cells) != width:
         count = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
         raise DataError(
-            f"{path}:{number} has {count}, but the word stands in column {positions[0] + 1} and the label in column "
-            f"{positions[1] + 1}; mend the row, or leave a blank line between sentences"
+            f"{path}:{number} has {count}, but the first row has {width}; mend the row, or leave a blank line between "
+            "sentences; texts with one label each are for the task classify"
         )
     word, label = (cells[at].strip() for at in positions)
     label = shortened(label, settings.label_depth)
