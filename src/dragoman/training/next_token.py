@@ -1,6 +1,6 @@
 """The objective of translation and of language models: predict each token from those before it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -62,12 +62,15 @@ class NextToken:
         return r_drop_loss(hidden, again, output, batch.labels, self.label_smoothing, self.r_drop)
 
 
-def mean_loss(model: nn.Module, batches: Sequence[Batch]) -> float:
+def mean_loss(model: nn.Module, batches: Iterable[Batch]) -> float:
     """Negative log-likelihood in nats a target token, without dropout or smoothing. Leaves the model in evaluation
     mode.
     """
     model.eval()
     output = cast("Tensor", model.output)
+    loss, tokens = 0.0, 0
     with torch.inference_mode():
-        losses = [float(label_smoothed_loss(model(*batch.inputs), output, batch.labels).plain) for batch in batches]
-    return sum(losses) / max(1, sum(batch.labels.numel() for batch in batches))
+        for batch in batches:
+            loss += float(label_smoothed_loss(model(*batch.inputs), output, batch.labels).plain)
+            tokens += batch.labels.numel()
+    return loss / max(1, tokens)
