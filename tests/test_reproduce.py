@@ -13,6 +13,7 @@ from dragoman.config import override
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.scores import read_scores
+from dragoman.recipe.expected import Expected
 from dragoman.recipe.source import find_recipe
 
 pytestmark = pytest.mark.slow
@@ -91,6 +92,46 @@ def test_a_run_that_was_trained_on_reproduces_nothing(tmp_path: Path) -> None:
         reproduce(recipe, runs=tmp_path / "runs", device="cpu")
 
 
+NATS = "nll|unit:character|window:64|vocabulary:260"
+
+
+@pytest.mark.parametrize(
+    ("scores", "value", "met", "bar"),
+    [
+        (
+            (1.5, 1.51, 1.52),
+            1.50,
+            True,
+            "at most 1.540 is expected (the mean 1.510 of 3 seeds, plus the larger of 0.020",
+        ),
+        ((1.5, 1.51, 1.52), 1.539, True, "and 3 deviations of 0.010)"),
+        ((1.5, 1.51, 1.52), 1.541, False, "nats a character 1.541, at most 1.540"),
+        ((1.51, 1.51, 1.51), 1.531, False, "at most 1.530"),
+        ((1.51, 1.51, 1.51), 0.9, True, "met"),
+    ],
+)
+def test_of_nats_fewer_are_better(scores: tuple[float, ...], value: float, met: bool, bar: str) -> None:
+    facts: Any = {"signature": NATS, "search": "windows", "steps": 9, "minutes": 1.0, "gflops": 1.0}
+    expected = Expected(metric="nats_per_character", scores=scores, **facts)
+    score = Score("nats a character", value, None, None, f"{NATS}|version:7", "")
+    found = Reproduction(Path("runs/text"), expected, score)
+    assert found.met == met and bar in str(found)
+
+
+def test_a_language_model_is_reproduced(tmp_path: Path) -> None:
+    (tmp_path / "rhyme.txt").write_text("one for the master, one for the dame, one for the boy\n" * 200)
+    lines = [
+        'task = "language_model"', "[data]", 'path = "rhyme.txt"', f"folder = {str(tmp_path)!r}",
+        "[model]", "d_model = 16", "heads = 2", "d_ff = 24", "decoder_layers = 1",
+        "[batches]", "sentence_tokens = 32", "batch_tokens = 512", "[train]", "minutes = 600",
+        "[expected]", 'metric = "nats_per_character"', "scores = [9.0, 9.1, 9.2]", "steps = 3", "minutes = 1.0",
+        "gflops = 400.0", 'search = "windows"', 'signature = "nll|unit:character|window:32|vocabulary:260|version:1"',
+    ]  # fmt: skip
+    (tmp_path / "rhyme.toml").write_text("\n".join(lines) + "\n")
+    found = reproduce(tmp_path / "rhyme.toml", runs=tmp_path / "runs", device="cpu")
+    assert found.met and found.found == read_scores(found.folder / "scores.json")["test"]["character"]
+
+
 @pytest.mark.parametrize(
     ("scores", "message"),
     [
@@ -154,7 +195,7 @@ def test_which_other_configurations_meet_the_bar(
 def test_the_recipes_own_seeds_meet_their_bar(recipe: str, low: float) -> None:
     expected = find_recipe(recipe).expected
     assert expected is not None
-    assert round(expected.low, 1) == low < min(expected.scores)
+    assert round(expected.worst, 1) == low < min(expected.scores)
 
 
 # Text that lies elsewhere

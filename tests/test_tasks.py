@@ -163,7 +163,11 @@ def test_a_finished_language_model_is_trained_on(text: Path, tmp_path: Path) -> 
         (["decode.beam_size=7"], ConfigError, r"decode\.beam_size is about translations"),
         (["model.encoder_layers=9"], ConfigError, r"model\.encoder_layers: a language model has no encoder"),
         (["model.source_vocabulary=300"], ConfigError, r"model\.source_vocabulary: a language model has no source"),
-        (["tokenizer.kind=word"], ConfigError, "loses white space and unknown words.* takes byte_bpe, bpe or unigram"),
+        (
+            ["tokenizer.kind=word"],
+            ConfigError,
+            "loses white space and unknown words.* takes character, byte_bpe, bpe or unigram",
+        ),
         (["tokenizer.kind=spacy"], ConfigError, "loses white space and unknown words"),
         (["tokenizer.joint=false"], ConfigError, "a language model has only one side"),
     ],
@@ -363,7 +367,7 @@ def split(folder: Path, content: str) -> dict[str, str]:
     path = folder / "whole.txt"
     path.write_text(content, encoding="utf-8", newline="")
     prepare_text(DataSettings(path=str(path)), folder / "data")
-    return {name: read_text(folder / "data", name) for name in ("train", "dev", "test")}
+    return {name: "".join(read_text(folder / "data", name)) for name in ("train", "dev", "test")}
 
 
 @pytest.mark.parametrize(
@@ -393,6 +397,7 @@ def test_text_of_one_line_is_trained_on(tmp_path: Path) -> None:
 
 def test_a_line_may_be_longer_than_that_of_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "LONGEST_LINE_BYTES", 1 << 10)
+    monkeypatch.setattr(lines, "_BLOCK", 1 << 10)
     assert len(split(tmp_path, "word " * 4_000)["train"]) > 16_000
 
 

@@ -38,7 +38,7 @@ ITALIAN = [
     "La donna legge un libro che l'amico le ha dato.",
 ]
 TEXTS = (ENGLISH + ITALIAN) * 3
-SUBWORDS = ("bpe", "unigram", "byte_bpe")
+SUBWORDS = ("bpe", "unigram", "byte_bpe", "character")
 KINDS = ("word", *SUBWORDS)
 SPECIAL_LOOKALIKES = "[UNK] [PAD] [SOS] [EOS] <s> </s> <unk> <pad> <0x0A> ▁ \u2000 Ġ"
 HARD = (
@@ -105,7 +105,7 @@ def test_offsets_are_in_order_and_one_for_each_id(tokenizers, text):
         assert offsets == sorted(offsets)
 
 
-@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "character"])
 @given(text=st.text())
 def test_offsets_of_subwords_leave_out_nothing_but_spaces(tokenizers, kind, text):
     covered = {place for first, last in tokenizers[kind].offsets(text) for place in range(first, last)}
@@ -303,6 +303,29 @@ def test_byte_bpe_without_merges_is_one_id_a_byte():
     tokenizer = train("byte_bpe", vocabulary_size=260)
     assert tokenizer.size == 260
     assert len(tokenizer.encode("abc è")) == len("abc è".encode())
+
+
+def test_each_character_of_the_text_is_a_piece_and_others_are_bytes():
+    tokenizer = train("character", ["l'è 寿 e\u0301", "l'è"], minimum_frequency=1)
+    assert sorted(tokenizer.vocabulary.pieces) == sorted(" 'lè寿é")
+    assert tokenizer.size == 4 + 256 + 6
+    assert tokenizer.tokens(tokenizer.encode("l' è")) == ["l", "'", "▁", "è"], "no space is put before the first word"
+    assert tokenizer.tokens(tokenizer.encode("x é")) == ["x", "▁", "é"]
+    assert len(tokenizer.encode("x🙂")) == 1 + 4
+    assert tokenizer.unknown_words("è xè") == ["xè"]
+
+
+def test_rare_characters_are_spelled_in_bytes_and_a_limit_keeps_the_frequent_ones():
+    assert train("character", ["aaa bb c"]).vocabulary.pieces == ("a", " ", "b")
+    assert train("character", ["aaa bb ccc"], vocabulary_size=262).vocabulary.pieces == ("a", "c")
+
+
+def test_a_character_vocabulary_with_longer_pieces_is_refused(tmp_path):
+    train("character").save(tmp_path / "tokenizer.json")
+    content = json.loads((tmp_path / "tokenizer.json").read_text())
+    (tmp_path / "tokenizer.json").write_text(json.dumps({**content, "pieces": ["a", "ab"]}))
+    with pytest.raises(TokenizerError, match="kind 'character' has pieces of one character"):
+        Tokenizer.load(tmp_path / "tokenizer.json")
 
 
 @pytest.mark.parametrize("kind", KINDS)

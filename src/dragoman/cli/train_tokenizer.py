@@ -19,7 +19,8 @@ def train_tokenizer(
     data: Data,
     folder: Annotated[Path, typer.Option(help="The new folder.", show_default=False)],
     kind: Annotated[
-        Literal["bpe", "unigram", "byte_bpe", "word", "spacy"], typer.Option(help="How text is cut into tokens.")
+        Literal["bpe", "unigram", "byte_bpe", "character", "word", "spacy"],
+        typer.Option(help="How text is cut into tokens."),
     ] = "bpe",
     vocabulary_size: Annotated[
         int | None, typer.Option(help="The most tokens that a vocabulary may have.", show_default="8,000; words: all")

@@ -35,7 +35,7 @@ class Reproduction:
     @property
     def met(self) -> bool:
         """Whether the score is of the expected kind, and at least as good as the expected seeds suggest."""
-        return self.found.value >= self.expected.low and not self._is_another_score
+        return self.expected.is_met_by(self.found.value) and not self._is_another_score
 
     def __str__(self) -> str:
         expected = self.expected
@@ -44,7 +44,7 @@ class Reproduction:
                 f"the score is {self.found.signature}, but {expected.signature} was expected; they cannot be compared"
             )
         return (
-            f"{self.found.name} {self.found.value:.1f}, {expected.bar}: {'met' if self.met else 'not met'} "
+            f"{self.found.name} {self.found.printed}, {expected.bar}: {'met' if self.met else 'not met'} "
             f"({self.found.signature})"
         )
 
@@ -86,9 +86,9 @@ def reproduce(recipe: str | Path, **options: Unpack[RunOptions]) -> Reproduction
             f"{expected.steps:,}; use --fresh or another --name"
         )
     scores = read_scores(RunFolder(folder).scores).get("test", {})
-    if expected.metric not in scores:
+    if expected.key not in scores:
         raise ConfigError(f"{folder} has no test set, so nothing can be compared with {source.origin}")
-    return Reproduction(folder, expected, scores[expected.metric])
+    return Reproduction(folder, expected, scores[expected.key])
 
 
 def _unversioned(signature: str) -> str:

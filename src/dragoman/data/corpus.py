@@ -196,24 +196,24 @@ def encode_corpus(
 
 
 def encode_text(
-    text: str, tokenizer: Tokenizer, folder: Path | str, length: int, *, replace: bool = False
+    text: str | Iterable[str], tokenizer: Tokenizer, folder: Path | str, length: int, *, replace: bool = False
 ) -> EncodedCorpus:
     """Encodes running text for a language model into a new folder, as windows in which `length` ids are predicted.
-    With `replace`, a folder that stands there is replaced.
+    With `replace`, a folder that stands there is replaced. The text may come in parts; memory holds one at a time.
 
     The last id of a window is the first of the next, so every id but the very first is predicted once.
 
     Raises:
         DataError: the text has fewer than two ids, or the folder exists.
     """
-    dtype = np.dtype(_dtype(tokenizer))
-    ids = np.concatenate([np.array(piece, dtype) for piece in tokenizer.encode_running(text)])
-    if len(ids) < 2:
-        raise DataError("there is nothing to encode: each token but the first is predicted, and the text has no second")
-    windows = [ids[first : first + length + 1] for first in range(0, len(ids) - 1, length)]
     with new_folder(folder, replace) as aside:
         with _Writer(aside, "target", tokenizer) as target:
-            target.write(windows)
+            for windows in _windows(tokenizer.encode_running(text), length, np.dtype(_dtype(tokenizer))):
+                target.append(windows.ravel(), np.full(len(windows), windows.shape[1]))
+        if not target.rows:
+            raise DataError(
+                "there is nothing to encode: each token but the first is predicted, and the text has no second"
+            )
         facts = {"format": FORMAT, "rows": target.rows, "windows": True, "target": target.facts()}
         write_json(aside / "corpus.json", facts)
     return EncodedCorpus.open(folder)
@@ -288,6 +288,19 @@ def _chunks(each: Iterable[T]) -> Iterator[list[T]]:
         yield chunk
 
 
+def _windows(pieces: Iterable[Sequence[int]], length: int, dtype: np.dtype) -> Iterator[Ids]:
+    """Windows (rows, tokens) over the ids of a text, as many as each piece completes; the last one may be shorter."""
+    held = np.empty(0, dtype)
+    for piece in pieces:
+        held = np.concatenate([held, np.array(piece, dtype)])
+        count = max(0, len(held) - 1) // length
+        if count:
+            yield np.lib.stride_tricks.sliding_window_view(held, length + 1)[: count * length : length]
+            held = held[count * length :]
+    if len(held) > 1:
+        yield held[None]
+
+
 def _dtype(vocabulary: Tokenizer | Labels) -> Literal["<u2", "<i4"]:
     """The type in which its ids are stored."""
     return "<u2" if vocabulary.size <= 2**16 else "<i4"
@@ -323,14 +336,16 @@ class _Writer:
         self._offsets.close()
 
     def write(self, rows: Sequence[Sequence[int] | Ids]) -> None:
-        ends = self.tokens + np.cumsum(np.fromiter(map(len, rows), _OFFSET, len(rows)))
-        if not len(ends):
-            return
-        count = int(ends[-1]) - self.tokens
-        self._ids.write(np.fromiter(chain.from_iterable(rows), self._dtype, count).tobytes())
+        lengths = np.fromiter(map(len, rows), _OFFSET, len(rows))
+        self.append(np.fromiter(chain.from_iterable(rows), self._dtype, int(lengths.sum())), lengths)
+
+    def append(self, ids: Ids, lengths: NDArray[np.int64]) -> None:
+        """Rows of these lengths, laid end to end."""
+        ends = self.tokens + np.cumsum(lengths)
+        self._ids.write(ids.astype(self._dtype).tobytes())
         self._offsets.write(ends.astype(_OFFSET).tobytes())
-        self.tokens += count
-        self.rows += len(rows)
+        self.tokens += len(ids)
+        self.rows += len(lengths)
 
     def facts(self) -> dict[str, object]:
         if not self.tokens:

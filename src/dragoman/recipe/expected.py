@@ -7,8 +7,9 @@ import pydantic
 
 from dragoman.config import Settings
 
-MARGIN, DEVIATIONS = 1.0, 3.0
-"""How far below the mean of the seeds a run may score: the larger of so many points and so many standard deviations."""
+POINTS, NATS, DEVIATIONS = 1.0, 0.02, 3.0
+"""How far from the mean of the seeds a run may score: the larger of so many points of 100, or nats, and so many standard
+deviations."""
 
 
 class Expected(Settings):
@@ -16,13 +17,14 @@ class Expected(Settings):
     no such table, because one score does not say what the next run should reach.
     """
 
-    metric: Literal["bleu", "chrf"] = "bleu"
+    metric: Literal["bleu", "chrf", "accuracy", "macro_f1", "entity_f1", "nats_per_character"] = "bleu"
+    """What the scores are: points of 100, of which more are better, or nats, of which fewer are."""
     scores: tuple[Annotated[float, pydantic.Field(ge=0, le=100)], ...] = pydantic.Field(min_length=3)
     """One for each seed."""
     signature: str
-    """sacreBLEU's signature; scores with another one are not comparable."""
+    """The metric's signature, such as sacreBLEU's; scores with another one are not comparable."""
     search: str
-    """How the translations were found, in words."""
+    """How the translations were found, or the scores were made, in words."""
     steps: int = pydantic.Field(ge=1)
     """Steps of training. The same steps give the same model on any machine; the same minutes do not."""
     minutes: float = pydantic.Field(gt=0)
@@ -36,20 +38,39 @@ class Expected(Settings):
         return statistics.mean(self.scores)
 
     @property
-    def margin(self) -> float:
-        """How far below the mean a score may be, in points."""
-        return max(MARGIN, DEVIATIONS * statistics.stdev(self.scores))
+    def key(self) -> str:
+        """Under which the scores of a run hold this metric."""
+        return "character" if self.metric == "nats_per_character" else self.metric
 
     @property
-    def low(self) -> float:
-        """The lowest score that reproduces the recipe."""
-        return self.mean - self.margin
+    def fewer_is_better(self) -> bool:
+        return self.metric == "nats_per_character"
+
+    @property
+    def least_margin(self) -> float:
+        """The smallest `margin`, in points or nats."""
+        return NATS if self.fewer_is_better else POINTS
+
+    @property
+    def margin(self) -> float:
+        """How much worse than the mean a score may be, in points or nats."""
+        return max(self.least_margin, DEVIATIONS * statistics.stdev(self.scores))
+
+    @property
+    def worst(self) -> float:
+        """The worst score that reproduces the recipe."""
+        return self.mean + self.margin if self.fewer_is_better else self.mean - self.margin
+
+    def is_met_by(self, value: float) -> bool:
+        """Whether a score reproduces the recipe."""
+        return value <= self.worst if self.fewer_is_better else value >= self.worst
 
     @property
     def bar(self) -> str:
-        """The lowest score that reproduces the recipe, and how it follows from the seeds, in words."""
+        """The worst score that reproduces the recipe, and how it follows from the seeds, in words."""
         seeds, deviation = len(self.scores), statistics.stdev(self.scores)
+        at_least, less, digits = ("at most", "plus", 3) if self.fewer_is_better else ("at least", "less", 1)
         return (
-            f"at least {self.low:.1f} is expected (the mean {self.mean:.1f} of {seeds} seeds, less the larger of "
-            f"{MARGIN:.1f} and {DEVIATIONS:.0f} deviations of {deviation:.1f})"
+            f"{at_least} {self.worst:.{digits}f} is expected (the mean {self.mean:.{digits}f} of {seeds} seeds, {less} "
+            f"the larger of {self.least_margin:.{digits}f} and {DEVIATIONS:.0f} deviations of {deviation:.{digits}f})"
         )

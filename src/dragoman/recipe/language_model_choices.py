@@ -69,8 +69,6 @@ def _complaints(recipe: Recipe) -> Iterator[str]:
 
 def _complaints_of_paths(recipe: Recipe) -> Iterator[str]:
     data = recipe.data
-    if data.path == PHRASEBOOK:
-        yield "task = 'language_model' learns from a text file; name one with data.path"
     for address in (data.path, data.dev_path, data.test_path):
         if isinstance(address, tuple):
             yield (
@@ -86,7 +84,7 @@ def _complaints_of_tokenizer(recipe: Recipe) -> Iterator[str]:
     if kind in ("word", "spacy"):
         yield (
             f"tokenizer.kind = {kind!r} loses white space and unknown words, so a loss would not be the likelihood of "
-            "the text; task = 'language_model' takes byte_bpe, bpe or unigram"
+            "the text; task = 'language_model' takes character, byte_bpe, bpe or unigram"
         )
     elif not recipe.tokenizer.joint:
         yield "tokenizer.joint = false gives each side a vocabulary; a language model has only one side; leave it out"

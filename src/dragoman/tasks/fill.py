@@ -27,10 +27,9 @@ from dragoman.run_folder import RunFolder
 from dragoman.store import ModelFiles, load_model, place_weights
 from dragoman.tasks.corpus_task import UNMEASURED, CorpusTask, find_corpus, find_tokenizers
 from dragoman.tasks.labelled import encoder_framing
-from dragoman.tasks.language_model import TextEvaluation
-from dragoman.tasks.language_model import _learn_vocabulary as learn_vocabulary
+from dragoman.tasks.language_model import TextEvaluation, learn_vocabulary
 from dragoman.text.inputs import name_on_card
-from dragoman.text.plain import TextReport, read_text, read_text_report
+from dragoman.text.plain import TextReport, read_text_lines, read_text_report
 from dragoman.tokenizing.framing import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
 from dragoman.training.masking import MaskedBatches, MaskedTokens, mask
@@ -55,7 +54,7 @@ class FillData(NamedTuple):
 def gather(run: RunFolder, recipe: Recipe, progress: Progress) -> FillData:
     """Trains a tokenizer and encodes text, unless they are in the run's folder already."""
     report = read_text_report(run.data)
-    tokenizers = find_tokenizers(run, recipe, lambda: learn_vocabulary(run, recipe, report.language, progress))
+    tokenizers = find_tokenizers(run, recipe, lambda: learn_vocabulary(run, recipe, report, progress))
 
     def encoded(name: str) -> EncodedCorpus:
         make = partial(encode_split, run.data, name, tokenizers.source, run.corpus(name), recipe, progress)
@@ -68,7 +67,7 @@ def encode_split(
     data: Path, name: str, tokenizer: Tokenizer, folder: Path, recipe: Recipe, progress: Progress
 ) -> EncodedCorpus:
     """Encodes one split of prepared text, line by line."""
-    lines = (line.strip() for line in read_text(data, name).splitlines())
+    lines = (line.strip() for line in read_text_lines(data, name))
     full = (line for line in lines if line)
     return encode_lines(full, tokenizer, folder, recipe.batches.sentence_tokens, progress)
 

@@ -1,7 +1,7 @@
 """Language models as a task: windows of running text, each next token predicted, and the loss on held-out text."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,8 @@ SAMPLE_TOKENS = 80
 """Tokens that the model writes at each validation."""
 LEARNT_AT_A_TIME = 100_000
 """A longer line is cut into pieces of about so many characters to learn a vocabulary in bounded memory."""
+LEARNT_FROM = 50_000_000
+"""Characters that a vocabulary is learnt from at most: pieces of the text, evenly spaced."""
 
 
 class TextData(NamedTuple):
@@ -75,7 +77,7 @@ def facts(_run: RunFolder, _recipe: Recipe, report: TextReport) -> TextFacts:
 def gather(run: RunFolder, recipe: Recipe, progress: Progress) -> TextData:
     """Trains a tokenizer and encodes text, unless they are in the run's folder already."""
     report = read_text_report(run.data)
-    tokenizers = find_tokenizers(run, recipe, lambda: _learn_vocabulary(run, recipe, report.language, progress))
+    tokenizers = find_tokenizers(run, recipe, lambda: learn_vocabulary(run, recipe, report, progress))
     length = recipe.batches.sentence_tokens
 
     def encoded(name: str) -> EncodedCorpus:
@@ -90,15 +92,33 @@ def gather(run: RunFolder, recipe: Recipe, progress: Progress) -> TextData:
     return TextData(report, tokenizers, encoded("train"), encoded("dev") if dev_characters else None, dev_characters)
 
 
-def _learn_vocabulary(run: RunFolder, recipe: Recipe, language: str, progress: Progress) -> Tokenizers:
-    text = read_text(run.data, "train")
-    lines = (
-        piece
-        for line in text.splitlines(keepends=True)
-        for piece in cut_running(line, LEARNT_AT_A_TIME, SPACE_BETWEEN_WORDS)
-    )
-    tokenizer = learn_tokenizer(lines, recipe.tokenizer, progress, language)
+def learn_vocabulary(run: RunFolder, recipe: Recipe, report: TextReport, progress: Progress) -> Tokenizers:
+    """The vocabulary of a run's training text, learnt from a sample of it if there is much."""
+    text = sampled(read_text(run.data, "train"), LEARNT_FROM / report.splits["train"].characters)
+    tokenizer = learn_tokenizer(lines_of(text), recipe.tokenizer, progress, report.language)
     return Tokenizers(tokenizer, tokenizer)
+
+
+def sampled(pieces: Iterable[str], share: float) -> Iterator[str]:
+    """About this share of some pieces, evenly spaced; all of them from 1 on.
+
+    >>> [*sampled("abcdefgh", 0.25)]
+    ['d', 'h']
+    """
+    return (piece for number, piece in enumerate(pieces) if int((number + 1) * share) > int(number * share))
+
+
+def lines_of(text: Iterable[str]) -> Iterator[str]:
+    """The lines of a text that is given in parts, long ones in several pieces."""
+    held = ""
+    for part in text:
+        *lines, held = (held + part).splitlines(keepends=True) or [""]
+        *begun, held = cut_running([held], LEARNT_AT_A_TIME, SPACE_BETWEEN_WORDS)
+        for line in lines:
+            yield from cut_running([line], LEARNT_AT_A_TIME, SPACE_BETWEEN_WORDS)
+        yield from begun
+    if held:
+        yield held
 
 
 def start(recipe: Recipe, data: TextData, device: str) -> CorpusTask:
@@ -118,9 +138,8 @@ class HeldOut:
         self.model, self.characters = model, characters
         self.files, self.precision = ModelFiles(tokenizers, generation=_generation(recipe)), recipe.train.precision
         self.dtype = model.output.dtype
-        batches, device = build_batches(corpus, recipe.batches, seed=None), model.output.device
-        self.batches = [batches.batch(indices).to(device) for indices in batches.epoch(0)]
-        self.tokens = sum(batch.target_tokens for batch in self.batches)
+        self.batches = build_batches(corpus, recipe.batches, seed=None)
+        self.tokens = self.batches.tokens
 
     def losses(self) -> tuple[float, float]:
         """Nats a token, and nats a character.
@@ -128,7 +147,9 @@ class HeldOut:
         Raises:
             DecodeError: the loss is not finite.
         """
-        loss = mean_loss(self.model, self.batches)
+        device = self.model.output.device
+        batches = (self.batches.batch(indices).to(device) for indices in self.batches.epoch(0))
+        loss = mean_loss(self.model, batches)
         if not math.isfinite(loss):
             raise DecodeError(
                 f"the model's loss on held-out text is {loss}; its weights are damaged, or training diverged"
@@ -235,12 +256,12 @@ def score_run(run: RunFolder, recipe: Recipe, device: str, progress: Progress) -
 
 
 def _score(run: RunFolder, test: Path, recipe: Recipe, device: str) -> TextEvaluation:
-    stored, text = load_model(run.best, device), read_text(run.data, test.stem)
+    stored, characters = load_model(run.best, device), read_text_report(run.data).splits[test.stem].characters
     assert isinstance(stored.model, LanguageModel), "the recipe says so"
     tokenizer, length = stored.tokenizers.target, recipe.batches.sentence_tokens
     with TemporaryDirectory(prefix="dragoman-") as folder:
-        corpus = encode_text(text, tokenizer, Path(folder) / "test", length)
-        held_out = HeldOut(stored.model, stored.tokenizers, corpus, len(text), recipe)
+        corpus = encode_text(read_text(run.data, test.stem), tokenizer, Path(folder) / "test", length)
+        held_out = HeldOut(stored.model, stored.tokenizers, corpus, characters, recipe)
         a_token, a_character = held_out.losses()
     facts = f"window:{length}|vocabulary:{tokenizer.size}|version:{dragoman.__version__}"
     losses = {
@@ -253,5 +274,5 @@ def _score(run: RunFolder, test: Path, recipe: Recipe, device: str) -> TextEvalu
         for key, (name, value) in losses.items()
     }
     return TextEvaluation(
-        str(run.best), test.name, sha256(test), scores, {"characters": len(text), "tokens": held_out.tokens}
+        str(run.best), test.name, sha256(test), scores, {"characters": characters, "tokens": held_out.tokens}
     )

@@ -36,17 +36,21 @@ _ELIDED = re.compile(r".*\w['’]")
 Split = Callable[[str], list[tuple[str, int]]]
 
 
-def cut_running(text: str, length: int, between: re.Pattern[str]) -> Iterator[str]:
-    """Pieces of a text, each at least so many characters long, cut where `between` matches; joined, they are the text.
+def cut_running(text: Iterable[str], length: int, between: re.Pattern[str]) -> Iterator[str]:
+    """A text, given in any parts, in pieces of at least so many characters, cut where `between` matches; joined, they
+    are the text. Memory holds one part and one piece.
 
-    >>> [*cut_running("two by two", 4, SPACE_BETWEEN_WORDS)]
+    >>> [*cut_running(["two b", "y two"], 4, SPACE_BETWEEN_WORDS)]
     ['two by', ' two']
     """
-    first = 0
-    while found := between.search(text, first + length):
-        yield text[first : found.start()]
-        first = found.start()
-    yield text[first:]
+    held = ""
+    for part in text:
+        held, first = held + part, 0
+        while found := between.search(held, first + length):
+            yield held[first : found.start()]
+            first = found.start()
+        held = held[first:]
+    yield held
 
 
 def join_words(words: Iterable[str]) -> str:

@@ -1,8 +1,8 @@
 """Text to ids and back: words, or pieces of words, over the `tokenizers` library.
 
-Ids begin with the special symbols. In `bpe` and `unigram`, 256 bytes follow, which spell characters never seen in
-training, so that nothing is unknown. Then come the library's pieces. Symbols and bytes are not in the library's model:
-`[EOS]`, `</s>` or `<0x0A>` typed by a person is text like any other.
+Ids begin with the special symbols. In `bpe`, `unigram` and `character`, 256 bytes follow, which spell characters
+never seen in training, so that nothing is unknown. Then come the library's pieces. Symbols and bytes are not in the
+library's model: `[EOS]`, `</s>` or `<0x0A>` typed by a person is text like any other.
 
 Text is brought to Unicode's normal form C (`byte_bpe` keeps every byte); case is kept. `decode(encode(text))` is
 `normalise(text)` for the subword kinds, spaces and line ends included; the word kinds put spaces by rule.
@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain
@@ -26,7 +26,6 @@ from dragoman.errors import TokenizerError
 from dragoman.files import write_file
 from dragoman.tokenizing.pretokenizing import (
     GAP_BETWEEN_WORDS,
-    SPACE_BETWEEN_WORDS,
     cut_running,
     join_words,
     spacy_split,
@@ -55,7 +54,8 @@ class Tokenizer:
         self.kind = vocabulary.kind
         self._library = build_library(self.kind, vocabulary)
         self._split = spacy_split(vocabulary.language) if self.kind == "spacy" and vocabulary.language else None
-        self._spells = self.kind in ("bpe", "unigram")
+        self._spells = self.kind in ("bpe", "unigram", "character")
+        self._adds_space = self.kind in ("bpe", "unigram")
         known = [spelling(self.kind, piece) for piece in vocabulary.pieces]
         self._nothing = len(known)
         first = _FIRST_PIECE if self._spells else _FIRST_BYTE
@@ -73,16 +73,21 @@ class Tokenizer:
         """
         return self.encode_batch([text])[0]
 
-    def encode_running(self, text: str) -> Iterator[list[int]]:
-        """The ids of a long text, piece by piece; joined, they are those of `encode`, which takes 100 bytes and more of
-        memory for each character.
+    def encode_running(self, text: str | Iterable[str]) -> Iterator[list[int]]:
+        """The ids of a long text, which may be given in parts, piece by piece; joined, they are those of `encode`,
+        which takes 100 bytes and more of memory for each character.
         """
+        parts = [text] if isinstance(text, str) else text
         if self.kind in ("word", "spacy"):
-            yield self.encode(text)
+            yield self.encode("".join(parts))
             return
-        between = SPACE_BETWEEN_WORDS if self._spells else GAP_BETWEEN_WORDS
-        for number, piece in enumerate(cut_running(text, _RUNNING, between)):
-            yield self.encode(piece[1:] if number and self._spells else piece)  # the library puts the space back
+        for number, piece in enumerate(cut_running(parts, _RUNNING, GAP_BETWEEN_WORDS)):
+            if not number or not self._adds_space:
+                yield self.encode(piece)
+            elif piece.startswith(" "):
+                yield self.encode(piece[1:])  # the library puts the space back
+            else:
+                yield self.encode(piece)[1:]  # and here it put one before a line end
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, on all cores at once."""
@@ -107,7 +112,7 @@ class Tokenizer:
         if self.kind in ("word", "spacy"):
             return join_words(word.decode() for word in spelled)
         text = b"".join(spelled).decode(errors="replace")
-        return text.removeprefix(" ") if self._spells else text
+        return text.removeprefix(" ") if self._adds_space else text
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Each id as a person reads it: a space is `▁`, and unprintable text is its bytes, as in `<0x0A>`."""
@@ -189,7 +194,7 @@ class Tokenizer:
         """Puts bytes in the place of unseen characters. The space before the first word stands for no character."""
         normal = self.normalise(text)
         in_normal = self._library.encode(normal, add_special_tokens=False).offsets
-        if ids and self._spelling[self._id_of[ids[0]]] == b" ":
+        if self._adds_space and ids and self._spelling[self._id_of[ids[0]]] == b" ":
             places = [(0, 0), *places[1:]]
         pieces = []
         for i, place, (first, last) in zip(ids, places, in_normal, strict=True):

@@ -37,11 +37,12 @@ class TokenizerSettings(Settings):
     """How text becomes ids."""
 
     kind: Kind = "bpe"
-    """`bpe` and `unigram` cut words into pieces and spell in bytes what they never saw; `byte_bpe` works on bytes alone
-    (with vocabulary_size = 260: one id a byte); `word` takes whole words, `spacy` whole words by spaCy's rules (needs
-    the extra `spacy`)."""
+    """`bpe` and `unigram` cut words into pieces and spell in bytes what they never saw; `character` takes single
+    characters and spells others in bytes; `byte_bpe` works on bytes alone (with vocabulary_size = 260: one id a byte);
+    `word` takes whole words, `spacy` whole words by spaCy's rules (needs the extra `spacy`)."""
     vocabulary_size: int | None = pydantic.Field(default=None, ge=5, le=1_000_000)
-    """Number of ids at most, special symbols and bytes included. Unless given: 8,000, and no limit for whole words."""
+    """Number of ids at most, special symbols and bytes included. Unless given: 8,000, and no limit for whole words and
+    for characters."""
     minimum_frequency: int = pydantic.Field(default=2, ge=1)
     """How often a word, a character or a merge must occur in the training text to be learnt."""
     joint: bool = True
@@ -55,7 +56,8 @@ class TokenizerSettings(Settings):
         """Fills in settings that follow from the kind."""
         if not isinstance(given, dict):
             return given
-        derived = {"joint": False} if given.get("kind") in ("word", "spacy") else {"vocabulary_size": 8_000}
+        sizes: dict[Any, dict[str, Any]] = {"word": {"joint": False}, "spacy": {"joint": False}, "character": {}}
+        derived = sizes.get(given.get("kind"), {"vocabulary_size": 8_000})
         return {**derived, **{key: value for key, value in given.items() if value is not None}}
 
     @pydantic.model_validator(mode="after")
@@ -146,6 +148,8 @@ def _learn(reading: _Reading, settings: TokenizerSettings, language: str | None)
         return _learn_unigram(reading, size - _SYMBOLS - _BYTES, minimum)
     if kind == "byte_bpe":
         return _learn_byte_bpe(reading, size - _SYMBOLS, minimum)
+    if kind == "character":
+        return _learn_characters(reading, size - _SYMBOLS - _BYTES, minimum)
     split = spacy_split(language) if kind == "spacy" and language else None
     chunks = ([word for text in chunk for word, _ in split(text)] for chunk in reading) if split else reading
     return _learn_words(chunks, kind, size - _SYMBOLS, minimum)
@@ -174,6 +178,15 @@ def _learn_bpe(reading: _Reading, limit: int, minimum: int) -> dict[str, Any]:
     known = set(kept)
     merges = tuple((left, right) for left, right in trained["merges"] if {left, right, left + right} <= known)
     return {"pieces": kept, "merges": merges}
+
+
+def _learn_characters(reading: _Reading, limit: int, minimum: int) -> dict[str, Any]:
+    """The frequent ones first."""
+    for _ in reading:
+        pass
+    count = reading.characters
+    kept = sorted(_frequent(count, count, minimum), key=lambda piece: (-count[piece], piece))
+    return {"pieces": tuple(kept[:limit])}
 
 
 def _learn_unigram(reading: _Reading, limit: int, minimum: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from dragoman.text.reading.language_tags import LanguageTag
 from dragoman.tokenizing.pretokenizing import SUBWORD_PATTERN, WORD_PATTERN
 from dragoman.tokenizing.specials import Specials
 
-Kind = Literal["word", "spacy", "bpe", "unigram", "byte_bpe"]
+Kind = Literal["word", "spacy", "bpe", "unigram", "byte_bpe", "character"]
 FORMAT = 1
 PATTERNS: dict[Kind, str | None] = {
     "word": WORD_PATTERN,
@@ -23,6 +23,7 @@ PATTERNS: dict[Kind, str | None] = {
     "bpe": SUBWORD_PATTERN,
     "unigram": SUBWORD_PATTERN,
     "byte_bpe": SUBWORD_PATTERN,
+    "character": SUBWORD_PATTERN,
 }
 
 # The library needs a piece for unknown text. Normal form C turns this character into another one, so that no
@@ -63,6 +64,8 @@ class Vocabulary(Settings):
             raise ValueError(f"kind {self.kind!r} has no merges")
         if any(not {left, right, left + right} <= known for left, right in self.merges):
             raise ValueError("a merge names pieces that are not in the vocabulary")
+        if self.kind == "character" and any(len(piece) > 1 for piece in self.pieces):
+            raise ValueError("kind 'character' has pieces of one character")
         if len(self.scores) != (len(self.pieces) if self.kind == "unigram" else 0):
             raise ValueError("kind 'unigram' has one score for each piece, the other kinds have none")
         if not all(-1e9 < score < 1e9 for score in self.scores):
@@ -87,6 +90,8 @@ def build_library(kind: Kind, vocabulary: Vocabulary | None = None) -> tokenizer
         library.pre_tokenizer = _cut(SUBWORD_PATTERN)
     else:
         library.normalizer = normalizers.NFC()
+        if kind == "character":
+            library.pre_tokenizer = _cut(SUBWORD_PATTERN)
         if kind == "word":
             library.pre_tokenizer = pre_tokenizers.Split(Regex(WORD_PATTERN), "removed", invert=True)
     return library
@@ -107,7 +112,9 @@ def _model(kind: Kind, vocabulary: Vocabulary | None) -> models.Model:
         scores = vocabulary.scores if vocabulary else ()
         return models.Unigram([*zip(pieces, scores, strict=True), (NOTHING, 0.0)], unk_id=len(pieces))
     numbers[NOTHING] = len(pieces)
-    return models.BPE(numbers, merges, unk_token=NOTHING) if kind == "bpe" else models.WordLevel(numbers, NOTHING)
+    if kind in ("word", "spacy"):
+        return models.WordLevel(numbers, NOTHING)
+    return models.BPE(numbers, merges, unk_token=NOTHING)  # without merges: characters
 
 
 def _cut(pattern: str) -> pre_tokenizers.PreTokenizer:

@@ -2,7 +2,7 @@
 encoder alone the labels of texts or words, or masked words.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -72,17 +72,18 @@ class NextToken:
         return r_drop_loss(*passes, self.label_smoothing, self.r_drop, self.label_weights, bias=_bias(model))
 
 
-def mean_loss(model: nn.Module, batches: Sequence[Batch | LabelledBatch]) -> float:
+def mean_loss(model: nn.Module, batches: Iterable[Batch | LabelledBatch]) -> float:
     """Negative log-likelihood in nats a target token, without dropout or smoothing. Leaves the model in evaluation
     mode.
     """
     model.eval()
     output, bias = cast("Tensor", model.output), _bias(model)
+    loss, tokens = 0.0, 0
     with torch.inference_mode():
-        losses = [
-            float(label_smoothed_loss(model(*batch.inputs), output, batch.labels, bias=bias).plain) for batch in batches
-        ]
-    return sum(losses) / max(1, sum(batch.labels.numel() for batch in batches))
+        for batch in batches:
+            loss += float(label_smoothed_loss(model(*batch.inputs), output, batch.labels, bias=bias).plain)
+            tokens += batch.labels.numel()
+    return loss / max(1, tokens)
 
 
 def _bias(model: nn.Module) -> Tensor | None:

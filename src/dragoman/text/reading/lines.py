@@ -4,6 +4,7 @@ Only `\\n` ends a line, so NUL, form feed and the Unicode line separators never 
 byte order mark, a carriage return, invalid UTF-8) are counted under the names below.
 """
 
+import codecs
 import gzip
 import io
 import zlib
@@ -22,6 +23,9 @@ CARRIAGE_RETURNS = "carriage returns dropped at line ends"
 BYTE_ORDER_MARKS = "byte order marks dropped"
 REPLACED = "invalid characters replaced"
 
+_BLOCK = 1 << 20
+"""Bytes of running text that are read at a time."""
+
 # No line of text is so long. A binary file, or one whose lines end in \r alone, would otherwise fill the memory.
 LONGEST_LINE_BYTES = 1 << 24
 
@@ -30,19 +34,16 @@ def read_lines(
     path: Path,
     encoding_errors: EncodingErrors | None = None,
     repairs: Counter[str] | None = None,
-    *,
-    of_any_length: bool = False,
 ) -> Iterator[str]:
     """The lines of a file without their ends; a last line without `\\n` is a line too.
 
     Without `encoding_errors`, invalid UTF-8 is an error as with "strict", but the message does not name the setting.
-    Lines `of_any_length` may fill the memory.
 
     Raises:
         DataError: the file cannot be read (see `open_bytes`), or is not UTF-8; names the line and byte offset.
     """
     with open_bytes(path) as file:
-        yield from lines_of(file, str(path), encoding_errors, repairs, of_any_length=of_any_length)
+        yield from lines_of(file, str(path), encoding_errors, repairs)
 
 
 def lines_of(
@@ -50,17 +51,15 @@ def lines_of(
     name: str,
     encoding_errors: EncodingErrors | None = None,
     repairs: Counter[str] | None = None,
-    *,
-    of_any_length: bool = False,
 ) -> Iterator[str]:
     """The lines of an open file or of standard input, by the rules of `read_lines`.
 
     Raises:
-        DataError: a line is longer than `LONGEST_LINE_BYTES` (unless `of_any_length`), is not UTF-8, or cannot be read.
+        DataError: a line is longer than `LONGEST_LINE_BYTES`, is not UTF-8, or cannot be read.
     """
     repairs = Counter() if repairs is None else repairs
     offset = ends = returns = 0
-    for number, raw in enumerate(_raw_lines(file, name, of_any_length), 1):
+    for number, raw in enumerate(_raw_lines(file, name), 1):
         start = 3 if number == 1 and raw.startswith(b"\xef\xbb\xbf") else 0
         repairs[BYTE_ORDER_MARKS] += start // 3
         try:
@@ -81,6 +80,45 @@ def lines_of(
         yield line
     if returns < ends:  # if all lines end so, it is how lines end in this file
         repairs[CARRIAGE_RETURNS] += returns
+
+
+def read_running(path: Path, encoding_errors: EncodingErrors | None = None) -> Iterator[str]:
+    """The text of a file in pieces, in bounded memory however long its lines are: joined, they are what `read_lines`
+    gives, each line with its `\n`.
+
+    Raises:
+        DataError: the file cannot be read (see `open_bytes`), or is not UTF-8; names the line and byte offset.
+    """
+    with open_bytes(path) as file:
+        held = last = ""  # a carriage return that may belong to a line end
+        for piece in _decoded(file, path, encoding_errors):
+            text = held + piece
+            held = "\r" if text.endswith("\r") else ""
+            if text := text[: len(text) - len(held)].replace("\r\n", "\n"):
+                yield text
+                last = text[-1]
+        if held or last != "\n":
+            yield f"{held}\n"
+
+
+def _decoded(file: IO[bytes], path: Path, encoding_errors: EncodingErrors | None) -> Iterator[str]:
+    """A file as text, block by block, without a byte order mark at its beginning."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace" if encoding_errors == "replace" else "strict")
+    number, offset, block = 1, 0, b"first"
+    while block:
+        with _reading(str(path)):
+            block = file.read(_BLOCK)
+        kept = block.removeprefix(b"\xef\xbb\xbf") if offset == 0 else block
+        begun = len(decoder.getstate()[0])  # bytes of an unfinished character
+        try:
+            piece = decoder.decode(kept, final=not block)
+        except UnicodeDecodeError as error:
+            byte = offset + len(block) - len(kept) - begun + error.start
+            line = number + error.object[: error.start].count(b"\n")
+            start = block if offset == 0 else b""
+            raise DataError(_undecodable(str(path), line, byte, start, error, encoding_errors)) from None
+        number, offset = number + block.count(b"\n"), offset + len(block)
+        yield piece
 
 
 def open_bytes(path: Path) -> IO[bytes]:
@@ -133,13 +171,13 @@ def _reading(name: str) -> Iterator[None]:
         raise DataError(f"{name} cannot be read: {error.strerror or error}") from None
 
 
-def _raw_lines(file: IO[bytes], name: str, of_any_length: bool) -> Iterator[bytes]:
-    number, longest = 0, -1 if of_any_length else LONGEST_LINE_BYTES
+def _raw_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
+    number = 0
     with _reading(name):
-        while raw := file.readline(longest):
+        while raw := file.readline(LONGEST_LINE_BYTES):
             number += 1
-            if len(raw) == longest and not raw.endswith(b"\n"):
-                size = f"{longest >> 20} MiB"
+            if len(raw) == LONGEST_LINE_BYTES and not raw.endswith(b"\n"):
+                size = f"{LONGEST_LINE_BYTES >> 20} MiB"
                 raise DataError(f"{name}:{number} is longer than {size}; is it text? A line ends at \\n alone")
             yield raw
 
