@@ -18,7 +18,7 @@ OF_LABELS = frozenset(
     {"text_column", "label_column", "label_depth", "dev_size", "test_size", "seed", "header", "checks"}
 )
 """Settings of `[data]` that running text does not have."""
-UNEVEN = 20
+UNEVEN = 10
 """From this ratio of the most to the least frequent label on, rare labels weigh more."""
 
 

@@ -10,7 +10,6 @@ from dragoman.errors import ConfigError
 from dragoman.model.config import ModelConfig, Size
 from dragoman.recipe.choices import Choice, Choices, Facts
 from dragoman.recipe.recipe import Recipe
-from dragoman.text.inputs import PHRASEBOOK
 from dragoman.text.reading.addresses import HUB
 
 LARGE = 5_000_000

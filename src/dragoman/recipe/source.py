@@ -35,8 +35,7 @@ class Source(NamedTuple):
 
 def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: Sequence[str] = ()) -> Source:
     """The recipe that `what` is or names: a `Recipe`, a recipe file, the name of one in the library, or data (a file,
-    two aligned files, a folder, `hub:…`). `overrides` are `dotted.key=value`. The task of data is guessed from its form,
-    unless it is given.
+    two aligned files, a folder, `hub:…`), whose task is guessed from its form. `overrides` are `dotted.key=value`.
 
     Raises:
         ConfigError: there is no such recipe, or a setting in it is unknown or has an impossible value.

@@ -243,24 +243,25 @@ def _files(
 
 
 def score_run(run: RunFolder, recipe: Recipe, device: str, progress: Progress) -> tuple[LabelEvaluation, ...]:
-    """Scores the best model of a run on its test set, beside simple baselines, and writes `scores.json` and a picture
+    """Scores the best model of a run on its test sets, beside simple baselines, and writes `scores.json` and a picture
     of the confusions. Warns where a baseline is ahead.
     """
-    kind, path = _kind(recipe), run.split("test")
-    test = list(read_labelled(run.data, kind, "test")) if path.is_file() else []
-    if not test:
-        write_scores(run.scores, [])
-        return ()
+    kind, found = _kind(recipe), list[LabelEvaluation]()
+    names = [name for name, split in read_labelled_report(run.data).splits.items() if split.examples]
+    train, predictor = list(read_labelled(run.data, kind, "train")), Predictor.load(run.best, device)
     with progress.track("score", unit="systems") as advance:
-        model = evaluate_predictor(Predictor.load(run.best, device), test, path, system=str(run.best))
-        advance(1)
-        rivals = judge_baselines(model, _baselines(kind, list(read_labelled(run.data, kind, "train")), test))
-        advance(len(rivals))
-    write_scores(run.scores, [*rivals, model])
-    _draw(run, model)
-    for ahead in ahead_of(model, rivals):
-        log.warning("a baseline is ahead of this model: %s; %s", ahead, ADVICE)
-    return (*rivals, model)
+        for name in (name for name in names if name not in ("train", "dev")):
+            test, path = list(read_labelled(run.data, kind, name)), run.split(name)
+            model = evaluate_predictor(predictor, test, path, system=str(run.best))
+            rivals = judge_baselines(model, _baselines(kind, train, test))
+            advance(1 + len(rivals))
+            found += [*rivals, model]
+            for ahead in ahead_of(model, rivals):
+                log.warning("a baseline is ahead of this model on %s: %s; %s", path.name, ahead, ADVICE)
+    write_scores(run.scores, found)
+    if own := [each for each in found if each.system == str(run.best)]:
+        _draw(run, own[0])
+    return tuple(found)
 
 
 def evaluate_predictor(

@@ -23,7 +23,8 @@ from dragoman.errors import DataError
 from dragoman.files import new_folder, sha256
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import text_of
-from dragoman.text.inputs import DataSettings
+from dragoman.text.inputs import PHRASEBOOK, DataSettings
+from dragoman.text.phrasebook import make_phrasebook
 from dragoman.text.reading.addresses import Address, matching
 from dragoman.text.reading.lines import EncodingErrors, read_running
 from dragoman.text.report import REPORT
@@ -188,6 +189,11 @@ def read_text_lines(folder: Path | str, name: str) -> Iterator[str]:
 def _given(settings: DataSettings) -> list[tuple[str, Address]]:
     """The texts that are named, each by the name of its part."""
     addresses = {"train": settings.path, "dev": settings.dev_path, "test": settings.test_path}
+    if settings.path == PHRASEBOOK:
+        for name in ("dev", "test"):
+            if addresses[name] is not None:
+                raise DataError(f"the phrasebook brings its own sets; leave data.{name}_path out")
+        return [(name, PHRASEBOOK) for name in addresses]
     return [(name, address) for name, address in addresses.items() if address is not None]
 
 
@@ -199,7 +205,7 @@ def _read(settings: DataSettings, progress: Progress, take: Callable[[str, str],
     with progress.track("read the text", unit="lines") as advance:
         for number, (name, address) in enumerate(_given(settings)):
             digest.update(f'{", " if number else ""}["{name}", "'.encode())
-            for piece in _pieces(settings.inside(address), settings.encoding_errors):
+            for piece in _pieces(name, settings.inside(address), settings.encoding_errors):
                 digest.update(json.dumps(piece)[1:-1].encode())
                 take(name, piece)
                 advance(piece.count("\n"))
@@ -224,8 +230,10 @@ def _reuse(folder: Path, identity: str) -> TextReport:
     return report
 
 
-def _pieces(address: Address, encoding_errors: EncodingErrors) -> Iterator[str]:
-    """All files that an address names, as one text in pieces."""
+def _pieces(name: str, address: Address, encoding_errors: EncodingErrors) -> Iterator[str]:
+    """All files that an address names, as one text in pieces; of the phrasebook, the English sentences of a set."""
+    if address == PHRASEBOOK:
+        return (f"{pair.source}\n" for pair in getattr(make_phrasebook(), name))
     files = [Path(str(each)) for each in matching(address)] or [Path(str(address))]
     return chain.from_iterable(read_running(path, encoding_errors) for path in files)
 
