@@ -8,14 +8,19 @@ from dragoman.training.schedule import noam_peak
 
 DEFAULT_MINUTES = 30.0
 FINE_TUNE_EPOCHS = 6.0
+LABELLED_EPOCHS = {False: 20.0, True: 10.0}
+"""Passes over labelled text, of which there is little: from fresh weights, and from another model's encoder."""
+LABELLED = ("classify", "tag")
 SHARE_OF_STEPS, SHARE_OF_VALIDATION = 0.97, 0.2
 """Of the minutes asked for: training and validation together, and validation at most; the rest is for saving."""
 VALIDATIONS = 10
 WARMUP_SHARE, LONGEST_WARMUP = 0.1, 4_000
 BEST_RATES, AT_WIDTH = {"adam": 2e-3, "adamw": 2e-3, "muon": 5.6e-3}, 256
 """Best rates measured, at widths from 128 to 256. For other widths they go by the root of the width, unmeasured."""
-FINE_TUNE_RATE = 0.25
-"""Share of the rate that training from nothing takes, because a finished model should only move a little."""
+FINE_TUNE_RATE, NEW_HEAD_RATE = 0.25, 0.65
+"""Shares of the rate that training from nothing takes: a finished model should only move a little, and more where it
+gets a new head for labels.
+"""
 
 
 LORA_RATE = 1.0
@@ -41,10 +46,12 @@ class Length(NamedTuple):
 
 
 def limit_of(recipe: Recipe) -> Limit:
-    """Which of steps, epochs and minutes was asked for. The default is half an hour, or some epochs of fine-tuning."""
+    """Which of steps, epochs and minutes was asked for. The default is half an hour, or some epochs of little text."""
     for name in LIMITS:
         if (amount := getattr(recipe.train, name)) is not None:
             return Limit(name, amount, "as asked for")
+    if recipe.task in LABELLED:
+        return Limit("epochs", LABELLED_EPOCHS[recipe.start is not None], "the default")
     if recipe.start is not None:
         return Limit("epochs", FINE_TUNE_EPOCHS, "the default")
     return Limit("minutes", DEFAULT_MINUTES, "the default")
@@ -85,7 +92,8 @@ def choose_rate(recipe: Recipe, _facts: Facts) -> Choices:
         return
     rate = BEST_RATES[train.optimiser] * (AT_WIDTH / width) ** 0.5
     if recipe.start is not None:
-        rate *= FINE_TUNE_RATE if recipe.lora is None else LORA_RATE
+        whole = NEW_HEAD_RATE if recipe.task in LABELLED else FINE_TUNE_RATE
+        rate *= whole if recipe.lora is None else LORA_RATE
     whose = "adapters at " if recipe.lora else ""
     yield Choice("train.learning_rate", float(f"{rate:.2g}"), f"for {whose}width {width}")
 
