@@ -97,8 +97,8 @@ def test_a_text_is_split_as_a_whole_and_has_its_identity(
     texts = {"train": train, **({} if dev is None else {"dev": dev})}
     for name, text in texts.items():
         (folder / f"{name}.txt").write_bytes(text.encode() or b"\n")
-    given_dev = {} if dev is None else {"dev_path": str(folder / "dev.txt")}
-    settings = DataSettings(path=str(folder / "train.txt"), **given_dev)
+    dev_path = None if dev is None else str(folder / "dev.txt")
+    settings = DataSettings(path=str(folder / "train.txt"), dev_path=dev_path)
     read = {name: whole_text(folder / f"{name}.txt", "strict") for name in texts}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plain, "LEAST_CHARACTERS", 0)

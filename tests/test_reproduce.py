@@ -102,7 +102,7 @@ NATS = "nll|unit:character|window:64|vocabulary:260"
             (1.5, 1.51, 1.52),
             1.50,
             True,
-            "at most 1.540 is expected (the mean 1.510 of 3 seeds, plus the larger of 0.020",
+            "at most 1.540 is expected (the mean 1.510 of 3 seeds, plus the larger of",
         ),
         ((1.5, 1.51, 1.52), 1.539, True, "and 3 deviations of 0.010)"),
         ((1.5, 1.51, 1.52), 1.541, False, "nats a character 1.541, at most 1.540"),

@@ -1,9 +1,13 @@
 """What can be asked of a language model, checked as a whole before any work is done."""
 
+from typing import TYPE_CHECKING
+
 import pydantic
 
 from dragoman.config import Settings
-from dragoman.decoding.sampling import Sampling
+
+if TYPE_CHECKING:
+    from dragoman.decoding.sampling import Sampling
 
 
 class GenerateOptions(Settings):
@@ -28,10 +32,12 @@ class GenerateOptions(Settings):
     """Most tokens of the text so far that the model sees, at least 2: as many as it was trained on, unless given."""
 
     @property
-    def sampling(self) -> Sampling | None:
+    def sampling(self) -> "Sampling | None":
         """How tokens are drawn; None if always the likeliest is taken."""
         if self.temperature == 0:
             return None
+        from dragoman.decoding.sampling import Sampling  # here, because it loads torch, which settings do not need
+
         return Sampling(self.temperature, self.top_k, self.top_p or 1.0, self.seed)
 
     @pydantic.model_validator(mode="after")

@@ -8,8 +8,8 @@ import pydantic
 from dragoman.config import Settings
 
 POINTS, NATS, DEVIATIONS = 1.0, 0.02, 3.0
-"""How far from the mean of the seeds a run may score: the larger of so many points of 100, or nats, and so many standard
-deviations."""
+"""How far from the mean of the seeds a run may score: the larger of so many points of 100, or nats, and so many
+standard deviations."""
 
 
 class Expected(Settings):

@@ -1,11 +1,13 @@
 """What can be asked of a translation, checked as a whole before any work is done."""
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pydantic
 
 from dragoman.config import Settings
-from dragoman.decoding.sampling import Sampling
+
+if TYPE_CHECKING:
+    from dragoman.decoding.sampling import Sampling
 
 
 class SearchOptions(Settings):
@@ -52,10 +54,12 @@ class SearchOptions(Settings):
     """Most tokens under way: sentences times beam_size times the tokens of the longest source. One always fits."""
 
     @property
-    def sampling(self) -> Sampling | None:
+    def sampling(self) -> "Sampling | None":
         """How tokens are drawn; None for a search."""
         if self.temperature is self.top_k is self.top_p is None:
             return None
+        from dragoman.decoding.sampling import Sampling  # here, because it loads torch, which settings do not need
+
         return Sampling(self.temperature or 1.0, self.top_k, self.top_p or 1.0, self.seed)
 
     def searching(self, **changes: Any) -> "SearchOptions":
@@ -65,7 +69,7 @@ class SearchOptions(Settings):
     @pydantic.model_validator(mode="after")
     def _refuse_contradictions(self) -> "SearchOptions":
         problems = []
-        if self.n_best > self.beam_size and self.sampling is None:
+        if self.n_best > self.beam_size and self.temperature is self.top_k is self.top_p is None:
             problems.append(
                 f"decode.n_best must be at most decode.beam_size, but is {self.n_best} with a beam of {self.beam_size}"
             )
