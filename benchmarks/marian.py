@@ -1,10 +1,11 @@
 """Do Marian models go in and out unchanged? Three small ones, made by transformers and SentencePiece, both ways.
 
     python benchmarks/marian.py make FOLDER --data DATA     trains the three models: opus, separate, biased
-    python benchmarks/marian.py compare FOLDER --data DATA [--text DOMAIN] [--out results.json]
+    python benchmarks/marian.py compare FOLDER --data DATA [--tuned RUN] [--out results.json]
 
-`DATA` holds train.en, train.it, test.en; `DOMAIN` is a second text to fine-tune on. `compare` converts each model into
-a model folder and back, and says for 500 test sentences how far pieces, logits and texts agree.
+`DATA` holds train, dev and test texts of Tatoeba. `compare` converts each model into a model folder and back, and says
+for 500 test sentences how far pieces, logits and texts agree. `--tuned` is a run of `dragoman fine-tune` that began
+with a converted model; it is converted, too.
 
     opus       one vocabulary and one matrix for both sides, swish, safetensors (the form of OPUS-MT)
     separate   a vocabulary a side, no tied matrices, ReLU
@@ -12,170 +13,162 @@ a model folder and back, and says for 500 test sentences how far pieces, logits 
 """
 
 import argparse
-import io
-import itertools
 import json
-import math
-import random
-import time
+import tempfile
 import warnings
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import sentencepiece
 import torch
-from torch.nn import functional as F
-from transformers import MarianConfig, MarianMTModel, MarianTokenizer
+from command_line import command_line, figures_file
+from peers.marian_folders import FORMS, make, padded
+from transformers import MarianMTModel, MarianTokenizer
 
-warnings.filterwarnings("ignore", message="Recommended: pip install sacremoses")
+import dragoman
+from dragoman.evaluating.metrics import bleu_and_chrf
+from dragoman.exporting.marian.folder import read_marian
+from dragoman.machine import describe
+from dragoman.model import EncoderDecoder
+from dragoman.store import load_model
+from dragoman.translating import SearchOptions
 
-FORMS = ("opus", "separate", "biased")
-PIECES = {"opus": 2_200, "separate": 3_000, "biased": 2_200}
-"""Pieces of each side's SentencePiece model; sides that share a vocabulary share many pieces."""
-SIZES = {"d_model": 128, "encoder_layers": 2, "decoder_layers": 2, "heads": 4, "d_ff": 512}
-BATCH, RATE, WARM_UP = 64, 2e-3, 200
-FEWEST, MOST = 3, 40
-"""Tokens of a sentence that is trained on."""
-
-
-def make(folder: Path, data: Path, form: str, minutes: float) -> None:
-    """Trains one model and writes it in the form of OPUS-MT."""
-    texts = [(data / f"train.{side}").read_text("utf-8").splitlines() for side in ("en", "it")]
-    write_tokenizer(folder, texts, form)
-    tokenizer = MarianTokenizer.from_pretrained(folder)
-    source = tokenizer(texts[0])["input_ids"]
-    target = tokenizer(text_target=texts[1])["input_ids"]
-    pairs = [(s, t) for s, t in zip(source, target, strict=True) if all(FEWEST <= len(x) <= MOST for x in (s, t))]
-    model = new_model(tokenizer, form)
-    if form == "biased":
-        model.final_logits_bias[0] = frequencies(pairs, model.config.decoder_vocab_size)
-    facts = train(model, pairs, minutes)
-    write_model(folder, model, form)
-    print(form, facts)
+SENTENCES, BATCH = 500, 25
+LONGEST = 100
+"""Most tokens of a translation, its end symbol included; a small model may repeat itself for ever."""
+LENGTHS: dict[str, Any] = {"length_penalty": 0.0, "length_ratio": 0.0, "length_extra": LONGEST}
+OPTIONS = {**LENGTHS, "allow_unknown": True, "split": "never", "max_source_tokens": 511}
 
 
-def write_tokenizer(folder: Path, texts: Sequence[Sequence[str]], form: str) -> None:
-    """SentencePiece models of both sides, and the tables of ids: `</s>` first, padding last."""
-    folder.mkdir(parents=True, exist_ok=True)
-    tables = []
-    for side, lines in zip(("source", "target"), texts, strict=True):
-        made = io.BytesIO()
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines), model_writer=made, vocab_size=PIECES[form], num_threads=1, minloglevel=2
-        )
-        (folder / f"{side}.spm").write_bytes(made.getvalue())
-        processor = sentencepiece.SentencePieceProcessor(model_proto=made.getvalue())
-        tables.append([processor.id_to_piece(i) for i in range(3, processor.get_piece_size())])
-    names = {"source_lang": "en", "target_lang": "it", "separate_vocabs": form == "separate"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(names))
-    if form != "separate":
-        tables = [list(dict.fromkeys(itertools.chain(*tables)))]
-    for name, table in zip(("vocab.json", "target_vocab.json"), tables, strict=False):
-        ids = {piece: i for i, piece in enumerate(["</s>", "<unk>", *table, "<pad>"])}
-        (folder / name).write_text(json.dumps(ids, ensure_ascii=False, indent=2), "utf-8")
-
-
-def new_model(tokenizer: MarianTokenizer, form: str) -> MarianMTModel:
-    """A fresh model."""
-    torch.manual_seed(FORMS.index(form))
-    width, size = SIZES["d_model"], tokenizer.vocab_size
-    config = MarianConfig(
-        vocab_size=size,
-        decoder_vocab_size=size,
-        d_model=width,
-        **{f"{stack}_layers": SIZES[f"{stack}_layers"] for stack in ("encoder", "decoder")},
-        **{f"{stack}_attention_heads": SIZES["heads"] for stack in ("encoder", "decoder")},
-        **{f"{stack}_ffn_dim": SIZES["d_ff"] for stack in ("encoder", "decoder")},
-        activation_function="relu" if form == "separate" else "swish",
-        max_position_embeddings=512,
-        scale_embedding=True,
-        init_std=width**-0.5,
-        share_encoder_decoder_embeddings=form != "separate",
-        tie_word_embeddings=form != "separate",
-        pad_token_id=size - 1,
-        decoder_start_token_id=size - 1,
-        eos_token_id=0,
-        bos_token_id=0,
-        forced_eos_token_id=0,
-    )
-    model = MarianMTModel(config)
-    for module in model.modules():  # one standard deviation for all matrices suits embeddings, not projections
-        if isinstance(module, torch.nn.Linear) and module is not model.get_output_embeddings():
-            torch.nn.init.xavier_uniform_(module.weight)
-    return model
-
-
-def frequencies(pairs: Sequence[tuple[list[int], list[int]]], size: int) -> torch.Tensor:
-    """The logarithm of each target token's share, kept small."""
-    counts = Counter(itertools.chain.from_iterable(target for _, target in pairs))
-    total = sum(counts.values())
-    return torch.tensor([math.log((counts[i] + 1) / total) / 2 for i in range(size)])
-
-
-def train(model: MarianMTModel, pairs: list[tuple[list[int], list[int]]], minutes: float) -> dict[str, Any]:
-    """Adam for so many minutes, batches of equal length; returns steps and the last loss."""
-    optimiser = torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98))
-    model.train()
-    start, step, losses = time.monotonic(), 0, []
-    for step, batch in enumerate(batches(pairs), 1):
-        left = 1 - (time.monotonic() - start) / (60 * minutes)
-        if left <= 0:
-            break
-        for group in optimiser.param_groups:
-            group["lr"] = RATE * min(step / WARM_UP, 1) * max(0.05, min(1.0, 2 * left))
-        sources, targets = (padded(side, model.config.pad_token_id) for side in zip(*batch, strict=True))
-        first = torch.full((len(batch), 1), model.config.decoder_start_token_id)
-        logits = model(
-            input_ids=sources,
-            attention_mask=(sources != model.config.pad_token_id).long(),
-            decoder_input_ids=torch.cat([first, targets[:, :-1]], dim=1),
-            use_cache=False,
-        ).logits
-        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=model.config.pad_token_id)
-        optimiser.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        losses.append(loss.item())
-    return {"steps": step, "loss": round(sum(losses[-100:]) / len(losses[-100:]), 3)}
-
-
-def batches(pairs: list[tuple[list[int], list[int]]]) -> Iterator[list[tuple[list[int], list[int]]]]:
-    """Endless batches of about equal length."""
-    order = random.Random(1)
-    ordered = sorted(pairs, key=lambda pair: (len(pair[0]), len(pair[1])))
-    firsts = list(range(0, len(ordered), BATCH))
-    while True:
-        order.shuffle(firsts)
-        yield from (ordered[first : first + BATCH] for first in firsts)
-
-
-def padded(rows: Sequence[Sequence[int]], padding: int) -> torch.Tensor:
-    longest = max(map(len, rows))
-    return torch.tensor([[*row, *[padding] * (longest - len(row))] for row in rows])
-
-
-def write_model(folder: Path, model: MarianMTModel, form: str) -> None:
-    """The weights, and the search settings of OPUS-MT."""
-    config, padding = model.config, model.config.pad_token_id
-    generation = {
-        "num_beams": 4,
-        "max_length": 512,
-        "bad_words_ids": [[padding]],
-        "pad_token_id": padding,
-        "decoder_start_token_id": padding,
-        "eos_token_id": config.eos_token_id,
-        "forced_eos_token_id": config.eos_token_id,
+def compare(theirs: Path, ours: Path, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """How far a Marian folder and a model folder agree on these pairs."""
+    model, tokenizer = MarianMTModel.from_pretrained(theirs).eval(), MarianTokenizer.from_pretrained(theirs)
+    return {
+        "sentences": len(pairs),
+        **pieces_and_logits(model, tokenizer, theirs, ours, pairs),
+        **{name: texts(model, tokenizer, ours, pairs, beam) for name, beam in (("greedy", 1), ("beam_4", 4))},
     }
-    if form != "opus":
-        generation |= {"length_penalty": 0.0, "early_stopping": True}
-    model.eval().save_pretrained(folder)
-    (folder / "generation_config.json").write_text(json.dumps(generation, indent=2))
-    if form == "biased":
-        (folder / "model.safetensors").unlink()
-        torch.save(model.state_dict(), folder / "pytorch_model.bin")
+
+
+def pieces_and_logits(
+    model: MarianMTModel, tokenizer: MarianTokenizer, theirs: Path, ours: Path, pairs: Sequence[tuple[str, str]]
+) -> dict[str, Any]:
+    """How many sides have the same pieces, and the largest difference between two logits, given the references."""
+    rows, stored = read_marian(theirs).vocabularies, load_model(ours)
+    assert isinstance(stored.model, EncoderDecoder)
+    framing, held = stored.files.framing, torch.tensor([row is not None for row in rows.target])
+    order = torch.tensor([row for row in rows.target if row is not None])
+    same, furthest, largest = 0, 0.0, 0.0
+    for source, target in pairs:
+        ids = framing.source(stored.tokenizers.source.encode(source))
+        labels = framing.labels(stored.tokenizers.target.encode(target))
+        wanted, wanted_labels = tokenizer(source)["input_ids"], tokenizer(text_target=target)["input_ids"]
+        same += [rows.source[i] for i in ids] == wanted
+        same += [rows.target[i] for i in labels] == wanted_labels
+        before = [framing.target_start, *labels[:-1]]
+        with torch.inference_mode():
+            hidden = stored.model(*(torch.tensor(each) for each in (ids, [len(ids)], before, [len(before)])))
+            found = stored.model.project(hidden)[:, held]
+            given = torch.tensor([[rows.target[i] for i in before]])
+            logits = model(input_ids=torch.tensor([wanted]), decoder_input_ids=given).logits[0, :, order]
+        furthest = max(furthest, float((found - logits).abs().max()))
+        largest = max(largest, float(logits.abs().max()))
+    return {"sides_with_same_pieces": same, "furthest_logits": furthest, "largest_logit": largest}
+
+
+def texts(
+    model: MarianMTModel, tokenizer: MarianTokenizer, ours: Path, pairs: Sequence[tuple[str, str]], beam: int
+) -> dict[str, Any]:
+    """How many texts are the same, the others with both scores, and the quality of both."""
+    options = SearchOptions.model_validate({**OPTIONS, "beam_size": beam})
+    sources, references = zip(*pairs, strict=True)
+    found = dragoman.Translator.load(ours, "cpu", "float32").translate(sources, options)
+    wanted = [
+        each
+        for first in range(0, len(sources), BATCH)
+        for each in generated(model, tokenizer, sources[first : first + BATCH], beam)
+    ]
+    differences = [
+        {
+            "source": mine.source,
+            "ours": mine.text,
+            "theirs": text,
+            "our_log_prob": mine.log_prob,
+            "their_log_prob": score,
+        }
+        for mine, (text, score) in zip(found, wanted, strict=True)
+        if mine.text != text
+    ]
+    return {
+        "same_texts": len(found) - len(differences),
+        "differences": differences,
+        "ours": bleu_and_chrf([each.text for each in found], [[each] for each in references], "it"),
+        "theirs": bleu_and_chrf([text for text, _ in wanted], [[each] for each in references], "it"),
+    }
+
+
+def generated(model: Any, tokenizer: MarianTokenizer, sources: Sequence[str], beam: int) -> list[tuple[str, float]]:
+    """Their translations, each with its log-probability."""
+    padding = int(model.config.pad_token_id or 0)
+    ids = padded(tokenizer(list(sources))["input_ids"], padding)
+    with torch.inference_mode():
+        made: Any = model.generate(
+            input_ids=ids,
+            attention_mask=(ids != padding).long(),
+            num_beams=beam,
+            length_penalty=0.0,
+            early_stopping=beam > 1,
+            max_length=LONGEST + 1,
+            forced_eos_token_id=None,
+            do_sample=False,
+            output_scores=True,
+            return_dict_in_generate=True,
+        )
+        scores: Any = model.compute_transition_scores(
+            made.sequences, made.scores, getattr(made, "beam_indices", None), normalize_logits=beam == 1
+        )
+    scores = scores.masked_fill(made.sequences[:, 1:] == padding, 0.0).sum(1)
+    return list(zip(tokenizer.batch_decode(made.sequences, skip_special_tokens=True), scores.tolist(), strict=True))
+
+
+def there_and_back(theirs: Path, back: Path, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Whether transformers loads what came back, with the same ids and logits."""
+    before, after = (MarianMTModel.from_pretrained(folder).eval() for folder in (theirs, back))
+    tokenizers = [MarianTokenizer.from_pretrained(folder) for folder in (theirs, back)]
+    furthest, same = 0.0, 0
+    for source, target in pairs:
+        ids = [tokenizer(source, text_target=target, return_tensors="pt") for tokenizer in tokenizers]
+        same += all(torch.equal(ids[0][name], ids[1][name]) for name in ("input_ids", "labels"))
+        with torch.inference_mode():
+            logits = [model(**each).logits for model, each in zip((before, after), ids, strict=True)]
+        furthest = max(furthest, float((logits[0] - logits[1]).abs().max()))
+    return {"pairs_with_same_ids": same, "furthest_logits": furthest}
+
+
+def sample(folder: Path) -> list[tuple[str, str]]:
+    """Test pairs of different sources, evenly spaced, each with its first reference."""
+    sides = [(folder / f"test.{side}").read_text("utf-8").splitlines() for side in ("en", "it")]
+    pairs = list({source: (source, target) for source, target in zip(*map(reversed, sides), strict=True)}.values())
+    pairs.sort(key=lambda pair: (len(pair[0]), pair))
+    return [pairs[i * len(pairs) // SENTENCES] for i in range(SENTENCES)]
+
+
+def measure(folder: Path, data: Path, forms: Sequence[str], tuned: Path | None) -> dict[str, Any]:
+    pairs, results = sample(data), {}
+    with tempfile.TemporaryDirectory() as aside:
+        for form in forms:
+            ours, back = Path(aside) / form, Path(aside) / f"{form}-back"
+            notes = dragoman.convert(folder / form, ours).notes
+            dragoman.convert(ours, back)
+            results[form] = {
+                "notes": notes,
+                **compare(folder / form, ours, pairs),
+                "there_and_back": there_and_back(folder / form, back, pairs),
+            }
+        if tuned is not None:
+            dragoman.convert(tuned, Path(aside) / "tuned")
+            results["fine-tuned"] = compare(Path(aside) / "tuned", tuned / "best", pairs)
+    return results
 
 
 def main() -> None:
@@ -185,10 +178,21 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=3.0, help="of training, for each model")
     parser.add_argument("--only", nargs="*", choices=FORMS, default=FORMS)
+    parser.add_argument("--tuned", type=Path)
+    parser.add_argument("--out", type=figures_file)
     given = parser.parse_args()
-    torch.set_num_threads(1)
-    for form in given.only:
-        make(given.folder / form, given.data, form, given.minutes)
+    warnings.filterwarnings("ignore", message="Recommended: pip install sacremoses")
+    if given.action == "make":
+        for form in given.only:
+            print(form, make(given.folder / form, given.data, form, given.minutes))
+        return
+    results = measure(given.folder, given.data, given.only, given.tuned)
+    text = json.dumps(
+        {"command": command_line(), "machine": describe(), "models": results}, indent=2, ensure_ascii=False
+    )
+    print(text)
+    if given.out is not None:
+        given.out.write_text(text + "\n", "utf-8")
 
 
 if __name__ == "__main__":

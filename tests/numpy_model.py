@@ -137,7 +137,9 @@ class Model:
 
     def feed_forward(self, name: str, x: Array, sites: Sites) -> Array:
         """max(0, x W1 + b1) W2 + b2 (section 3.3), or with another nonlinearity, or gated (Shazeer 2020)."""
-        nonlinear = {"relu": relu, "gelu": gelu, "swiglu": silu, "geglu": gelu}[self.settings["activation"]]
+        nonlinear = {"relu": relu, "gelu": gelu, "silu": silu, "swiglu": silu, "geglu": gelu}[
+            self.settings["activation"]
+        ]
         inner = self.project(f"{name}.inner", x, sites)
         gated = self.settings["activation"] in ("swiglu", "geglu")
         hidden = nonlinear(self.project(f"{name}.gate", x, sites)) * inner if gated else nonlinear(inner)

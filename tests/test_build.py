@@ -1,6 +1,7 @@
 """From settings to modules: every combination builds and learns, the same seed gives the same weights."""
 
 import math
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -20,7 +21,7 @@ PLACES, ACTIVATIONS, TIES = ("pre", "post"), ("relu", "gelu", "swiglu", "geglu")
 def every_weight_learns(model: Any) -> None:
     batch = random_batch([3, 1], [2, 4])
     rows = batch.inputs if hasattr(model, "encoder") else batch.inputs[2:]
-    loss = label_smoothed_loss(model(*rows), model.output, batch.labels, 0.1).smoothed
+    loss = label_smoothed_loss(model(*rows), model.output, batch.labels, 0.1, bias=model.output_bias).smoothed
     loss.backward()
     assert loss.isfinite()
     for name, weight in model.named_parameters():
@@ -37,6 +38,17 @@ def test_every_combination_builds_runs_and_learns(positions: str, norm: str) -> 
             continue
         choice = {"norm_position": place, "activation": activation, "tied": tied, "bias": bias, "kv_heads": kv_heads}
         every_weight_learns(translator(final_norm=place == "pre", **given, **choice))
+
+
+@pytest.mark.parametrize("make", [translator, language_model])
+def test_a_bias_of_the_output_learns_and_is_added_to_the_logits(make: Callable[..., Any]) -> None:
+    model, plain = make(output_bias=True, activation="silu"), make(activation="silu")
+    every_weight_learns(model)
+    assert plain.output_bias is None and not model.output_bias.any()
+    hidden, bias = (torch.randn(*size).to(model.output) for size in ((3, model.config.d_model), (VOCABULARY,)))
+    without = model.project(hidden)
+    model.output_bias.data.copy_(bias)
+    torch.testing.assert_close(model.project(hidden), without + bias)
 
 
 @pytest.mark.parametrize("tied", ["none", "target"])

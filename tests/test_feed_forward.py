@@ -18,7 +18,7 @@ def test_two_sentences_of_three_tokens_go_from_four_features_to_eight_and_back()
 @pytest.mark.parametrize("bias", [True, False])
 def test_each_activation_is_its_equation(bias: bool) -> None:
     x = torch.randn(5, 4)
-    kinds: tuple[Activation, ...] = ("relu", "gelu", "swiglu", "geglu")
+    kinds: tuple[Activation, ...] = ("relu", "gelu", "silu", "swiglu", "geglu")
     for kind in kinds:
         network = FeedForward(4, 6, kind, bias)
         inner = network.inner(x)
@@ -26,6 +26,7 @@ def test_each_activation_is_its_equation(bias: bool) -> None:
         expected = {
             "relu": lambda: inner.clamp(min=0),  # noqa: B023
             "gelu": lambda: inner * (1 + torch.erf(inner / 2**0.5)) / 2,  # noqa: B023
+            "silu": lambda: inner * torch.sigmoid(inner),  # noqa: B023
             "swiglu": lambda: gate * torch.sigmoid(gate) * inner,  # noqa: B023
             "geglu": lambda: F.gelu(gate) * inner,  # noqa: B023
         }[kind]()

@@ -160,6 +160,17 @@ def test_another_length_penalty_is_kept_and_said(folders: Path, tmp_path: Path) 
     assert "length_penalty = 1" in found.notes[0] and "early_stopping" in found.notes[1]
 
 
+def test_whether_the_unknown_symbol_may_be_written_goes_both_ways(folders: Path, tmp_path: Path) -> None:
+    shutil.copytree(folders / "opus", tmp_path / "model")
+    padding = json.loads((folders / "opus" / "config.json").read_text())["pad_token_id"]
+    edit(tmp_path / "model" / "generation_config.json", bad_words_ids=[[padding], [1]])
+    dragoman.convert(tmp_path / "model", tmp_path / "ours")
+    assert not dragoman.Translator.load(tmp_path / "ours").options.allow_unknown
+    assert dragoman.Translator.load(folders / "ours" / "opus").options.allow_unknown
+    dragoman.convert(tmp_path / "ours", tmp_path / "back")
+    assert json.loads((tmp_path / "back" / "generation_config.json").read_text())["bad_words_ids"] == [[padding], [1]]
+
+
 def edit(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
@@ -187,6 +198,7 @@ def edit(path: Path, **changes: Any) -> None:
         ("generation_config.json", {"num_beams": 1000}, "num_beams"),
         ("generation_config.json", {"repetition_penalty": 1.5}, "repetition_penalty"),
         ("generation_config.json", {"length_penalty": -1.0}, "length_penalty"),
+        ("generation_config.json", {"bad_words_ids": [[5, 6]]}, r"bad_words_ids .* holds \(5, 6\)"),
         ("tokenizer_config.json", {"sp_model_kwargs": {"enable_sampling": True}}, "sp_model_kwargs"),
         ("tokenizer_config.json", {"separate_vocabs": True}, "target_vocab.json is missing"),
         ("vocab.json", {"<unk>": "1"}, "should give every piece a number"),

@@ -77,7 +77,7 @@ def make_norm(kind: NormKind, d_model: int, epsilon: float, bias: bool) -> Layer
     return RMSNorm(d_model, epsilon) if kind == "rms" else LayerNorm(d_model, epsilon, bias)
 
 
-_ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": lambda x: F.relu(x, inplace=True),
     "gelu": F.gelu,
     "silu": F.silu,

@@ -25,7 +25,7 @@ from dragoman.exporting.marian.folder import (
 )
 from dragoman.exporting.marian.importing import Conversion
 from dragoman.exporting.marian.mapping import Rows, Vocabularies, to_marian
-from dragoman.exporting.marian.searching import generation_for
+from dragoman.exporting.marian.searching import Symbols, generation_for
 from dragoman.files import check_new_folder, new_folder, write_file
 from dragoman.model import ModelConfig
 from dragoman.store import StoredModel, load_model, named_weights
@@ -55,7 +55,7 @@ def export_marian(folder: Path, to: Path) -> Conversion:
     vocabularies = Vocabularies(
         *(_rows(tokenizer, each) for tokenizer, each in zip(stored.tokenizers, ids, strict=True))
     )
-    generation, notes = generation_for(options, ids[1][PADDING], ids[1][END])
+    generation, notes = generation_for(options, Symbols(*(ids[1][name] for name in (UNKNOWN, PADDING, END))))
     weights = to_marian(named_weights(stored.model), stored.config, vocabularies)
     with new_folder(to) as aside:
         write_json(aside / CONFIG, _config(stored.config, ids, options))

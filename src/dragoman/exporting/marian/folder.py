@@ -101,6 +101,11 @@ class MarianFolder(NamedTuple):
     stated_languages: tuple[Any, Any]
     """What `tokenizer_config.json` says."""
 
+    @property
+    def unknown(self) -> int:
+        """The id of the target's unknown symbol there."""
+        return self.vocabularies.target[self.tokenizers.target.unknown] or 0
+
 
 def is_marian(folder: Path) -> bool:
     """Whether a folder looks like a Marian model of transformers."""

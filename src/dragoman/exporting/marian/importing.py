@@ -10,7 +10,7 @@ import torch
 from dragoman.config import Settings
 from dragoman.exporting.marian.folder import CONFIG, GENERATION, MarianFolder, read_marian
 from dragoman.exporting.marian.mapping import from_marian
-from dragoman.exporting.marian.searching import options_from
+from dragoman.exporting.marian.searching import Symbols, options_from
 from dragoman.files import check_new_folder
 from dragoman.model import build_model
 from dragoman.store import Languages, ModelFiles, save_model
@@ -46,7 +46,9 @@ def import_marian(folder: Path, to: Path, languages: Languages | None = None) ->
     marian = read_marian(folder)
     languages = languages or _stated(marian, folder)
     place = GENERATION if (folder / GENERATION).is_file() else CONFIG
-    options, notes = options_from(marian.generation, marian.architecture.max_position_embeddings, str(folder / place))
+    told = marian.architecture
+    symbols = Symbols(marian.unknown, told.pad_token_id, told.eos_token_id)
+    options, notes = options_from(marian.generation, told.max_position_embeddings, symbols, str(folder / place))
     with torch.device("meta"):
         model = build_model(marian.config, seed=None)
     files = ModelFiles(marian.tokenizers, languages, options, _card(marian, languages, folder), MARIAN_FRAMING)

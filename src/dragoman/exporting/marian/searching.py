@@ -1,7 +1,7 @@
 """Search options, as transformers' generation settings and back."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pydantic
 
@@ -23,9 +23,20 @@ class Generation(Settings):
     repetition_penalty: float = pydantic.Field(default=1.0, ge=1, le=1)
     min_length: Literal[0] = 0
     forced_bos_token_id: None = None
+    bad_words_ids: tuple[tuple[int, ...], ...] = ()
 
 
-def options_from(content: Mapping[str, Any], positions: int, name: str) -> tuple[dict[str, Any], list[str]]:
+class Symbols(NamedTuple):
+    """Ids there."""
+
+    unknown: int
+    padding: int
+    end: int
+
+
+def options_from(
+    content: Mapping[str, Any], positions: int, symbols: Symbols, name: str
+) -> tuple[dict[str, Any], list[str]]:
     """Our search options, and what a person should know of them. `name` is that of the file, for errors.
 
     Raises:
@@ -36,12 +47,14 @@ def options_from(content: Mapping[str, Any], positions: int, name: str) -> tuple
         found = check(known, name, Generation)
     except ConfigError as error:
         raise CheckpointError(str(error)) from None
+    if others := set(found.bad_words_ids) - {(symbols.padding,), (symbols.unknown,)}:
+        raise CheckpointError(f"{name}: bad_words_ids may hold padding and the unknown symbol, but holds {min(others)}")
     options: dict[str, Any] = {
         "beam_size": found.num_beams,
         "length_penalty": found.length_penalty,
         "length_ratio": 0.0,
         "length_extra": found.max_length - 1,
-        "allow_unknown": True,
+        "allow_unknown": (symbols.unknown,) not in found.bad_words_ids,
         "split": "long",
         "max_source_tokens": positions - 1,
     }
@@ -50,21 +63,23 @@ def options_from(content: Mapping[str, Any], positions: int, name: str) -> tuple
     return options, _differences(found)
 
 
-def generation_for(options: SearchOptions, start: int, end: int) -> tuple[dict[str, Any], list[str]]:
+def generation_for(options: SearchOptions, symbols: Symbols) -> tuple[dict[str, Any], list[str]]:
     """Their generation settings, and what a person should know of them."""
     generation: dict[str, Any] = {
         "num_beams": options.beam_size,
         "length_penalty": options.length_penalty,
         "early_stopping": options.beam_size > 1,
         "max_length": options.length_extra + 1 if options.length_ratio == 0 else 512,
-        "bad_words_ids": [[start]],
-        "decoder_start_token_id": start,
-        "pad_token_id": start,
-        "eos_token_id": end,
-        "forced_eos_token_id": end,
+        "bad_words_ids": [[symbols.padding], *([] if options.allow_unknown else [[symbols.unknown]])],
+        "decoder_start_token_id": symbols.padding,
+        "pad_token_id": symbols.padding,
+        "eos_token_id": symbols.end,
+        "forced_eos_token_id": symbols.end,
     }
     if options.no_repeat_ngram is not None:
         generation["no_repeat_ngram_size"] = options.no_repeat_ngram
+    if options.minimum_length:
+        generation["min_new_tokens"] = options.minimum_length
     return generation, _penalties(options.beam_size, options.length_penalty)
 
 
