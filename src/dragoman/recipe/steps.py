@@ -16,10 +16,10 @@ BEST_RATES, AT_WIDTH = {"adam": 2e-3, "adamw": 2e-3, "muon": 5.6e-3}, 256
 """Best rates measured, at widths from 128 to 256. For other widths they go by the root of the width, unmeasured."""
 FINE_TUNE_RATE = 0.25
 """Share of the rate that training from nothing takes, because a finished model should only move a little."""
-
-
 LORA_RATE = 1.0
-"""The same for adapters, whose matrices begin at nothing (benchmarks/forgetting.py)."""
+"""The same for adapters. With a quarter of it, rank 16 gained 2.2 chrF in three epochs, not 9.0 (3,140 pairs, width
+192, one seed).
+"""
 
 
 class Limit(NamedTuple):
