@@ -32,6 +32,7 @@ from dragoman.commands.train import train
 from dragoman.config import check
 from dragoman.documents import write_json
 from dragoman.evaluating.metrics import score
+from dragoman.files import remove
 from dragoman.machine import describe, machine
 from dragoman.memory import keep_freed_memory, peak_memory_bytes
 from dragoman.recipe.recipe import Recipe
@@ -132,7 +133,8 @@ def _trained(job: Job) -> Path:
 
 
 def _averaged(job: Job) -> Path:
-    if not (job.folder / "model").exists():
+    if not (job.folder / "dial.json").is_file():
+        remove(job.folder / "model")
         after = job.runs / f"{AVERAGED[job.way]}-seed{job.seed}"
         found = average(job.base, after, job.folder / "model", threads=job.threads, device="cpu")
         write_json(

@@ -7,9 +7,11 @@ import torch
 from small import Source, few_batches, language_model, objective, random_batch, train_settings, translator
 from torch import nn
 
-from dragoman.config import check
+from dragoman.cli.fine_tune import FineTuning
+from dragoman.config import check, override
 from dragoman.errors import ConfigError
 from dragoman.model import Packing, StepNoise
+from dragoman.progress import silent
 from dragoman.recipe.recipe import Recipe
 from dragoman.training import label_smoothed_loss
 from dragoman.training.distributed import ALONE
@@ -182,3 +184,13 @@ def test_words_of_a_name_are_joined_by_dots() -> None:
     name = "decoder.blocks.0.cross_attention.query.weight"
     assert all(is_named(name, asked) for asked in ("decoder", "decoder.0", "attention.query", "decoder.*.weight", name))
     assert not any(is_named(name, asked) for asked in ("encoder", "decoder.1", "self_attention", "query.*", ""))
+
+
+def test_the_command_line_says_what_is_tuned() -> None:
+    def asked(**given: Any) -> Any:
+        overrides = FineTuning(**given).options(silent).get("overrides", ())
+        return override({}, overrides).get("tuning")
+
+    assert asked(freeze=["encoder", "all but norms"]) == {"freeze": ["encoder", "all but norms"]}
+    assert asked(lora=4, overrides=["tuning.lora.alpha=8"]) == {"lora": {"rank": 4, "alpha": 8}}
+    assert asked() is None

@@ -205,7 +205,7 @@ def _write_adapter(
 ) -> None:
     """Writes all files of an adapter folder but the manifest."""
     with suppress(ValueError):  # on another drive
-        adapter = adapter.but(beside=os.path.relpath(adapter.base, folder.resolve()))
+        adapter = adapter.but(beside=Path(os.path.relpath(adapter.base, folder.resolve())).as_posix())
     write_json(
         folder / CONFIG, {"format": ADAPTER_FORMAT, "adapter": adapter.model_dump(mode="json", exclude_none=True)}
     )

@@ -21,10 +21,10 @@ FINE_TUNE_RATE, NEW_HEAD_RATE = 0.25, 0.65
 """Shares of the rate that training from nothing takes: a finished model should only move a little, and more where it
 gets a new head for labels.
 """
-
-
 LORA_RATE = 1.0
-"""The same for adapters, whose matrices begin at nothing (benchmarks/forgetting.py)."""
+"""The same for adapters. With a quarter of it, rank 16 gained 2.2 chrF in three epochs, not 9.0 (3,140 pairs, width
+192, one seed).
+"""
 
 
 class Limit(NamedTuple):
