@@ -63,11 +63,7 @@ class Cell(NamedTuple):
 
 
 def part(examples: Sequence[Example], percent: int, seed: int = 1) -> list[Example]:
-    """This share of the examples, drawn at random, in their order.
-
-    >>> part("abcdefghijklmnopqrst", 10)
-    ['e', 's']
-    """
+    """This share of the examples, drawn at random, in their order."""
     count = round(len(examples) * percent / 100)
     return [examples[place] for place in sorted(Random(seed).sample(range(len(examples)), count))]
 
