@@ -1,4 +1,4 @@
-"""What the benchmarks share: the command line as it can be shown to others, and a check of `--out`."""
+"""What the benchmarks share: the command line as it can be shown to others, a check of `--out`, and tables."""
 
 import argparse
 import os
@@ -28,3 +28,16 @@ def figures_file(word: str) -> Path:
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise argparse.ArgumentTypeError(f"{word} may not be written")
     return path
+
+
+def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown.
+
+    >>> print(markdown(["size", "speed"], [["small", "1,200"]]))
+    | size | speed |
+    |---|---|
+    | small | 1,200 |
+    """
+    lines = [columns, *rows]
+    told = [f"| {' | '.join(line)} |" for line in lines]
+    return "\n".join([told[0], f"|{'---|' * len(columns)}", *told[1:]])

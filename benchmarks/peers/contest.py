@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -50,6 +50,36 @@ class Shape(NamedTuple):
         )
 
 
+class TextShape(NamedTuple):
+    """What all contenders share that model running text."""
+
+    vocabulary: int
+    d_model: int
+    layers: int
+    heads: int
+    window: int
+    """Tokens of a window; the positions of a model."""
+
+    @property
+    def size(self) -> str:
+        """The size in words."""
+        return f"{self.layers} layers of width {self.d_model}"
+
+    def config(self, preset: str = "modern") -> ModelConfig:
+        return ModelConfig.model_validate(
+            {
+                "family": "language_model",
+                "preset": preset,
+                "target_vocabulary": self.vocabulary,
+                "tied": "target",
+                "d_model": self.d_model,
+                "decoder_layers": self.layers,
+                "heads": self.heads,
+                "dropout": DROPOUT,
+            }
+        )
+
+
 class Padded(NamedTuple):
     """A batch as rectangles; True in a mask is a real token."""
 
@@ -69,22 +99,41 @@ class Padded(NamedTuple):
         return cls(source, target, labels, batch.source_lengths, source != PADDING, target != PADDING)
 
 
+class Windows(NamedTuple):
+    """A batch of running text as rectangles."""
+
+    target: Tensor
+    labels: Tensor
+
+    @classmethod
+    def of(cls, batch: Batch) -> "Windows":
+        return cls(_rectangle(batch.target, batch.target_lengths), _rectangle(batch.labels, batch.target_lengths))
+
+
 class Contender(NamedTuple):
     model: nn.Module
     step: Callable[[int], float]
     """Takes a whole training step on one of the batches, and returns its loss in nats a target token."""
 
 
-Logits = Callable[[Padded], Tensor]
-"""The logits of a model for each position of the padded target, (B, T, V)."""
+Rectangles = TypeVar("Rectangles", Padded, Windows)
 
 
-def contender(model: nn.Module, logits: Logits, batches: Sequence[Batch], way: Way) -> Contender:
-    """A model with the step of all other toolkits: the same loss, masters, clipping and optimiser as ours."""
+def contender(
+    model: nn.Module,
+    logits: Callable[[Rectangles], Tensor],
+    batches: Sequence[Batch],
+    way: Way,
+    rectangles: Callable[[Batch], Rectangles] = Padded.of,
+) -> Contender:
+    """A model with the step of all other toolkits: the same loss, masters, clipping and optimiser as ours.
+
+    `logits` gives them for each position of the padded target, (B, T, V).
+    """
     model.train()
     masters = MasterWeights(model, "bf16" if way == "bf16 weights" else "float32", "adamw", BETAS, EPSILON, DECAY)
     masters.attach(model)
-    padded = [Padded.of(batch) for batch in batches]  # padded beforehand, outside the timing
+    padded = [rectangles(batch) for batch in batches]  # padded beforehand, outside the timing
 
     def step(number: int) -> float:
         given = padded[number]

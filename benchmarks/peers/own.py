@@ -10,7 +10,7 @@ from dragoman.training import TrainSettings, TrainState
 from dragoman.training.loop import Share, train_step
 from dragoman.training.next_token import NextToken
 from dragoman.training.optimiser import MasterWeights
-from peers.contest import BETAS, CLIP, DECAY, EPSILON, RATE, SMOOTHING, Contender, Shape, Way
+from peers.contest import BETAS, CLIP, DECAY, EPSILON, RATE, SMOOTHING, Contender, Shape, TextShape, Way
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class BatchList:
         return self.batches[index].size
 
 
-def build(batches: Sequence[Batch], shape: Shape, way: Way, preset: str) -> Contender:
+def build(batches: Sequence[Batch], shape: Shape | TextShape, way: Way, preset: str) -> Contender:
     kernels.prepare()
     model = build_model(shape.config(preset)).train()
     precision = "float32" if way == "float32" else "bf16"

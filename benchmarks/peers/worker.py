@@ -52,6 +52,10 @@ class Run(NamedTuple):
             raise SystemExit(f"error: the text fills {len(found)} batches of {self.batch_tokens:,}, not {self.batches}")
         return found
 
+    def build(self, entrant: Entrant, batches: Sequence[Batch]) -> Contender:
+        """A contender's model and step."""
+        return build(entrant, batches, self.shape)
+
     def load_as_written(self) -> list[Batch]:
         """The tutorial's batches: a few random sentences of any length."""
         torch.set_num_threads(self.threads)
@@ -129,7 +133,7 @@ def _serve(pipe: Connection, entrant: Entrant, run: Run, allocator: str) -> None
     try:
         torch.manual_seed(1)
         batches = run.load_as_written() if entrant.toolkit == AS_WRITTEN else run.load()
-        contender = build(entrant, batches, run.shape)
+        contender = run.build(entrant, batches)
         parameters = sum(weight.numel() for weight in contender.model.parameters() if weight.requires_grad)
         facts = Facts(parameters, [batch.tokens for batch in batches])
         pipe.send(facts)

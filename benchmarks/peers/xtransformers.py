@@ -10,7 +10,7 @@ from torch import nn
 from x_transformers import Decoder, Encoder, TransformerWrapper
 
 from dragoman.data.batch import Batch
-from peers.contest import DROPOUT, Contender, Shape, Way, contender
+from peers.contest import DROPOUT, Contender, Shape, TextShape, Way, Windows, contender
 
 
 def build(batches: Sequence[Batch], shape: Shape, way: Way, attention: str) -> Contender:
@@ -52,3 +52,32 @@ def build(batches: Sequence[Batch], shape: Shape, way: Way, attention: str) -> C
         batches,
         way,
     )
+
+
+def build_decoder(batches: Sequence[Batch], shape: TextShape, way: Way, attention: str) -> Contender:
+    """A decoder alone, as our `modern` one is: rotary positions over whole heads, SwiGLU, RMSNorm, no biases."""
+    ours = shape.config()
+    decoder = TransformerWrapper(
+        num_tokens=shape.vocabulary,
+        max_seq_len=shape.window,
+        emb_dropout=DROPOUT,
+        use_abs_pos_emb=False,
+        tie_embedding=True,
+        attn_layers=Decoder(
+            dim=ours.d_model,
+            depth=ours.decoder_layers,
+            heads=ours.heads,
+            attn_dim_head=ours.d_model // ours.heads,
+            attn_flash=attention == "fused",
+            rotary_pos_emb=True,
+            rotary_emb_dim=ours.d_model // ours.heads,
+            use_rmsnorm=True,
+            ff_mult=ours.d_ff / ours.d_model,
+            ff_glu=True,
+            ff_swish=True,
+            ff_no_bias=True,
+            attn_sublayer_dropout=DROPOUT,
+            ff_sublayer_dropout=DROPOUT,
+        ),
+    )
+    return contender(decoder, lambda windows: decoder(windows.target), batches, way, Windows.of)
