@@ -17,6 +17,8 @@ from dragoman.training import TrainSettings
 from dragoman.translating.options import SearchOptions
 
 Task = Literal["translation", "language_model", "classify", "tag", "fill"]
+OF_ENCODER = ("classify", "tag", "fill")
+"""Tasks of a model with an encoder alone."""
 LIMITS = ("steps", "epochs", "minutes")
 """Settings of `[train]` that end training; one of them is given."""
 
@@ -57,6 +59,14 @@ class Recipe(Settings):
     @classmethod
     def _as_commands_call_it(cls, given: Any) -> Any:
         return "translation" if given == "translate" else given
+
+    @pydantic.field_validator("model", mode="before")
+    @classmethod
+    def _of_an_encoder(cls, given: Any, info: pydantic.ValidationInfo) -> Any:
+        """Settings that only an encoder alone has are checked as such, though the recipe names the task alone."""
+        return (
+            {"family": "encoder", **given} if info.data.get("task") in OF_ENCODER and isinstance(given, dict) else given
+        )
 
     @pydantic.model_validator(mode="after")
     def _two_passes_differ(self) -> "Recipe":
