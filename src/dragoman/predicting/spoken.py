@@ -16,20 +16,20 @@ from dragoman.tokenizing.words import split_words
 def word_shares(
     model: EncoderModel, tokenizer: Tokenizer, framing: Framing, text: str, row: Row, label: int
 ) -> tuple[tuple[str, float], ...]:
-    """Each word of a text, and how much its vectors times their gradients add to the label's logit; above 0 the word
-    speaks for it.
+    """Each word of a text, and how much its vectors times their gradients add to the label's logit, less the mean of
+    all logits, because what raises them all alike says nothing; above 0 the word speaks for the label.
     """
     batch = laid_out([row], framing, model.output.device)
     with torch.enable_grad(), _vectors(model) as seen:
-        logit = project(model, batch)[0, int(label)]
-        (gradient,) = torch.autograd.grad(logit, seen)
+        logits = project(model, batch)[0]
+        (gradient,) = torch.autograd.grad(logits[label] - logits.mean(), seen)
     first = len(framing.source_before)
     of_tokens = (gradient * seen[0]).float().sum(-1)[first : first + len(row.ids)].tolist()
     return tuple(_by_word(tokenizer, text, of_tokens))
 
 
 def _by_word(tokenizer: Tokenizer, text: str, of_tokens: list[float]) -> Iterator[tuple[str, float]]:
-    """Sums over the tokens that begin inside each word."""
+    """Sums over the tokens that end inside each word: the space before a word is part of its first token."""
     ends = [last for _, last in tokenizer.offsets(text)]
     for word, begin in split_words(text):
         inside = range(begin + 1, begin + len(word) + 1)

@@ -32,7 +32,7 @@ from dragoman.progress import Progress
 from dragoman.recipe.choices import TextFacts
 from dragoman.recipe.recipe import Recipe
 from dragoman.run_folder import RunFolder
-from dragoman.store import CONFIG, ModelFiles, place_weights, read_config
+from dragoman.store import ModelFiles, find_model, place_weights, read_config
 from dragoman.tasks.corpus_task import UNMEASURED, CorpusTask, find_corpus, find_tokenizers
 from dragoman.text.inputs import name_on_card
 from dragoman.text.labelled.prepare import labelled_identity, prepare_labelled
@@ -139,10 +139,13 @@ def start(recipe: Recipe, data: LabelledData, device: str) -> CorpusTask:
 
 
 def encoder_framing(recipe: Recipe) -> Framing:
-    """The symbols around texts: those of the model that a run starts from, if there is one."""
-    if recipe.start is None or not (Path(recipe.start.model) / CONFIG).is_file():
+    """The symbols around texts: those of the model that a run starts from, if there is one.
+
+    A run that resumes may do without that model. If its symbols were others, its checkpoints say so.
+    """
+    if recipe.start is None or not Path(recipe.start.model).exists():
         return DEFAULT_FRAMING
-    return read_config(Path(recipe.start.model)).framing
+    return read_config(find_model(recipe.start.model)).framing
 
 
 class HeldOut:
