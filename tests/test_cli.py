@@ -38,7 +38,7 @@ def type_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
 def test_commands_are_the_public_functions() -> None:
     functions = {command.callback.__name__ for command in app.registered_commands if command.callback}
     assert functions == {
-        *("prepare_data", "train_tokenizer", "train", "translate", "evaluate", "fine_tune", "benchmark"),
+        *("prepare_data", "train_tokenizer", "train", "translate", "evaluate", "fine_tune", "convert", "benchmark"),
         *("reproduce", "doctor", "demo", "runs", "settings", "explain", "embeddings"),
     }
     named = {"runs": "list_runs", "settings": "list_settings", "explain": "record", "embeddings": "load_embeddings"}
