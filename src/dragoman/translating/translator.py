@@ -36,7 +36,7 @@ from dragoman.translating.writing import Writer, one_line
 
 _DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 _OTHERS = {
-    "language_model": "a language model, not a translation model",
+    "language_model": "a language model, not a translation model; use dragoman generate",
     "encoder": "a model that labels texts or fills in words, not a translation model; use dragoman predict",
 }
 """What a folder holds that holds no translation model."""
