@@ -20,7 +20,7 @@ from dragoman.model import EncoderModel, ModelConfig, Packing, StepNoise, build_
 from dragoman.model.positions import sinusoids
 from dragoman.store import ModelFiles, load_model, save_model
 from dragoman.tokenizing.labels import Labels
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 from dragoman.training import label_smoothed_loss
 from dragoman.training.checkpoint import save_checkpoint

@@ -29,7 +29,7 @@ from dragoman.runs.session import fresh_state
 from dragoman.store import ModelFiles, load_model, save_model
 from dragoman.tokenizing.framing import Framing
 from dragoman.tokenizing.specials import END, START
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 
 SIZES = (

@@ -23,7 +23,8 @@ from dragoman.store import ModelFiles, StoredModel, load_model, save_model
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.specials import END, MASK, START, UNKNOWN
-from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
+from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 from dragoman.tokenizing.words import encode_words, split_words
 from dragoman.translating import Translator

@@ -17,7 +17,7 @@ from dragoman.run_folder import RunFolder
 from dragoman.store import ModelFiles, load_model
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.labels import Labels
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.training.loss import Loss
 from dragoman.training.next_token import NextToken, OnDevice
 from dragoman.training.task import CountedBatches, Validated

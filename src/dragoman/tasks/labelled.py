@@ -40,7 +40,7 @@ from dragoman.text.labelled.prepared import read_examples, read_tagged
 from dragoman.text.labelled.report import LabelledReport, read_labelled_report
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.labels import Labels, class_weights
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizer
 from dragoman.training.next_token import NextToken, OnDevice
 from dragoman.training.task import Validated
