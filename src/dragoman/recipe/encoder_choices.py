@@ -96,7 +96,7 @@ def refuse_other_families(recipe: Recipe, _facts: Facts) -> Choices:
     Raises:
         ConfigError: the recipe names one.
     """
-    if recipe.model.family != "encoder":
+    if recipe.model.family != "encoder" and "family" in recipe.model.model_fields_set:
         raise ConfigError(f"task = {recipe.task!r} sets model.family = 'encoder' itself; leave model.family out")
     if recipe.task != "classify" and recipe.model.pooling is not None:
         raise ConfigError("model.pooling makes one vector of a text that gets one label: only task = 'classify' does")

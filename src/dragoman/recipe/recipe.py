@@ -67,14 +67,13 @@ class Recipe(Settings):
         """How adapters are made; None if the run trains weights of the model itself."""
         return None if self.tuning is None else self.tuning.lora
 
-    @pydantic.model_validator(mode="before")
+    @pydantic.field_validator("model", mode="before")
     @classmethod
-    def _of_an_encoder(cls, given: Any) -> Any:
+    def _of_an_encoder(cls, given: Any, info: pydantic.ValidationInfo) -> Any:
         """Settings that only an encoder alone has are checked as such, though the recipe names the task alone."""
-        if not isinstance(given, dict) or given.get("task") not in OF_ENCODER:
-            return given
-        model = given.get("model") or {}
-        return {**given, "model": {"family": "encoder", **model}} if isinstance(model, dict) else given
+        if info.data.get("task") in OF_ENCODER and isinstance(given, dict):
+            return {"family": "encoder", **given}
+        return given
 
     @pydantic.model_validator(mode="after")
     def _two_passes_differ(self) -> "Recipe":
