@@ -428,6 +428,6 @@ def test_uneven_labels_are_weighed_and_a_baseline_that_is_ahead_is_named(
         result = train("classify", tmp_path, "train.steps=1", "train.validate_every=1", "train.learning_rate=1e-9")
     run, (majority, *_, model) = result.folder, result.evaluations
     assert majority.scores["accuracy"].value > model.scores["accuracy"].value
-    assert "a baseline is ahead of this model: majority label is better" in caplog.text
+    assert "a baseline is ahead of this model on test.jsonl: majority label is better" in caplog.text
     assert read_recipe(run / "recipe.toml").train.class_weights == "balanced"
     assert "train.class_weights = balanced (the most frequent label has" in caplog.text
