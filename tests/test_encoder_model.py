@@ -77,10 +77,12 @@ def test_the_paper_preset_is_torchs_encoder_forward_and_back(pre: bool, pooling:
     theirs.sin().sum().backward()
     assert_close(model.source_embedding.weight.grad, twin.table.grad)
     assert_close(model.output.grad, twin.output.grad)
-    for mine, other in ((model.head.dense, twin.dense), (model.head.norm, twin.norm)):
+    pairs: Any = ((model.head.dense, twin.dense), (model.head.norm, twin.norm))
+    for mine, other in pairs:
         assert_close([mine.weight.grad, mine.bias.grad], [other.weight.grad, other.bias.grad])
-    for block, layer in zip(model.encoder.blocks, twin.stack.layers, strict=True):
-        parts: Any = block.self_attention
+    layers: Any = zip(model.encoder.blocks, twin.stack.layers, strict=True)
+    for block, layer in layers:
+        parts = block.self_attention
         projections = torch.cat([part.weight.grad for part in (parts.query, parts.key, parts.value)])
         assert_close(projections, layer.self_attn.in_proj_weight.grad)
         assert_close(block.feed_forward.outer.weight.grad, layer.linear2.weight.grad)
@@ -165,7 +167,7 @@ CHOICES = [
 def test_a_step_of_any_architecture_moves_every_weight_and_lowers_the_loss(
     settings: dict[str, Any], labels: int | None
 ) -> None:
-    limits = {"max_positions": 40} if settings["positions"] == "learned" else {}
+    limits: dict[str, Any] = {"max_positions": 40} if settings["positions"] == "learned" else {}
     model = encoder_model(labels=labels, pooling="mean" if labels else None, dropout=0.0, **settings, **limits)
     source, lengths = framed(sentences(LENGTHS))
     chosen = None if labels else torch.tensor([1, 8, 13, 23])

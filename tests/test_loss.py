@@ -146,8 +146,8 @@ def test_r_drop_with_a_bias_is_r_drop_of_wider_rows() -> None:
     first, output, labels = parts()
     second, bias = torch.randn_like(first), torch.randn(11, dtype=torch.float64, requires_grad=True)
     ours = loss.r_drop_loss(first, second, output, labels, 0.1, 5.0, bias=bias)
-    wider = [F.pad(rows, (0, 1), value=1.0) for rows in (first, second)]
-    theirs = loss.r_drop_loss(*wider, torch.cat([output, bias[:, None]], dim=1), labels, 0.1, 5.0)
+    one, other = (F.pad(rows, (0, 1), value=1.0) for rows in (first, second))
+    theirs = loss.r_drop_loss(one, other, torch.cat([output, bias[:, None]], dim=1), labels, 0.1, 5.0)
     assert_close(ours.smoothed, theirs.smoothed)
     every = (first, output, bias)
     assert_close(torch.autograd.grad(ours.smoothed, every), torch.autograd.grad(theirs.smoothed, every))

@@ -199,12 +199,10 @@ def _naming(systems: Sequence[_System], given: Naming, language: str) -> Naming:
 def _comparisons(results: Sequence[SystemResult]) -> Sequence[Comparison]:
     if len(results) < 2:
         return ()
-    first, second = results
-    if len(first.evaluations) == len(second.evaluations) == 1:
-        found = compare_systems(first.evaluations[0], second.evaluations[0])
-    else:
-        found = compare_seeds(first.evaluations, second.evaluations, (first.name, second.name))
-    return list(found.values())
+    first, second = ([each for each in one.evaluations if isinstance(each, Evaluation)] for one in results)
+    if len(first) == len(second) == 1:
+        return list(compare_systems(first[0], second[0]).values())
+    return list(compare_seeds(first, second, (results[0].name, results[1].name)).values())
 
 
 def _write(result: CompareResult, output: Path | str | None, scores: Path | str | None) -> None:

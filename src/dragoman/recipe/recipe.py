@@ -1,7 +1,7 @@
 """The settings of a whole run, composed of each room's own. `recipe.toml` holds them all before training begins."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pydantic
 
@@ -72,7 +72,7 @@ class Recipe(Settings):
     def _of_an_encoder(cls, given: Any, info: pydantic.ValidationInfo) -> Any:
         """Settings that only an encoder alone has are checked as such, though the recipe names the task alone."""
         if info.data.get("task") in OF_ENCODER and isinstance(given, dict):
-            return {"family": "encoder", **given}
+            return {"family": "encoder", **cast("dict[str, Any]", given)}
         return given
 
     @pydantic.model_validator(mode="after")

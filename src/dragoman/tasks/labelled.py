@@ -35,6 +35,7 @@ from dragoman.run_folder import RunFolder
 from dragoman.store import ModelFiles, find_model, place_weights, read_config
 from dragoman.tasks.corpus_task import UNMEASURED, CorpusTask, find_corpus, find_tokenizers
 from dragoman.text.inputs import name_on_card
+from dragoman.text.labelled.examples import Task
 from dragoman.text.labelled.prepare import labelled_identity, prepare_labelled
 from dragoman.text.labelled.prepared import read_examples, read_tagged
 from dragoman.text.labelled.report import LabelledReport, read_labelled_report
@@ -303,6 +304,6 @@ def _draw(run: RunFolder, model: LabelEvaluation) -> None:
         log.info("the confusions are not drawn: %s", error)
 
 
-def _kind(recipe: Recipe) -> str:
-    assert recipe.task in ("classify", "tag"), "the tasks of labelled text"
+def _kind(recipe: Recipe) -> Task:
+    assert recipe.task == "classify" or recipe.task == "tag", "the tasks of labelled text"
     return recipe.task
