@@ -77,8 +77,8 @@ def baseline_scores(run: RunFolder, metric: str) -> dict[str, float]:
 
 def evaluations(run: RunFolder) -> list[dict[str, Any]]:
     """The model's evaluation, then those of the baselines, as `scores.json` keeps them."""
-    kept = json.loads(run.scores.read_text(encoding="utf-8"))["evaluations"]
-    return sorted(kept, key=lambda each: each["system"] != str(run.best))
+    kept = json.loads(run.scores.read_text(encoding="utf-8"))
+    return [*kept["evaluations"], *kept["baselines"]]
 
 
 def at_a_time(jobs: int, function: Callable[..., str], calls: Sequence[tuple[object, ...]]) -> None:

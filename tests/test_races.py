@@ -115,7 +115,7 @@ def test_near_starts_take_more_seeds_and_so_does_no_start_beside_them(tmp_path: 
         scores = cell.run(tmp_path, 1).scores
         scores.parent.mkdir()
         evaluations = [{"system": "best", "scores": {"accuracy": {"value": score}}}]
-        scores.write_text(json.dumps({"evaluations": evaluations}), encoding="utf-8")
+        scores.write_text(json.dumps({"evaluations": evaluations, "baselines": []}), encoding="utf-8")
     assert close_cells(cells, [], tmp_path) == [cells[0], cells[2]]
     assert close_cells(cells, ["sst2-100-fill"], tmp_path) == [cells[3], cells[4]]
     assert set(close_cells(cells, ["all"], tmp_path)) == set(cells)

@@ -156,7 +156,11 @@ def test_a_finished_language_model_is_trained_on(text: Path, tmp_path: Path) -> 
         (["data.source_language=en"], ConfigError, r"data\.source_language is about sentence pairs"),
         (["data.dev_size=5"], ConfigError, r"data\.dev_size is about sentence pairs"),
         (["data.checks.max_words=5"], ConfigError, r"data\.checks\.max_words is about sentence pairs"),
-        (["data.path=phrasebook"], ConfigError, "learns from a text file; name one with data.path"),
+        (
+            ["data.path=phrasebook", "data.dev_path=b.txt"],
+            DataError,
+            "the phrasebook brings its own sets; leave data.dev",
+        ),
         (['data.path=["a.en", "a.it"]'], ConfigError, "reads one text, not two aligned files"),
         (["model.target_vocabulary=77"], ConfigError, r"model\.target_vocabulary is 77, but the tokenizer has 260"),
         (["model.family=encoder_decoder"], ConfigError, "task = 'language_model' sets model.family"),
@@ -205,7 +209,7 @@ def test_too_little_text_is_refused(tmp_path: Path) -> None:
 def test_a_language_model_translates_nothing(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(DecodeError, match="holds a language model, not a translation model; use dragoman generate"):
         dragoman.Translator.load(run)
-    with pytest.raises(ConfigError, match="holds a language model; fine-tune takes a translation model"):
+    with pytest.raises(ConfigError, match="a language model; fine-tune takes a translation model; to train this one"):
         dragoman.fine_tune(run, "phrasebook")
     assert main(["evaluate", str(run)]) != 0
     assert "Traceback" not in capsys.readouterr().err

@@ -114,7 +114,11 @@ def _translation_model(model: Path | str) -> Path:
     folder = find_model(model).resolve()
     family = read_config(folder).model.family
     if family != "encoder_decoder":
-        raise ConfigError(f"{model} holds a {family.replace('_', ' ')}; fine-tune takes a translation model")
+        what = "a language model" if family == "language_model" else "an encoder alone"
+        raise ConfigError(
+            f"{model} holds {what}; fine-tune takes a translation model; to train this one on other text: dragoman "
+            f"train TEXT --set start.model={model}"
+        )
     return folder
 
 

@@ -162,18 +162,21 @@ class Described(Protocol):
         ...
 
 
-def write_scores(path: Path | str, evaluations: Sequence[Described], comparisons: Sequence[Comparison] = ()) -> None:
-    """Writes `scores.json`: all facts of the evaluations and comparisons."""
-    write_json(
-        path,
-        {
-            "format": FORMAT,
-            "evaluations": [evaluation.facts() for evaluation in evaluations],
-            "comparisons": [
-                {**dataclasses.asdict(found), "better": found.better, "sentence": str(found)} for found in comparisons
-            ],
-        },
-    )
+def write_scores(
+    path: Path | str,
+    evaluations: Sequence[Described],
+    comparisons: Sequence[Comparison] = (),
+    baselines: Sequence[Described] = (),
+) -> None:
+    """Writes `scores.json`: all facts of the evaluations and comparisons, and of baselines, if there are any."""
+    facts = {
+        "format": FORMAT,
+        "evaluations": [evaluation.facts() for evaluation in evaluations],
+        "comparisons": [
+            {**dataclasses.asdict(found), "better": found.better, "sentence": str(found)} for found in comparisons
+        ],
+    }
+    write_json(path, facts | ({"baselines": [each.facts() for each in baselines]} if baselines else {}))
 
 
 def read_hypotheses(path: Path, test: ReferenceSet) -> tuple[str, ...]:

@@ -250,7 +250,7 @@ def score_run(run: RunFolder, recipe: Recipe, device: str, progress: Progress) -
     """Scores the best model of a run on its test sets, beside simple baselines, and writes `scores.json` and a picture
     of the confusions. Warns where a baseline is ahead.
     """
-    kind, found = _kind(recipe), list[LabelEvaluation]()
+    kind, models, baselines = _kind(recipe), list[LabelEvaluation](), list[LabelEvaluation]()
     names = [name for name, split in read_labelled_report(run.data).splits.items() if split.examples]
     train, predictor = list(read_labelled(run.data, kind, "train")), Predictor.load(run.best, device)
     with progress.track("score", unit="systems") as advance:
@@ -259,13 +259,14 @@ def score_run(run: RunFolder, recipe: Recipe, device: str, progress: Progress) -
             model = evaluate_predictor(predictor, test, path, system=str(run.best))
             rivals = judge_baselines(model, _baselines(kind, train, test))
             advance(1 + len(rivals))
-            found += [*rivals, model]
+            models.append(model)
+            baselines += rivals
             for ahead in ahead_of(model, rivals):
                 log.warning("a baseline is ahead of this model on %s: %s; %s", path.name, ahead, ADVICE)
-    write_scores(run.scores, found)
-    if own := [each for each in found if each.system == str(run.best)]:
-        _draw(run, own[0])
-    return tuple(found)
+    write_scores(run.scores, models, baselines=baselines)
+    for model in models[:1]:
+        _draw(run, model)
+    return (*baselines, *models)
 
 
 def evaluate_predictor(
