@@ -26,6 +26,7 @@ from dragoman.recipe.recipe import Recipe, StartSettings
 from dragoman.recipe.source import apply, name_of
 from dragoman.run_folder import RunFolder, split_of
 from dragoman.runs.options import RunOptions
+from dragoman.runs.starting import WORDS
 from dragoman.store import find_model, load_model, named_weights, read_config
 from dragoman.text.inputs import DataSettings, open_inputs
 from dragoman.text.reading.addresses import Address
@@ -114,7 +115,10 @@ def _translation_model(model: Path | str) -> Path:
     folder = find_model(model).resolve()
     family = read_config(folder).model.family
     if family != "encoder_decoder":
-        raise ConfigError(f"{model} holds a {family.replace('_', ' ')}; fine-tune takes a translation model")
+        raise ConfigError(
+            f"{model} holds {WORDS[family]}; fine-tune takes a translation model, and others go on with: dragoman "
+            f"train DATA --task TASK --set start.model={model}"
+        )
     return folder
 
 
