@@ -47,7 +47,7 @@ from dragoman.text.prepared import read_split
 from dragoman.text.report import read_report
 from dragoman.text.shards import prepare_shard
 from dragoman.tokenizing.specials import END, START
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizers
 from dragoman.training import TrainSettings
 from dragoman.training.loop import Share, train_step

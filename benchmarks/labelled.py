@@ -77,7 +77,8 @@ def baseline_scores(run: RunFolder, metric: str) -> dict[str, float]:
 
 def evaluations(run: RunFolder) -> list[dict[str, Any]]:
     """The model's evaluation, then those of the baselines, as `scores.json` keeps them."""
-    return json.loads(run.scores.read_text(encoding="utf-8"))["evaluations"]
+    kept = json.loads(run.scores.read_text(encoding="utf-8"))["evaluations"]
+    return sorted(kept, key=lambda each: each["system"] != str(run.best))
 
 
 def at_a_time(jobs: int, function: Callable[..., str], calls: Sequence[tuple[object, ...]]) -> None:

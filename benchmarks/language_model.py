@@ -14,20 +14,18 @@ import importlib.util
 import sys
 import tempfile
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from command_line import command_line, figures_file, markdown
-from peers.contest import Contender, TextShape
-from peers.entrants import OURS, Entrant, entrants
+from peers.contest import TextShape
+from peers.entrants import OURS, entrants
 from peers.figures import Entry
+from peers.worker import TextRun
 from training import take_turns
 
-from dragoman.data.batch import Batch
-from dragoman.data.batching import Batches
-from dragoman.data.corpus import EncodedCorpus, encode_text
+from dragoman.data.corpus import encode_text
 from dragoman.documents import write_json
 from dragoman.evaluating.speed import Spread
 from dragoman.machine import describe, gemm_rate, machine
@@ -35,34 +33,6 @@ from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 from dragoman.training.optimiser import Precision
 
 PEER, BYTES_AND_SYMBOLS = "x-transformers", 260
-
-
-class TextRun(NamedTuple):
-    """What every process needs to build the same batches and models."""
-
-    corpus: Path
-    batch_tokens: int
-    batches: int
-    shape: TextShape
-    threads: int
-
-    def load(self) -> list[Batch]:
-        """The first full batches of an epoch."""
-        torch.set_num_threads(self.threads)
-        batches = Batches(EncodedCorpus.open(self.corpus), self.batch_tokens, seed=1)
-        made = (batches.batch(rows) for rows in batches.epoch(0))
-        full = self.batch_tokens // self.shape.window * self.shape.window
-        return [*islice((batch for batch in made if batch.target_tokens == full), self.batches)]
-
-    def build(self, entrant: Entrant, batches: Sequence[Batch]) -> Contender:
-        """A contender's model and step."""
-        if entrant.toolkit == OURS:
-            from peers.own import build
-
-            return build(batches, self.shape, entrant.way, entrant.variant)
-        from peers.xtransformers import build_decoder
-
-        return build_decoder(batches, self.shape, entrant.way, entrant.variant)
 
 
 def encode(text: Path, folder: Path, window: int) -> int:

@@ -34,7 +34,7 @@ from command_line import command_line, figures_file
 from peers.contest import Shape
 from peers.entrants import TOOLKITS, Entrant, entrants
 from peers.figures import Contest, Entry, Heat, draw, show, told
-from peers.worker import ALLOCATORS, Lost, Run, Turn, Worker
+from peers.worker import ALLOCATORS, Lost, Run, TextRun, Turn, Worker
 from torch import Tensor, nn
 
 from dragoman.data.batch import Batch
@@ -96,7 +96,7 @@ def run_heats(
 
 def take_turns(
     starting: Sequence[Entrant],
-    run: Run,
+    run: Run | TextRun,
     allocator: str,
     batches: int,
     rounds: int,

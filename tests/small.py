@@ -10,7 +10,7 @@ import torch
 
 from dragoman.config import Settings, check, override, read
 from dragoman.data.batch import Batch, BatchSize
-from dragoman.model import EncoderDecoder, LanguageModel, ModelConfig, build_model
+from dragoman.model import EncoderDecoder, EncoderModel, LanguageModel, ModelConfig, build_model
 from dragoman.progress import Advance
 from dragoman.training import TrainSettings, TrainState
 from dragoman.training.next_token import NextToken
@@ -28,6 +28,8 @@ def small_config(**settings: Any) -> ModelConfig:
     vocabularies = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY}
     if settings.get("family") == "language_model":
         del vocabularies["source_vocabulary"]
+    if settings.get("family") == "encoder":
+        del vocabularies["target_vocabulary"]
     return ModelConfig(**{**sizes, **vocabularies, **settings})
 
 
@@ -41,6 +43,13 @@ def translator(seed: int = 1, dtype: torch.dtype = torch.float64, **settings: An
 def language_model(seed: int = 1, dtype: torch.dtype = torch.float64, **settings: Any) -> LanguageModel:
     model = build_model(small_config(family="language_model", **settings), seed)
     assert isinstance(model, LanguageModel)
+    return model.to(dtype)
+
+
+def encoder_model(seed: int = 1, dtype: torch.dtype = torch.float64, **settings: Any) -> EncoderModel:
+    """An encoder alone; without `labels` it fills in words."""
+    model = build_model(small_config(family="encoder", **settings), seed)
+    assert isinstance(model, EncoderModel)
     return model.to(dtype)
 
 

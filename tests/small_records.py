@@ -11,7 +11,7 @@ from dragoman.model.projection import weight_roles
 from dragoman.store import Languages, ModelFiles, save_model
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.specials import END
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 
 PAIRS = [

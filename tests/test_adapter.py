@@ -13,7 +13,7 @@ from torch import Tensor
 
 import dragoman
 from dragoman.cli.main import main
-from dragoman.commands.merge import merge
+from dragoman.commands.making.merge import merge
 from dragoman.errors import CheckpointError, ConfigError, DataError
 from dragoman.manifest import write_manifest
 from dragoman.model import build_model
@@ -27,7 +27,7 @@ from dragoman.store import (
     read_config,
     save_model,
 )
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 from dragoman.translating import Translator
 from dragoman.tuning.lora import LowRank, adapt

@@ -7,8 +7,8 @@ import pytest
 import torch
 from small_runs import some_pairs, train_small, write_corpus
 
-from dragoman.commands.average import SHARES, Point, average, best_share, dev_pairs
 from dragoman.commands.fine_tune import fine_tune
+from dragoman.commands.making.average import SHARES, Point, average, best_share, dev_pairs
 from dragoman.errors import CheckpointError, ConfigError, DataError
 from dragoman.store import load_model, named_weights
 from dragoman.tuning.averaging import distances, interpolate

@@ -19,7 +19,7 @@ from dragoman.files import remove_partial
 from dragoman.manifest import write_manifest
 from dragoman.model import EncoderDecoder
 from dragoman.store import Languages, ModelFiles, load_model, verify_model
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 from dragoman.training import TrainSettings, TrainState, run_steps
 from dragoman.training.checkpoint import (

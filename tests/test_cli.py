@@ -532,7 +532,7 @@ def test_evaluate_takes_the_columns_that_the_run_learnt_from(run_folder: Path, t
     for model in (run, run / "best"):
         (run / "recipe.toml").write_text("")  # as every run has
         (found,) = dragoman.compare(model, table, overrides=["decode.beam_size=1"], samples=0).evaluations
-        assert found.test.sources[0] == "top 0"
+        assert isinstance(found, Evaluation) and found.test.sources[0] == "top 0"
 
 
 def test_a_misspelt_run_is_suggested(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,8 @@ from small import Counting
 
 from dragoman.data.corpus import EncodedCorpus, encode_corpus, encode_text
 from dragoman.errors import DataError, TokenizerError
-from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
+from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer, learn_tokenizers
 
 PAIRS = [

@@ -32,7 +32,8 @@ from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.store import Languages, ModelFiles, load_model, save_model
 from dragoman.tokenizing.framing import Framing
 from dragoman.tokenizing.specials import PADDING
-from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
+from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 
 TEXTS = ["the cat sees the cats", "the dog sees the dogs", "a house , a station and the houses - bus-stop", "è l'acqua"]

@@ -16,7 +16,7 @@ from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import CheckpointError, ConfigError, DataError, Interrupted
 from dragoman.store import load_model
 from dragoman.text.prepared import read_split
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.translating import Translation, Translator
 
 pytestmark = pytest.mark.slow

@@ -25,7 +25,7 @@ from dragoman.text.inputs import DataSettings
 from dragoman.text.prepare import prepare_data
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.specials import END, PADDING, START
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 from dragoman.training import run_steps
 from dragoman.translating import SearchOptions, Translator

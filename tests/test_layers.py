@@ -19,8 +19,8 @@ LINE = (
 FLOORS = {
     "cli": "terminal < benchmark | evaluate | generate | looking | making | prepare_data | reproduce |"
     " train_tokenizer | translate < predict | train < demo | fine_tune < main",
-    "commands": "average | benchmark | compare_labels | convert | doctor | forecast | judge_heads | merge | train |"
-    " train_tokenizer < fine_tune | reproduce | seeds < compare",
+    "commands": "benchmark | compare_labels | doctor | forecast | judge_heads | making | train | train_tokenizer <"
+    " fine_tune | reproduce | seeds < compare",
     "decoding": "length_penalty | rules | sampling | scoring | stepper < request < beam < observer < engine",
     "evaluating": "direction | metrics | startup < references | scores | significance | spread < evaluation |"
     " groups < comparison | labels | speed",
@@ -32,7 +32,7 @@ FLOORS = {
     "model/attention": "context | equation | keys < cache | compiled | flash | padded < ways < multi_head",
     "recipe": "expected | recipe < choices | settings | source < encoder_choices | language_model_choices | steps |"
     " translation_choices < resolution",
-    "runs": "facts | metrics | options | resuming | signals | starting < changes | curves | listing | session <"
+    "runs": "facts | metrics | options | resuming | signals < changes | curves | listing | session <"
     " lookup | trial < more < resolving",
     "text": "alignment | checks | reading | report | sides | split < mending | phrasebook < inputs | intake <"
     " labelled | plain | prepared | shards < findings < prepare",
@@ -42,6 +42,8 @@ FLOORS = {
     " parts_of_speech",
     "text/reading": "addresses | language_tags | languages | lines < roles < likeliest < columns < header | pairs"
     " < aligned | tables < rows < readers",
+    "tokenizing": "labels | pretokenizing | specials < framing | vocabulary < tokenizer < sentencepiece | words <"
+    " tokenizers < training",
     "training": "exchanges | loss | muon | schedule < distributed | settings | task < next_token | optimiser <"
     " masking | state < checkpoint | loop",
 }

@@ -146,8 +146,71 @@ def test_r_drop_with_a_bias_is_r_drop_of_wider_rows() -> None:
     first, output, labels = parts()
     second, bias = torch.randn_like(first), torch.randn(11, dtype=torch.float64, requires_grad=True)
     ours = loss.r_drop_loss(first, second, output, labels, 0.1, 5.0, bias=bias)
-    wider = [F.pad(rows, (0, 1), value=1.0) for rows in (first, second)]
-    theirs = loss.r_drop_loss(*wider, torch.cat([output, bias[:, None]], dim=1), labels, 0.1, 5.0)
+    one, other = (F.pad(rows, (0, 1), value=1.0) for rows in (first, second))
+    theirs = loss.r_drop_loss(one, other, torch.cat([output, bias[:, None]], dim=1), labels, 0.1, 5.0)
     assert_close(ours.smoothed, theirs.smoothed)
     every = (first, output, bias)
     assert_close(torch.autograd.grad(ours.smoothed, every), torch.autograd.grad(theirs.smoothed, every))
+
+
+# Weighted labels
+
+
+def weighted(hidden: Tensor, output: Tensor, labels: Tensor, weights: Tensor, smoothing: float) -> Tensor:
+    """Each row's smoothed loss times the weight of its label; torch's own would weigh the smoothing too."""
+    each = F.cross_entropy(hidden @ output.T, labels, label_smoothing=smoothing, reduction="none")
+    return (weights[labels] * each).sum()
+
+
+@pytest.mark.parametrize("chunk", [1, 44, 1000])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_weighted_losses_and_their_gradients_are_those_of_plain_lines(
+    chunk: int, smoothing: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loss, "_CHUNK_ELEMENTS", chunk)
+    monkeypatch.setattr(loss, "ROW_MULTIPLE", 2)
+    first, output, labels = parts()
+    second, weights = parts()[0], torch.rand(11, dtype=torch.float64) * 3
+    ours = label_smoothed_loss(first, output, labels, smoothing, weights)
+    theirs = weighted(first, output, labels, weights, smoothing)
+    assert_close(ours.smoothed, theirs)
+    assert_close(ours.plain, F.cross_entropy(first @ output.T, labels, reduction="sum"))
+    found = torch.autograd.grad(ours.smoothed / 3, (first, output))
+    assert_close(found, torch.autograd.grad(theirs / 3, (first, output)))
+    ours = loss.r_drop_loss(first, second, output, labels, smoothing, 5.0, weights)
+    apart = plain_r_drop(first, second, output, labels, 5.0) - plain_r_drop(first, second, output, labels, 0.0)
+    both = weighted(first, output, labels, weights, smoothing) + weighted(second, output, labels, weights, smoothing)
+    assert_close(ours.smoothed, both / 2 + apart)
+    found = torch.autograd.grad(ours.smoothed / 3, (first, second, output))
+    assert_close(found, torch.autograd.grad((both / 2 + apart) / 3, (first, second, output)))
+
+
+def test_without_smoothing_weights_are_those_of_torch() -> None:
+    hidden, output, labels = parts()
+    weights = torch.rand(11, dtype=torch.float64)
+    theirs = F.cross_entropy(hidden @ output.T, labels, weight=weights, reduction="sum")
+    assert_close(label_smoothed_loss(hidden, output, labels, 0.0, weights).smoothed, theirs)
+
+
+def test_weights_of_one_are_none() -> None:
+    first, output, labels = parts()
+    second, ones = parts()[0], torch.ones(11, dtype=torch.float64)
+    for plain, alike in (
+        (label_smoothed_loss(first, output, labels, 0.1), label_smoothed_loss(first, output, labels, 0.1, ones)),
+        (
+            loss.r_drop_loss(first, second, output, labels, 0.1, 5),
+            loss.r_drop_loss(first, second, output, labels, 0.1, 5, ones),
+        ),
+    ):
+        assert_close(alike, plain)
+        found = torch.autograd.grad(alike.smoothed, (first, output))
+        assert_close(found, torch.autograd.grad(plain.smoothed, (first, output)))
+
+
+def test_a_label_of_no_weight_teaches_nothing() -> None:
+    hidden, output, labels = parts()
+    weights = torch.ones(11, dtype=torch.float64).index_fill(0, labels, 0.0)
+    of_hidden, of_output = torch.autograd.grad(
+        label_smoothed_loss(hidden, output, labels, 0.1, weights).smoothed, (hidden, output)
+    )
+    assert not of_hidden.any() and not of_output.any()

@@ -44,7 +44,7 @@ from dragoman.recipe.recipe import Recipe, read_recipe
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.session import fresh_state
 from dragoman.store import Languages, ModelFiles
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.training import TrainState
 from dragoman.training.checkpoint import (
     list_checkpoints,

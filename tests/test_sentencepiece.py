@@ -13,7 +13,7 @@ from small_marian import ENGLISH, pieces_of, sentencepiece, spm
 from dragoman.errors import MissingExtra, TokenizerError
 from dragoman.tokenizing.sentencepiece import SentencePieces, SentencePieceTokenizer, beside
 from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN
-from dragoman.tokenizing.tokenizer import Tokenizers, load_tokenizer
+from dragoman.tokenizing.tokenizers import Tokenizers, load_tokenizer
 
 MODEL = spm(ENGLISH)
 PIECES = tuple(pieces_of(MODEL))

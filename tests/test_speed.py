@@ -25,7 +25,7 @@ from dragoman.evaluating.startup import Start
 from dragoman.model import ModelConfig, build_model
 from dragoman.progress import Progress
 from dragoman.store import Languages, ModelFiles, save_model
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 from dragoman.translating import SearchOptions, Translation
 

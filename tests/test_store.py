@@ -29,7 +29,7 @@ from dragoman.store import (
     save_model,
     write_weights,
 )
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 
 PAIRS = [("a b c d", "e f g h i"), ("b d", "h i e")]

@@ -20,7 +20,8 @@ from dragoman.errors import ConfigError, MissingExtra, TokenizerError
 from dragoman.tokenizing import tokenizer as tokenizers_of_ours
 from dragoman.tokenizing.pretokenizing import join_words
 from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN
-from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
+from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer, learn_tokenizers
 
 ENGLISH = [

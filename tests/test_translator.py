@@ -14,7 +14,8 @@ from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.progress import Silent
 from dragoman.store import Languages, ModelFiles, StoredModel, save_model
 from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN
-from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
+from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 from dragoman.translating import SearchOptions, Translation, Translator, translate
 from dragoman.translating.segments import read_segments

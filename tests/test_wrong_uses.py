@@ -32,6 +32,12 @@ WRONG = [
     ("benchmark RUN --output nowhere/out.json", "there is no folder nowhere", 2),
     (f"train {'long' * 100}", f"{('long' * 100)[:100]}: File name too long", 2),
     (f"translate {'long' * 100} text", "File name too long", 2),
+    # other toolkits
+    ("convert RUN", "Missing option '--to'", 2),
+    ("convert nowhere --to new", "nowhere does not exist", 4),
+    ("convert RUN --to new --languages en", "Option '--languages' requires 2 arguments", 2),
+    ("convert RUN --to new --languages en it", "knows its languages; leave out --languages", 2),
+    ("convert RUN --to new", "cannot become a Marian folder: ", 2),
     # what to translate, and how
     ("translate RUN text --input pairs.tsv", "TEXT and --input were given; translate takes one of", 2),
     ("translate RUN one two --item 1", "TEXT and --item were given; translate takes one of", 2),

@@ -116,24 +116,23 @@ class Contender(NamedTuple):
     """Takes a whole training step on one of the batches, and returns its loss in nats a target token."""
 
 
+Logits = Callable[[Padded], Tensor]
+"""The logits of a model for each position of the padded target, (B, T, V)."""
 Rectangles = TypeVar("Rectangles", Padded, Windows)
 
 
-def contender(
-    model: nn.Module,
-    logits: Callable[[Rectangles], Tensor],
-    batches: Sequence[Batch],
-    way: Way,
-    rectangles: Callable[[Batch], Rectangles] = Padded.of,
-) -> Contender:
-    """A model with the step of all other toolkits: the same loss, masters, clipping and optimiser as ours.
+def contender(model: nn.Module, logits: Logits, batches: Sequence[Batch], way: Way) -> Contender:
+    """A model with the step of all other toolkits: the same loss, masters, clipping and optimiser as ours."""
+    return contender_of(model, logits, [Padded.of(batch) for batch in batches], way)
 
-    `logits` gives them for each position of the padded target, (B, T, V).
-    """
+
+def contender_of(
+    model: nn.Module, logits: Callable[[Rectangles], Tensor], padded: Sequence[Rectangles], way: Way
+) -> Contender:
+    """The same on batches that are padded beforehand, outside the timing."""
     model.train()
     masters = MasterWeights(model, "bf16" if way == "bf16 weights" else "float32", "adamw", BETAS, EPSILON, DECAY)
     masters.attach(model)
-    padded = [rectangles(batch) for batch in batches]  # padded beforehand, outside the timing
 
     def step(number: int) -> float:
         given = padded[number]

@@ -194,7 +194,7 @@ class Loop:
         is_bf16 = self.recipe["train"]["precision"] == "bf16"
         ways: tuple[Way, ...] = ("autocast", "float32") if is_bf16 else ("float32",)
         timed = {way: self._seconds_a_step(way, seconds * TIMED_SHARE) for way in ways}
-        way = min(timed, key=timed.__getitem__)
+        way: Way = min(ways, key=lambda each: timed[each])
         return max(VALIDATIONS, round(seconds / timed[way])), way
 
     def _seconds_a_step(self, way: Way, seconds: float) -> float:

@@ -23,8 +23,8 @@ from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.machine import WAITING
 from dragoman.memory import keep_freed_memory, peak_memory_bytes
-from peers.contest import Contender, Shape, timed
-from peers.entrants import AS_WRITTEN, Entrant, build
+from peers.contest import Contender, Shape, TextShape, timed
+from peers.entrants import AS_WRITTEN, OURS, Entrant, build
 from peers.tutorial import SENTENCES
 
 ALLOCATORS = ("default", "keep")
@@ -64,6 +64,34 @@ class Run(NamedTuple):
         return [batches.batch(order[first : first + SENTENCES]) for first in (0, SENTENCES)]
 
 
+class TextRun(NamedTuple):
+    """The same for models of running text."""
+
+    corpus: Path
+    batch_tokens: int
+    batches: int
+    shape: TextShape
+    threads: int
+
+    def load(self) -> list[Batch]:
+        """The first full batches of an epoch."""
+        torch.set_num_threads(self.threads)
+        batches = Batches(EncodedCorpus.open(self.corpus), self.batch_tokens, seed=1)
+        made = (batches.batch(rows) for rows in batches.epoch(0))
+        full = self.batch_tokens // self.shape.window * self.shape.window
+        return [*islice((batch for batch in made if batch.target_tokens == full), self.batches)]
+
+    def build(self, entrant: Entrant, batches: Sequence[Batch]) -> Contender:
+        """A contender's model and step."""
+        if entrant.toolkit == OURS:
+            from peers import own
+
+            return own.build(batches, self.shape, entrant.way, entrant.variant)
+        from peers.xtransformers import build_decoder
+
+        return build_decoder(batches, self.shape, entrant.way, entrant.variant)
+
+
 class Facts(NamedTuple):
     parameters: int
     tokens: Sequence[int]
@@ -85,7 +113,7 @@ class Lost(Exception):
 class Worker:
     """A contender's process, seen from this one."""
 
-    def __init__(self, entrant: Entrant, run: Run, allocator: str) -> None:
+    def __init__(self, entrant: Entrant, run: Run | TextRun, allocator: str) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, far = context.Pipe()
         self._process = context.Process(target=_serve, args=(far, entrant, run, allocator), daemon=True)
@@ -125,14 +153,14 @@ def take_turn(contender: Contender, tokens: Sequence[int]) -> Turn:
     return Turn(sum(tokens) / seconds, loss, peak_memory_bytes())
 
 
-def _serve(pipe: Connection, entrant: Entrant, run: Run, allocator: str) -> None:
+def _serve(pipe: Connection, entrant: Entrant, run: Run | TextRun, allocator: str) -> None:
     """What that process does: builds its contender, then takes the turns it is asked for, until the pipe closes."""
     if allocator == "keep":
         keep_freed_memory()
     warnings.simplefilter("ignore")  # toolkits warn about missing GPUs
     try:
         torch.manual_seed(1)
-        batches = run.load_as_written() if entrant.toolkit == AS_WRITTEN else run.load()
+        batches = run.load_as_written() if isinstance(run, Run) and entrant.toolkit == AS_WRITTEN else run.load()
         contender = run.build(entrant, batches)
         parameters = sum(weight.numel() for weight in contender.model.parameters() if weight.requires_grad)
         facts = Facts(parameters, [batch.tokens for batch in batches])

@@ -10,7 +10,7 @@ from torch import nn
 from x_transformers import Decoder, Encoder, TransformerWrapper
 
 from dragoman.data.batch import Batch
-from peers.contest import DROPOUT, Contender, Shape, TextShape, Way, Windows, contender
+from peers.contest import DROPOUT, Contender, Shape, TextShape, Way, Windows, contender, contender_of
 
 
 def build(batches: Sequence[Batch], shape: Shape, way: Way, attention: str) -> Contender:
@@ -80,4 +80,5 @@ def build_decoder(batches: Sequence[Batch], shape: TextShape, way: Way, attentio
             ff_sublayer_dropout=DROPOUT,
         ),
     )
-    return contender(decoder, lambda windows: decoder(windows.target), batches, way, Windows.of)
+    windows = [Windows.of(batch) for batch in batches]
+    return contender_of(decoder, lambda window: decoder(window.target), windows, way)

@@ -10,15 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dragoman.commands.average import average as average
     from dragoman.commands.benchmark import benchmark as benchmark
     from dragoman.commands.compare import compare as compare
-    from dragoman.commands.convert import convert as convert
     from dragoman.commands.doctor import doctor as doctor
     from dragoman.commands.fine_tune import fine_tune as fine_tune
     from dragoman.commands.forecast import forecast as forecast
     from dragoman.commands.judge_heads import judge_heads as judge_heads
-    from dragoman.commands.merge import merge as merge
+    from dragoman.commands.making.average import average as average
+    from dragoman.commands.making.convert import convert as convert
+    from dragoman.commands.making.merge import merge as merge
     from dragoman.commands.reproduce import reproduce as reproduce
     from dragoman.commands.seeds import train_seeds as train_seeds
     from dragoman.commands.train import train as train

@@ -40,7 +40,7 @@ from dragoman.text.report import REPORT
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.labels import FILE as LABELS
 from dragoman.tokenizing.labels import Labels
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tuning.lora import adapt, merged
 from dragoman.tuning.settings import Adapter, LoraSettings
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dragoman.commands.compare import CompareResult
     from dragoman.evaluating.evaluation import Evaluation
     from dragoman.evaluating.labels.evaluation import LabelEvaluation
+    from dragoman.evaluating.labels.pictures import Form
     from dragoman.evaluating.scores import KeptEvaluation
     from dragoman.tasks.language_model import TextEvaluation
 
@@ -124,4 +125,4 @@ def show_labels(found: "Evaluation | LabelEvaluation", picture: Path | None) -> 
     for line in (*filter(None, [table.left_out]), *worst_confusions(found.confusion)):
         console.write(line)
     if picture is not None:
-        write_file(picture, draw_confusion(found.confusion, picture.suffix[1:]))
+        write_file(picture, draw_confusion(found.confusion, cast("Form", picture.suffix[1:])))

@@ -33,7 +33,7 @@ from dragoman.evaluating.spread import Spread
 from dragoman.files import check_output, write_file
 from dragoman.machine import use_threads
 from dragoman.progress import Progress, silent
-from dragoman.store import find_model
+from dragoman.store import find_model, read_config
 from dragoman.text.inputs import ReadingSettings, reading_overrides
 from dragoman.text.reading.columns import Naming
 from dragoman.text.reading.languages import UNKNOWN_LANGUAGE
@@ -113,6 +113,7 @@ def compare(
         result = CompareResult(results, tuple(label_comparisons(each, [system.name for system in found])))
         _write(result, output, scores)
         return result
+    _refuse_writers(found)
     reading, search = reading_overrides(overrides)
     settings = choose(ReadingSettings, "data", reading)
     test_set = _read_test(found, test, references, settings, measures.get("language", UNKNOWN_LANGUAGE))
@@ -128,6 +129,15 @@ def compare(
     result = CompareResult(results, tuple(_comparisons(results)))
     _write(result, output, scores)
     return result
+
+
+def _refuse_writers(systems: Sequence[_System]) -> None:
+    """Refuses models whose own run alone measures them."""
+    for path in (path for system in systems for path in system.members if path.is_dir()):
+        family = read_config(find_model(path)).model.family
+        if family != "encoder_decoder":
+            does = "fills in words" if family == "encoder" else "writes"
+            raise ConfigError(f"{path} holds a model that {does}; its scores are in scores.json of its run")
 
 
 def _refuse_measures(references: Sequence[Path | str], measures: Measures) -> None:
@@ -189,12 +199,10 @@ def _naming(systems: Sequence[_System], given: Naming, language: str) -> Naming:
 def _comparisons(results: Sequence[SystemResult]) -> Sequence[Comparison]:
     if len(results) < 2:
         return ()
-    first, second = results
-    if len(first.evaluations) == len(second.evaluations) == 1:
-        found = compare_systems(first.evaluations[0], second.evaluations[0])
-    else:
-        found = compare_seeds(first.evaluations, second.evaluations, (first.name, second.name))
-    return list(found.values())
+    first, second = ([each for each in one.evaluations if isinstance(each, Evaluation)] for one in results)
+    if len(first) == len(second) == 1:
+        return list(compare_systems(first[0], second[0]).values())
+    return list(compare_seeds(first, second, (results[0].name, results[1].name)).values())
 
 
 def _write(result: CompareResult, output: Path | str | None, scores: Path | str | None) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from dragoman import kernels, machine
 from dragoman.errors import Diverged, Error, Interrupted
 from dragoman.evaluating.evaluation import Evaluation
+from dragoman.evaluating.labels.evaluation import LabelEvaluation
 from dragoman.files import lock, remove_partial
 from dragoman.memory import memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import Progress, silent
@@ -43,7 +44,7 @@ class RunResult:
 
     folder: Path
     steps: int
-    evaluations: tuple[Evaluation | TextEvaluation, ...]
+    evaluations: tuple[Evaluation | LabelEvaluation | TextEvaluation, ...]
     """Scores of the best model on each test set of the run; empty if the run was finished before."""
     task: str = "translation"
     """The task that the recipe names."""
@@ -141,7 +142,9 @@ def _run(
         return RunResult(run.path, state.step, evaluations, recipe.task)
 
 
-def _finish(context: RunContext, recipe: Recipe, state: TrainState) -> tuple[Evaluation | TextEvaluation, ...]:
+def _finish(
+    context: RunContext, recipe: Recipe, state: TrainState
+) -> tuple[Evaluation | LabelEvaluation | TextEvaluation, ...]:
     """Scores the best model, draws the curves, and warns of a model that has learnt next to nothing."""
     run, kind = context.run, kind_of(recipe)
     evaluations = tuple(kind.score(run, recipe, context.device, context.progress))

@@ -13,7 +13,7 @@ from dragoman.text.reading.addresses import Address
 from dragoman.text.reading.pairs import Reading
 from dragoman.text.reading.readers import open_pairs
 from dragoman.text.report import REPORT, read_report
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 
 log = logging.getLogger(__name__)

@@ -25,7 +25,8 @@ from dragoman.files import new_folder, sha256
 from dragoman.progress import Progress, silent
 from dragoman.text.prepared import read_pairs
 from dragoman.tokenizing.labels import Labels
-from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
+from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.words import encode_words
 
 FORMAT = 1

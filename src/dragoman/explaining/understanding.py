@@ -18,7 +18,7 @@ from dragoman.explaining.passes import Given
 from dragoman.explaining.record import Alignment, Part
 from dragoman.explaining.words import Word, words_of
 from dragoman.model import EncoderDecoder, LanguageModel
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.translating import Translator
 
 

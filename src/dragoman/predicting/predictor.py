@@ -7,7 +7,7 @@ predictor.predict(["Who wrote Emma ?"])[0].label
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +24,14 @@ from dragoman.predicting.spoken import word_shares
 from dragoman.predicting.viterbi import Transitions, best_labels
 from dragoman.progress import Progress, silent
 from dragoman.store import StoredModel, load_model
-from dragoman.tokenizing.specials import MASK, SYMBOLS
+from dragoman.tokenizing.specials import MASK, SYMBOLS, UNKNOWN
 from dragoman.tokenizing.words import encode_words, split_words
 
 MASK_NAME = "[MASK]"
 """How a person writes a masked word."""
 STANDS_FOR_IT = "X"
 """A word that takes its place while the text around it is cut into pieces."""
+_GLUED = re.compile(r"\w\[MASK\]|\[MASK\](?:\w|\[MASK\])")
 _DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 _FAMILIES = {"encoder_decoder": "translates; use dragoman translate", "language_model": "writes; use dragoman generate"}
 
@@ -109,7 +110,9 @@ class Predictor:
             order = np.argsort(-probability, kind="stable")[:best]
             labels = tuple(Choice(names[i], float(probability[i])) for i in order)
             found.append(
-                Classified(text, labels, word_shares(self.model, self.tokenizer, self.framing, text, row, order[0]))
+                Classified(
+                    text, labels, word_shares(self.model, self.tokenizer, self.framing, text, row, int(order[0]))
+                )
             )
         return found
 
@@ -170,31 +173,21 @@ class Predictor:
         return [found.get(number, nothing) for number in range(len(rows))]
 
     def _rows(self, texts: Sequence[str]) -> list[Row]:
-        return [Row(ids) for ids in self.tokenizer.encode_batch(texts)]
+        return [Row(ids or [UNKNOWN]) for ids in self.tokenizer.encode_batch(texts)]  # as `encode_words` does
 
     def _masked(self, text: str) -> Row:
-        """The row of a text, with one mask token in the place of each `[MASK]`."""
-        if MASK_NAME not in text:
-            raise DecodeError(
-                f'"{text[:60]}" has no {MASK_NAME} to fill in; write {MASK_NAME} where a word is to be found'
-            )
-        shown = text.replace(MASK_NAME, STANDS_FOR_IT)
-        shift = len(MASK_NAME) - len(STANDS_FOR_IT)
-        holes = {found.start() - shift * number for number, found in enumerate(re.finditer(re.escape(MASK_NAME), text))}
-        ids, places, filled = list[int](), list[int](), set[int]()
-        for token, (first, last) in zip(self.tokenizer.encode(shown), self.tokenizer.offsets(shown), strict=True):
-            inside = {hole for hole in holes if first <= hole < last}
-            if not inside:
+        """The row of a text, with one mask token in the place of each `[MASK]` and of the space before it."""
+        shown, holes = _with_holes(text)
+        ids, places = list[int](), list[int]()
+        for token, place in zip(self.tokenizer.encode(shown), self.tokenizer.offsets(shown), strict=True):
+            hole = _hole_around(place, holes)
+            if hole is None:
                 ids.append(token)
-                continue
-            if len(inside) > 1 or shown[first:last].strip() != STANDS_FOR_IT:
-                raise DecodeError(
-                    f'in "{text[:60]}" {MASK_NAME} is part of a word, but stands for a whole one; put spaces around it'
-                )
-            if not inside <= filled:
+            elif hole == len(places):  # later pieces of it add nothing
                 places.append(len(ids))
                 ids.append(MASK)
-                filled |= inside
+        if len(places) < len(holes):  # a token holds more than the hole
+            raise _part_of_a_word(text)
         return Row(ids, places)
 
     @cached_property
@@ -206,11 +199,14 @@ class Predictor:
         """Tokens that are words by themselves: letters after a space, or letters alone where words are the tokens."""
         spelt = {number: self.tokenizer.spelling(number) for number in range(SYMBOLS, self.tokenizer.size)}
         begins = b"" if self.tokenizer.kind in ("word", "spacy") else b" "
-        return [
+        found = [
             number
             for number, spelling in spelt.items()
             if spelling.startswith(begins) and spelling.decode(errors="replace").strip().isalpha()
         ]
+        if not found:
+            raise DecodeError(f"{self.stored.folder} has no token that is a whole word, so it cannot fill in words")
+        return found
 
     def _refuse_long(self, rows: Sequence[Row]) -> None:
         positions = self.stored.config.max_positions
@@ -232,3 +228,32 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     exact = logits.astype(np.float64)
     exact = np.exp(exact - exact.max(axis=-1, keepdims=True))
     return exact / exact.sum(axis=-1, keepdims=True)
+
+
+def _with_holes(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """A text with some word in the place of each `[MASK]`, and where these words stand, each with the space before it,
+    because most tokens hold a word and its space.
+
+    Raises:
+        DecodeError: there is no mask, or one is part of a word.
+    """
+    if MASK_NAME not in text:
+        raise DecodeError(f'"{text[:60]}" has no {MASK_NAME} to fill in; write {MASK_NAME} where a word is to be found')
+    if _GLUED.search(text):
+        raise _part_of_a_word(text)
+    parts = text.split(MASK_NAME)
+    ends = accumulate(len(part) + len(STANDS_FOR_IT) for part in parts[:-1])
+    holes = [(end - len(STANDS_FOR_IT) - part.endswith(" "), end) for part, end in zip(parts[:-1], ends, strict=True)]
+    return STANDS_FOR_IT.join(parts), holes
+
+
+def _hole_around(place: tuple[int, int], holes: Sequence[tuple[int, int]]) -> int | None:
+    """The number of the hole that a token lies in."""
+    found = (number for number, (first, last) in enumerate(holes) if first <= place[0] and place[1] <= last)
+    return next(found, None)
+
+
+def _part_of_a_word(text: str) -> DecodeError:
+    return DecodeError(
+        f'in "{text[:60]}" {MASK_NAME} is part of a word, but stands for a whole one; put spaces around it'
+    )

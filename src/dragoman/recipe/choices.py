@@ -21,8 +21,8 @@ WIDEST_FOR_MUON = 192
 """Muon makes a step of width 128 13 % longer, and one of width 256 40 %, which does not pay. Widths in between were not
 compared.
 """
-CHANGEABLE = {"dropout", "attention_dropout", "activation_dropout"}
-"""Settings of a finished model that fine-tuning may change."""
+CHANGEABLE = {"dropout", "attention_dropout", "activation_dropout", "pooling"}
+"""Settings of a finished model that a run which starts from it may change."""
 
 
 class Prepared(NamedTuple):

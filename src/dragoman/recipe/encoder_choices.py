@@ -65,7 +65,7 @@ def _complaints(recipe: Recipe) -> Iterator[str]:
         yield f"decode.{key} is about translations; {task} makes none; leave it out"
     if recipe.start is not None and recipe.start.mix_data is not None:
         yield f"start.mix_data and start.mix_rate mix in sentence pairs; {task} has none; leave them out"
-    if recipe.tokenizer.kind not in ("word", "spacy") and not recipe.tokenizer.joint:
+    if recipe.start is None and recipe.tokenizer.kind not in ("word", "spacy") and not recipe.tokenizer.joint:
         yield "tokenizer.joint = false gives each side a vocabulary; an encoder alone has only one side; leave it out"
     of_size = check({"preset": recipe.model.preset, "size": recipe.model.size}, "model", ModelConfig)
     if recipe.model.decoder_layers != of_size.decoder_layers:
@@ -96,7 +96,7 @@ def refuse_other_families(recipe: Recipe, _facts: Facts) -> Choices:
     Raises:
         ConfigError: the recipe names one.
     """
-    if recipe.model.family != "encoder":
+    if recipe.model.family != "encoder" and "family" in recipe.model.model_fields_set:
         raise ConfigError(f"task = {recipe.task!r} sets model.family = 'encoder' itself; leave model.family out")
     if recipe.task != "classify" and recipe.model.pooling is not None:
         raise ConfigError("model.pooling makes one vector of a text that gets one label: only task = 'classify' does")
@@ -156,8 +156,8 @@ def match_vocabulary(recipe: Recipe, facts: Facts) -> Choices:
 
 CHOICES = (
     refuse_settings_of_translation,
-    be_an_encoder,
     refuse_other_families,
+    be_an_encoder,
     choose_sizes,
     weigh_classes,
     match_vocabulary,

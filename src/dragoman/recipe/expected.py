@@ -17,14 +17,14 @@ class Expected(Settings):
     no such table, because one score does not say what the next run should reach.
     """
 
-    metric: Literal["bleu", "chrf", "accuracy", "macro_f1", "entity_f1", "nats_per_character"] = "bleu"
+    metric: Literal["bleu", "chrf", "accuracy", "macro_f1", "f1", "nats_per_character"] = "bleu"
     """What the scores are: points of 100, of which more are better, or nats, of which fewer are."""
     scores: tuple[Annotated[float, pydantic.Field(ge=0, le=100)], ...] = pydantic.Field(min_length=3)
     """One for each seed."""
     signature: str
-    """The metric's signature, such as sacreBLEU's; scores with another one are not comparable."""
+    """How they were computed; scores with another signature are not comparable."""
     search: str
-    """How the translations were found, or the scores were made, in words."""
+    """How the translations or labels were found, or the scores were made, in words."""
     steps: int = pydantic.Field(ge=1)
     """Steps of training. The same steps give the same model on any machine; the same minutes do not."""
     minutes: float = pydantic.Field(gt=0)

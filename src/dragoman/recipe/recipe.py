@@ -1,7 +1,7 @@
 """The settings of a whole run, composed of each room's own. `recipe.toml` holds them all before training begins."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pydantic
 
@@ -18,6 +18,8 @@ from dragoman.translating.options import SearchOptions
 from dragoman.tuning.settings import LoraSettings, TuningSettings
 
 Task = Literal["translation", "language_model", "classify", "tag", "fill"]
+OF_ENCODER = ("classify", "tag", "fill")
+"""Tasks of a model with an encoder alone."""
 LIMITS = ("steps", "epochs", "minutes")
 """Settings of `[train]` that end training; one of them is given."""
 
@@ -64,6 +66,14 @@ class Recipe(Settings):
     def lora(self) -> LoraSettings | None:
         """How adapters are made; None if the run trains weights of the model itself."""
         return None if self.tuning is None else self.tuning.lora
+
+    @pydantic.field_validator("model", mode="before")
+    @classmethod
+    def _of_an_encoder(cls, given: Any, info: pydantic.ValidationInfo) -> Any:
+        """Settings that only an encoder alone has are checked as such, though the recipe names the task alone."""
+        if info.data.get("task") in OF_ENCODER and isinstance(given, dict):
+            return {"family": "encoder", **cast("dict[str, Any]", given)}
+        return given
 
     @pydantic.model_validator(mode="after")
     def _two_passes_differ(self) -> "Recipe":

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 from dragoman.config import check
 from dragoman.recipe import choices, encoder_choices, language_model_choices, steps, translation_choices
 from dragoman.recipe.choices import AUTO, Choice, Choices, Facts
-from dragoman.recipe.recipe import Recipe
+from dragoman.recipe.recipe import OF_ENCODER, Recipe
 
 Choose = Callable[[Recipe, Facts], Choices]
 
 OF_TASK: dict[str, tuple[Choose, ...]] = {
     "translation": translation_choices.CHOICES,
     "language_model": language_model_choices.CHOICES,
-    **dict.fromkeys(("classify", "tag", "fill"), encoder_choices.CHOICES),
+    **dict.fromkeys(OF_ENCODER, encoder_choices.CHOICES),
 }
 
 

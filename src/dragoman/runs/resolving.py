@@ -30,11 +30,11 @@ from dragoman.runs.changes import PATHS
 from dragoman.runs.more import More
 from dragoman.runs.options import RunContext
 from dragoman.runs.session import adapter_for, refuse_too_large
-from dragoman.runs.starting import starting_config
 from dragoman.runs.trial import fits, try_out
 from dragoman.store import load_model
 from dragoman.tasks.corpus_task import RunData
 from dragoman.tasks.kinds import kind_of
+from dragoman.tasks.starting import starting_config
 from dragoman.training.schedule import ENDLESS
 from dragoman.training.settings import HARMLESS
 from dragoman.training.task import BatchSource

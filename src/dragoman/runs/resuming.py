@@ -53,11 +53,12 @@ def decisive_settings(recipe: Recipe) -> dict[str, Any]:
 
 
 def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What differs, in words. A setting that is newer than the checkpoint counts if it is on."""
     then, now = flatten(then), flatten(now)
     return "; ".join(
         f"{name}: {_brief(then.get(name))} then, {_brief(now.get(name))} now"
         for name in sorted(then.keys() | now.keys())
-        if then.get(name) != now.get(name)
+        if then.get(name) != now.get(name) and (name in then or now[name])
     )
 
 

@@ -23,8 +23,8 @@ from dragoman.runs.metrics import MetricsLog
 from dragoman.runs.options import RunContext
 from dragoman.runs.resuming import decisive_settings, refuse_other_checkpoint
 from dragoman.runs.signals import stop_on_signals
-from dragoman.runs.starting import place_start
 from dragoman.store import ModelFiles, adapter_of, load_model, save_model
+from dragoman.tasks.starting import place_start
 from dragoman.training import Chore, Every, TrainState, run_steps
 from dragoman.training.checkpoint import newest_checkpoint, restore, save_checkpoint
 from dragoman.training.loop import StepReport

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from torch import Tensor, nn
 
@@ -17,10 +17,10 @@ from dragoman.run_folder import RunFolder
 from dragoman.store import ModelFiles, load_model
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.labels import Labels
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.training.loss import Loss
 from dragoman.training.next_token import NextToken, OnDevice
-from dragoman.training.task import CountedBatches, Validated
+from dragoman.training.task import CountedBatches, Objective, Validated
 
 UNMEASURED = "The scores of its run are in `scores.json` there.\n"
 """What a model card says of the quality of a model that validation did not choose."""
@@ -94,15 +94,6 @@ def find_corpus(
     return encode()
 
 
-class Objective(Protocol):
-    """What a task minimises over a corpus: see `training.task.Objective`."""
-
-    @property
-    def batches(self) -> CountedBatches: ...
-
-    def loss(self, model: nn.Module, batch: Any, noise: StepNoise) -> Loss: ...
-
-
 class Measures(Protocol):
     """A dev set that measures weights."""
 
@@ -145,7 +136,7 @@ class CorpusTask:
         if objective is None:
             batches = build_batches(data.train, recipe.batches, recipe.train.seed, framing)
             objective = NextToken.of(OnDevice(batches, device), recipe.train)
-        self.batches = objective.batches
+        self.batches = cast("CountedBatches", objective.batches)
         self.identity, self.files = identity_of(data), files
         if framing != DEFAULT_FRAMING:
             self.identity["framing"] = str(framing)

@@ -31,7 +31,8 @@ from dragoman.tasks.language_model import TextEvaluation, learn_vocabulary
 from dragoman.text.inputs import name_on_card
 from dragoman.text.plain import TextReport, read_text_lines, read_text_report
 from dragoman.tokenizing.framing import Framing
-from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
+from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.training.masking import MaskedBatches, MaskedTokens, mask
 from dragoman.training.next_token import NextToken, OnDevice
 from dragoman.training.task import Validated

@@ -32,15 +32,16 @@ from dragoman.progress import Progress
 from dragoman.recipe.choices import TextFacts
 from dragoman.recipe.recipe import Recipe
 from dragoman.run_folder import RunFolder
-from dragoman.store import CONFIG, ModelFiles, place_weights, read_config
+from dragoman.store import ModelFiles, find_model, place_weights, read_config
 from dragoman.tasks.corpus_task import UNMEASURED, CorpusTask, find_corpus, find_tokenizers
 from dragoman.text.inputs import name_on_card
+from dragoman.text.labelled.examples import Task
 from dragoman.text.labelled.prepare import labelled_identity, prepare_labelled
 from dragoman.text.labelled.prepared import read_examples, read_tagged
 from dragoman.text.labelled.report import LabelledReport, read_labelled_report
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.labels import Labels, class_weights
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizer
 from dragoman.training.next_token import NextToken, OnDevice
 from dragoman.training.task import Validated
@@ -139,10 +140,13 @@ def start(recipe: Recipe, data: LabelledData, device: str) -> CorpusTask:
 
 
 def encoder_framing(recipe: Recipe) -> Framing:
-    """The symbols around texts: those of the model that a run starts from, if there is one."""
-    if recipe.start is None or not (Path(recipe.start.model) / CONFIG).is_file():
+    """The symbols around texts: those of the model that a run starts from, if there is one.
+
+    A run that resumes may do without that model. If its symbols were others, its checkpoints say so.
+    """
+    if recipe.start is None or not Path(recipe.start.model).exists():
         return DEFAULT_FRAMING
-    return read_config(Path(recipe.start.model)).framing
+    return read_config(find_model(recipe.start.model)).framing
 
 
 class HeldOut:
@@ -300,6 +304,6 @@ def _draw(run: RunFolder, model: LabelEvaluation) -> None:
         log.info("the confusions are not drawn: %s", error)
 
 
-def _kind(recipe: Recipe) -> str:
-    assert recipe.task in ("classify", "tag"), "the tasks of labelled text"
+def _kind(recipe: Recipe) -> Task:
+    assert recipe.task == "classify" or recipe.task == "tag", "the tasks of labelled text"
     return recipe.task

@@ -30,7 +30,7 @@ from dragoman.tasks.corpus_task import UNMEASURED, CorpusTask, find_corpus, find
 from dragoman.text.inputs import name_on_card
 from dragoman.text.plain import TextReport, prepare_text, read_text, read_text_report, text_identity
 from dragoman.tokenizing.pretokenizing import SPACE_BETWEEN_WORDS, cut_running
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizer
 from dragoman.training.next_token import mean_loss
 from dragoman.training.task import Validated

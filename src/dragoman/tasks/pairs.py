@@ -19,7 +19,7 @@ from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import evenly_spaced, read_split
 from dragoman.text.reading.languages import UNKNOWN_LANGUAGE
 from dragoman.text.report import REPORT, DataReport, read_report
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizers
 from dragoman.translating.sentences import split_sentences
 

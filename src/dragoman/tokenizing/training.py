@@ -20,7 +20,8 @@ from dragoman.errors import ConfigError, TokenizerError
 from dragoman.progress import Advance, Progress, silent
 from dragoman.tokenizing.pretokenizing import spacy_split
 from dragoman.tokenizing.specials import Specials
-from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers, only_unicode
+from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.vocabulary import BYTE_LEVEL, NOTHING, PATTERNS, Kind, Vocabulary, build_library
 
 logger = logging.getLogger(__name__)

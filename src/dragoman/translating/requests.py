@@ -10,7 +10,7 @@ from dragoman.decoding.request import Request
 from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule
 from dragoman.errors import DecodeError
 from dragoman.tokenizing.framing import Framing
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.translating.options import SearchOptions
 from dragoman.translating.segments import Segment, Segments
 

@@ -35,6 +35,11 @@ from dragoman.translating.translation import Translation
 from dragoman.translating.writing import Writer, one_line
 
 _DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
+_OTHERS = {
+    "language_model": "a language model, not a translation model; use dragoman generate",
+    "encoder": "a model that labels texts or fills in words, not a translation model; use dragoman predict",
+}
+"""What a folder holds that holds no translation model."""
 
 
 def translate(
@@ -80,12 +85,7 @@ class Translator:
         progress: Progress = silent,
     ) -> None:
         if not isinstance(stored.model, EncoderDecoder):
-            if stored.config.family == "language_model":
-                raise DecodeError(
-                    f"{stored.folder} holds a language model, not a translation model; use dragoman generate"
-                )
-            family = stored.config.family.replace("_", " ")
-            raise DecodeError(f"{stored.folder} holds a {family}, not a translation model")
+            raise DecodeError(f"{stored.folder} holds {_OTHERS[stored.config.family]}")
         self.device, _ = choose_device(device)
         self.precision, _ = choose_precision(precision, self.device)
         if self.device == "cpu":

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dragoman.decoding.beam import Hypothesis
 from dragoman.decoding.length_penalty import length_penalty
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.translating.options import SearchOptions
 from dragoman.translating.segments import Segments
 from dragoman.translating.sentences import join, spaceless

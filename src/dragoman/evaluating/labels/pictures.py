@@ -11,12 +11,13 @@ import numpy as np
 from dragoman.errors import missing_extra
 from dragoman.evaluating.labels.confusion import Confusion
 
+Form = Literal["png", "svg", "pdf"]
 MOST_LABELS = 60
 """With more labels, those that are confused most are drawn; a picture must stay readable."""
 _CELL_INCHES = 0.42
 
 
-def draw_confusion(confusion: Confusion, form: Literal["png", "svg", "pdf"] = "png") -> bytes:
+def draw_confusion(confusion: Confusion, form: Form = "png") -> bytes:
     """Gold labels down, found labels across. Colours are shares of the gold label, numbers are counts.
 
     Raises:

@@ -21,7 +21,8 @@ from dragoman.explaining.passes import Given, run_given
 from dragoman.explaining.words import Word, words_of
 from dragoman.model import EncoderDecoder, LanguageModel
 from dragoman.tokenizing.framing import Framing
-from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
+from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.tokenizers import Tokenizers
 
 _NUMBERED = re.compile(r"(?P<word>.+)#(?P<number>[1-9]\d*)", re.DOTALL)
 

@@ -12,7 +12,8 @@ from dragoman.explaining.heads.subjects import Tree, overlapping, word_pairs
 from dragoman.explaining.passes import Given
 from dragoman.explaining.words import Word, words_of
 from dragoman.tokenizing.framing import Framing
-from dragoman.tokenizing.tokenizer import Tokenizer, Tokenizers
+from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.tokenizers import Tokenizers
 
 LinkedPair = tuple[str, str, Collection[Link]]
 """A source, its translation, and their aligned words, as `words_of` counts them."""

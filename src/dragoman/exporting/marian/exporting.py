@@ -31,7 +31,7 @@ from dragoman.model import ModelConfig
 from dragoman.store import StoredModel, load_model, named_weights
 from dragoman.tokenizing.framing import MARIAN_FRAMING
 from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.translating import SearchOptions
 
 POSITIONS = 512

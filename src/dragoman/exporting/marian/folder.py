@@ -17,7 +17,7 @@ from dragoman.errors import CheckpointError, ConfigError, TokenizerError
 from dragoman.exporting.marian.mapping import BIAS, POSITIONS, Rows, Vocabularies, twins
 from dragoman.model import ModelConfig, weight_shapes
 from dragoman.tokenizing.sentencepiece import SentencePieces, SentencePieceTokenizer, read_model
-from dragoman.tokenizing.tokenizer import Tokenizers
+from dragoman.tokenizing.tokenizers import Tokenizers
 
 CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
 WEIGHTS, PICKLED = "model.safetensors", "pytorch_model.bin"

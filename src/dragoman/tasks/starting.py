@@ -12,8 +12,9 @@ from dragoman.tuning.start import take_encoder
 FAMILIES = {"translation": "encoder_decoder", "language_model": "language_model"}
 """The family of each task; the other tasks have an encoder alone."""
 WORDS = {"encoder_decoder": "a translation model", "language_model": "a language model", "encoder": "an encoder alone"}
-OF_DECODER = ("target_vocabulary", "tied", "labels", "pooling")
-"""Settings of the architecture that an encoder alone does not take over."""
+OF_TASK = frozenset({"labels", "pooling", "decoder_layers"})
+OF_DECODER = frozenset({"target_vocabulary", "tied"})
+"""Settings of the architecture that an encoder alone does not take over from any model, or from one with a decoder."""
 
 
 def starting_config(config: ModelConfig, recipe: Recipe) -> ModelConfig:
@@ -31,7 +32,8 @@ def starting_config(config: ModelConfig, recipe: Recipe) -> ModelConfig:
         )
     if family != "encoder":
         return config
-    kept = config.model_dump(mode="json", exclude_none=True, exclude=set(OF_DECODER))
+    left = OF_TASK if config.family == "encoder" else OF_TASK | OF_DECODER
+    kept = config.model_dump(mode="json", exclude_none=True, exclude=set(left))
     return check({**kept, "family": "encoder"}, "the model to start from", ModelConfig)
 
 

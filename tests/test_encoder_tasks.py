@@ -1,0 +1,433 @@
+"""Classifying, tagging and filling in, from a file to a scored model: learnt, resumed, compared, refused by name."""
+
+import json
+import logging
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small import small_config
+from small_runs import AtSteps, terminate, times, train_small, weights
+
+import dragoman
+from dragoman.cli.main import main
+from dragoman.commands.compare import compare
+from dragoman.commands.reproduce import reproduce
+from dragoman.commands.seeds import seed_runs, spreads, train_seeds
+from dragoman.errors import CheckpointError, ConfigError, Interrupted
+from dragoman.evaluating.labels.evaluation import LabelEvaluation
+from dragoman.evaluating.scores import read_evaluations
+from dragoman.model import EncoderModel, build_model
+from dragoman.predicting.prediction import Classified, Filled, Tagged
+from dragoman.predicting.predictor import Predictor
+from dragoman.recipe.recipe import read_recipe
+from dragoman.runs.metrics import read_metrics
+from dragoman.runs.session import fresh_state
+from dragoman.store import ModelFiles, load_model, save_model
+from dragoman.tokenizing.framing import Framing
+from dragoman.tokenizing.specials import END, START
+from dragoman.tokenizing.tokenizers import Tokenizers
+from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
+
+SIZES = (
+    "tokenizer.kind=word", "tokenizer.minimum_frequency=1", "model.size=tiny", "model.d_model=32", "model.heads=2",
+    "model.d_ff=64", "model.encoder_layers=1", "batches.batch_tokens=400", "train.precision=float32",
+)  # fmt: skip
+HELD_OUT = ("data.dev_size=40", "data.test_size=40")
+LEARNS = ("train.steps=80", "train.learning_rate=0.01", "train.validate_every=40", "model.dropout=0.0")
+BRIEF = ("train.steps=6", "train.validate_every=3", "train.save_every=2", "model.dropout=0.2")
+NOUNS = "dog cat bird fish horse cow pig hen duck goat".split()
+LOUD, CALM = ("barks", "shouts", "roars"), ("sleeps", "rests")
+
+
+def sentences(count: int, seed: int = 1) -> list[list[str]]:
+    """Different sentences of six words, the last of which is a verb."""
+    dice, found = random.Random(seed), dict[tuple[str, ...], None]()
+    while len(found) < count:
+        a, b = dice.sample(NOUNS, 2)
+        found["the", dice.choice(("old", "red", "big")), a, "near", b, dice.choice((*LOUD, *LOUD, *CALM))] = None
+    return [[*row] for row in found]
+
+
+def write_texts(path: Path) -> Path:
+    """Texts whose label is decided by one word; most are loud."""
+    rows = [(" ".join(row), "loud" if row[-1] in LOUD else "calm") for row in sentences(240)]
+    path.write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    return path
+
+
+def write_entities(path: Path) -> Path:
+    """Words of which the one before says whether they are a person or a place, or none."""
+    dice, rows = random.Random(2), []
+    for row in sentences(240):
+        name = dice.choice(("anna", "rome", "paris"))
+        lead, labels = {
+            "mr": (["mr", name, "smith"], ["O", "B-person", "I-person"]),
+            "in": (["in", name], ["O", "B-place"]),
+            "no": (["no", name], ["O", "O"]),
+        }[dice.choice(("mr", "in", "no"))]
+        rows.append([*zip([*row[:3], *lead, *row[3:]], ["O"] * 3 + labels + ["O"] * 3, strict=True)])
+    path.write_text("\n".join("".join(f"{word}\t{label}\n" for word, label in row) for row in rows))
+    return path
+
+
+def write_lines(path: Path) -> Path:
+    """A grammar of three words, each of which follows from the others."""
+    sounds = dict(zip(NOUNS, "barks meows sings swims runs moos oinks clucks quacks bleats".split(), strict=True))
+    dice = random.Random(3)
+    path.write_text("".join(f"the {one} {sounds[one]}\n" for one in dice.choices(NOUNS, k=400)))
+    return path
+
+
+WRITERS: dict[str, tuple[str, Callable[[Path], Path], tuple[str, ...]]] = {
+    "classify": ("texts.csv", write_texts, HELD_OUT),
+    "tag": ("words.conll", write_entities, HELD_OUT),
+    "fill": ("lines.txt", write_lines, ()),
+}
+
+
+def train(task: str, folder: Path, *overrides: str, **options: Any) -> Any:
+    """Trains in `folder/runs`, on text of this task that is written where there is none."""
+    name, write, held_out = WRITERS[task]
+    if not (folder / name).exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        write(folder / name)
+    settings = [f"task={task}", *SIZES, *held_out, *overrides]
+    return dragoman.train(folder / name, overrides=settings, runs=folder / "runs", device="cpu", **options)
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return train("classify", tmp_path_factory.mktemp("classify"), *LEARNS)
+
+
+@pytest.fixture(scope="module")
+def filler(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return train("fill", tmp_path_factory.mktemp("fill"), *LEARNS)
+
+
+@pytest.fixture(scope="module")
+def translator_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train_small(tmp_path_factory.mktemp("translate"), "train.steps=2", "train.validate_every=2").folder
+
+
+# It learns
+
+
+def test_a_classifier_learns_which_word_decides(classifier: Any) -> None:
+    *baselines, found = classifier.evaluations
+    assert isinstance(found, LabelEvaluation) and found.system == str(classifier.folder / "best")
+    assert {each.system for each in baselines} >= {"majority label"}
+    assert found.scores["accuracy"].value > 90 > baselines[0].scores["accuracy"].value
+    seer = Predictor.load(classifier.folder, "cpu", "float32")
+    for verb, label in (("roars", "loud"), ("rests", "calm")):
+        [told] = seer.predict([f"the old dog near cat {verb}"])
+        assert isinstance(told, Classified) and told.label == label
+    kept = read_evaluations(classifier.folder / "scores.json")
+    assert [each.system for each in kept] == [each.system for each in classifier.evaluations]
+    assert any("dev_accuracy" in line for line in read_metrics(classifier.folder))
+    assert (classifier.folder / "best" / "README.md").read_text().startswith("# Classifier")
+    recipe = read_recipe(classifier.folder / "recipe.toml")
+    assert (recipe.task, recipe.model.family, recipe.model.labels) == ("classify", "encoder", 2)
+    assert recipe.train.class_weights == "none" and recipe.model.pooling == "mean"
+
+
+@pytest.mark.slow
+def test_a_tagger_learns_what_the_word_before_says(tmp_path: Path) -> None:
+    result = train("tag", tmp_path, *LEARNS, "train.steps=150")
+    *baselines, found = result.evaluations
+    assert found.scores["f1"].value > 90 > max(each.scores["f1"].value for each in baselines)
+    [told] = Predictor.load(result.folder, "cpu", "float32").predict(["the old dog mr anna smith near cat barks"])
+    assert isinstance(told, Tagged)
+    assert [choice.name for choice in told.labels] == ["O"] * 4 + ["B-person", "I-person"] + ["O"] * 3
+    assert main(["evaluate", str(result.folder), "--quiet", "--samples", "10", "--device", "cpu"]) == 0
+
+
+def test_masked_words_are_found_by_the_words_around_them(filler: Any) -> None:
+    [found] = filler.evaluations
+    assert found.scores["accuracy"].value > 80
+    [told] = Predictor.load(filler.folder, "cpu", "float32").predict(["the [MASK] quacks"])
+    assert isinstance(told, Filled) and told.masks[0][0].name == "duck"
+
+
+# Resumed
+
+
+@pytest.mark.parametrize(
+    ("task", "settings"),
+    [
+        ("classify", ("train.class_weights=balanced", "model.pooling=first")),
+        ("fill", ("train.accumulate=2",)),
+        pytest.param("tag", ("train.r_drop=1",), marks=pytest.mark.slow),
+        pytest.param("fill", ("train.r_drop=1", "train.ema=0.5", "tokenizer.kind=bpe"), marks=pytest.mark.slow),
+    ],
+)
+def test_a_stopped_run_ends_in_the_same_bytes(task: str, settings: tuple[str, ...], tmp_path: Path) -> None:
+    whole = train(task, tmp_path / "whole", *BRIEF, *settings)
+    with pytest.raises(Interrupted, match="stopped at step 3 of 6"):
+        train(task, tmp_path / "cut", *BRIEF, *settings, progress=AtSteps({3: terminate}))
+    resumed = train(task, tmp_path / "cut", *BRIEF, *settings)
+    assert weights(resumed.folder) == weights(whole.folder)
+    for kind in ("loss", "dev_loss"):
+        found, expected = (
+            [(line["step"], line[kind]) for line in read_metrics(run.folder) if kind in line]
+            for run in (resumed, whole)
+        )
+        assert found == expected
+    assert (resumed.folder / "scores.json").read_text().replace("cut", "whole") == (
+        whole.folder / "scores.json"
+    ).read_text()
+    before = times(whole.folder)
+    assert train(task, tmp_path / "whole", *BRIEF, *settings).evaluations == ()
+    assert times(whole.folder) == before
+
+
+def test_a_run_goes_on_only_with_the_labels_that_it_began_with(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        train("classify", tmp_path, *BRIEF, progress=AtSteps({3: terminate}))
+    with pytest.raises(ConfigError, match=r"train\.class_weights was 'none', is 'balanced'"):
+        train("classify", tmp_path, *BRIEF, "train.class_weights=balanced")
+
+
+# The commands
+
+
+@pytest.mark.slow
+def test_what_a_run_would_take_is_told_without_training(
+    classifier: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_texts(tmp_path / "texts.csv")
+    sets = [part for setting in (*SIZES, *HELD_OUT, *LEARNS) for part in ("--set", setting)]
+    command = ["train", str(path), "--task", "classify", "--runs", str(tmp_path / "runs"), "--device", "cpu", "--quiet"]
+    assert main([*command, *sets, "--dry-run"]) == 0
+    told = capsys.readouterr().out
+    count = sum(weight.numel() for weight in load_model(classifier.folder).model.parameters())
+    assert f"{count:,}" in told and "80" in told
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_classifier_is_scored_with_its_confusions_and_against_another(
+    classifier: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = str(classifier.folder)
+    options = ["--samples", "20", "--device", "cpu", "--precision", "float32", "--quiet"]
+    files = ["--output", str(tmp_path / "labels.txt"), "--scores", str(tmp_path / "scores.json")]
+    assert main(["evaluate", run, "--against", f"{run}/final", *files, *options]) == 0
+    told = capsys.readouterr().out
+    for word in ("accuracy", "macro F1", "loud", "calm"):
+        assert word in told
+    labels = (tmp_path / "labels.txt").read_text().split()
+    assert len(labels) == 40 and {*labels} == {"loud", "calm"}
+    assert len(json.loads((tmp_path / "scores.json").read_text())["comparisons"]) == 2
+    assert main(["evaluate", run, "--format", "json", *options]) == 0
+    [facts] = json.loads(capsys.readouterr().out)
+    kept = read_evaluations(classifier.folder / "scores.json")[-1]
+    assert facts["scores"]["accuracy"]["value"] == kept.scores["accuracy"].value
+
+
+def test_other_labelled_text_can_be_the_test_set(classifier: Any, tmp_path: Path) -> None:
+    path = tmp_path / "other.csv"
+    path.write_text("label,text\nloud,the old dog near cat roars\ncalm,the red pig near hen rests\nodd,the cow\n")
+    found = compare(classifier.folder, path, overrides=["data.text_column=text"], device="cpu", samples=0)
+    [evaluation] = found.evaluations
+    assert isinstance(evaluation, LabelEvaluation)
+    assert [row[0] for row in evaluation.gold] == ["loud", "calm", "odd"]
+    assert [row[0] for row in evaluation.found][:2] == ["loud", "calm"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("evaluate {run} --metric chrf", "--metric and --lowercase are about translations"),
+        ("evaluate {run} --set decode.beam_size=3", "decode.beam_size=3 is about translations"),
+        ("evaluate {run}/best", "no run with a test set of its own; name a test set"),
+        ("evaluate {run} a.csv b.csv", "labelled text holds its own labels"),
+        ("evaluate {run} --against {fill}", "is for the task classify, but"),
+        ("evaluate {fill}", "fills in words; its scores are in scores.json of its run"),
+        ("translate {run} text", "use dragoman predict"),
+        ("predict {translation} text", "use dragoman translate"),
+        ("predict {fill} text", "has no [MASK] to fill in"),
+        ("fine-tune {run} phrasebook", "takes a translation model"),
+    ],
+)
+def test_what_a_model_cannot_do_is_refused_in_one_line(
+    arguments: str, told: str, classifier: Any, filler: Any, translator_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = {"run": classifier.folder, "fill": filler.folder, "translation": translator_run}
+    assert main([part.format(**places) for part in arguments.split()]) in (2, 4)
+    error = capsys.readouterr().err.strip()
+    assert told in error.splitlines()[-1] and "Traceback" not in error
+
+
+def test_tensorboard_shows_what_is_measured_of_labels(classifier: Any) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    [folder] = {path.parent for path in classifier.folder.glob("tensorboard/**/*tfevents*")}
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    assert "dev_accuracy" in events.Tags()["scalars"] or any("accuracy" in tag for tag in events.Tags()["scalars"])
+
+
+@pytest.mark.slow
+def test_several_seeds_differ_and_are_compared_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_texts(tmp_path / "texts.csv")
+    settings = ["task=classify", *SIZES, *HELD_OUT, *BRIEF]
+    train_seeds(path, 2, overrides=settings, runs=tmp_path / "runs", device="cpu")
+    runs = seed_runs(tmp_path / "runs" / "texts")
+    assert len(runs) == 2 and weights(runs[0]) != weights(runs[1])
+    assert {spread.test for spread in spreads(runs)} == {"test"} and len(spreads(runs)) == 2
+    group = str(tmp_path / "runs" / "texts")
+    assert main(["evaluate", group, "--against", group, "--samples", "10", "--quiet", "--device", "cpu"]) == 0
+    assert "mean and standard deviation of 2 seeds" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_expected_accuracy_of_a_recipe_is_reproduced(tmp_path: Path) -> None:
+    write_texts(tmp_path / "texts.csv")
+    result = train("classify", tmp_path, *LEARNS)
+    signature = result.evaluations[-1].scores["accuracy"].signature
+    expected = {"metric": "accuracy", "signature": signature, "search": "labels", "steps": 80, "minutes": 1.0}
+    lines = ['task = "classify"', "[expected]", *(f"{key} = {json.dumps(value)}" for key, value in expected.items())]
+    recipe = tmp_path / "topics.toml"
+    recipe.write_text("\n".join([*lines, "gflops = 400.0", "scores = [90.0, 91.0, 92.0]"]) + "\n")
+    settings = [setting for setting in (*SIZES, *HELD_OUT, *LEARNS) if not setting.startswith("train.steps")]
+    found = reproduce(
+        recipe, overrides=[f"data.path={tmp_path / 'texts.csv'}", *settings], runs=tmp_path / "again", device="cpu"
+    )
+    assert found.met and found.found.value == result.evaluations[-1].scores["accuracy"].value
+
+
+# Started from another model
+
+
+def first_weights(run: Path) -> EncoderModel:
+    """The weights of a run before its first step."""
+    model, _ = fresh_state(read_recipe(run / "recipe.toml"), "cpu")
+    assert isinstance(model, EncoderModel)
+    return model
+
+
+def started(task: str, folder: Path, start: Path, *overrides: str) -> Any:
+    """Trains a few steps from another model, whose sizes hold."""
+    name, write, held_out = WRITERS[task]
+    write(folder / name)
+    settings = [f"task={task}", *held_out, *BRIEF, "train.precision=float32", f"start.model={start}", *overrides]
+    return dragoman.train(folder / name, overrides=settings, runs=folder / "runs", device="cpu")
+
+
+def test_a_classifier_takes_embedding_encoder_and_tokenizer_of_a_model_that_fills(filler: Any, tmp_path: Path) -> None:
+    run, start = started("classify", tmp_path, filler.folder, "model.pooling=first").folder, load_model(filler.folder)
+    model = first_weights(run)
+    for name, weight in model.named_parameters():
+        if name.startswith(("source_embedding", "encoder")):
+            assert torch.equal(weight, start.model.get_parameter(name)), name
+    assert model.output.shape == (2, 32) and model.config.pooling == "first"
+    assert Tokenizers.load(run / "tokenizer").source.identity == start.tokenizers.source.identity
+    assert load_model(run).labels.names == ("calm", "loud")
+
+
+@pytest.mark.slow
+def test_a_model_that_fills_goes_on_with_all_weights_of_another(filler: Any, tmp_path: Path) -> None:
+    run = started("fill", tmp_path, filler.folder).folder
+    own = dict(load_model(filler.folder).model.named_parameters())
+    assert all(torch.equal(weight, own[name]) for name, weight in first_weights(run).named_parameters())
+
+
+@pytest.mark.parametrize("task", ["classify", pytest.param("fill", marks=pytest.mark.slow)])
+def test_an_encoder_starts_from_that_of_a_translation_model(task: str, translator_run: Path, tmp_path: Path) -> None:
+    run, start = started(task, tmp_path, translator_run).folder, load_model(translator_run)
+    model = first_weights(run)
+    taken = [name for name, _ in model.named_parameters() if name.startswith(("source_embedding", "encoder"))]
+    assert len(taken) > 5
+    for name in taken:
+        assert torch.equal(model.get_parameter(name), start.model.get_parameter(name)), name
+    tokenizers = Tokenizers.load(run / "tokenizer")
+    assert tokenizers.source.identity == tokenizers.target.identity == start.tokenizers.source.identity
+
+
+def test_symbols_around_texts_are_those_of_the_model_that_a_run_starts_from(tmp_path: Path) -> None:
+    tokenizer = learn_tokenizer([" ".join(NOUNS)], TokenizerSettings(kind="word", minimum_frequency=1))
+    framing = Framing(source_before=(), source_after=(END, START))
+    start = build_model(small_config(family="encoder", source_vocabulary=tokenizer.size), seed=1)
+    save_model(tmp_path / "run" / "best", start, ModelFiles(Tokenizers(tokenizer, tokenizer), framing=framing))
+    run = started("classify", tmp_path, tmp_path / "run").folder
+    assert load_model(run).files.framing == framing
+
+
+def test_an_encoder_starts_from_no_language_model(tmp_path: Path) -> None:
+    tokenizer = learn_tokenizer([" ".join(NOUNS)], TokenizerSettings(kind="word", minimum_frequency=1))
+    writer = build_model(small_config(family="language_model", target_vocabulary=tokenizer.size), seed=1)
+    save_model(tmp_path / "writer", writer, ModelFiles(Tokenizers(tokenizer, tokenizer)))
+    with pytest.raises(ConfigError, match="holds a language model; task = 'classify' starts from an encoder alone or"):
+        started("classify", tmp_path, tmp_path / "writer")
+    with pytest.raises(CheckpointError, match="nowhere does not exist"):
+        started("classify", tmp_path, tmp_path / "nowhere")
+    assert not (tmp_path / "runs").exists() or not [*(tmp_path / "runs").iterdir()]
+
+
+def test_a_translation_starts_from_no_encoder(filler: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="holds an encoder alone; task = 'translation' starts from a translation"):
+        train_small(tmp_path, f"start.model={filler.folder}")
+
+
+# Refused
+
+
+@pytest.mark.parametrize(
+    ("task", "setting", "message"),
+    [
+        ("classify", "model.family=encoder_decoder", r"sets model\.family = 'encoder' itself; leave model\.family out"),
+        ("fill", "model.family=language_model", r"sets model\.family = 'encoder' itself"),
+        ("classify", "decode.beam_size=3", r"decode\.beam_size is about translations; task = 'classify' makes none"),
+        ("classify", "data.source_column=text", r"data\.source_column is about sentence pairs"),
+        ("fill", "data.label_column=x", r"data\.label_column is about labelled text; task = 'fill' reads running text"),
+        ("tag", "model.decoder_layers=2", r"model\.decoder_layers: an encoder alone has no decoder"),
+        ("tag", "model.target_vocabulary=50", r"model\.target_vocabulary: an encoder alone has no target"),
+        ("tag", "model.pooling=mean", r"only task = 'classify' does"),
+        ("fill", "model.pooling=mean", r"only task = 'classify' does"),
+        ("fill", "train.class_weights=balanced", r"train\.class_weights weighs labels; task = 'fill' has none"),
+    ],
+)
+def test_settings_that_an_encoder_alone_would_ignore_are_refused(
+    task: str, setting: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        train(task, tmp_path, setting)
+    assert not (tmp_path / "runs").exists() or not [*(tmp_path / "runs").iterdir()]
+
+
+def test_another_number_of_labels_than_the_text_has_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"model\.labels is 7, but there are 2 labels; leave it out"):
+        train("classify", tmp_path, "model.labels=7")
+
+
+def test_a_vocabulary_for_each_side_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"tokenizer\.joint = false gives each side a vocabulary"):
+        train("classify", tmp_path, "tokenizer.kind=bpe", "tokenizer.joint=false")
+
+
+def test_two_aligned_files_and_the_hub_are_no_labelled_text(tmp_path: Path) -> None:
+    for what, message in (
+        (["a.en", "b.it"], "reads one text, not two aligned files"),
+        ("hub:x:y", "reads files, not data sets of the hub"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            dragoman.train(what, overrides=["task=classify"], runs=tmp_path / "runs", device="cpu")
+
+
+def test_uneven_labels_are_weighed_and_a_baseline_that_is_ahead_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [(" ".join(row), "rare" if number < 8 else "common") for number, row in enumerate(sentences(250))]
+    (tmp_path / "texts.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    with caplog.at_level(logging.INFO):
+        result = train("classify", tmp_path, "train.steps=1", "train.validate_every=1", "train.learning_rate=1e-9")
+    run, (majority, *_, model) = result.folder, result.evaluations
+    assert majority.scores["accuracy"].value > model.scores["accuracy"].value
+    assert "a baseline is ahead of this model on test.jsonl: majority label is better" in caplog.text
+    assert read_recipe(run / "recipe.toml").train.class_weights == "balanced"
+    assert "train.class_weights = balanced (the most frequent label has" in caplog.text
