@@ -518,6 +518,14 @@ def test_a_language_model_has_one_table(tmp_path: Path) -> None:
         load_embeddings(folder, "source")
 
 
+def test_an_encoder_alone_has_one_table(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "model", family="encoder", target_vocabulary=None)
+    assert load_embeddings(folder).title == "text"
+    assert torch.equal(load_embeddings(folder).table, load_embeddings(folder, "source").table)
+    with pytest.raises(ConfigError, match="has no target; leave out --side"):
+        load_embeddings(folder, "target")
+
+
 def test_the_command_lists_neighbours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(write_model(tmp_path / "model"))
     assert main(["embeddings", folder, "cat", "--count", "3"]) == 0

@@ -27,6 +27,7 @@ from dragoman.recipe.source import apply, name_of
 from dragoman.run_folder import RunFolder, split_of
 from dragoman.runs.options import RunOptions
 from dragoman.store import find_model, load_model, named_weights, read_config
+from dragoman.tasks.starting import WORDS
 from dragoman.text.inputs import DataSettings, open_inputs
 from dragoman.text.reading.addresses import Address
 from dragoman.training.distributed import join

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dragoman.errors import ConfigError, DataError
-from dragoman.model import EncoderDecoder, LanguageModel
+from dragoman.model import EncoderDecoder, EncoderModel, LanguageModel
 from dragoman.store import load_model
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.specials import UNKNOWN
@@ -194,6 +194,10 @@ def load_embeddings(model: Path | str, side: Side | None = None) -> EmbeddingSpa
         if side == "source":
             raise ConfigError(f"{model} holds a language model, which has no source; leave out --side")
         return EmbeddingSpace(stored.model.target_embedding.weight, stored.tokenizers.target, "text", framing)
+    if isinstance(stored.model, EncoderModel):
+        if side == "target":
+            raise ConfigError(f"{model} holds an encoder alone, which has no target; leave out --side")
+        return EmbeddingSpace(stored.model.source_embedding.weight, stored.tokenizers.source, "text", framing)
     assert isinstance(stored.model, EncoderDecoder)
     tables = {"source": stored.model.source_embedding.weight, "target": stored.model.target_embedding.weight}
     shared = tables["source"] is tables["target"]
