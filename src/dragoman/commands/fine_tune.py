@@ -115,10 +115,9 @@ def _translation_model(model: Path | str) -> Path:
     folder = find_model(model).resolve()
     family = read_config(folder).model.family
     if family != "encoder_decoder":
-        what = "a language model" if family == "language_model" else "an encoder alone"
         raise ConfigError(
-            f"{model} holds {what}; fine-tune takes a translation model; to train this one on other text: dragoman "
-            f"train TEXT --set start.model={model}"
+            f"{model} holds {WORDS[family]}; fine-tune takes a translation model, and others go on with: dragoman "
+            f"train DATA --task TASK --set start.model={model}"
         )
     return folder
 
