@@ -14,7 +14,6 @@ import torch
 from small import random_batch, small_config
 from torch import Tensor
 
-from dragoman import store
 from dragoman.errors import CheckpointError, DataError, DiskFull, Error
 from dragoman.manifest import write_manifest
 from dragoman.model import build, build_model, weight_shapes
@@ -27,8 +26,10 @@ from dragoman.store import (
     named_weights,
     read_weights,
     save_model,
+    weights,
     write_weights,
 )
+from dragoman.store import folder as reading
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 
@@ -231,8 +232,8 @@ def test_a_config_that_asks_for_more_than_the_weights_hold_builds_nothing(
     value, told = HUGE[name]
     facts = json.loads((folder / "config.json").read_text())
     facts["model"][name] = value
-    monkeypatch.setattr(store, "build_model", lambda *_, **__: pytest.fail("a model was built"))
-    monkeypatch.setattr(store, "safe_open", lambda *_, **__: pytest.fail("weights were read"))
+    monkeypatch.setattr(reading, "build_model", lambda *_, **__: pytest.fail("a model was built"))
+    monkeypatch.setattr(weights, "safe_open", lambda *_, **__: pytest.fail("weights were read"))
     with pytest.raises(CheckpointError, match=told):
         load_model(rewritten(folder, "config.json", facts))
 
@@ -296,7 +297,7 @@ def test_a_header_of_far_more_tensors_than_the_config_needs_is_not_even_parsed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_header(folder, lambda header: "{" + empty_tensors(10_000) + header[1:])
-    monkeypatch.setattr(store, "parse_json", lambda _: pytest.fail("it was parsed"))
+    monkeypatch.setattr(weights, "parse_json", lambda _: pytest.fail("it was parsed"))
     with pytest.raises(CheckpointError, match="its header has [0-9,]+ bytes, but [0-9]+ tensors need [0-9,]+ at most"):
         load_model(folder)
 

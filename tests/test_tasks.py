@@ -209,7 +209,7 @@ def test_too_little_text_is_refused(tmp_path: Path) -> None:
 def test_a_language_model_translates_nothing(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(DecodeError, match="holds a language model, not a translation model; use dragoman generate"):
         dragoman.Translator.load(run)
-    with pytest.raises(ConfigError, match="a language model; fine-tune takes a translation model, and others go on with"):
+    with pytest.raises(ConfigError, match="a language model; fine-tune takes a translation model, and others"):
         dragoman.fine_tune(run, "phrasebook")
     assert main(["evaluate", str(run)]) != 0
     assert "Traceback" not in capsys.readouterr().err

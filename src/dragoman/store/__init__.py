@@ -1,0 +1,47 @@
+"""A model folder in and out. Only safetensors and JSON are written or read, and every file is checked by its SHA-256.
+
+    config.json              architecture, format number, framing if not the usual; languages of a translation model
+    model.safetensors        weights, float32
+    tokenizer.json           or tokenizer.source.json + tokenizer.target.json
+    labels.json              the labels of a classifier or tagger
+    generation_config.json   the default search options
+    README.md                the model card, written from facts; people may edit or remove it
+    manifest.json            size and SHA-256 of every file
+
+An adapter folder holds `adapter.safetensors` instead, the few weights that a run learnt beside a model that it left as
+it was, and no tokenizer. Its `config.json` names that model by folder and SHA-256; both load as one.
+
+The names and shapes of the weights must match `config.json` before anything is built. A newer format is refused.
+
+Read `description`, then `weights`, `adapters` and `folder`.
+"""
+
+from typing import TYPE_CHECKING
+
+from dragoman import names_from
+
+if TYPE_CHECKING:
+    from dragoman.store.adapters import adapter_of as adapter_of
+    from dragoman.store.description import ADAPTER as ADAPTER
+    from dragoman.store.description import CARD as CARD
+    from dragoman.store.description import CONFIG as CONFIG
+    from dragoman.store.description import GENERATION as GENERATION
+    from dragoman.store.description import WEIGHTS as WEIGHTS
+    from dragoman.store.description import Description as Description
+    from dragoman.store.description import Languages as Languages
+    from dragoman.store.description import ModelFiles as ModelFiles
+    from dragoman.store.description import StoredModel as StoredModel
+    from dragoman.store.description import default_card as default_card
+    from dragoman.store.description import find_model as find_model
+    from dragoman.store.description import read_adapter as read_adapter
+    from dragoman.store.description import read_config as read_config
+    from dragoman.store.description import verify_model as verify_model
+    from dragoman.store.folder import load_model as load_model
+    from dragoman.store.folder import save_model as save_model
+    from dragoman.store.folder import write_model as write_model
+    from dragoman.store.weights import named_weights as named_weights
+    from dragoman.store.weights import place_weights as place_weights
+    from dragoman.store.weights import read_weights as read_weights
+    from dragoman.store.weights import write_weights as write_weights
+else:
+    __getattr__, __dir__, __all__ = names_from(__name__, __file__)

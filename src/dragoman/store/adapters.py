@@ -1,0 +1,100 @@
+"""Adapter folders in and out: the few weights that a run learnt beside a model that it left as it was."""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.config import check
+from dragoman.documents import read_object, write_json
+from dragoman.errors import CheckpointError, ConfigError
+from dragoman.files import write_file
+from dragoman.manifest import listed_hash
+from dragoman.model import build_model
+from dragoman.store.description import (
+    ADAPTER,
+    ADAPTER_FORMAT,
+    CARD,
+    CONFIG,
+    GENERATION,
+    WEIGHTS,
+    ModelFiles,
+    StoredModel,
+    find_model,
+    read_adapter,
+    verify_model,
+)
+from dragoman.store.weights import named_weights, place_weights, read_weights, write_weights
+from dragoman.tuning.lora import adapt, merged
+from dragoman.tuning.settings import Adapter, LoraSettings
+
+
+def adapter_of(base: Path | str, settings: LoraSettings) -> Adapter:
+    """What adapters that are trained on a model will say of it.
+
+    Raises:
+        CheckpointError: the model is missing.
+        ConfigError: it is an adapter itself.
+    """
+    folder = find_model(base).resolve()
+    if read_adapter(folder) is not None:
+        raise ConfigError(
+            f"{base} is an adapter, and another one needs a whole model; merge it first: dragoman merge {base} --to "
+            "FOLDER"
+        )
+    facts = {"base": str(folder), "sha256": listed_hash(folder, WEIGHTS), "lora": settings.model_dump(mode="json")}
+    return check(facts, "adapter", Adapter)
+
+
+def write_adapter(
+    folder: Path, model: nn.Module, files: ModelFiles, adapter: Adapter, weights: Mapping[str, Tensor]
+) -> None:
+    """Writes all files of an adapter folder but the manifest."""
+    with suppress(ValueError):  # on another drive
+        adapter = adapter.but(beside=Path(os.path.relpath(adapter.base, folder.resolve())).as_posix())
+    write_json(
+        folder / CONFIG, {"format": ADAPTER_FORMAT, "adapter": adapter.model_dump(mode="json", exclude_none=True)}
+    )
+    write_weights(folder / ADAPTER, {name: weights[name] for name in _trained(model)})
+    write_json(folder / GENERATION, dict(files.generation))
+    what = f"This folder holds an adapter of rank {adapter.lora.rank}, not a whole model. It belongs to {adapter.base}."
+    write_file(folder / CARD, f"{files.card}\n{what}\n")
+
+
+def with_adapter(base: StoredModel, folder: Path, device: str) -> StoredModel:
+    """A base and the adapter in a folder as one plain model.
+
+    Raises:
+        CheckpointError: the folder holds no adapter, a damaged one, or that of another base.
+    """
+    verify_model(folder)
+    if (found := read_adapter(folder)) is None:
+        raise CheckpointError(f"{folder} holds a whole model, not an adapter; use it without --adapter")
+    if listed_hash(base.folder, WEIGHTS) != found.sha256:
+        raise CheckpointError(
+            f"{folder} is an adapter of {found.base}, and the weights in {base.folder} are others (their SHA-256 "
+            "differs); put back the model that it was trained on"
+        )
+    with torch.device("meta"):
+        adapted, plain = (build_model(base.config, seed=None) for _ in range(2))
+        _adapt(adapted, found, folder)
+    shapes = {name: tuple(weight.shape) for name, weight in _trained(adapted).items()}
+    learnt = read_weights(folder / ADAPTER, shapes)
+    learnt = {name: weight.to(device) for name, weight in learnt.items()}
+    place_weights(plain, merged(adapted, named_weights(base.model) | learnt))
+    files = base.files._replace(generation=read_object(folder / GENERATION))
+    return StoredModel(plain.eval(), base.config, files, folder)
+
+
+def _adapt(model: nn.Module, adapter: Adapter, folder: Path) -> None:
+    try:
+        adapt(model, adapter.lora)
+    except ConfigError as error:
+        raise CheckpointError(f"{folder / CONFIG}: {error}") from None
+
+
+def _trained(model: nn.Module) -> dict[str, Tensor]:
+    return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}

@@ -1,0 +1,209 @@
+"""What a model folder says of itself: where it lies, its `config.json`, and the files that it must hold."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pydantic
+from torch import nn
+
+from dragoman.config import Settings
+from dragoman.documents import read_document, read_object
+from dragoman.errors import CheckpointError
+from dragoman.files import nearest
+from dragoman.manifest import MANIFEST, listed_hash, verify_manifest
+from dragoman.model import ModelConfig
+from dragoman.run_folder import RunFolder
+from dragoman.text.reading.language_tags import LanguageTag
+from dragoman.text.report import REPORT
+from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
+from dragoman.tokenizing.labels import Labels
+from dragoman.tokenizing.tokenizers import Tokenizers
+from dragoman.tuning.settings import Adapter
+
+FORMAT, ADAPTER_FORMAT = 1, 1
+"""Of `config.json`, of a model and of an adapter."""
+CONFIG, WEIGHTS, GENERATION, CARD = "config.json", "model.safetensors", "generation_config.json", "README.md"
+ADAPTER = "adapter.safetensors"
+
+
+class Languages(NamedTuple):
+    """The languages that a model translates from and to, as BCP 47 tags; `und` if unknown."""
+
+    source: str = "und"
+    target: str = "und"
+
+
+class _Languages(Settings):
+    source: LanguageTag
+    target: LanguageTag
+
+
+class _Config(Settings):
+    """`config.json`."""
+
+    format: int
+    languages: _Languages | None = None
+    framing: Framing | None = None
+    model: ModelConfig
+
+    @pydantic.model_validator(mode="after")
+    def _symbols_are_tokens(self) -> "_Config":
+        if self.framing is not None:
+            self.framing.refuse_unknown(self.model.source_vocabulary, self.model.target_vocabulary)
+        return self
+
+
+class _AdapterConfig(Settings):
+    """`config.json` of an adapter folder."""
+
+    format: int
+    adapter: Adapter
+
+
+class Description(NamedTuple):
+    """What `config.json` says of a model."""
+
+    languages: Languages | None
+    """None for a model that does not translate."""
+    framing: Framing
+    model: ModelConfig
+
+
+class ModelFiles(NamedTuple):
+    """What a model folder holds beside architecture and weights; its task provides it."""
+
+    tokenizers: Tokenizers | None = None
+    """None for a model that reads no text."""
+    languages: Languages | None = None
+    """None for a model that does not translate."""
+    generation: Mapping[str, Any] = {}
+    """The default search options."""
+    card: str = ""
+    """The model card in Markdown; without one, a short one is written."""
+    framing: Framing = DEFAULT_FRAMING
+    """The symbols that the model expects around sources and targets."""
+    labels: Labels | None = None
+    """None for a model that gives no labels."""
+    adapter: Adapter | None = None
+    """What an adapter folder says of its base; None for a whole model."""
+
+
+class StoredModel(NamedTuple):
+    """A model folder in memory."""
+
+    model: nn.Module
+    """In evaluation mode, float32."""
+    config: ModelConfig
+    files: ModelFiles
+    folder: Path
+    """The folder that it was read from."""
+
+    @property
+    def tokenizers(self) -> Tokenizers:
+        """The tokenizers of source and target.
+
+        Raises:
+            CheckpointError: the model has none.
+        """
+        if self.files.tokenizers is None:
+            raise CheckpointError(f"{self.folder} holds no tokenizer, so its model reads no text")
+        return self.files.tokenizers
+
+    @property
+    def labels(self) -> Labels:
+        """The labels of a classifier or tagger.
+
+        Raises:
+            CheckpointError: the model gives none.
+        """
+        if self.files.labels is None:
+            raise CheckpointError(f"{self.folder} holds no labels, so its model neither classifies nor tags")
+        return self.files.labels
+
+    @property
+    def languages(self) -> Languages:
+        """The languages of a translation model; `und` for any other."""
+        return self.files.languages or Languages()
+
+
+def find_model(path: Path | str) -> Path:
+    """The model folder that `MODEL` means: the folder itself, or `best/`, else `final/`, of a run folder.
+
+    Raises:
+        CheckpointError: there is no model at `path`.
+    """
+    path = Path(path)
+    run = RunFolder(path)
+    for folder in (path, run.best, run.final):
+        if (folder / CONFIG).is_file():
+            return folder
+    if not path.exists():
+        raise CheckpointError(f"{path} does not exist{nearest(path) or '; MODEL is a model folder or a run folder'}")
+    if (path / REPORT).is_file():
+        raise CheckpointError(f"{path} is prepared data, not a model; train one on it with: dragoman train {path}")
+    if run.recipe.is_file():
+        raise CheckpointError(f"{path} is a run without a finished model yet; continue it with: dragoman train {path}")
+    raise CheckpointError(f"{path} is not a model folder: it has no {CONFIG}")
+
+
+def verify_model(folder: Path) -> None:
+    """Checks that a model folder is complete and undamaged.
+
+    Raises:
+        CheckpointError: a file is missing or damaged; the error names the first one.
+    """
+    is_adapter = (folder / MANIFEST).is_file() and listed_hash(folder, ADAPTER) is not None
+    for name in (MANIFEST, CONFIG, ADAPTER if is_adapter else WEIGHTS, GENERATION):
+        if not (folder / name).is_file():
+            raise CheckpointError(f"{folder} is not a complete model folder: {name} is missing")
+    verify_manifest(folder, free={CARD})
+
+
+def read_config(folder: Path) -> Description:
+    """Reads `config.json`; that of its base for an adapter.
+
+    Raises:
+        CheckpointError: it is missing, damaged or newer.
+    """
+    if (adapter := read_adapter(folder)) is not None:
+        folder = find_base(folder, adapter)
+    path = folder / CONFIG
+    found = read_document(path, _Config, FORMAT)
+    if found.languages is None and found.model.family == "encoder_decoder":
+        raise CheckpointError(f"{path}: languages must be given")
+    languages = found.languages and Languages(found.languages.source, found.languages.target)
+    return Description(languages, found.framing or DEFAULT_FRAMING, found.model)
+
+
+def read_adapter(folder: Path) -> Adapter | None:
+    """What an adapter folder says of itself; None for the folder of a whole model.
+
+    Raises:
+        CheckpointError: its `config.json` is missing, damaged or newer.
+    """
+    if "adapter" not in read_object(folder / CONFIG):
+        return None
+    return read_document(folder / CONFIG, _AdapterConfig, ADAPTER_FORMAT).adapter
+
+
+def find_base(folder: Path, adapter: Adapter) -> Path:
+    """The folder of an adapter's base: where it was, else where it lies as seen from the adapter.
+
+    Raises:
+        CheckpointError: it is in neither place.
+    """
+    for place in (Path(adapter.base), folder / (adapter.beside or adapter.base)):
+        if (place / WEIGHTS).is_file():
+            return place
+    raise CheckpointError(
+        f"{folder} is an adapter of {adapter.base}, which is not there; put that model back, or name it: "
+        f"dragoman translate BASE --adapter {folder}"
+    )
+
+
+def default_card(languages: Languages | None, config: ModelConfig) -> str:
+    """The model card for a model that no run has described."""
+    kind = {"encoder": "Encoder", "language_model": "Language model"}.get(config.family, "Translation model")
+    title = kind if languages is None else f"{kind}, {languages.source} to {languages.target}"
+    return f"# {title}\n\nA Transformer ({config.preset}, {config.size}) made with Dragoman.\n"

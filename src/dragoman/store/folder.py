@@ -1,0 +1,153 @@
+"""A model folder as a whole: `save_model` writes one, `load_model` reads one."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.documents import read_object, write_json
+from dragoman.errors import CheckpointError, ConfigError, TokenizerError
+from dragoman.files import new_folder, write_file
+from dragoman.manifest import write_manifest
+from dragoman.model import ModelConfig, build_model, weight_shapes
+from dragoman.store.adapters import with_adapter, write_adapter
+from dragoman.store.description import (
+    CARD,
+    CONFIG,
+    FORMAT,
+    GENERATION,
+    WEIGHTS,
+    ModelFiles,
+    StoredModel,
+    default_card,
+    find_base,
+    find_model,
+    read_adapter,
+    read_config,
+    verify_model,
+)
+from dragoman.store.weights import Shape, named_weights, place_weights, read_weights, write_weights
+from dragoman.tokenizing.framing import DEFAULT_FRAMING
+from dragoman.tokenizing.labels import FILE as LABELS
+from dragoman.tokenizing.labels import Labels
+from dragoman.tokenizing.tokenizers import Tokenizers
+
+
+def save_model(
+    folder: Path | str,
+    model: nn.Module,
+    files: ModelFiles,
+    weights: Mapping[str, Tensor] | None = None,
+    replace: bool = False,
+) -> None:
+    """Writes a model folder, completely or not at all. With `replace`, it replaces an existing one.
+
+    Raises:
+        CheckpointError: a weight is not finite.
+        DataError: `folder` exists already.
+        DiskFull: nothing was written.
+    """
+    with new_folder(folder, replace) as aside:
+        write_model(aside, model, files, weights)
+        write_manifest(aside)
+
+
+def write_model(folder: Path, model: nn.Module, files: ModelFiles, weights: Mapping[str, Tensor] | None = None) -> None:
+    """Writes all files of a model folder but the manifest. `weights` (masters or averages) replace the model's own.
+
+    If `files` name an adapter, only what trains is written, and the rest is left to its base.
+    """
+    if files.adapter is not None:
+        write_adapter(folder, model, files, files.adapter, weights if weights is not None else named_weights(model))
+        return
+    config: ModelConfig = model.config  # pyright: ignore[reportAssignmentType]
+    languages = {} if files.languages is None else {"languages": files.languages._asdict()}
+    framing = {} if files.framing == DEFAULT_FRAMING else {"framing": asdict(files.framing)}
+    architecture = config.model_dump(mode="json", exclude_none=True)
+    write_json(folder / CONFIG, {"format": FORMAT, **languages, **framing, "model": architecture})
+    write_weights(folder / WEIGHTS, weights if weights is not None else named_weights(model))
+    if files.tokenizers is not None:
+        files.tokenizers.save(folder)
+    if files.labels is not None:
+        files.labels.save(folder)
+    write_json(folder / GENERATION, dict(files.generation))
+    write_file(folder / CARD, files.card or default_card(files.languages, config))
+
+
+def load_model(path: Path | str, device: str = "cpu", adapter: Path | str | None = None) -> StoredModel:
+    """Reads a model folder, or the best model of a run folder, after checking every file of it. An adapter, or a folder
+    that holds one, comes merged into its base, so the model is a plain one.
+
+    Raises:
+        CheckpointError: a file is missing, damaged, foreign or newer, or a tensor does not fit. The error names it.
+    """
+    folder = find_model(path)
+    verify_model(folder)
+    if (own := read_adapter(folder)) is None:
+        stored = _load_whole(folder, device)
+        return stored if adapter is None else with_adapter(stored, find_model(adapter), device)
+    if adapter is not None:
+        raise CheckpointError(f"{path} is an adapter itself; --adapter goes with {own.base}, to which it belongs")
+    base = find_base(folder, own)
+    verify_model(base)
+    return with_adapter(_load_whole(base, device), folder, device)
+
+
+def _load_whole(folder: Path, device: str) -> StoredModel:
+    """The model in a folder that was verified."""
+    languages, framing, config = read_config(folder)
+    expected = _expected_weights(config, folder / CONFIG)
+    tokenizers, labels = _load_tokenizers(folder, config), _load_labels(folder, config)
+    weights = read_weights(folder / WEIGHTS, expected)
+    with torch.device("meta"):
+        model = build_model(config, seed=None)
+    place_weights(model, {name: weight.to(device) for name, weight in weights.items()})
+    files = ModelFiles(tokenizers, languages, read_object(folder / GENERATION), framing=framing, labels=labels)
+    return StoredModel(model.eval(), config, files, folder)
+
+
+def _expected_weights(config: ModelConfig, path: Path) -> dict[str, Shape]:
+    """Name and shape of each weight that the configuration in `path` asks for."""
+    try:
+        return dict(weight_shapes(config))
+    except ConfigError as error:
+        raise CheckpointError(f"{path}: {error}") from None
+
+
+def _load_tokenizers(folder: Path, config: ModelConfig) -> Tokenizers | None:
+    """The tokenizers in a folder; None if it has none and its model needs none.
+
+    Raises:
+        CheckpointError: a tokenizer is damaged, or its vocabulary does not fit the model.
+    """
+    if config.family == "language_model" and not any(folder.glob("tokenizer*.json")):
+        return None
+    try:
+        tokenizers = Tokenizers.load(folder)
+    except TokenizerError as error:
+        raise CheckpointError(str(error)) from None
+    _check_vocabularies(folder, config, tokenizers)
+    return tokenizers
+
+
+def _load_labels(folder: Path, config: ModelConfig) -> Labels | None:
+    """The labels in a folder; None if its model gives none.
+
+    Raises:
+        CheckpointError: they are missing or damaged, or are not as many as the model chooses among.
+    """
+    if config.labels is None:
+        return None
+    labels = Labels.load(folder)
+    if labels.size != config.labels:
+        raise CheckpointError(f"{folder}: {LABELS} has {labels.size} labels, but the model {config.labels}")
+    return labels
+
+
+def _check_vocabularies(folder: Path, config: ModelConfig, tokenizers: Tokenizers) -> None:
+    for side, size in (("source", config.source_vocabulary), ("target", config.target_vocabulary)):
+        tokenizer = getattr(tokenizers, side)
+        if size is not None and tokenizer.size != size:
+            raise CheckpointError(f"{folder}: the {side} tokenizer has {tokenizer.size} tokens, but the model {size}")
