@@ -20,7 +20,7 @@ from dragoman.memory import out_of_memory_as
 from dragoman.model import EncoderModel, prepare_for_decoding
 from dragoman.predicting.prediction import Choice, Classified, Filled, Prediction, Tagged
 from dragoman.predicting.rows import Row, logits_of
-from dragoman.predicting.spoken import word_shares
+from dragoman.predicting.spoken import spoke_for, without_each
 from dragoman.predicting.viterbi import Transitions, best_labels
 from dragoman.progress import Progress, silent
 from dragoman.store import StoredModel, load_model
@@ -104,25 +104,23 @@ class Predictor:
         """Labels with calibrated probabilities, and the words that spoke for the first."""
         assert self.labels is not None, "a classifier has labels"
         names, temperature = self.labels.names, self.labels.temperature
+        rows = self._rows(texts)
+        words = [split_words(text) for text in texts]
+        without = [without_each(*each, self.tokenizer) for each in zip(texts, rows, words, strict=True)]
+        rest = iter(self.logits([row for each in without for row in each]))
         found: list[Prediction] = []
-        for text, row, logits in zip(texts, rows := self._rows(texts), self.logits(rows), strict=True):
-            probability = softmax(logits / temperature)
+        for text, whole, own in zip(texts, self.logits(rows), words, strict=True):
+            probability = softmax(whole / temperature)
             order = np.argsort(-probability, kind="stable")[:best]
             labels = tuple(Choice(names[i], float(probability[i])) for i in order)
-            found.append(
-                Classified(
-                    text, labels, word_shares(self.model, self.tokenizer, self.framing, text, row, int(order[0]))
-                )
-            )
+            spoken = tuple((word, spoke_for(int(order[0]), whole, next(rest))) for word, _ in own)
+            found.append(Classified(text, labels, spoken))
         return found
 
     def tag_texts(self, texts: Sequence[str]) -> list[Prediction]:
         """The words of each text with their labels."""
-        words = [[word for word, _ in split_words(text)] for text in texts]
-        tagged = self.tag(words)
-        return [
-            Tagged(text, *each) for text, each in zip(texts, zip(map(tuple, words), tagged, strict=True), strict=True)
-        ]
+        words = [tuple(word for word, _ in split_words(text)) for text in texts]
+        return [Tagged(*each) for each in zip(texts, words, self.tag(words), strict=True)]
 
     def tag(self, sentences: Sequence[Sequence[str]]) -> list[tuple[Choice, ...]]:
         """A label for each word of each sentence. Labels of entities follow each other as they may (Viterbi)."""

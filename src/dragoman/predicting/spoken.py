@@ -8,29 +8,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dragoman.model import EncoderModel
-from dragoman.predicting.rows import Row, logits_of
-from dragoman.tokenizing.framing import Framing
+from dragoman.predicting.rows import Row
 from dragoman.tokenizing.tokenizer import Tokenizer
-from dragoman.tokenizing.words import split_words
 
 
-def word_shares(
-    model: EncoderModel, tokenizer: Tokenizer, framing: Framing, text: str, row: Row, label: int
-) -> tuple[tuple[str, float], ...]:
-    """Each word of a text, and by how many nats the label's log-probability falls when the word is taken out; below 0
-    the word speaks against the label.
+def without_each(text: str, row: Row, words: Sequence[tuple[str, int]], tokenizer: Tokenizer) -> list[Row]:
+    """The row of a text without each of its words, which are given with the places where they begin.
+
+    A token belongs to the word that it ends in, so the space before a word goes with it.
     """
-    words = split_words(text)
     ends = [last for _, last in tokenizer.offsets(text)]
-    without = [_without(row.ids, ends, range(begin + 1, begin + len(word) + 1)) for word, begin in words]
-    whole, *others = (_log_prob(logits, label) for logits in logits_of(model, [row, *map(Row, without)], framing))
-    return tuple((word, whole - other) for (word, _), other in zip(words, others, strict=True))
+    inside = [range(begin + 1, begin + len(word) + 1) for word, begin in words]
+    return [Row([token for token, last in zip(row.ids, ends, strict=False) if last not in word]) for word in inside]
 
 
-def _without(ids: Sequence[int], ends: Sequence[int], word: range) -> list[int]:
-    """The tokens but those that end inside a word, which takes the space before it along."""
-    return [token for token, last in zip(ids, ends, strict=False) if last not in word]
+def spoke_for(label: int, whole: np.ndarray, without: np.ndarray) -> float:
+    """By how many nats the label's log-probability falls, from the logits of a text and of the text without a word;
+    below 0 the word spoke against the label.
+    """
+    return _log_prob(whole, label) - _log_prob(without, label)
 
 
 def _log_prob(logits: np.ndarray, label: int) -> float:

@@ -40,6 +40,8 @@ class Start(NamedTuple):
     model: ModelConfig
     joint: bool
     """Whether both sides share one vocabulary."""
+    decode: Mapping[str, Any] = {}
+    """Its search options, if the run trains it for the same task."""
 
 
 class Precision(NamedTuple):
@@ -119,11 +121,13 @@ Choices = Iterator[Choice]
 
 
 def keep_start(_recipe: Recipe, facts: Facts) -> Choices:
-    """Architecture and vocabularies are those of the model that fine-tuning starts from."""
+    """Architecture, vocabularies and search options are those of the model that fine-tuning starts from."""
     if facts.start is not None:
         for group, settings in _kept(facts.start).items():
             for name, value in settings.items():
                 yield Choice(f"{group}.{name}", value)
+        for name, value in facts.start.decode.items():
+            yield Choice(f"decode.{name}", value, "as the model to start from")
 
 
 def refuse_other_start(asked: Mapping[str, Any], start: Start) -> None:

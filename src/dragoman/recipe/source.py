@@ -18,7 +18,8 @@ from dragoman.text.labelled.guessing import guess_task
 from dragoman.text.reading.addresses import HUB, Address, is_pattern
 from dragoman.text.reading.readers import is_prefix
 
-COMMAND_LINE = "the command line"
+COMMAND_LINE, LIBRARY = "the command line", "recipe "
+"""Where tables come from, for messages; a recipe of the library is named after the second."""
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,10 @@ def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: S
     if (expected := source.tables.pop("expected", None)) is not None:
         source = source._replace(expected=check(expected, f"{source.origin}, expected", Expected))
     tables = apply(overrides, source.tables)
+    if source.origin.startswith(LIBRARY) and check(tables, COMMAND_LINE, Recipe).task != _task_of(source):
+        log.info("%s is made for another task; of its settings only those of its data are taken", source.origin)
+        source = source._replace(tables={"data": source.tables["data"]}, expected=None)
+        tables = apply(overrides, source.tables)
     try:
         recipe = check(tables, COMMAND_LINE if overrides else source.origin, Recipe)
     except ConfigError:
@@ -57,6 +62,10 @@ def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: S
         tables["task"], reason = guess
         log.info("task = %s (%s); --task says otherwise", tables["task"], reason)
     return source._replace(tables=tables)
+
+
+def _task_of(source: Source) -> str:
+    return check(source.tables, source.origin, Recipe).task
 
 
 def apply(overrides: Sequence[str], tables: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,7 +130,7 @@ def _read_one(what: str | Path) -> Source:
 
 def _read_library(name: str) -> Source:
     text = (_library() / f"{name}.toml").read_text(encoding="utf-8")
-    return Source(read(text, f"recipe {name}"), f"recipe {name}", name)
+    return Source(read(text, f"{LIBRARY}{name}"), f"{LIBRARY}{name}", name)
 
 
 def _library() -> Traversable:

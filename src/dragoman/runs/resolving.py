@@ -214,7 +214,8 @@ def _start(recipe: Recipe) -> Start | None:
     if recipe.tuning is not None:
         adapter_for(recipe)  # refuses now, before any text is read, what cannot be tuned
         tune(stored.model, recipe.tuning)
-    return Start(config, stored.tokenizers.joint)
+    decode = stored.files.generation if recipe.task == "translation" else {}
+    return Start(config, stored.tokenizers.joint, decode)
 
 
 def _precision(context: RunContext, recipe: Recipe) -> Precision:

@@ -58,7 +58,7 @@ class TokenizerSettings(Settings):
         if not isinstance(given, dict):
             return given
         sizes: dict[Any, dict[str, Any]] = {"word": {"joint": False}, "spacy": {"joint": False}, "character": {}}
-        derived = sizes.get(given.get("kind"), {"vocabulary_size": 8_000})
+        derived = sizes.get(str(given.get("kind")), {"vocabulary_size": 8_000})
         return {**derived, **{key: value for key, value in given.items() if value is not None}}
 
     @pydantic.model_validator(mode="after")
