@@ -114,7 +114,11 @@ def _translation_model(model: Path | str) -> Path:
     folder = find_model(model).resolve()
     family = read_config(folder).model.family
     if family != "encoder_decoder":
-        raise ConfigError(f"{model} holds a {family.replace('_', ' ')}; fine-tune takes a translation model")
+        holds = "a language model" if family == "language_model" else "a model that labels texts or fills in words"
+        raise ConfigError(
+            f"{model} holds {holds}; fine-tune takes a translation model, and dragoman train DATA --set "
+            f"start.model={model} any other"
+        )
     return folder
 
 

@@ -101,7 +101,10 @@ class Recorder:
         elif isinstance(stored.model, LanguageModel):
             self.model = prepare_for_decoding(stored.model, "cpu", torch.float32)
         else:
-            raise DecodeError(f"{stored.folder} holds a {stored.config.family}, which can't be recorded")
+            raise DecodeError(
+                f"{stored.folder} holds a model that labels texts or fills in words; explain shows translation and "
+                "language models, and dragoman predict names the words that spoke for a label"
+            )
         self.understanding = Understanding(self.model, self.tokenizers, self.translator, aligned)
 
     @torch.inference_mode()

@@ -184,7 +184,7 @@ def load_embeddings(model: Path | str, side: Side | None = None) -> EmbeddingSpa
 
     Raises:
         CheckpointError: the model folder is missing, damaged or newer, or holds no tokenizer.
-        ConfigError: the model has no such side.
+        ConfigError: the model has no such side, or is an encoder alone.
     """
     if side not in (None, *get_args(Side)):
         raise ConfigError(f"side must be source or target, but is {side!r}")
@@ -194,7 +194,11 @@ def load_embeddings(model: Path | str, side: Side | None = None) -> EmbeddingSpa
         if side == "source":
             raise ConfigError(f"{model} holds a language model, which has no source; leave out --side")
         return EmbeddingSpace(stored.model.target_embedding.weight, stored.tokenizers.target, "text", framing)
-    assert isinstance(stored.model, EncoderDecoder)
+    if not isinstance(stored.model, EncoderDecoder):
+        raise ConfigError(
+            f"{model} holds a model that labels texts or fills in words; embeddings are shown of translation and "
+            "language models"
+        )
     tables = {"source": stored.model.source_embedding.weight, "target": stored.model.target_embedding.weight}
     shared = tables["source"] is tables["target"]
     side = side or "source"
