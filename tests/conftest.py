@@ -81,3 +81,43 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = ModelConfig.model_validate({**sizes, **vocabularies})
     save_model(folder / "best", build_model(config, seed=3), ModelFiles(tokenizers, Languages("en", "it")))
     return folder
+
+
+@pytest.fixture(scope="session")
+def models(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models of every kind, whose weights know nothing, and some that are damaged."""
+    from dragoman.model import ModelConfig, build_model
+    from dragoman.store import ModelFiles, adapter_of, load_model, save_model
+    from dragoman.tokenizing.labels import Labels
+    from dragoman.tokenizing.tokenizers import Tokenizers
+    from dragoman.tuning.lora import adapt
+    from dragoman.tuning.settings import LoraSettings
+
+    folder = tmp_path_factory.mktemp("models")
+    translator = load_model(run_folder)
+    tokenizer = translator.tokenizers.source
+    one = Tokenizers(tokenizer, tokenizer)
+
+    def save(name: str, labels: Labels | None = None, family: str = "encoder", **settings: object) -> None:
+        side = "target_vocabulary" if family == "language_model" else "source_vocabulary"
+        sizes = {"d_model": 16, "heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1, side: tokenizer.size}
+        known = {} if labels is None else {"labels": labels.size}
+        config = ModelConfig.model_validate({"family": family, **sizes, **known, **settings})
+        save_model(folder / name, build_model(config, seed=1), ModelFiles(one, labels=labels))
+
+    save("classifier", Labels(task="classify", names=("bad", "good")), pooling="mean")
+    save("others", Labels(task="classify", names=("no", "yes")), pooling="mean")
+    save("exchanged", Labels(task="tag", names=("bad", "good")), pooling="mean")
+    save("tagger", Labels(task="tag", names=("NOUN", "VERB")))
+    save("filler")
+    save("lm", family="language_model")
+    save("cut", Labels(task="classify", names=("bad", "good")), pooling="mean")
+    (folder / "cut" / "labels.json").write_text('{"format"')
+    settings = LoraSettings(rank=2)
+    adapt(translator.model, settings, seed=1)
+    adapter = adapter_of(run_folder, settings)
+    save_model(folder / "adapter", translator.model, ModelFiles(adapter=adapter))
+    save_model(folder / "moved", translator.model, ModelFiles(adapter=adapter.but(base="/nowhere/base")))
+    (folder / "bert").mkdir()
+    (folder / "bert" / "config.json").write_text('{"model_type": "bert"}')
+    return folder

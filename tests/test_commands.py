@@ -1,5 +1,6 @@
 """Every command is its function: both are called on the same small input, and leave the same."""
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -100,6 +101,26 @@ def test_translate_leaves_the_same(run_folder: Path, tmp_path: Path, printed: Ca
     printed("translate", run_folder, "--input", tmp_path / "in.en", "--output", tmp_path / "out.it", "--beam-size", "2")
     found = dragoman.translate(run_folder, texts, SearchOptions(beam_size=2))
     assert (tmp_path / "out.it").read_text("utf-8") == "".join(f"{each.text}\n" for each in found)
+
+
+def test_predict_leaves_the_same(models: Path, tmp_path: Path, printed: Callable[..., str]) -> None:
+    texts = ["the gatt sees", "", "the can"]
+    (tmp_path / "in.txt").write_text("".join(f"{each}\n" for each in texts), encoding="utf-8")
+    for name, given in (("classifier", texts), ("tagger", texts), ("filler", ["the [MASK] sees"])):
+        asked = ("--input", tmp_path / "in.txt") if given is texts else given
+        told = printed("predict", models / name, *asked, "--best", "1", "--format", "json")
+        found = dragoman.predict(models / name, given, best=1)
+        assert [json.loads(line) for line in told.splitlines()] == json.loads(json.dumps([e.facts() for e in found]))
+
+
+def test_generate_leaves_the_same(models: Path, printed: Callable[..., str]) -> None:
+    given = ("--tokens", "5", "--temperature", "2", "--top-k", "9", "--samples", "2", "--format", "json")
+    told = printed("generate", models / "lm", "the gatt", *given)
+    options = dragoman.GenerateOptions(tokens=5, temperature=2, top_k=9, samples=2)
+    found = dragoman.generate(models / "lm", ["the gatt"], options)
+    assert [json.loads(line) for line in told.splitlines()] == [dataclasses.asdict(each) for each in found]
+    alone = printed("generate", models / "lm", "the gatt", *given[:6])
+    assert alone == f"the gatt{found[0].text}\n"
 
 
 def test_benchmark_leaves_the_same(run_folder: Path, tmp_path: Path, printed: Callable[..., str]) -> None:
@@ -213,6 +234,20 @@ def test_average_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) ->
     found = dragoman.average(before, after, by_function / "model", device="cpu")
     assert left_in(by_command) == left_in(by_function)
     assert all(f"{point.new:.1f}" in told for point in found.points)
+
+
+@pytest.mark.filterwarnings("ignore:Recommended")
+def test_convert_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
+    from small_marian import write_marian
+
+    marian = write_marian(tmp_path / "marian")
+    by_command, by_function = pairs_of_folders(tmp_path)
+    for given, to in ((lambda _: marian, "ours"), (lambda folder: folder / "ours", "theirs")):
+        languages = ("de", "fr") if to == "ours" else None
+        asked = ("--languages", *languages) if languages else ()
+        told = printed("convert", given(by_command), "--to", by_command / to, *asked)
+        assert dragoman.convert(given(by_function), by_function / to, languages).what in told
+    assert left_in(by_command) == left_in(by_function)
 
 
 @pytest.mark.slow

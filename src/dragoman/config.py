@@ -239,8 +239,8 @@ def _complaint(problem: Any, origin: str, schema: type[Settings]) -> str:
     place = f"{origin}: {key}" if key and f"{key}." not in message else origin  # the message may name the key itself
     if problem["type"] == "value_error":
         return f"{place}: {message}"
-    message = message.removeprefix("Input should be ")
-    return f"{place} should be {message}, but is {_short(json.dumps(problem['input'], default=str))}"
+    _, _, rule = message.partition(" should ")  # of "Input should be …" and "String should have …"
+    return f"{place} should {rule or f'be {message}'}, but is {_short(json.dumps(problem['input'], default=str))}"
 
 
 def _keys_beside(schema: type[Settings], path: Sequence[str]) -> list[str]:

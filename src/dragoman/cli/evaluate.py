@@ -58,7 +58,7 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Score translations (BLEU, chrF, TER) or labels (accuracy, F1), with signatures and 95 % intervals."""
-    check_picture(picture)
+    check_picture(picture, system)
     found = dragoman.compare(
         [path for path in (system, against) if path is not None],
         test,
@@ -71,16 +71,17 @@ def evaluate(
         **place.options(),
         **scoring.measures(),
     )
+    draw_picture(found.evaluations[0], picture)
     if output_format == "json":
         console.write_json([evaluation.facts() for evaluation in found.evaluations])
     else:
-        show(found, picture)
+        show(found)
 
 
-def show(found: "CompareResult", picture: Path | None) -> None:
+def show(found: "CompareResult") -> None:
     """Scores, comparisons, and how much the seeds of a system differ; of labels also the confusions."""
     show_scores(found.evaluations)
-    show_labels(found.evaluations[0], picture)
+    show_labels(found.evaluations[0])
     for comparison in found.comparisons:
         console.write(str(comparison))
     for system in found.systems:
@@ -99,30 +100,41 @@ def show_scores(evaluations: "Sequence[Evaluation | KeptEvaluation | LabelEvalua
         console.write(f"{each.system}: {each.test}; {each.search}; {counts}")
 
 
-def check_picture(picture: Path | None) -> None:
-    """Refuses a picture of a kind that is not drawn, or that cannot be written."""
+def check_picture(picture: Path | None, system: Path) -> None:
+    """Refuses a picture of a kind that is not drawn, of what is not drawn, or that cannot be written."""
+    from dragoman.commands.compare_labels import gives_labels
+
     if picture is None:
         return
     if picture.suffix not in (".png", ".svg", ".pdf"):
         raise ConfigError(f"--picture {picture} must end in .png, .svg or .pdf")
+    if system.exists() and not gives_labels(system):
+        raise ConfigError(f"--picture draws the confusions of labels; {system} gives none")
     check_output(picture)
 
 
-def show_labels(found: "Evaluation | LabelEvaluation", picture: Path | None) -> None:
+def draw_picture(found: "Evaluation | LabelEvaluation", picture: Path | None) -> None:
+    """Draws what a classifier or tagger takes for what."""
+    from dragoman.evaluating.labels.evaluation import LabelEvaluation
+    from dragoman.evaluating.labels.pictures import draw_confusion
+
+    if picture is None:
+        return
+    if not isinstance(found, LabelEvaluation):
+        raise ConfigError("--picture draws the confusions of labels; translations have none")
+    write_file(picture, draw_confusion(found.confusion, cast("Form", picture.suffix[1:])))
+
+
+def show_labels(found: "Evaluation | LabelEvaluation") -> None:
     """What a classifier or tagger takes for what, label by label; nothing for translations."""
     from dragoman.evaluating.labels.classification import HEADINGS
     from dragoman.evaluating.labels.confusion import confusion_table, worst_confusions
     from dragoman.evaluating.labels.evaluation import LabelEvaluation
-    from dragoman.evaluating.labels.pictures import draw_confusion
 
     if not isinstance(found, LabelEvaluation):
-        if picture is not None:
-            raise ConfigError("--picture draws the confusions of labels; translations have none")
         return
     console.write_table(HEADINGS, [row.cells for row in found.entity_rows or found.label_rows])
     table = confusion_table(found.confusion)
     console.write_table(table.headings, table.rows)
     for line in (*filter(None, [table.left_out]), *worst_confusions(found.confusion)):
         console.write(line)
-    if picture is not None:
-        write_file(picture, draw_confusion(found.confusion, cast("Form", picture.suffix[1:])))

@@ -92,7 +92,7 @@ def check_text(text: str) -> None:
         raise DataError("TEXT is not valid UTF-8; give it in UTF-8, or as a file with --input")
     if os.path.isfile(text) and (Path(text).suffix or Path(text).name != text):
         raise ConfigError(
-            f"TEXT {text} is the name of a file; give --input {text} to translate what is in it, "
+            f"TEXT {text} is the name of a file; give --input {text} for the lines in it, "
             "or pipe the name itself through standard input"
         )
 

@@ -132,11 +132,15 @@ def compare(
 
 
 def _refuse_writers(systems: Sequence[_System]) -> None:
-    """Refuses models whose own run alone measures them."""
+    """Refuses models whose own run alone measures them, and those that give labels beside translations."""
     for path in (path for system in systems for path in system.members if path.is_dir()):
-        family = read_config(find_model(path)).model.family
-        if family != "encoder_decoder":
-            does = "fills in words" if family == "encoder" else "writes"
+        model = read_config(find_model(path)).model
+        if model.labels is not None:
+            raise ConfigError(
+                f"{path} holds a model that gives labels, {systems[0].name} translations; compare like with like"
+            )
+        if model.family != "encoder_decoder":
+            does = "fills in words" if model.family == "encoder" else "writes"
             raise ConfigError(f"{path} holds a model that {does}; its scores are in scores.json of its run")
 
 
@@ -144,8 +148,9 @@ def _refuse_measures(references: Sequence[Path | str], measures: Measures) -> No
     """Refuses what only translations have."""
     if references:
         raise ConfigError("labelled text holds its own labels; give one test set, without references")
-    if tuple(measures.get("metrics", METRICS)) != METRICS or measures.get("lowercase"):
-        raise ConfigError("--metric and --lowercase are about translations; labels have accuracy and F1")
+    of_translations = tuple(measures.get("metrics", METRICS)) != METRICS or measures.get("lowercase")
+    if of_translations or measures.get("language", UNKNOWN_LANGUAGE) != UNKNOWN_LANGUAGE:
+        raise ConfigError("--metric, --language and --lowercase are about translations; labels have accuracy and F1")
 
 
 class _System(NamedTuple):

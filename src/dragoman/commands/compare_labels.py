@@ -1,5 +1,6 @@
 """Scores one or two classifiers or taggers on labelled text: what `dragoman evaluate` does for such models."""
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ from dragoman.run_folder import RunFolder
 from dragoman.store import CONFIG, find_model, read_config
 from dragoman.tasks.labelled import Example, evaluate_predictor, read_labelled
 from dragoman.text.labelled.sources import open_source
+
+log = logging.getLogger(__name__)
 
 
 class Place(NamedTuple):
@@ -55,9 +58,26 @@ def evaluate_systems(
         predictor = Predictor.load(member, place.device, place.precision, place.progress)
         if predictor.task != first.task:
             raise ConfigError(f"{systems[0][0]} is for the task {first.task}, but {member} for {predictor.task}")
+        _warn_of_unknown(predictor, examples, path)
         return evaluate_predictor(predictor, examples, path, str(member), samples)
 
     return [tuple(map(evaluated, members)) for members in systems]
+
+
+def _warn_of_unknown(predictor: Predictor, examples: Sequence[Example], path: Path) -> None:
+    """Says which labels of a test set the model can never give."""
+    counts = Counter(label for _, labels in examples for label in labels)
+    unknown = [label for label in sorted(counts) if label not in predictor.stored.labels.names]
+    if unknown:
+        log.warning(
+            "%s holds %s labels that %s never gives, such as %r; all of them (%s of %s) count as mistakes",
+            path,
+            f"{len(unknown):,}",
+            predictor.stored.folder,
+            unknown[0],
+            f"{sum(counts[label] for label in unknown):,}",
+            f"{counts.total():,}",
+        )
 
 
 def label_comparisons(results: Sequence[tuple[LabelEvaluation, ...]], names: Sequence[str]) -> list[Comparison]:
@@ -86,6 +106,10 @@ def _read(path: Path, task: str, overrides: Sequence[str], own: bool) -> list[Ex
     if foreign := [text for text in overrides if not text.strip().startswith("data.")]:
         raise ConfigError(f"{foreign[0]} is about translations; a classifier or tagger takes settings of data alone")
     if own:
+        if overrides:
+            raise ConfigError(
+                f"{overrides[0]} says how to read a test set, but none was named; a run's own is read already"
+            )
         return list(read_labelled(path.parent, task, path.stem))
     tables = apply(overrides, {"data": {"path": str(path)}})
     settings = check(tables, "the command line", Recipe).data

@@ -102,8 +102,8 @@ class Recorder:
             self.model = prepare_for_decoding(stored.model, "cpu", torch.float32)
         else:
             raise DecodeError(
-                f"{stored.folder} holds an encoder alone, which writes no text to explain; dragoman predict names the "
-                "words that spoke for a label"
+                f"{stored.folder} holds a model that labels texts or fills in words; explain shows translation and "
+                "language models, and dragoman predict names the words that spoke for a label"
             )
         self.understanding = Understanding(self.model, self.tokenizers, self.translator, aligned)
 

@@ -104,8 +104,10 @@ class Generator:
         if not isinstance(stored.model, LanguageModel):
             if stored.config.family == "encoder_decoder":
                 raise DecodeError(f"{stored.folder} translates; use dragoman translate")
-            family = stored.config.family.replace("_", " ")
-            raise DecodeError(f"{stored.folder} holds a model of the family {family}, which writes no text")
+            raise DecodeError(
+                f"{stored.folder} holds a model that labels texts or fills in words, and writes no text; use dragoman "
+                "predict"
+            )
         self.device, _ = choose_device(device)
         self.precision, _ = choose_precision(precision, self.device)
         if self.device == "cpu":

@@ -74,8 +74,6 @@ def _complaints(recipe: Recipe) -> Iterator[str]:
         yield "model.target_vocabulary: an encoder alone has no target; leave it out"
     if recipe.lora is not None:
         yield f"tuning.lora adapts a whole model, and {task} gives an encoder a new head; take tuning.freeze instead"
-    if recipe.task == "fill" and recipe.train.class_weights is not None:
-        yield "train.class_weights weighs labels; task = 'fill' has none; leave it out"
 
 
 def _given(recipe: Recipe, group: str) -> list[str]:

@@ -18,7 +18,8 @@ from dragoman.translating.options import SearchOptions
 from dragoman.tuning.settings import LoraSettings, TuningSettings
 
 Task = Literal["translation", "language_model", "classify", "tag", "fill"]
-OF_ENCODER = ("classify", "tag", "fill")
+OF_LABELS = ("classify", "tag")
+OF_ENCODER = (*OF_LABELS, "fill")
 """Tasks of a model with an encoder alone."""
 LIMITS = ("steps", "epochs", "minutes")
 """Settings of `[train]` that end training; one of them is given."""
@@ -83,6 +84,12 @@ class Recipe(Settings):
                 "train.r_drop compares two passes with different dropout, but no dropout is set; raise model.dropout "
                 "or leave r_drop out"
             )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _labels_to_weigh(self) -> "Recipe":
+        if self.train.class_weights is not None and self.task not in OF_LABELS:
+            raise ValueError(f"train.class_weights weighs labels; task = {self.task!r} has none; leave it out")
         return self
 
     @pydantic.model_validator(mode="after")

@@ -52,7 +52,7 @@ def refuse_changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any], 
     """
     changes = _changes(run, before, now)
     moved = {f"data.{name}" for name in PATHS} & changes.keys()
-    if moved and _is_same_text(run, check(now, str(run), Recipe)):
+    if moved and "task" not in changes and _is_same_text(run, check(now, str(run), Recipe)):
         changes = {key: values for key, values in changes.items() if key not in moved}
     harmful = {
         key: values

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from dragoman.store.description import read_adapter as read_adapter
     from dragoman.store.description import read_config as read_config
     from dragoman.store.description import verify_model as verify_model
+    from dragoman.store.folder import check_new_model as check_new_model
     from dragoman.store.folder import load_model as load_model
     from dragoman.store.folder import save_model as save_model
     from dragoman.store.folder import write_model as write_model

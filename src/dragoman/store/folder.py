@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.documents import read_object, write_json
-from dragoman.errors import CheckpointError, ConfigError, TokenizerError
-from dragoman.files import new_folder, write_file
-from dragoman.manifest import write_manifest
+from dragoman.errors import CheckpointError, ConfigError, DataError, TokenizerError
+from dragoman.files import check_new_folder, new_folder, write_file
+from dragoman.manifest import MANIFEST, write_manifest
 from dragoman.model import ModelConfig, build_model, weight_shapes
 from dragoman.store.adapters import with_adapter, write_adapter
 from dragoman.store.description import (
@@ -52,6 +52,20 @@ def save_model(
     with new_folder(folder, replace) as aside:
         write_model(aside, model, files, weights)
         write_manifest(aside)
+
+
+def check_new_model(path: Path | str) -> None:
+    """Refuses, before any work is done, a path where no model folder can be made, or where it would damage another one.
+
+    Raises:
+        DataError: something stands there already, or it lies inside a model folder.
+    """
+    check_new_folder(path)
+    for above in Path(path).absolute().parents:
+        if (above / MANIFEST).is_file():
+            raise DataError(
+                f"{path} would lie inside {above}, which is whole only with its own files; name another place"
+            )
 
 
 def write_model(folder: Path, model: nn.Module, files: ModelFiles, weights: Mapping[str, Tensor] | None = None) -> None:
@@ -143,6 +157,9 @@ def _load_labels(folder: Path, config: ModelConfig) -> Labels | None:
     labels = Labels.load(folder)
     if labels.size != config.labels:
         raise CheckpointError(f"{folder}: {LABELS} has {labels.size} labels, but the model {config.labels}")
+    if (labels.task == "tag") != (config.pooling is None):
+        gives = "each word" if config.pooling is None else "a whole text"
+        raise CheckpointError(f"{folder}: {LABELS} is for the task {labels.task}, but the model labels {gives}")
     return labels
 
 

@@ -15,12 +15,19 @@ import torch
 from dragoman.config import check, flatten
 from dragoman.errors import ConfigError
 from dragoman.evaluating.metrics import bleu_and_chrf
-from dragoman.files import check_new_folder
 from dragoman.machine import use_threads
 from dragoman.model import EncoderDecoder, build_model
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
-from dragoman.store import StoredModel, default_card, load_model, named_weights, place_weights, save_model
+from dragoman.store import (
+    StoredModel,
+    check_new_model,
+    default_card,
+    load_model,
+    named_weights,
+    place_weights,
+    save_model,
+)
 from dragoman.text.prepared import evenly_spaced, read_split
 from dragoman.translating import SearchOptions, Translator
 from dragoman.tuning.averaging import interpolate
@@ -75,10 +82,12 @@ def average(
     """
     if share is not None and not 0 <= share <= 1:
         raise ConfigError(f"--share must be from 0, the model before, to 1, the model after, but is {share}")
-    check_new_folder(to)
+    check_new_model(to)
     first, last = load_model(before), load_model(after)
     refuse_other_model(first, last)
     points: tuple[Point, ...] = ()
+    if share is None and not isinstance(last.model, EncoderDecoder):
+        raise ConfigError(f"{last.folder} does not translate, and the share is chosen by chrF; give it with --share")
     if share is None:
         with use_threads(threads):
             points = measure_shares(first, last, dev_pairs(after), dev_pairs(before), device, precision, progress)
@@ -106,6 +115,11 @@ def refuse_other_model(before: StoredModel, after: StoredModel) -> None:
         )
     if before.files.tokenizers is None or after.files.tokenizers is None:
         return
+    if before.files.labels and after.files.labels and before.labels.identity != after.labels.identity:
+        raise ConfigError(
+            f"{before.folder} and {after.folder} have other labels, so their weights mean other things; "
+            "average a model with what was trained from it on the same labels"
+        )
     for side in ("source", "target"):
         if len({getattr(each.tokenizers, side).identity for each in (before, after)}) > 1:
             raise ConfigError(

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import pydantic
-
 from dragoman.config import Settings, check
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.exporting.marian.exporting import export_marian
@@ -15,7 +13,8 @@ from dragoman.text.reading.language_tags import LanguageTag
 
 
 class _Languages(Settings):
-    languages: tuple[LanguageTag, ...] = pydantic.Field(min_length=2, max_length=2)
+    source: LanguageTag
+    target: LanguageTag
 
 
 def convert(folder: Path | str, to: Path | str, languages: Sequence[str] | None = None) -> Conversion:
@@ -41,4 +40,7 @@ def convert(folder: Path | str, to: Path | str, languages: Sequence[str] | None 
 
 
 def _pair(languages: Sequence[str]) -> Languages:
-    return Languages(*check({"languages": languages}, "convert", _Languages).languages)
+    if len(languages) != 2:
+        raise ConfigError(f"languages are two tags, of source and target, but {len(languages)} were given")
+    found = check(dict(zip(Languages._fields, languages, strict=True)), "--languages", _Languages)
+    return Languages(found.source, found.target)

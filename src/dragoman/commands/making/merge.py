@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from dragoman.errors import ConfigError
-from dragoman.files import check_new_folder
-from dragoman.store import default_card, find_model, load_model, read_adapter, save_model
+from dragoman.store import check_new_model, default_card, find_model, load_model, read_adapter, save_model
 
 
 def merge(adapter: Path | str, to: Path | str, base: Path | str | None = None) -> Path:
@@ -21,7 +20,7 @@ def merge(adapter: Path | str, to: Path | str, base: Path | str | None = None) -
     found = read_adapter(find_model(adapter))
     if found is None:
         raise ConfigError(f"{adapter} is a whole model already, not an adapter; there is nothing to merge")
-    check_new_folder(to)
+    check_new_model(to)
     stored = load_model(adapter) if base is None else load_model(base, adapter=adapter)
     card = (
         default_card(stored.languages, stored.config) + f"\nThe adapter {adapter}, merged into {base or found.base}.\n"

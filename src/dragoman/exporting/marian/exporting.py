@@ -26,9 +26,9 @@ from dragoman.exporting.marian.folder import (
 from dragoman.exporting.marian.importing import Conversion
 from dragoman.exporting.marian.mapping import Rows, Vocabularies, to_marian
 from dragoman.exporting.marian.searching import Symbols, generation_for
-from dragoman.files import check_new_folder, new_folder, write_file
+from dragoman.files import new_folder, write_file
 from dragoman.model import ModelConfig
-from dragoman.store import StoredModel, load_model, named_weights
+from dragoman.store import StoredModel, check_new_model, load_model, named_weights
 from dragoman.tokenizing.framing import MARIAN_FRAMING
 from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer
 from dragoman.tokenizing.tokenizers import Tokenizers
@@ -46,7 +46,7 @@ def export_marian(folder: Path, to: Path) -> Conversion:
         ConfigError: a Marian model cannot hold something of this one; it is named.
         DataError: `to` exists already.
     """
-    check_new_folder(to)
+    check_new_model(to)
     stored = load_model(folder)
     if obstacles := list(_obstacles(stored)):
         raise ConfigError(f"{folder} cannot become a Marian folder: {'; '.join(obstacles)}")
@@ -69,8 +69,10 @@ def export_marian(folder: Path, to: Path) -> Conversion:
 def _obstacles(stored: StoredModel) -> Iterator[str]:
     """What a Marian model cannot hold, in the words of the settings."""
     config = stored.config
+    if config.family != "encoder_decoder":
+        yield "it does not translate, as every Marian model does"
+        return
     wanted: dict[str, Any] = {
-        "family": "encoder_decoder",
         "positions": "sinusoidal",
         "position_base": 10_000.0,
         "norm": "layer",

@@ -4,6 +4,7 @@ safetensors, models of SentencePiece, and pickles of bare tensors are read, afte
 
 from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError  # noqa: TID251 (only the error of what torch refuses)
 from typing import Any, Literal, NamedTuple
 
 import pydantic
@@ -292,6 +293,11 @@ def _from_pickle(path: Path, expected: Mapping[str, tuple[int, ...]]) -> dict[st
         raise CheckpointError(f"{path} is larger than its architecture can be ({largest:,} bytes)")
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)  # noqa: TID251 (the one pickle that we read)
+    except UnpicklingError:
+        raise CheckpointError(
+            f"{path} is damaged, or holds more than tensors, which could run a program and is never read; save the "
+            "weights as safetensors"
+        ) from None
     except Exception as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise CheckpointError(f"{path} is not a readable file of tensors: {reason[:200]}") from None

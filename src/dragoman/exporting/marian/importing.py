@@ -11,9 +11,8 @@ from dragoman.config import Settings
 from dragoman.exporting.marian.folder import CONFIG, GENERATION, MarianFolder, read_marian
 from dragoman.exporting.marian.mapping import from_marian
 from dragoman.exporting.marian.searching import Symbols, options_from
-from dragoman.files import check_new_folder
 from dragoman.model import build_model
-from dragoman.store import Languages, ModelFiles, save_model
+from dragoman.store import Languages, ModelFiles, check_new_model, save_model
 from dragoman.text.reading.language_tags import LanguageTag
 from dragoman.tokenizing.framing import MARIAN_FRAMING
 
@@ -42,7 +41,7 @@ def import_marian(folder: Path, to: Path, languages: Languages | None = None) ->
         CheckpointError, TokenizerError: a file is missing or damaged, or holds what our model cannot; it is named.
         DataError: `to` exists already.
     """
-    check_new_folder(to)
+    check_new_model(to)
     marian = read_marian(folder)
     languages = languages or _stated(marian, folder)
     place = GENERATION if (folder / GENERATION).is_file() else CONFIG

@@ -48,9 +48,10 @@ class Source:
 
 
 def shortened(label: str, depth: int | None) -> str:
-    """The first `depth` parts of a label, between colons.
+    """The first `depth` parts of a label, between colons. It is shown on one line, so line breaks become spaces.
 
-    >>> shortened("NUM:dist", 1), shortened("NUM:dist", None)
-    ('NUM', 'NUM:dist')
+    >>> shortened("NUM:dist", 1), shortened("very\\ngood", None)
+    ('NUM', 'very good')
     """
-    return label if depth is None else ":".join(label.split(":")[:depth])
+    one_line = " ".join(label.split())
+    return one_line if depth is None else ":".join(one_line.split(":")[:depth])

@@ -92,9 +92,8 @@ def _refuse_unusable(settings: DataSettings, task: Task, examples: Sequence[Exam
             + f"; {_advice(task)}"
         )
     if len(examples) < LEAST_EXAMPLES:
-        raise DataError(
-            f"{name} holds {len(examples)} labelled texts; at least {LEAST_EXAMPLES} are needed to learn from"
-        )
+        what = "labelled texts" if task == "classify" else "labelled sentences (a blank line ends each)"
+        raise DataError(f"{name} holds {len(examples)} {what}; at least {LEAST_EXAMPLES} are needed to learn from")
     if len(counts) == 1:
         raise DataError(
             f"{name} has only the label {next(iter(counts))!r}, on all {counts.total():,} {unit} (from "

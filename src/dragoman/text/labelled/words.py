@@ -93,6 +93,11 @@ def _positions(path: Path, rows: Rows, settings: DataSettings) -> tuple[int, int
     if rows.universal:
         names = settings.text_column or "form", settings.label_column or "upos"
         word, label = (position_of(name.lower(), CONLL_U, str(path)) for name in names)
+        if max(word, label) >= rows.width:
+            raise DataError(
+                f"{path} has {rows.width} columns in its first row, but CoNLL-U has {len(CONLL_U)}, between tabs; "
+                "write them all, or name the file .conll and give the columns of word and label by number"
+            )
     else:
         columns = [str(number + 1) for number in range(rows.width)]
         for name in (settings.text_column, settings.label_column):
@@ -192,7 +197,9 @@ def _lists(
         if not isinstance(words, list) or not isinstance(labels, list):
             raise DataError(f"{path}:{number} is {kind_of(record)} without the lists {word!r} and {label!r}")
         if len(words) != len(labels):
-            raise DataError(f"{path}:{number} has {len(words)} words but {len(labels)} labels")
+            raise DataError(
+                f"{path}:{number} has {len(words)} words but {len(labels)} labels; every word needs its label"
+            )
         pairs = [
             (str(each).strip(), shortened(str(name).strip(), settings.label_depth))
             for each, name in zip(words, labels, strict=True)
