@@ -158,8 +158,12 @@ WRONG_OF_OTHER_TASKS = [
         2,
     ),
     ("explain MODELS/classifier text", "explain shows translation and language models", 2),
-    ("embeddings MODELS/classifier the", "embeddings are shown of translation and language models", 2),
-    ("fine-tune MODELS/classifier pairs.tsv", "fine-tune takes a translation model, and dragoman train DATA --set", 2),
+    ("embeddings MODELS/classifier the --side target", "holds an encoder alone, which has no target", 2),
+    (
+        "fine-tune MODELS/classifier pairs.tsv",
+        "fine-tune takes a translation model, and others go on with: dragoman train",
+        2,
+    ),
     ("benchmark MODELS/classifier --input long.en", "not a translation model; use dragoman predict", 2),
     # scores of labels
     ("evaluate MODELS/classifier", "is no run with a test set of its own; name a test set", 4),
