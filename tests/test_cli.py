@@ -21,6 +21,7 @@ from dragoman.cli.terminal.bars import Bars, Count, Lines
 from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.cli.translate import Work
 from dragoman.commands.train import RunResult
+from dragoman.evaluating.evaluation import Evaluation
 from dragoman.progress import silent
 from dragoman.text.reading import lines as data_lines
 from dragoman.translating import SearchOptions, Translation

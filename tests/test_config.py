@@ -142,7 +142,7 @@ def test_overrides_that_do_not_fit_are_refused(given: str, message: str) -> None
         ("model.learning_rate=1", "did you mean train.learning_rate?"),
         ("lerning_rate=1", "did you mean train.learning_rate?"),
         ("train.beamsize=1", "did you mean decode.beam_size?"),
-        ("seed=1", "did you mean data.seed or train.seed?"),
+        ("seed=1", "did you mean data.seed or train.seed or decode.seed?"),
         ("max_words=1", "did you mean data.checks.max_words?"),
         ("checks.max_words=1", "did you mean data.checks?"),
         ("train.zzz=1", "known here: steps, epochs, minutes"),
