@@ -243,7 +243,7 @@ def test_other_labelled_text_can_be_the_test_set(classifier: Any, tmp_path: Path
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("evaluate {run} --metric chrf", "--metric and --lowercase are about translations"),
+        ("evaluate {run} --metric chrf", "--metric, --language and --lowercase are about translations"),
         ("evaluate {run} --set decode.beam_size=3", "decode.beam_size=3 is about translations"),
         ("evaluate {run}/best", "no run with a test set of its own; name a test set"),
         ("evaluate {run} a.csv b.csv", "labelled text holds its own labels"),

@@ -377,7 +377,7 @@ WRONG_WORDS = {
     "one column": ("the\ndog\n", {}, r"a.conll:1 has one column; a tagger learns from a word and its label"),
     "a name": (columns(TAGGED), {"label_column": "upos"}, r"has no column 'upos'; its 2 columns have no names"),
     "a column twice": (columns(TAGGED), {"label_column": 1}, r"the word and the label are the same column, 1"),
-    "few": (columns(TAGGED[:3]), {}, r"a.conll holds 3 labelled texts"),
+    "few": (columns(TAGGED[:3]), {}, r"a.conll holds 3 labelled sentences"),
     "blank": ("\n\n", {}, r"a.conll holds only blank lines"),
     "uneven lists": ('{"words": ["a", "b"], "labels": ["X"]}\n', {}, r"a.conll:1 has 2 words but 1 labels"),
     "no lists": ('{"words": "a b", "labels": ["X"]}\n', {}, r"a.conll:1 has no list of words"),

@@ -101,6 +101,14 @@ def refuse_other_families(recipe: Recipe, _facts: Facts) -> Choices:
     yield from ()
 
 
+def choose_tokens(recipe: Recipe, _facts: Facts) -> Choices:
+    """A classifier without a start takes whole words, and a rate that falls from the first step (LOG.md)."""
+    if recipe.task == "classify" and recipe.start is None:
+        reason = "learnt more from five thousand texts"
+        yield Choice("tokenizer.kind", "word", reason)
+        yield Choice("train.schedule", "linear", reason)
+
+
 def choose_sizes(recipe: Recipe, facts: Facts) -> Choices:
     """Vocabulary, model and batch go by the amount of text; a model that a run starts from has its own."""
     if facts.text is None:
@@ -156,6 +164,7 @@ CHOICES = (
     refuse_settings_of_translation,
     refuse_other_families,
     be_an_encoder,
+    choose_tokens,
     choose_sizes,
     weigh_classes,
     match_vocabulary,
