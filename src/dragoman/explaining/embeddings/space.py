@@ -184,7 +184,7 @@ def load_embeddings(model: Path | str, side: Side | None = None) -> EmbeddingSpa
 
     Raises:
         CheckpointError: the model folder is missing, damaged or newer, or holds no tokenizer.
-        ConfigError: the model has no such side, or is an encoder alone.
+        ConfigError: the model has no such side.
     """
     if side not in (None, *get_args(Side)):
         raise ConfigError(f"side must be source or target, but is {side!r}")
