@@ -421,7 +421,7 @@ def test_two_aligned_files_and_the_hub_are_no_labelled_text(tmp_path: Path) -> N
             dragoman.train(what, overrides=["task=classify"], runs=tmp_path / "runs", device="cpu")
 
 
-def test_uneven_labels_are_weighed_and_a_baseline_that_is_ahead_is_named(
+def test_how_uneven_labels_are_is_said_and_a_baseline_that_is_ahead_is_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     rows = [(" ".join(row), "rare" if number < 8 else "common") for number, row in enumerate(sentences(250))]
@@ -431,5 +431,5 @@ def test_uneven_labels_are_weighed_and_a_baseline_that_is_ahead_is_named(
     run, (majority, *_, model) = result.folder, result.evaluations
     assert majority.scores["accuracy"].value > model.scores["accuracy"].value
     assert "a baseline is ahead of this model on test.jsonl: majority label is better" in caplog.text
-    assert read_recipe(run / "recipe.toml").train.class_weights == "balanced"
-    assert "train.class_weights = balanced (the most frequent label has" in caplog.text
+    assert read_recipe(run / "recipe.toml").train.class_weights == "none"
+    assert "train.class_weights = none (the most frequent label has" in caplog.text

@@ -18,8 +18,6 @@ OF_LABELS = frozenset(
     {"text_column", "label_column", "label_depth", "dev_size", "test_size", "seed", "header", "checks"}
 )
 """Settings of `[data]` that running text does not have."""
-UNEVEN = 10
-"""From this ratio of the most to the least frequent label on, rare labels weigh more."""
 
 
 class Sizes(NamedTuple):
@@ -102,10 +100,13 @@ def refuse_other_families(recipe: Recipe, _facts: Facts) -> Choices:
 
 
 def choose_tokens(recipe: Recipe, _facts: Facts) -> Choices:
-    """A classifier without a start takes whole words, and a rate that falls from the first step (LOG.md)."""
+    """A classifier without a start takes whole words, whose vectors begin small, and a rate that falls from the first
+    step (LOG.md).
+    """
     if recipe.task == "classify" and recipe.start is None:
         reason = "learnt more from five thousand texts"
         yield Choice("tokenizer.kind", "word", reason)
+        yield Choice("model.embedding_scale", False, reason)
         yield Choice("train.schedule", "linear", reason)
 
 
@@ -129,15 +130,14 @@ def choose_sizes(recipe: Recipe, facts: Facts) -> Choices:
 
 
 def weigh_classes(recipe: Recipe, facts: Facts) -> Choices:
-    """Rare labels weigh more where labels are very uneven, so that the model does not forget them."""
+    """All labels count alike: where weights were tried, on very uneven labels, rare ones were found less often with
+    them (LOG.md). The choice says how uneven the labels are.
+    """
     if recipe.task != "classify" or facts.text is None or not facts.text.labels:
         return
     most, least = max(facts.text.labels), min(facts.text.labels)
-    uneven = f"the most frequent label has {most:,} texts, the rarest {least:,}"
-    if most >= UNEVEN * least:
-        yield Choice("train.class_weights", "balanced", uneven)
-    else:
-        yield Choice("train.class_weights", "none", uneven)
+    told = f"the most frequent label has {most:,} texts, the rarest {least:,}"
+    yield Choice("train.class_weights", "none", f"{told}; balanced makes the rare ones count more")
 
 
 def match_vocabulary(recipe: Recipe, facts: Facts) -> Choices:

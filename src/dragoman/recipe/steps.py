@@ -17,7 +17,7 @@ VALIDATIONS = 10
 WARMUP_SHARE, LONGEST_WARMUP = 0.1, 4_000
 BEST_RATES, AT_WIDTH = {"adam": 2e-3, "adamw": 2e-3, "muon": 5.6e-3}, 256
 """Best rates measured, at widths from 128 to 256. For other widths they go by the root of the width, unmeasured."""
-FINE_TUNE_RATE, NEW_HEAD_RATE, CLASSIFY_RATE = 0.25, 0.65, 0.25
+FINE_TUNE_RATE, NEW_HEAD_RATE, CLASSIFY_RATE = 0.25, 0.65, 0.5
 """Shares of the rate that training from nothing takes: a finished model should only move a little, and more where it
 gets a new head for labels; a classifier without a start learns too few texts by heart at a higher rate.
 """

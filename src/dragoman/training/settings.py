@@ -56,8 +56,8 @@ class TrainSettings(Settings):
     label_smoothing: float = pydantic.Field(default=0.1, ge=0, lt=1)
     """Share of the probability that the target distribution spreads over all tokens; 0 turns it off."""
     class_weights: Literal["none", "balanced"] | None = None
-    """How much each label counts in the loss: all alike, or by the inverse of its frequency (balanced). Not given: by
-    how uneven they are."""
+    """How much each label counts in the loss: all alike, or by the inverse of its frequency (balanced). Not given:
+    none."""
     r_drop: float = pydantic.Field(default=0.0, ge=0)
     """How strongly two passes over a batch with different dropout are pulled together (R-Drop, whose paper takes 5 for
     translation); 0 turns it off. A step costs twice as much.
