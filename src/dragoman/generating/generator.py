@@ -30,7 +30,8 @@ from dragoman.memory import out_of_memory_as
 from dragoman.model import LanguageModel, prepare_for_decoding
 from dragoman.progress import Progress, silent
 from dragoman.store import GENERATION, StoredModel, load_model
-from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN
+from dragoman.tokenizing.framing import DEFAULT_FRAMING
+from dragoman.tokenizing.specials import SYMBOLS
 
 _DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 _ROOM = 32_768
@@ -118,7 +119,7 @@ class Generator:
             self.options = check(stored.files.generation, str(stored.folder / GENERATION), GenerateOptions)
         except ConfigError as error:
             raise CheckpointError(str(error)) from None
-        self._never = Ban([UNKNOWN, PADDING, START, END], self.model.output.device)
+        self._never = Ban(range(SYMBOLS), self.model.output.device)
 
     @classmethod
     def load(
@@ -197,7 +198,7 @@ class Generator:
 
     def _engine(self, options: GenerateOptions) -> Engine:
         stepper = TextStepper(self.model, self.context(options))
-        return Engine(stepper, start=START, end=END, batch_tokens=_ROOM)
+        return Engine(stepper, start=DEFAULT_FRAMING.target_start, end=DEFAULT_FRAMING.target_end, batch_tokens=_ROOM)
 
     def _requests(self, prompt: _Prompt, options: GenerateOptions, stops: StopTexts) -> list[Request]:
         """One request for each sample."""
