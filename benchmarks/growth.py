@@ -33,7 +33,8 @@ from peers.own import BatchList
 from dragoman import kernels
 from dragoman.data.batch import Batch
 from dragoman.data.batching import Batches
-from dragoman.data.corpus import EncodedCorpus, encode_corpus
+from dragoman.data.corpus import EncodedCorpus
+from dragoman.data.encoding import encode_corpus
 from dragoman.machine import choose_precision, describe, machine, prepare_environment
 from dragoman.memory import keep_freed_memory, memory_bytes, peak_memory_bytes
 from dragoman.model import ModelConfig

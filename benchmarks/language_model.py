@@ -25,7 +25,7 @@ from peers.figures import Entry
 from peers.worker import TextRun
 from training import take_turns
 
-from dragoman.data.corpus import encode_text
+from dragoman.data.encoding import encode_text
 from dragoman.documents import write_json
 from dragoman.evaluating.speed import Spread
 from dragoman.machine import describe, gemm_rate, machine

@@ -38,7 +38,7 @@ from peers.worker import ALLOCATORS, Lost, Run, TextRun, Turn, Worker
 from torch import Tensor, nn
 
 from dragoman.data.batch import Batch
-from dragoman.data.corpus import encode_corpus
+from dragoman.data.encoding import encode_corpus
 from dragoman.evaluating.speed import Spread
 from dragoman.machine import describe, gemm_rate, machine
 from dragoman.model import build_model

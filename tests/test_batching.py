@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from dragoman.data.batch import Batch
 from dragoman.data.batching import Batches, BatchSettings, build_batches, gather
-from dragoman.data.corpus import EncodedCorpus, Rows, encode_corpus, encode_text
+from dragoman.data.corpus import EncodedCorpus, Rows
+from dragoman.data.encoding import encode_corpus, encode_text
 from dragoman.errors import DataError
 from dragoman.tokenizing.specials import END, START
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer, learn_tokenizers

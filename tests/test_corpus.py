@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from small import Counting
 
-from dragoman.data.corpus import EncodedCorpus, encode_corpus, encode_text
+from dragoman.data.corpus import EncodedCorpus
+from dragoman.data.encoding import encode_corpus, encode_text
 from dragoman.errors import DataError, TokenizerError
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.tokenizers import Tokenizers
@@ -63,7 +64,7 @@ def test_small_vocabularies_take_two_bytes_an_id(folder, tmp_path):
 
 def test_chunks_leave_no_trace(tokenizers, tmp_path, monkeypatch):
     whole = encode_corpus(PAIRS, tokenizers, tmp_path / "whole")
-    monkeypatch.setattr("dragoman.data.corpus._CHUNK", 3)
+    monkeypatch.setattr("dragoman.data.encoding._CHUNK", 3)
     assert encode_corpus(iter(PAIRS), tokenizers, tmp_path / "chunked").identity == whole.identity
 
 

@@ -13,7 +13,8 @@ from small_runs import write_corpus
 
 import dragoman
 from dragoman.data.batching import Batches
-from dragoman.data.corpus import EncodedCorpus, encode_corpus
+from dragoman.data.corpus import EncodedCorpus
+from dragoman.data.encoding import encode_corpus
 from dragoman.errors import CheckpointError
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.progress import silent

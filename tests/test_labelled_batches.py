@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.data.batching import Batches
-from dragoman.data.corpus import EncodedCorpus, encode_corpus, encode_labelled, encode_lines
+from dragoman.data.corpus import EncodedCorpus
+from dragoman.data.encoding import encode_corpus, encode_labelled, encode_lines
 from dragoman.data.labelled import LabelledBatch, LabelledBatches
 from dragoman.errors import DataError
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing

@@ -30,8 +30,8 @@ FLOORS = {
     "model": "config | dropout | packing < observer | projection < layers | positions < attention | embedding <"
     " blocks < decoder | encoder < families < build",
     "model/attention": "context | equation | keys < cache | compiled | flash | padded < ways < multi_head",
-    "recipe": "expected | recipe < choices | settings | source < encoder_choices | language_model_choices | steps |"
-    " translation_choices < resolution",
+    "recipe": "expected | recipe < choices | settings | source < refusals < encoder_choices | language_model_choices |"
+    " steps | translation_choices < resolution",
     "runs": "facts | metrics | options | resuming | signals < changes | curves | listing | session <"
     " lookup | trial < more < resolving",
     "text": "alignment | checks | reading | report | sides | split < mending | phrasebook < inputs | intake <"

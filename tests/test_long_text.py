@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.data.corpus import encode_text
+from dragoman.data.encoding import encode_text
 from dragoman.errors import DataError
 from dragoman.tasks import language_model
 from dragoman.text import plain
@@ -187,7 +187,7 @@ def test_a_vocabulary_is_learnt_from_the_same_lines(text: str, part: int) -> Non
 SCRIPT = """
 import resource, sys
 from pathlib import Path
-from dragoman.data.corpus import encode_text
+from dragoman.data.encoding import encode_text
 from dragoman.text.inputs import DataSettings
 from dragoman.text.plain import prepare_text, read_text
 from dragoman.tokenizing import tokenizer as tokenizing

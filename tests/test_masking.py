@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from dragoman.data.batching import Batches
-from dragoman.data.corpus import encode_lines
+from dragoman.data.encoding import encode_lines
 from dragoman.data.labelled import LabelledBatch
 from dragoman.model import StepNoise
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing

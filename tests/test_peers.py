@@ -17,7 +17,7 @@ from peers.worker import ALLOCATORS, Facts, Lost, Run, Turn, take_turn
 from training import finalists, flops
 
 from dragoman.data.batch import Batch
-from dragoman.data.corpus import encode_corpus
+from dragoman.data.encoding import encode_corpus
 from dragoman.model import build_model
 from dragoman.tokenizing.specials import END, PADDING, START
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers

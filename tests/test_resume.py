@@ -213,7 +213,7 @@ def signalled(folder: Path, signals: list[signal.Signals]) -> None:
     [
         *[("os.replace", call) for call in (2, 5, 9, 14, 22, 30, 38, 47, 55)],
         ("dragoman.tokenizing.training._trained", 2),
-        ("dragoman.data.corpus._encoded", 2),
+        ("dragoman.data.encoding._encoded", 2),
         ("dragoman.runs.resolving._gather", 1),
         ("dragoman.training.loop.train_step", 3),
         ("dragoman.training.loop.train_step", 10),

@@ -17,7 +17,8 @@ from torch.nn import functional as F
 from transformers import MarianMTModel
 
 from dragoman.data.batching import Batches
-from dragoman.data.corpus import EncodedCorpus, encode_corpus
+from dragoman.data.corpus import EncodedCorpus
+from dragoman.data.encoding import encode_corpus
 from dragoman.machine import choose_precision
 from dragoman.text.inputs import DataSettings
 from dragoman.text.prepare import prepare_data

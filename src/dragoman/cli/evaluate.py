@@ -101,7 +101,7 @@ def show_scores(evaluations: "Sequence[Evaluation | KeptEvaluation | LabelEvalua
 
 
 def check_picture(picture: Path | None, system: Path) -> None:
-    """Refuses a picture of a kind that is not drawn, of what is not drawn, or that cannot be written."""
+    """Refuses a picture of an unknown format, one of translations, and one that cannot be written."""
     from dragoman.commands.compare_labels import gives_labels
 
     if picture is None:

@@ -104,31 +104,50 @@ def compare(
     """
     found = [_System.find(each) for each in ([systems] if isinstance(systems, str | Path) else systems)]
     _check(found, output, scores)
-    if gives_labels(found[0].members[0]):
-        _refuse_measures(references, measures)
-        with use_threads(threads):
-            place = Place(device, precision, progress)
-            each = evaluate_systems([system.members for system in found], test, overrides, samples, place)
-        results = tuple(SystemResult(system.name, own) for system, own in zip(found, each, strict=True))
-        result = CompareResult(results, tuple(label_comparisons(each, [system.name for system in found])))
-        _write(result, output, scores)
-        return result
-    _refuse_writers(found)
-    reading, search = reading_overrides(overrides)
-    settings = choose(ReadingSettings, "data", reading)
-    test_set = _read_test(found, test, references, settings, measures.get("language", UNKNOWN_LANGUAGE))
-
-    def evaluated(path: Path) -> Evaluation:
-        translator = Translator.load(path, device, precision, progress) if path.is_dir() else None
-        options = choose(SearchOptions, "decode", search, translator and translator.options)
-        system, name = translator or path, str(path)
-        return evaluate(system, test_set, options=options, name=name, samples=samples, progress=progress, **measures)
-
+    judge = _compare_labels if gives_labels(found[0].members[0]) else _compare_translations
     with use_threads(threads):
-        results = tuple(SystemResult(each.name, tuple(map(evaluated, each.members))) for each in found)
-    result = CompareResult(results, tuple(_comparisons(results)))
+        result = judge(found, test, references, overrides, samples, Place(device, precision, progress), measures)
     _write(result, output, scores)
     return result
+
+
+def _compare_labels(
+    systems: Sequence[_System],
+    test: Path | str | None,
+    references: Sequence[Path | str],
+    overrides: Sequence[str],
+    samples: int,
+    place: Place,
+    measures: Measures,
+) -> CompareResult:
+    _refuse_measures(references, measures)
+    each = evaluate_systems([system.members for system in systems], test, overrides, samples, place)
+    results = tuple(SystemResult(system.name, own) for system, own in zip(systems, each, strict=True))
+    return CompareResult(results, tuple(label_comparisons(each, [system.name for system in systems])))
+
+
+def _compare_translations(
+    systems: Sequence[_System],
+    test: Path | str | None,
+    references: Sequence[Path | str],
+    overrides: Sequence[str],
+    samples: int,
+    place: Place,
+    measures: Measures,
+) -> CompareResult:
+    _refuse_writers(systems)
+    reading, search = reading_overrides(overrides)
+    settings = choose(ReadingSettings, "data", reading)
+    test_set = _read_test(systems, test, references, settings, measures.get("language", UNKNOWN_LANGUAGE))
+
+    def evaluated(path: Path) -> Evaluation:
+        translator = Translator.load(path, *place) if path.is_dir() else None
+        options = choose(SearchOptions, "decode", search, translator and translator.options)
+        facts = {"options": options, "name": str(path), "samples": samples, "progress": place.progress}
+        return evaluate(translator or path, test_set, **facts, **measures)
+
+    results = tuple(SystemResult(each.name, tuple(map(evaluated, each.members))) for each in systems)
+    return CompareResult(results, tuple(_comparisons(results)))
 
 
 def _refuse_writers(systems: Sequence[_System]) -> None:

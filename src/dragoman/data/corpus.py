@@ -4,39 +4,30 @@ A corpus of labelled text has labels in the place of targets; one whose words ar
 
 For each side, a corpus folder holds all ids laid end to end (`target.ids`: uint16 if the vocabulary fits, else int32)
 and where each row begins (`target.offsets`: int64, one more than there are rows), all little-endian. `corpus.json`
-holds the counts. Special symbols are not stored; `batching` adds them.
+holds the counts. Special symbols are not stored; `batching` adds them. `encoding` writes such folders.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Literal, Self
 
 import numpy as np
 import pydantic
 from numpy.typing import NDArray
 
 from dragoman.config import Settings
-from dragoman.documents import read_document, write_json
+from dragoman.documents import read_document
 from dragoman.errors import DataError
-from dragoman.files import new_folder, sha256
-from dragoman.progress import Progress, silent
-from dragoman.text.prepared import read_pairs
-from dragoman.tokenizing.labels import Labels
-from dragoman.tokenizing.tokenizer import Tokenizer
-from dragoman.tokenizing.tokenizers import Tokenizers
-from dragoman.tokenizing.words import encode_words
+from dragoman.files import sha256
 
 FORMAT = 1
 """Of `corpus.json`."""
-_CHUNK = 5_000
-_OFFSET = np.dtype("<i8")
+OFFSET = np.dtype("<i8")
+"""The type in which offsets are stored."""
 
 Ids = NDArray[np.integer]
 """Ids of tokens."""
-T = TypeVar("T")
 
 
 class Side(Settings):
@@ -165,206 +156,9 @@ class EncodedCorpus:
         return self.source.row(index), self.target.row(index)
 
 
-def encode_corpus(
-    pairs: Path | str | Iterable[tuple[str, str]],
-    tokenizers: Tokenizers,
-    folder: Path | str,
-    progress: Progress = silent,
-) -> EncodedCorpus:
-    """Encodes sentence pairs into a new folder, on all cores, with a few thousand pairs in memory at a time.
-
-    `pairs` is any iterable, or a file of JSON lines, each a list of source and target.
-
-    Raises:
-        DataError: there are no pairs, one side is empty throughout, a line is not a pair, or the folder exists.
-        TokenizerError: a text is not Unicode.
-    """
-    total = None
-    if isinstance(pairs, Path | str):
-        pairs, total = read_pairs(Path(pairs)), _count_lines(Path(pairs))
-    with new_folder(folder) as aside:
-        source = _Writer(aside, "source", tokenizers.source)
-        target = _Writer(aside, "target", tokenizers.target)
-        with source, target, progress.track("encode", total, "pairs") as advance:
-            for rows in _encoded(iter(pairs), tokenizers):
-                source.write(rows[0])
-                target.write(rows[1])
-                advance(len(rows[0]))
-        rows = target.rows
-        facts = {"format": FORMAT, "rows": rows, "windows": False, "source": source.facts(), "target": target.facts()}
-        write_json(aside / "corpus.json", facts)
-    return EncodedCorpus.open(folder)
-
-
-def encode_text(
-    text: str | Iterable[str], tokenizer: Tokenizer, folder: Path | str, length: int, *, replace: bool = False
-) -> EncodedCorpus:
-    """Encodes running text for a language model into a new folder, as windows in which `length` ids are predicted.
-    With `replace`, a folder that stands there is replaced. The text may come in parts; memory holds one at a time.
-
-    The last id of a window is the first of the next, so every id but the very first is predicted once.
-
-    Raises:
-        DataError: the text has fewer than two ids, or the folder exists.
-    """
-    with new_folder(folder, replace) as aside:
-        with _Writer(aside, "target", tokenizer) as target:
-            for windows in _windows(tokenizer.encode_running(text), length, np.dtype(_dtype(tokenizer))):
-                target.append(windows.ravel(), np.full(len(windows), windows.shape[1]))
-        if not target.rows:
-            raise DataError(
-                "there is nothing to encode: each token but the first is predicted, and the text has no second"
-            )
-        facts = {"format": FORMAT, "rows": target.rows, "windows": True, "target": target.facts()}
-        write_json(aside / "corpus.json", facts)
-    return EncodedCorpus.open(folder)
-
-
-def encode_labelled(
-    examples: Iterable[tuple[Sequence[str], Sequence[str]]],
-    tokenizer: Tokenizer,
-    labels: Labels,
-    folder: Path | str,
-    progress: Progress = silent,
-) -> EncodedCorpus:
-    """Encodes labelled text into a new folder. An example is a text and its label, or words and a label for each; in
-    both cases it is given as two sequences of one length.
-
-    The targets of a text are the id of its label. Those of words have one id for each piece: 0 if it continues a word,
-    else the id of the word's label, counted from 1.
-
-    Raises:
-        DataError: there is no example, a label is unknown, or the folder exists.
-    """
-    of_words = labels.task == "tag"
-    with new_folder(folder) as aside:
-        source, target = _Writer(aside, "source", tokenizer), _Writer(aside, "target", labels)
-        with source, target, progress.track("encode", None, "texts") as advance:
-            for chunk in _chunks(examples):
-                pieces = encode_words([parts for parts, _ in chunk], tokenizer)
-                found = [[labels.id_of(name) for name in names] for _, names in chunk]
-                source.write([[*chain.from_iterable(row)] for row in pieces])
-                target.write([_of_pieces(*row) for row in zip(pieces, found, strict=True)] if of_words else found)
-                advance(len(chunk))
-        sides = {"source": source.facts(), "target": target.facts()}
-        facts = {"format": FORMAT, "rows": source.rows, "windows": False, "labelled": "words" if of_words else "texts"}
-        write_json(aside / "corpus.json", facts | sides)
-    return EncodedCorpus.open(folder)
-
-
-def _of_pieces(pieces: Sequence[Sequence[int]], labels: Sequence[int]) -> list[int]:
-    """The targets of the pieces of words.
-
-    >>> _of_pieces([[7, 8], [9]], [4, 0])
-    [5, 0, 1]
-    """
-    return [
-        0 if place else label + 1 for word, label in zip(pieces, labels, strict=True) for place, _ in enumerate(word)
-    ]
-
-
-def encode_lines(
-    lines: Iterable[str], tokenizer: Tokenizer, folder: Path | str, length: int, progress: Progress = silent
-) -> EncodedCorpus:
-    """Encodes lines of text, whose words are to be masked, into a new folder. A line of more than `length` ids is cut
-    into several rows; an empty one is left out.
-
-    Raises:
-        DataError: no line has a single id, or the folder exists.
-    """
-    with new_folder(folder) as aside:
-        with _Writer(aside, "source", tokenizer) as source, progress.track("encode", None, "lines") as advance:
-            for chunk in _chunks(lines):
-                rows = tokenizer.encode_batch(chunk)
-                source.write([row[first : first + length] for row in rows for first in range(0, len(row), length)])
-                advance(len(chunk))
-        facts = {"format": FORMAT, "rows": source.rows, "windows": False, "source": source.facts(), "target": None}
-        write_json(aside / "corpus.json", facts)
-    return EncodedCorpus.open(folder)
-
-
-def _chunks(each: Iterable[T]) -> Iterator[list[T]]:
-    each = iter(each)
-    while chunk := list(islice(each, _CHUNK)):
-        yield chunk
-
-
-def _windows(pieces: Iterable[Sequence[int]], length: int, dtype: np.dtype) -> Iterator[Ids]:
-    """Windows (rows, tokens) over the ids of a text, as many as each piece completes; the last one may be shorter."""
-    held = np.empty(0, dtype)
-    for piece in pieces:
-        held = np.concatenate([held, np.array(piece, dtype)])
-        count = max(0, len(held) - 1) // length
-        if count:
-            yield np.lib.stride_tricks.sliding_window_view(held, length + 1)[: count * length : length]
-            held = held[count * length :]
-    if len(held) > 1:
-        yield held[None]
-
-
-def _dtype(vocabulary: Tokenizer | Labels) -> Literal["<u2", "<i4"]:
-    """The type in which its ids are stored."""
-    return "<u2" if vocabulary.size <= 2**16 else "<i4"
-
-
-def _encoded(
-    pairs: Iterator[tuple[str, str]], tokenizers: Tokenizers
-) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
-    for chunk in _chunks(pairs):
-        yield (
-            tokenizers.source.encode_batch([source for source, _ in chunk]),
-            tokenizers.target.encode_batch([target for _, target in chunk]),
-        )
-
-
-class _Writer:
-    """Appends rows of ids to the two files of one side."""
-
-    def __init__(self, folder: Path, side: str, vocabulary: Tokenizer | Labels) -> None:
-        self._side = side
-        self._paths = folder / f"{side}.ids", folder / f"{side}.offsets"
-        self._ids, self._offsets = (open(path, "wb") for path in self._paths)  # noqa: SIM115 (__exit__ closes them)
-        self._offsets.write(np.zeros(1, _OFFSET).tobytes())
-        self._vocabulary = vocabulary
-        self._dtype: Literal["<u2", "<i4"] = _dtype(vocabulary)
-        self.tokens = self.rows = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ids.close()
-        self._offsets.close()
-
-    def write(self, rows: Sequence[Sequence[int] | Ids]) -> None:
-        lengths = np.fromiter(map(len, rows), _OFFSET, len(rows))
-        self.append(np.fromiter(chain.from_iterable(rows), self._dtype, int(lengths.sum())), lengths)
-
-    def append(self, ids: Ids, lengths: NDArray[np.int64]) -> None:
-        """Rows of these lengths, laid end to end."""
-        ends = self.tokens + np.cumsum(lengths)
-        self._ids.write(ids.astype(self._dtype).tobytes())
-        self._offsets.write(ends.astype(_OFFSET).tobytes())
-        self.tokens += len(ids)
-        self.rows += len(lengths)
-
-    def facts(self) -> dict[str, object]:
-        if not self.tokens:
-            raise DataError(f"there is nothing to encode: no {self._side} text has a single token")
-        ids, offsets = map(sha256, self._paths)
-        return {
-            "tokens": self.tokens,
-            "dtype": self._dtype,
-            "vocabulary_size": self._vocabulary.size,
-            "tokenizer": self._vocabulary.identity,
-            "ids_sha256": ids,
-            "offsets_sha256": offsets,
-        }
-
-
 def _open_rows(folder: Path, side: str, facts: Side, rows: int) -> Rows:
     ids = _map(folder / f"{side}.ids", np.dtype(facts.dtype), facts.tokens)
-    offsets = _map(folder / f"{side}.offsets", _OFFSET, rows + 1)
+    offsets = _map(folder / f"{side}.offsets", OFFSET, rows + 1)
     if offsets[0] != 0 or offsets[-1] != facts.tokens:
         raise DataError(f"{folder / side}.offsets does not belong to {side}.ids; encode the corpus again")
     return Rows(ids, offsets)
@@ -382,11 +176,3 @@ def _map(path: Path, dtype: np.dtype, count: int) -> NDArray:
         return np.memmap(path, dtype, "r")
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}); encode the corpus again") from None
-
-
-def _count_lines(path: Path) -> int:
-    try:
-        with open(path, "rb") as file:
-            return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None

@@ -5,12 +5,11 @@ of text, and class weights. Also which settings it refuses, because it does not 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dragoman.config import check, flatten
 from dragoman.errors import ConfigError
-from dragoman.model.config import ModelConfig, Size
+from dragoman.model.config import Size
 from dragoman.recipe.choices import Choice, Choices, Facts
 from dragoman.recipe.recipe import Recipe
-from dragoman.text.reading.addresses import HUB
+from dragoman.recipe.refusals import complaints_of_one_text, given, has_other_layers, refuse
 
 OF_PAIRS = frozenset({"source_column", "target_column", "format"})
 """Settings of `[data]` that only pairs have."""
@@ -35,48 +34,21 @@ MANY_TEXTS, MANY_CHARACTERS = 50_000, 200_000_000
 """Labelled texts, and characters of plain text, from which on the larger sizes are chosen; these are extrapolated."""
 
 
-def refuse_settings_of_translation(recipe: Recipe, _facts: Facts) -> Choices:
-    """Refuses settings that an encoder alone would ignore.
-
-    Raises:
-        ConfigError: one of them is given.
-    """
-    for complaint in _complaints(recipe):
-        raise ConfigError(complaint)
-    yield from ()
-
-
 def _complaints(recipe: Recipe) -> Iterator[str]:
+    """Complaints about settings that an encoder alone would ignore."""
     task = f"task = {recipe.task!r}"
-    for key in _given(recipe, "data"):
-        group = key.partition(".")[0]
-        if group in OF_PAIRS:
-            yield f"data.{key} is about sentence pairs; {task} reads texts without a translation"
-        if recipe.task == "fill" and group in OF_LABELS:
+    yield from complaints_of_one_text(recipe, OF_PAIRS)
+    for key in given(recipe, "data"):
+        if recipe.task == "fill" and key.partition(".")[0] in OF_LABELS:
             yield f"data.{key} is about labelled text; {task} reads running text"
-    for address in (recipe.data.path, recipe.data.dev_path, recipe.data.test_path):
-        if isinstance(address, tuple):
-            yield f"{task} reads one text, not two aligned files ({' and '.join(address)}); name one file"
-        elif address is not None and address.startswith(HUB):
-            yield f"{task} reads files, not data sets of the hub"
-    for key in _given(recipe, "decode"):
-        yield f"decode.{key} is about translations; {task} makes none; leave it out"
-    if recipe.start is not None and recipe.start.mix_data is not None:
-        yield f"start.mix_data and start.mix_rate mix in sentence pairs; {task} has none; leave them out"
     if recipe.start is None and recipe.tokenizer.kind not in ("word", "spacy") and not recipe.tokenizer.joint:
         yield "tokenizer.joint = false gives each side a vocabulary; an encoder alone has only one side; leave it out"
-    of_size = check({"preset": recipe.model.preset, "size": recipe.model.size}, "model", ModelConfig)
-    if recipe.model.decoder_layers != of_size.decoder_layers:
+    if has_other_layers(recipe, "decoder_layers"):
         yield "model.decoder_layers: an encoder alone has no decoder; give model.encoder_layers"
     if recipe.model.target_vocabulary is not None:
         yield "model.target_vocabulary: an encoder alone has no target; leave it out"
     if recipe.lora is not None:
         yield f"tuning.lora adapts a whole model, and {task} gives an encoder a new head; take tuning.freeze instead"
-
-
-def _given(recipe: Recipe, group: str) -> list[str]:
-    """The keys of a group whose values are not the defaults."""
-    return [*flatten(getattr(recipe, group).model_dump(mode="json", exclude_defaults=True))]
 
 
 def be_an_encoder(recipe: Recipe, _facts: Facts) -> Choices:
@@ -161,7 +133,7 @@ def match_vocabulary(recipe: Recipe, facts: Facts) -> Choices:
 
 
 CHOICES = (
-    refuse_settings_of_translation,
+    refuse(_complaints),
     refuse_other_families,
     be_an_encoder,
     choose_tokens,

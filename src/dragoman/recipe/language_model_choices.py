@@ -5,12 +5,11 @@ which settings it refuses, because only translation has them.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dragoman.config import check, flatten
 from dragoman.errors import ConfigError
-from dragoman.model.config import ModelConfig, Size
+from dragoman.model.config import Size
 from dragoman.recipe.choices import Choice, Choices, Facts
 from dragoman.recipe.recipe import Recipe
-from dragoman.text.reading.addresses import HUB
+from dragoman.recipe.refusals import complaints_of_one_text, has_other_layers, refuse
 
 LARGE = 5_000_000
 """From this many characters on, a vocabulary of pieces is learnt; a smaller text is read byte by byte."""
@@ -35,47 +34,16 @@ SMALL_TEXT = Sizes(260, "tiny", 0.1, 2_048)
 LARGE_TEXT = Sizes(8_000, "small", 0.1, 4_096)
 
 
-def refuse_settings_of_translation(recipe: Recipe, _facts: Facts) -> Choices:
-    """Refuses settings that a language model would ignore.
-
-    Raises:
-        ConfigError: one of them is given.
-    """
-    for complaint in _complaints(recipe):
-        raise ConfigError(complaint)
-    yield from ()
-
-
 def _complaints(recipe: Recipe) -> Iterator[str]:
-    for key in _given(recipe, "data"):
-        if key.partition(".")[0] in OF_PAIRS:
-            yield f"data.{key} is about sentence pairs; task = 'language_model' reads running text"
-    yield from _complaints_of_paths(recipe)
-    for key in _given(recipe, "decode"):
-        yield f"decode.{key} is about translations; task = 'language_model' makes none; leave it out"
-    if recipe.start is not None and recipe.start.mix_data is not None:
-        yield (
-            "start.mix_data and start.mix_rate mix in sentence pairs; task = 'language_model' reads running text; add "
-            "the old text to the new file"
-        )
+    """Complaints about settings that a language model would ignore."""
+    yield from complaints_of_one_text(recipe, OF_PAIRS)
     yield from _complaints_of_tokenizer(recipe)
-    of_size = check({"preset": recipe.model.preset, "size": recipe.model.size}, "model", ModelConfig)
-    if recipe.model.encoder_layers != of_size.encoder_layers:
+    if has_other_layers(recipe, "encoder_layers"):
         yield "model.encoder_layers: a language model has no encoder; give model.decoder_layers"
     if recipe.model.source_vocabulary is not None:
         yield "model.source_vocabulary: a language model has no source; leave it out"
-
-
-def _complaints_of_paths(recipe: Recipe) -> Iterator[str]:
-    data = recipe.data
-    for address in (data.path, data.dev_path, data.test_path):
-        if isinstance(address, tuple):
-            yield (
-                f"task = 'language_model' reads one text, not two aligned files ({' and '.join(address)}); name one "
-                "file, or several by a pattern"
-            )
-        elif address is not None and address.startswith(HUB):
-            yield "task = 'language_model' reads text files, not data sets of the hub"
+    if recipe.train.class_weights is not None:
+        yield "train.class_weights weighs labels; task = 'language_model' has none; leave it out"
 
 
 def _complaints_of_tokenizer(recipe: Recipe) -> Iterator[str]:
@@ -87,11 +55,6 @@ def _complaints_of_tokenizer(recipe: Recipe) -> Iterator[str]:
         )
     elif not recipe.tokenizer.joint:
         yield "tokenizer.joint = false gives each side a vocabulary; a language model has only one side; leave it out"
-
-
-def _given(recipe: Recipe, group: str) -> list[str]:
-    """The keys of a group whose values are not the defaults."""
-    return [*flatten(getattr(recipe, group).model_dump(mode="json", exclude_defaults=True))]
 
 
 def be_a_language_model(_recipe: Recipe, _facts: Facts) -> Choices:
@@ -144,5 +107,5 @@ def match_vocabulary(recipe: Recipe, facts: Facts) -> Choices:
     yield Choice("model.target_vocabulary", size, "from the tokenizer", replaces=True)
 
 
-CHOICES = (refuse_settings_of_translation, be_a_language_model, refuse_other_families, choose_sizes, match_vocabulary)
+CHOICES = (refuse(_complaints), be_a_language_model, refuse_other_families, choose_sizes, match_vocabulary)
 """In this order, because a choice may depend on an earlier one."""

@@ -12,7 +12,8 @@ from torch import Tensor
 
 import dragoman
 from dragoman.data.batching import build_batches
-from dragoman.data.corpus import EncodedCorpus, encode_lines
+from dragoman.data.corpus import EncodedCorpus
+from dragoman.data.encoding import encode_lines
 from dragoman.data.labelled import LabelledBatch
 from dragoman.documents import write_json
 from dragoman.errors import DecodeError

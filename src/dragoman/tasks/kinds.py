@@ -61,6 +61,15 @@ _LABELLED = TaskKind(
     start=labelled.start,
     score=labelled.score_run,
 )
+_LANGUAGE_MODEL = TaskKind(
+    prepare=language_model.prepare,
+    is_made_from=language_model.is_made_from,
+    read_report=read_text_report,
+    facts=language_model.facts,
+    gather=language_model.gather,
+    start=language_model.start,
+    score=language_model.score_run,
+)
 KINDS: dict[str, TaskKind] = {
     "translation": TaskKind(
         prepare=pairs.prepare,
@@ -73,24 +82,8 @@ KINDS: dict[str, TaskKind] = {
         prepared_before=pairs.prepared_before,
         warning=translation.warning_of_nothing_learnt,
     ),
-    "language_model": TaskKind(
-        prepare=language_model.prepare,
-        is_made_from=language_model.is_made_from,
-        read_report=read_text_report,
-        facts=language_model.facts,
-        gather=language_model.gather,
-        start=language_model.start,
-        score=language_model.score_run,
-    ),
-    "fill": TaskKind(
-        prepare=language_model.prepare,
-        is_made_from=language_model.is_made_from,
-        read_report=read_text_report,
-        facts=language_model.facts,
-        gather=fill.gather,
-        start=fill.start,
-        score=fill.score_run,
-    ),
+    "language_model": _LANGUAGE_MODEL,
+    "fill": _LANGUAGE_MODEL._replace(gather=fill.gather, start=fill.start, score=fill.score_run),
     "classify": _LABELLED,
     "tag": _LABELLED,
 }

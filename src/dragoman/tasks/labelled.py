@@ -12,7 +12,8 @@ from torch import Tensor
 
 import dragoman
 from dragoman.data.batching import build_batches
-from dragoman.data.corpus import EncodedCorpus, encode_labelled
+from dragoman.data.corpus import EncodedCorpus
+from dragoman.data.encoding import encode_labelled
 from dragoman.data.labelled import LabelledBatches
 from dragoman.errors import DecodeError, Error
 from dragoman.evaluating.evaluation import write_scores

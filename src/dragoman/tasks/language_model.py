@@ -13,7 +13,8 @@ from torch import Tensor
 
 import dragoman
 from dragoman.data.batching import build_batches
-from dragoman.data.corpus import EncodedCorpus, encode_text
+from dragoman.data.corpus import EncodedCorpus
+from dragoman.data.encoding import encode_text
 from dragoman.documents import write_json
 from dragoman.errors import DecodeError
 from dragoman.evaluating.metrics import Score

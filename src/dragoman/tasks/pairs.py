@@ -6,7 +6,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.data.corpus import EncodedCorpus, encode_corpus
+from dragoman.data.corpus import EncodedCorpus
+from dragoman.data.encoding import encode_corpus
 from dragoman.progress import Progress
 from dragoman.recipe.choices import Prepared, TextFacts
 from dragoman.recipe.recipe import Recipe, StartSettings
