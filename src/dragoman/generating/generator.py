@@ -13,9 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import torch
-
-from dragoman import kernels
 from dragoman.config import check
 from dragoman.decoding.beam import Hypothesis
 from dragoman.decoding.engine import Engine
@@ -25,15 +22,14 @@ from dragoman.decoding.stepper import TextStepper
 from dragoman.errors import CheckpointError, ConfigError, DecodeError
 from dragoman.generating.growing import GrowingText, StopTexts
 from dragoman.generating.options import GenerateOptions
-from dragoman.machine import choose_device, choose_precision, use_threads
+from dragoman.machine import use_threads
 from dragoman.memory import out_of_memory_as
-from dragoman.model import LanguageModel, prepare_for_decoding
+from dragoman.model import LanguageModel
 from dragoman.progress import Progress, silent
-from dragoman.store import GENERATION, StoredModel, load_model
+from dragoman.store import GENERATION, StoredModel, load_model, make_ready
 from dragoman.tokenizing.framing import DEFAULT_FRAMING
 from dragoman.tokenizing.specials import SYMBOLS
 
-_DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 _ROOM = 32_768
 """Tokens under way at a time."""
 _FULL = "the device is out of memory; lower generate.samples or generate.context"
@@ -109,11 +105,7 @@ class Generator:
                 f"{stored.folder} holds a model that labels texts or fills in words, and writes no text; use dragoman "
                 "predict"
             )
-        self.device, _ = choose_device(device)
-        self.precision, _ = choose_precision(precision, self.device)
-        if self.device == "cpu":
-            kernels.prepare(progress)
-        self.model = prepare_for_decoding(stored.model, self.device, _DTYPES[self.precision])
+        self.model, self.device, self.precision = make_ready(stored.model, device, precision, progress)
         self.tokenizer = stored.tokenizers.target
         try:
             self.options = check(stored.files.generation, str(stored.folder / GENERATION), GenerateOptions)

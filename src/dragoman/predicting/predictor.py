@@ -13,17 +13,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dragoman import kernels
 from dragoman.errors import DecodeError
-from dragoman.machine import choose_device, choose_precision, use_threads
+from dragoman.machine import use_threads
 from dragoman.memory import out_of_memory_as
-from dragoman.model import EncoderModel, prepare_for_decoding
+from dragoman.model import EncoderModel
 from dragoman.predicting.prediction import Choice, Classified, Filled, Prediction, Tagged
 from dragoman.predicting.rows import Row, logits_of
 from dragoman.predicting.spoken import spoke_for, without_each
 from dragoman.predicting.viterbi import Transitions, best_labels
 from dragoman.progress import Progress, silent
-from dragoman.store import StoredModel, load_model
+from dragoman.store import StoredModel, load_model, make_ready
 from dragoman.tokenizing.specials import MASK, SYMBOLS, UNKNOWN
 from dragoman.tokenizing.words import encode_words, split_words
 
@@ -32,7 +31,6 @@ MASK_NAME = "[MASK]"
 STANDS_FOR_IT = "X"
 """A word that takes its place while the text around it is cut into pieces."""
 _GLUED = re.compile(r"\w\[MASK\]|\[MASK\](?:\w|\[MASK\])")
-_DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 _FAMILIES = {"encoder_decoder": "translates; use dragoman translate", "language_model": "writes; use dragoman generate"}
 
 
@@ -65,11 +63,7 @@ class Predictor:
     ) -> None:
         if not isinstance(stored.model, EncoderModel):
             raise DecodeError(f"{stored.folder} holds a model that {_FAMILIES[stored.config.family]}")
-        self.device, _ = choose_device(device)
-        self.precision, _ = choose_precision(precision, self.device)
-        if self.device == "cpu":
-            kernels.prepare(progress)
-        self.model = prepare_for_decoding(stored.model, self.device, _DTYPES[self.precision])
+        self.model, self.device, self.precision = make_ready(stored.model, device, precision, progress)
         self.stored, self.framing = stored, stored.files.framing
         self.tokenizer, self.labels = stored.tokenizers.source, stored.files.labels
 

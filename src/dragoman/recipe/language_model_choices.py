@@ -42,8 +42,6 @@ def _complaints(recipe: Recipe) -> Iterator[str]:
         yield "model.encoder_layers: a language model has no encoder; give model.decoder_layers"
     if recipe.model.source_vocabulary is not None:
         yield "model.source_vocabulary: a language model has no source; leave it out"
-    if recipe.train.class_weights is not None:
-        yield "train.class_weights weighs labels; task = 'language_model' has none; leave it out"
 
 
 def _complaints_of_tokenizer(recipe: Recipe) -> Iterator[str]:

@@ -13,7 +13,7 @@ it was, and no tokenizer. Its `config.json` names that model by folder and SHA-2
 
 The names and shapes of the weights must match `config.json` before anything is built. A newer format is refused.
 
-Read `description`, then `weights`, `adapters` and `folder`.
+Read `description`, then `weights`, `adapters` and `folder`; `ready` makes a model ready for use.
 """
 
 from typing import TYPE_CHECKING
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from dragoman.store.folder import load_model as load_model
     from dragoman.store.folder import save_model as save_model
     from dragoman.store.folder import write_model as write_model
+    from dragoman.store.ready import Ready as Ready
+    from dragoman.store.ready import make_ready as make_ready
     from dragoman.store.weights import named_weights as named_weights
     from dragoman.store.weights import place_weights as place_weights
     from dragoman.store.weights import read_weights as read_weights

@@ -11,9 +11,6 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-import torch
-
-from dragoman import kernels
 from dragoman.config import check
 from dragoman.decoding.beam import Hypothesis
 from dragoman.decoding.engine import Engine
@@ -22,11 +19,11 @@ from dragoman.decoding.request import Request
 from dragoman.decoding.scoring import score
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.errors import CheckpointError, ConfigError, DecodeError
-from dragoman.machine import choose_device, choose_precision, use_threads
+from dragoman.machine import use_threads
 from dragoman.memory import out_of_memory_as
-from dragoman.model import EncoderDecoder, prepare_for_decoding
+from dragoman.model import EncoderDecoder
 from dragoman.progress import Progress, silent
-from dragoman.store import GENERATION, StoredModel, load_model
+from dragoman.store import GENERATION, StoredModel, load_model, make_ready
 from dragoman.translating.options import SearchOptions
 from dragoman.translating.requests import Requests
 from dragoman.translating.segments import Segments, read_segments
@@ -34,7 +31,6 @@ from dragoman.translating.sentences import separator
 from dragoman.translating.translation import Translation
 from dragoman.translating.writing import Writer, one_line
 
-_DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 _OTHERS = {
     "language_model": "a language model, not a translation model; use dragoman generate",
     "encoder": "a model that labels texts or fills in words, not a translation model; use dragoman predict",
@@ -86,11 +82,7 @@ class Translator:
     ) -> None:
         if not isinstance(stored.model, EncoderDecoder):
             raise DecodeError(f"{stored.folder} holds {_OTHERS[stored.config.family]}")
-        self.device, _ = choose_device(device)
-        self.precision, _ = choose_precision(precision, self.device)
-        if self.device == "cpu":
-            kernels.prepare(progress)
-        self.model = prepare_for_decoding(stored.model, self.device, _DTYPES[self.precision])
+        self.model, self.device, self.precision = make_ready(stored.model, device, precision, progress)
         self.tokenizers, self.languages = stored.tokenizers, stored.languages
         try:
             self.options = check(stored.files.generation, str(stored.folder / GENERATION), SearchOptions)
