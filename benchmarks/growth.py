@@ -52,7 +52,7 @@ from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizers
 from dragoman.training import TrainSettings
 from dragoman.training.loop import Share, train_step
-from dragoman.training.next_token import NextToken
+from dragoman.training.objective import CrossEntropy
 
 FEWEST_STEPS, WARM_UP, SECONDS = 3, 2, 5.0
 SHARDS = 16
@@ -107,7 +107,7 @@ def step(shape: Shape, seconds: float) -> Found:
     model, state = fresh_state(recipe, "cpu")
     model.train()
     batch, rates, begin = random_batch(shape), [], time.perf_counter()
-    objective = NextToken.of(BatchList([batch]), recipe.train)
+    objective = CrossEntropy.of(BatchList([batch]), recipe.train)
     while len(rates) < WARM_UP + FEWEST_STEPS or time.perf_counter() - begin < seconds:
         started = time.perf_counter()
         train_step(model, objective, [Share(batch.size, batch)], recipe.train, state)

@@ -13,7 +13,7 @@ from dragoman.data.batch import Batch, BatchSize
 from dragoman.model import EncoderDecoder, EncoderModel, LanguageModel, ModelConfig, build_model
 from dragoman.progress import Advance
 from dragoman.training import TrainSettings, TrainState
-from dragoman.training.next_token import NextToken
+from dragoman.training.objective import CrossEntropy
 from dragoman.training.optimiser import MasterWeights
 from dragoman.training.task import BatchSource
 
@@ -98,8 +98,8 @@ class Source:
         return self.batches[indices].size
 
 
-def objective(batches: BatchSource, settings: TrainSettings) -> NextToken:
-    return NextToken.of(batches, settings)
+def objective(batches: BatchSource, settings: TrainSettings) -> CrossEntropy:
+    return CrossEntropy.of(batches, settings)
 
 
 def few_batches(count: int = 5) -> list[Batch]:

@@ -44,7 +44,7 @@ FLOORS = {
     " < aligned | tables < rows < readers",
     "tokenizing": "labels | pretokenizing | specials < framing | vocabulary < tokenizer < sentencepiece | words <"
     " tokenizers < training",
-    "training": "exchanges | loss | muon | schedule < distributed | settings | task < next_token | optimiser <"
+    "training": "exchanges | loss | muon | schedule < distributed | settings | task < objective | optimiser <"
     " masking | state < checkpoint | loop",
 }
 MOST_FILES, FILES_WITHOUT_FLOORS = 14, 8

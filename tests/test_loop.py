@@ -28,7 +28,7 @@ from dragoman.errors import Diverged, OutOfMemory
 from dragoman.model import StepNoise
 from dragoman.training import Chore, Every, TrainSettings, TrainState, run_steps
 from dragoman.training.loop import StepReport, _is_due
-from dragoman.training.next_token import NextToken, mean_loss
+from dragoman.training.objective import CrossEntropy, mean_loss
 
 FLOAT = torch.float32
 RATES: dict[str, Any] = {"dropout": 0.2, "attention_dropout": 0.1, "activation_dropout": 0.1}
@@ -249,7 +249,7 @@ def test_an_average_that_remembers_one_step_is_the_weights() -> None:
 def test_r_drop_sees_the_same_tokens_through_different_dropout() -> None:
     batch, noise = random_batch([3, 4], [2, 6]), StepNoise(1, 1)
     model = translator(**RATES)
-    one_pass, two_passes = (NextToken(Source([batch]), 0.1, weight) for weight in (0.0, 5.0))
+    one_pass, two_passes = (CrossEntropy(Source([batch]), 0.1, weight) for weight in (0.0, 5.0))
     once, drawn = (each.loss(model, batch, noise).smoothed.item() for each in (one_pass, two_passes))
     other = one_pass.loss(model, batch, replace(noise, pass_index=1)).smoothed.item()
     assert drawn > (once + other) / 2 + 1e-3, "the passes differ, and pay for it"

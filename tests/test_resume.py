@@ -547,9 +547,9 @@ def test_a_stop_that_cannot_be_saved_is_no_stop_that_was(
 
 def poison(monkeypatch: pytest.MonkeyPatch, steps: range) -> None:
     """Makes the loss of these steps not a number."""
-    from dragoman.training import next_token
+    from dragoman.training import objective
 
-    loss, calls = next_token.label_smoothed_loss, 0
+    loss, calls = objective.label_smoothed_loss, 0
 
     def poisoned(*given: Any, **named: Any) -> Any:
         nonlocal calls
@@ -559,7 +559,7 @@ def poison(monkeypatch: pytest.MonkeyPatch, steps: range) -> None:
         calls += 1
         return found._replace(smoothed=found.smoothed * float("nan")) if calls in steps else found
 
-    monkeypatch.setattr(next_token, "label_smoothed_loss", poisoned)
+    monkeypatch.setattr(objective, "label_smoothed_loss", poisoned)
 
 
 def test_a_gradient_that_is_not_finite_is_skipped_and_counted(

@@ -8,7 +8,7 @@ from dragoman.data.batch import Batch, BatchSize
 from dragoman.model import build_model
 from dragoman.training import TrainSettings, TrainState
 from dragoman.training.loop import Share, train_step
-from dragoman.training.next_token import NextToken
+from dragoman.training.objective import CrossEntropy
 from dragoman.training.optimiser import MasterWeights
 from peers.contest import BETAS, CLIP, DECAY, EPSILON, RATE, SMOOTHING, Contender, Shape, TextShape, Way
 
@@ -43,6 +43,6 @@ def build(batches: Sequence[Batch], shape: Shape | TextShape, way: Way, preset: 
     masters = MasterWeights(model, precision, "adamw", BETAS, EPSILON, DECAY)
     masters.attach(model)
     state = TrainState(masters)
-    objective = NextToken.of(BatchList(batches), settings)
+    objective = CrossEntropy.of(BatchList(batches), settings)
     shares = [Share(batch.size, batch) for batch in batches]
     return Contender(model, lambda number: train_step(model, objective, [shares[number]], settings, state).loss)

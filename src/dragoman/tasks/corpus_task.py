@@ -19,7 +19,7 @@ from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.training.loss import Loss
-from dragoman.training.next_token import NextToken, OnDevice
+from dragoman.training.objective import CrossEntropy, OnDevice
 from dragoman.training.task import CountedBatches, Objective, Validated
 
 UNMEASURED = "The scores of its run are in `scores.json` there.\n"
@@ -135,7 +135,7 @@ class CorpusTask:
             raise ConfigError(complaint)
         if objective is None:
             batches = build_batches(data.train, recipe.batches, recipe.train.seed, framing)
-            objective = NextToken.of(OnDevice(batches, device), recipe.train)
+            objective = CrossEntropy.of(OnDevice(batches, device), recipe.train)
         self.batches = cast("CountedBatches", objective.batches)
         self.identity, self.files = identity_of(data), files
         if framing != DEFAULT_FRAMING:

@@ -35,7 +35,7 @@ from dragoman.tokenizing.framing import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.training.masking import MaskedBatches, MaskedTokens, mask
-from dragoman.training.next_token import NextToken, OnDevice
+from dragoman.training.objective import CrossEntropy, OnDevice
 from dragoman.training.task import Validated
 
 SEED = 12_345
@@ -78,8 +78,8 @@ def start(recipe: Recipe, data: FillData, device: str) -> CorpusTask:
     """The task of a run that learns to fill in masked words. The best model has the lowest loss on the dev text."""
     framing = encoder_framing(recipe)
     order = build_batches(data.train, recipe.batches, recipe.train.seed, framing)
-    next_token = NextToken.of(OnDevice(MaskedBatches(order), device), recipe.train)
-    objective = MaskedTokens(next_token, data.tokenizers.source.size)
+    cross_entropy = CrossEntropy.of(OnDevice(MaskedBatches(order), device), recipe.train)
+    objective = MaskedTokens(cross_entropy, data.tokenizers.source.size)
     dev_set = partial(_open_dev_set, recipe, data.dev, device, framing) if data.dev is not None else None
     return CorpusTask(recipe, data, device, dev_set, partial(_files, recipe, data, framing), framing, objective)
 

@@ -44,7 +44,7 @@ from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.labels import Labels, class_weights
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizer
-from dragoman.training.next_token import NextToken, OnDevice
+from dragoman.training.objective import CrossEntropy, OnDevice
 from dragoman.training.task import Validated
 
 SHOWN = 4
@@ -135,7 +135,7 @@ def start(recipe: Recipe, data: LabelledData, device: str) -> CorpusTask:
     weights = None
     if recipe.train.class_weights == "balanced":
         weights = torch.tensor(class_weights(list(data.report.labels.values())), device=device)
-    objective = NextToken.of(OnDevice(LabelledBatches(order), device), recipe.train, weights)
+    objective = CrossEntropy.of(OnDevice(LabelledBatches(order), device), recipe.train, weights)
     dev_set = partial(HeldOut, recipe, data, device, framing) if data.dev is not None else None
     return CorpusTask(recipe, data, device, dev_set, partial(_files, recipe, data, framing), framing, objective)
 

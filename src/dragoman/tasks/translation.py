@@ -25,7 +25,7 @@ from dragoman.tasks.pairs import PairData
 from dragoman.text.inputs import name_on_card
 from dragoman.text.report import read_report
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
-from dragoman.training.next_token import mean_loss
+from dragoman.training.objective import mean_loss
 from dragoman.training.task import Validated
 from dragoman.translating import SearchOptions, Translation, Translator
 

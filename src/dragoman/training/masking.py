@@ -19,7 +19,7 @@ from dragoman.data.labelled import LabelledBatch, framed
 from dragoman.model.dropout import StepNoise, uniform
 from dragoman.tokenizing.specials import MASK, SYMBOLS
 from dragoman.training.loss import Loss
-from dragoman.training.next_token import NextToken
+from dragoman.training.objective import CrossEntropy
 from dragoman.training.task import CountedBatches
 
 SHARE, BECOME_MASK, BECOME_RANDOM = 0.15, 0.8, 0.1
@@ -62,7 +62,7 @@ class MaskedBatches:
 class MaskedTokens:
     """The objective of predicting masked tokens: `of` them, after some are masked anew at every step."""
 
-    of: NextToken
+    of: CrossEntropy
     vocabulary: int
 
     @property

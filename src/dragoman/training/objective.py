@@ -43,7 +43,7 @@ class OnDevice:
 
 
 @dataclass(frozen=True)
-class NextToken:
+class CrossEntropy:
     """Label-smoothed cross-entropy of every target token; with R-Drop, over two passes whose dropout differs.
 
     `label_weights` (C) make errors on rare labels cost more.
@@ -55,7 +55,7 @@ class NextToken:
     label_weights: Tensor | None = None
 
     @classmethod
-    def of(cls, batches: BatchSource, settings: TrainSettings, label_weights: Tensor | None = None) -> "NextToken":
+    def of(cls, batches: BatchSource, settings: TrainSettings, label_weights: Tensor | None = None) -> "CrossEntropy":
         """The objective that the settings ask for."""
         return cls(batches, settings.label_smoothing, settings.r_drop, label_weights)
 
