@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from torch import Tensor
 from dragoman.cli.main import main
 from dragoman.errors import DecodeError
 from dragoman.model import EncoderModel, build_model
+from dragoman.predicting import predictor as predicting
 from dragoman.predicting import rows as reading
 from dragoman.predicting.prediction import Classified, Filled, Tagged
 from dragoman.predicting.predictor import Predictor, predict
 from dragoman.predicting.rows import Row
+from dragoman.predicting.spoken import without_each
 from dragoman.store import ModelFiles, StoredModel, load_model, save_model
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.labels import Labels
@@ -123,6 +126,40 @@ def test_words_speak_by_what_the_label_loses_without_them(
     assert [word for word, _ in found.words] == words
     shares = torch.tensor([share for _, share in found.words], dtype=torch.float64)
     torch.testing.assert_close(shares, expected.detach(), rtol=1e-3, atol=1e-5)
+
+
+def test_words_speak_only_if_they_are_asked_for(tokenizers: dict[str, Tokenizer]) -> None:
+    seer = predictor(tokenizers["bpe"], TOPICS)
+    for whole, bare in zip(seer.predict(TEXTS), seer.predict(TEXTS, words=False), strict=True):
+        assert isinstance(whole, Classified) and isinstance(bare, Classified)
+        assert (bare.labels, bare.words) == (whole.labels, ())
+
+
+def test_texts_without_a_word_are_made_as_they_are_read(
+    tokenizers: dict[str, Tokenizer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text of W words makes W rows, so all of them together would be quadratic in its length."""
+    made, most = 0, 0
+
+    def counted(*given: Any) -> Iterator[Row]:
+        nonlocal made, most
+        for row in without_each(*given):
+            made += 1
+            most = max(most, made)
+            yield row
+
+    def read(*given: Any) -> list[np.ndarray]:
+        nonlocal made
+        made = 0
+        return reads(*given)
+
+    seer, reads = predictor(tokenizers["word"], TOPICS), reading._read
+    monkeypatch.setattr(predicting, "without_each", counted)
+    monkeypatch.setattr(reading, "_read", read)
+    monkeypatch.setattr(reading, "BATCH_TOKENS", 100)
+    [found] = seer.predict(["the " * 40])
+    assert isinstance(found, Classified) and len(found.words) == 40
+    assert most <= 3, "rows of 41 tokens, 100 tokens at a time, and one that waits"
 
 
 def _cut_by_hand(tokenizer: Tokenizer, text: str, words: list[str]) -> list[list[int]]:
@@ -348,6 +385,21 @@ def test_the_command_shows_labels_and_words_or_json(classifier: Path, capsys: py
     facts = json.loads(line)
     assert [each["name"] for each in facts["labels"]] == [found.label]
     assert [word for word, _ in facts["words"]] == found.text.split()
+
+
+def test_the_command_says_which_words_spoke_for_a_label_of_texts_but_not_of_files(
+    classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "texts.txt").write_text("the old dog\n")
+    command = ["predict", str(classifier), "--device", "cpu", "--quiet", "--format", "json"]
+
+    def words(*more: str) -> int:
+        assert main([*command, *more]) == 0
+        return len(json.loads(capsys.readouterr().out)["words"])
+
+    file = ("--input", str(tmp_path / "texts.txt"))
+    assert (words("the old dog"), words("the old dog", "--no-words")) == (3, 0)
+    assert (words(*file), words(*file, "--words")) == (0, 3)
 
 
 def test_a_classifier_is_refused_by_what_translates_with_what_to_use(

@@ -32,6 +32,14 @@ def predict(
     best: Annotated[
         int, typer.Option(min=1, max=100, help="Labels of a text, or words for a mask, that are shown at most.")
     ] = 5,
+    words: Annotated[
+        bool | None,
+        typer.Option(
+            "--words/--no-words",
+            help="Say which words spoke for a label; a text is read once more for each of its words.",
+            show_default="for TEXT alone",
+        ),
+    ] = None,
     output_format: Format = "text",
     quiet: Quiet = False,
 ) -> None:
@@ -45,7 +53,7 @@ def predict(
     screen.note(f"{predictor.task}, {predictor.device}, {predictor.precision}")
     texts: Iterable[str] = text or (read(input_file) if input_file else standard_input())
     for batch in batches(texts):
-        for found in predictor.predict(batch, best):
+        for found in predictor.predict(batch, best, bool(text) if words is None else words):
             if output_format == "json":
                 console.write(json.dumps(found.facts(), ensure_ascii=False))
             else:

@@ -25,7 +25,9 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Classified(Prediction):
-    """The labels of a text, likeliest first, and what each of its words says for the first (gradient times input)."""
+    """The labels of a text, likeliest first, and how far each of its words spoke for the first: by how many nats the
+    label's log-probability, not calibrated, falls without it. No words if they were not asked for.
+    """
 
     labels: tuple[Choice, ...]
     words: tuple[tuple[str, float], ...]

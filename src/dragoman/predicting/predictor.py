@@ -5,7 +5,7 @@ predictor.predict(["Who wrote Emma ?"])[0].label
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, chain
 from pathlib import Path
@@ -18,7 +18,7 @@ from dragoman.machine import use_threads
 from dragoman.memory import out_of_memory_as
 from dragoman.model import EncoderModel
 from dragoman.predicting.prediction import Choice, Classified, Filled, Prediction, Tagged
-from dragoman.predicting.rows import Row, logits_of
+from dragoman.predicting.rows import Row, logits_in_turn, logits_of
 from dragoman.predicting.spoken import spoke_for, without_each
 from dragoman.predicting.viterbi import Transitions, best_labels
 from dragoman.progress import Progress, silent
@@ -30,6 +30,7 @@ MASK_NAME = "[MASK]"
 """How a person writes a masked word."""
 STANDS_FOR_IT = "X"
 """A word that takes its place while the text around it is cut into pieces."""
+_TOO_LONG = "there is not enough memory for a text so long; give it in parts"
 _GLUED = re.compile(r"\w\[MASK\]|\[MASK\](?:\w|\[MASK\])")
 _FAMILIES = {"encoder_decoder": "translates; use dragoman translate", "language_model": "writes; use dragoman generate"}
 
@@ -39,6 +40,7 @@ def predict(
     texts: Sequence[str],
     *,
     best: int = 5,
+    words: bool = True,
     device: str = "auto",
     precision: str = "auto",
     threads: int | None = None,
@@ -46,13 +48,15 @@ def predict(
 ) -> list[Prediction]:
     """What a classifier, a tagger or a model that fills in masks says of each text; at most `best` labels or words.
 
+    `words` asks a classifier which words spoke for a label: it reads a text once more for each of its words.
+
     Raises:
         CheckpointError: the model folder is missing, damaged or newer.
         ConfigError: a device, precision or number of threads that cannot be had.
         DecodeError: the model does something else, or a text is one that it cannot read.
     """
     with use_threads(threads):
-        return Predictor.load(model, device, precision, progress).predict(texts, best)
+        return Predictor.load(model, device, precision, progress).predict(texts, best, words)
 
 
 class Predictor:
@@ -85,31 +89,43 @@ class Predictor:
         """`classify`, `tag` or `fill`."""
         return "fill" if self.labels is None else self.labels.task
 
-    def predict(self, texts: Sequence[str], best: int = 5) -> list[Prediction]:
-        """A prediction for each text, in order.
+    def predict(self, texts: Sequence[str], best: int = 5, words: bool = True) -> list[Prediction]:
+        """A prediction for each text, in order: at most `best` labels or words, and the `words` that spoke for a label,
+        for which a classifier reads a text once more for each of its words.
 
         Raises:
             DecodeError: a text has more tokens than the model has positions, or no mask to fill in.
         """
-        ways = {"classify": self.classify, "fill": self.fill}
-        return self.tag_texts(texts) if self.task == "tag" else ways[self.task](texts, best)
+        if self.task == "classify":
+            return self.classify(texts, best, words)
+        return self.tag_texts(texts) if self.task == "tag" else self.fill(texts, best)
 
-    def classify(self, texts: Sequence[str], best: int = 5) -> list[Prediction]:
+    def classify(self, texts: Sequence[str], best: int = 5, words: bool = True) -> list[Prediction]:
         """Labels with calibrated probabilities, and the words that spoke for the first."""
         assert self.labels is not None, "a classifier has labels"
         names, temperature = self.labels.names, self.labels.temperature
         rows = self._rows(texts)
-        words = [split_words(text) for text in texts]
-        without = [without_each(*each, self.tokenizer) for each in zip(texts, rows, words, strict=True)]
-        rest = iter(self.logits([row for each in without for row in each]))
+        logits = self.logits(rows)
+        own = [split_words(text) if words else [] for text in texts]
+        rest = self._without_words(texts, rows, own)
         found: list[Prediction] = []
-        for text, whole, own in zip(texts, self.logits(rows), words, strict=True):
+        for text, whole, each in zip(texts, logits, own, strict=True):
             probability = softmax(whole / temperature)
             order = np.argsort(-probability, kind="stable")[:best]
             labels = tuple(Choice(names[i], float(probability[i])) for i in order)
-            spoken = tuple((word, spoke_for(int(order[0]), whole, next(rest))) for word, _ in own)
+            spoken = tuple((word, spoke_for(int(order[0]), whole, next(rest))) for word, _ in each)
             found.append(Classified(text, labels, spoken))
         return found
+
+    def _without_words(
+        self, texts: Sequence[str], rows: Sequence[Row], words: Sequence[Sequence[tuple[str, int]]]
+    ) -> Iterator[np.ndarray]:
+        """The logits of each text without each of its words. These rows are as many as all words together, so they are
+        made when they are read.
+        """
+        without = (without_each(*each, self.tokenizer) for each in zip(texts, rows, words, strict=True))
+        with out_of_memory_as(_TOO_LONG):
+            yield from logits_in_turn(self.model, chain.from_iterable(without), self.framing)
 
     def tag_texts(self, texts: Sequence[str]) -> list[Prediction]:
         """The words of each text with their labels."""
@@ -149,7 +165,7 @@ class Predictor:
             OutOfMemory: the device is full.
         """
         self._refuse_long(rows)
-        with out_of_memory_as("there is not enough memory for a text so long; give it in parts"):
+        with out_of_memory_as(_TOO_LONG):
             return logits_of(self.model, rows, self.framing)
 
     def text_logits(self, texts: Sequence[str]) -> np.ndarray:

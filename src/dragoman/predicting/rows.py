@@ -1,6 +1,6 @@
 """From texts to the batches that an encoder alone takes, and from its logits back to texts, in order."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -27,16 +27,16 @@ class Row:
     places: Sequence[int] | None = None
 
 
-def batched(rows: Sequence[Row], framing: Framing) -> Iterator[list[int]]:
-    """The numbers of the rows that are read together: rows of similar length."""
-    batch: list[int] = []
+def batched(rows: Iterable[Row], framing: Framing) -> Iterator[list[Row]]:
+    """The rows that are read together, in order."""
+    batch: list[Row] = []
     tokens = 0
-    for number in sorted(range(len(rows)), key=lambda number: len(rows[number].ids)):
-        length = len(rows[number].ids) + framing.source_symbols
+    for row in rows:
+        length = len(row.ids) + framing.source_symbols
         if batch and tokens + length > BATCH_TOKENS:
             yield batch
             batch, tokens = [], 0
-        batch.append(number)
+        batch.append(row)
         tokens += length
     if batch:
         yield batch
@@ -55,20 +55,27 @@ def laid_out(rows: Sequence[Row], framing: Framing, device: torch.device | str) 
     return LabelledBatch(source, lengths, places, torch.empty(0, dtype=torch.int64), torch.arange(len(rows))).to(device)
 
 
-@torch.inference_mode()
 def logits_of(model: EncoderModel, rows: Sequence[Row], framing: Framing) -> list[np.ndarray]:
-    """The logits of each row: (C) for a text, (P, C) for P places in it; float32, on the host."""
-    found: dict[int, np.ndarray] = {}
-    for numbers in batched(rows, framing):
-        batch = laid_out([rows[number] for number in numbers], framing, model.output.device)
-        logits = project(model, batch).cpu().numpy()
-        sizes = [1 if (places := rows[number].places) is None else len(places) for number in numbers]
-        parts = np.split(logits, np.cumsum(sizes)[:-1])
-        found |= {
-            number: part[0] if rows[number].places is None else part
-            for number, part in zip(numbers, parts, strict=True)
-        }
+    """The logits of each row, in order; rows of similar length are read together."""
+    order = sorted(range(len(rows)), key=lambda number: len(rows[number].ids))
+    found = dict(zip(order, logits_in_turn(model, (rows[number] for number in order), framing), strict=True))
     return [found[number] for number in range(len(rows))]
+
+
+def logits_in_turn(model: EncoderModel, rows: Iterable[Row], framing: Framing) -> Iterator[np.ndarray]:
+    """The logits of each row: (C) for a text, (P, C) for P places in it; float32, on the host. Memory holds one batch
+    of rows, which may be made as they are asked for.
+    """
+    for batch in batched(rows, framing):
+        yield from _read(model, batch, framing)
+
+
+@torch.inference_mode()
+def _read(model: EncoderModel, rows: Sequence[Row], framing: Framing) -> list[np.ndarray]:
+    logits = project(model, laid_out(rows, framing, model.output.device)).cpu().numpy()
+    sizes = [1 if row.places is None else len(row.places) for row in rows]
+    parts = np.split(logits, np.cumsum(sizes)[:-1])
+    return [part[0] if row.places is None else part for row, part in zip(rows, parts, strict=True)]
 
 
 def project(model: EncoderModel, batch: LabelledBatch) -> Float[Tensor, "M V"]:

@@ -4,7 +4,7 @@ The product of gradient and input, which is cheaper, says almost nothing where a
 input, as in models of the preset `modern`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -12,14 +12,15 @@ from dragoman.predicting.rows import Row
 from dragoman.tokenizing.tokenizer import Tokenizer
 
 
-def without_each(text: str, row: Row, words: Sequence[tuple[str, int]], tokenizer: Tokenizer) -> list[Row]:
+def without_each(text: str, row: Row, words: Sequence[tuple[str, int]], tokenizer: Tokenizer) -> Iterator[Row]:
     """The row of a text without each of its words, which are given with the places where they begin.
 
     A token belongs to the word that it ends in, so the space before a word goes with it.
     """
     ends = [last for _, last in tokenizer.offsets(text)]
-    inside = [range(begin + 1, begin + len(word) + 1) for word, begin in words]
-    return [Row([token for token, last in zip(row.ids, ends, strict=False) if last not in word]) for word in inside]
+    for word, begin in words:
+        inside = range(begin + 1, begin + len(word) + 1)
+        yield Row([token for token, last in zip(row.ids, ends, strict=False) if last not in inside])
 
 
 def spoke_for(label: int, whole: np.ndarray, without: np.ndarray) -> float:
