@@ -97,10 +97,52 @@ def test_texts_are_theirs(form: str, beam: int, folders: Path) -> None:
     options = SearchOptions.model_validate({**translator.options.model_dump(), "beam_size": beam})
     found = translator.translate(ENGLISH, options)
     given = tokenizer(ENGLISH, return_tensors="pt", padding=True)
-    wanted = model.generate(
-        **given, num_beams=beam, length_penalty=0.0, early_stopping=beam > 1, max_length=40, forced_eos_token_id=None
-    )
+    wanted = model.generate(**given, num_beams=beam, length_penalty=0.0, early_stopping=beam > 1)
     assert [each.text for each in found] == tokenizer.batch_decode(wanted, skip_special_tokens=True)
+
+
+@pytest.mark.parametrize("forced", [0, None])
+@pytest.mark.parametrize(
+    "lengths",
+    [{"max_length": 8}, {"max_length": 40, "max_new_tokens": 6}, {"max_length": 12, "min_new_tokens": 9}],
+    ids=str,
+)
+def test_texts_are_as_long_as_theirs(
+    lengths: dict[str, int], forced: int | None, folders: Path, tmp_path: Path
+) -> None:
+    """Where the end symbol is forced, it stands in the last place; and both ways keep the lengths."""
+    shutil.copytree(folders / "opus", tmp_path / "model")
+    changes = {"num_beams": 4, "forced_eos_token_id": forced, **lengths}
+    edit(tmp_path / "model" / "generation_config.json", **changes)
+    dragoman.convert(tmp_path / "model", tmp_path / "ours")
+    dragoman.convert(tmp_path / "ours", tmp_path / "back")
+    dragoman.convert(tmp_path / "back", tmp_path / "again")
+    first, last = (dragoman.Translator.load(tmp_path / name, "cpu", "float32") for name in ("ours", "again"))
+    assert last.options.length_extra == first.options.length_extra
+    assert last.options.minimum_length == first.options.minimum_length == lengths.get("min_new_tokens", 0)
+    for folder in ("model", "back"):
+        model, tokenizer = theirs(tmp_path / folder)
+        wanted = model.generate(**tokenizer(ENGLISH, return_tensors="pt", padding=True))
+        wanted = tokenizer.batch_decode(wanted, skip_special_tokens=True)
+        assert [each.text for each in first.translate(ENGLISH)] == wanted
+
+
+def test_what_the_search_leaves_out_is_said(folders: Path, tmp_path: Path) -> None:
+    stored = load_model(folders / "ours" / "opus")
+    generation = {**stored.files.generation, "temperature": 0.7, "prefix": "Il", "length_ratio": 2.0}
+    save_model(tmp_path / "model", stored.model, stored.files._replace(generation=generation))
+    sampling, prefix, length_ratio = dragoman.convert(tmp_path / "model", tmp_path / "theirs").notes
+    assert "decode.temperature draws samples" in sampling and 'decode.prefix = "Il"' in prefix
+    assert "decode.length_ratio = 2" in length_ratio and "510 tokens" in length_ratio
+
+
+def test_there_are_positions_for_the_longest_translation(folders: Path, tmp_path: Path) -> None:
+    stored = load_model(folders / "ours" / "opus")
+    generation = {**stored.files.generation, "length_extra": 900}
+    save_model(tmp_path / "model", stored.model, stored.files._replace(generation=generation))
+    dragoman.convert(tmp_path / "model", tmp_path / "theirs")
+    model, _ = theirs(tmp_path / "theirs")
+    assert model.config.max_position_embeddings == model.generation_config.max_length == 902
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -160,6 +202,16 @@ def test_another_length_penalty_is_kept_and_said(folders: Path, tmp_path: Path) 
     assert "length_penalty = 1" in found.notes[0] and "early_stopping" in found.notes[1]
 
 
+def test_neutral_settings_are_taken_and_another_sum_of_probabilities_is_said(folders: Path, tmp_path: Path) -> None:
+    shutil.copytree(folders / "opus", tmp_path / "model")
+    neutral = {"suppress_tokens": [], "encoder_repetition_penalty": 1, "guidance_scale": 1.0, "penalty_alpha": None}
+    edit(tmp_path / "model" / "generation_config.json", renormalize_logits=True, **neutral)
+    [note] = dragoman.convert(tmp_path / "model", tmp_path / "ours").notes
+    assert "renormalize_logits" in note
+    found, wanted = (dragoman.Translator.load(each).options for each in (tmp_path / "ours", folders / "ours" / "opus"))
+    assert found == wanted
+
+
 def test_whether_the_unknown_symbol_may_be_written_goes_both_ways(folders: Path, tmp_path: Path) -> None:
     shutil.copytree(folders / "opus", tmp_path / "model")
     padding = json.loads((folders / "opus" / "config.json").read_text())["pad_token_id"]
@@ -198,6 +250,17 @@ def edit(path: Path, **changes: Any) -> None:
         ("generation_config.json", {"num_beams": 1000}, "num_beams"),
         ("generation_config.json", {"repetition_penalty": 1.5}, "repetition_penalty"),
         ("generation_config.json", {"length_penalty": -1.0}, "length_penalty"),
+        ("generation_config.json", {"encoder_repetition_penalty": 1.5}, "encoder_repetition_penalty"),
+        ("generation_config.json", {"encoder_no_repeat_ngram_size": 3}, "encoder_no_repeat_ngram_size"),
+        ("generation_config.json", {"suppress_tokens": [4]}, "suppress_tokens"),
+        ("generation_config.json", {"begin_suppress_tokens": [4]}, "begin_suppress_tokens"),
+        ("generation_config.json", {"sequence_bias": [[[4], 2.0]]}, "sequence_bias"),
+        ("generation_config.json", {"exponential_decay_length_penalty": [5, 1.5]}, "exponential_decay_length_penalty"),
+        ("generation_config.json", {"forced_bos_token_id": 4}, "forced_bos_token_id"),
+        ("generation_config.json", {"forced_eos_token_id": 4}, "forced_eos_token_id must be 0, as in config.json"),
+        ("generation_config.json", {"eos_token_id": 4}, "eos_token_id must be 0, as in config.json, but is 4"),
+        ("generation_config.json", {"guidance_scale": 2.0}, "guidance_scale"),
+        ("generation_config.json", {"stop_strings": ["."]}, "stop_strings"),
         ("generation_config.json", {"bad_words_ids": [[5, 6]]}, r"bad_words_ids .* holds \(5, 6\)"),
         ("tokenizer_config.json", {"sp_model_kwargs": {"enable_sampling": True}}, "sp_model_kwargs"),
         ("tokenizer_config.json", {"separate_vocabs": True}, "target_vocab.json is missing"),

@@ -35,7 +35,7 @@ from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.translating import SearchOptions
 
 POSITIONS = 512
-"""`max_position_embeddings` of OPUS-MT; a model with sinusoids may have more."""
+"""`max_position_embeddings` of OPUS-MT, and the fewest that are written; a model with sinusoids may have more."""
 
 
 def export_marian(folder: Path, to: Path) -> Conversion:
@@ -56,9 +56,10 @@ def export_marian(folder: Path, to: Path) -> Conversion:
         *(_rows(tokenizer, each) for tokenizer, each in zip(stored.tokenizers, ids, strict=True))
     )
     generation, notes = generation_for(options, Symbols(*(ids[1][name] for name in (UNKNOWN, PADDING, END))))
+    positions = max(POSITIONS, options.max_source_tokens + 1, generation["max_length"])
     weights = to_marian(named_weights(stored.model), stored.config, vocabularies)
     with new_folder(to) as aside:
-        write_json(aside / CONFIG, _config(stored.config, ids, options))
+        write_json(aside / CONFIG, _config(stored.config, ids, positions))
         write_json(aside / GENERATION, generation)
         write_file(aside / WEIGHTS, safetensors.torch.save(weights, metadata={"format": "pt"}))
         _write_tokenizers(aside, stored, ids)
@@ -115,7 +116,7 @@ def _rows(tokenizer: Any, ids: dict[str, int]) -> Rows:
     return [ids[UNKNOWN], ids[PADDING], None, ids[END], *(ids[piece] for piece in tokenizer.vocabulary.pieces)]
 
 
-def _config(config: ModelConfig, ids: list[dict[str, int]], options: SearchOptions) -> dict[str, Any]:
+def _config(config: ModelConfig, ids: list[dict[str, int]], positions: int) -> dict[str, Any]:
     padding, end = ids[1][PADDING], ids[1][END]
     activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
     return {
@@ -135,7 +136,7 @@ def _config(config: ModelConfig, ids: list[dict[str, int]], options: SearchOptio
         "scale_embedding": config.embedding_scale,
         "share_encoder_decoder_embeddings": config.tied == "all",
         "tie_word_embeddings": config.tied != "none",
-        "max_position_embeddings": max(POSITIONS, options.max_source_tokens + 1),
+        "max_position_embeddings": positions,
         "static_position_embeddings": True,
         "normalize_before": False,
         "normalize_embedding": False,

@@ -1,6 +1,6 @@
 """Search options, as transformers' generation settings and back."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 import pydantic
@@ -9,25 +9,57 @@ from dragoman.config import Settings, check
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.translating import SearchOptions
 
+MAX_LENGTH = 512
+"""`max_length` of OPUS-MT."""
+
 
 class Generation(Settings):
-    """What decides a translation there. Keys that are not listed here change none."""
+    """What decides a translation in transformers. Keys that are not listed here do not, as samples are refused."""
 
     num_beams: int = pydantic.Field(default=1, ge=1, le=256)
     length_penalty: float = pydantic.Field(default=1.0, ge=0, le=5)
     early_stopping: bool | Literal["never"] = False
-    max_length: int = pydantic.Field(default=512, ge=2, le=1_000_000)
+    max_length: int = pydantic.Field(default=MAX_LENGTH, ge=3, le=1_000_000)
+    max_new_tokens: int | None = pydantic.Field(default=None, ge=2, le=1_000_000)
+    """Wins over `max_length`, which counts the start symbol too."""
+    min_new_tokens: int = pydantic.Field(default=0, ge=0, le=1_000)
     no_repeat_ngram_size: int = pydantic.Field(default=0, ge=0, le=1_000_000)
+    bad_words_ids: tuple[tuple[int, ...], ...] = ()
+    forced_eos_token_id: int | None = None
+    eos_token_id: int | None = None
+    decoder_start_token_id: int | None = None
+    renormalize_logits: bool = False
+
     do_sample: Literal[False] = False
     num_beam_groups: Literal[1] = 1
-    repetition_penalty: float = pydantic.Field(default=1.0, ge=1, le=1)
     min_length: Literal[0] = 0
+    repetition_penalty: float = pydantic.Field(default=1.0, ge=1, le=1)
+    encoder_repetition_penalty: float = pydantic.Field(default=1.0, ge=1, le=1)
+    guidance_scale: float = pydantic.Field(default=1.0, ge=1, le=1)
+    penalty_alpha: float = pydantic.Field(default=0.0, ge=0, le=0)
+    encoder_no_repeat_ngram_size: Literal[0] = 0
     forced_bos_token_id: None = None
-    bad_words_ids: tuple[tuple[int, ...], ...] = ()
+    forced_decoder_ids: None = None
+    suppress_tokens: tuple[()] = ()
+    begin_suppress_tokens: tuple[()] = ()
+    sequence_bias: None = None
+    exponential_decay_length_penalty: None = None
+    constraints: None = None
+    force_words_ids: None = None
+    dola_layers: None = None
+    watermarking_config: None = None
+    stop_strings: None = None
+    max_time: None = None
+
+    @property
+    def longest(self) -> int:
+        """Most tokens of a translation, not counting a forced end symbol, which stands in the last place."""
+        tokens = self.max_length - 1 if self.max_new_tokens is None else self.max_new_tokens
+        return tokens - (self.forced_eos_token_id is not None)
 
 
 class Symbols(NamedTuple):
-    """Ids there."""
+    """Ids in transformers."""
 
     unknown: int
     padding: int
@@ -49,27 +81,37 @@ def options_from(
         raise CheckpointError(str(error)) from None
     if others := set(found.bad_words_ids) - {(symbols.padding,), (symbols.unknown,)}:
         raise CheckpointError(f"{name}: bad_words_ids may hold padding and the unknown symbol, but holds {min(others)}")
+    one_id = {
+        "eos_token_id": symbols.end,
+        "forced_eos_token_id": symbols.end,
+        "decoder_start_token_id": symbols.padding,
+    }
+    for key, wanted in one_id.items():
+        if (given := getattr(found, key)) not in (None, wanted):
+            raise CheckpointError(f"{name}: {key} must be {wanted}, as in config.json, but is {given}")
     options: dict[str, Any] = {
         "beam_size": found.num_beams,
         "length_penalty": found.length_penalty,
         "length_ratio": 0.0,
-        "length_extra": found.max_length - 1,
+        "length_extra": found.longest,
         "allow_unknown": (symbols.unknown,) not in found.bad_words_ids,
         "split": "long",
         "max_source_tokens": positions - 1,
     }
     if found.no_repeat_ngram_size:
         options["no_repeat_ngram"] = found.no_repeat_ngram_size
+    if found.min_new_tokens:
+        options["minimum_length"] = found.min_new_tokens
     return options, _differences(found)
 
 
 def generation_for(options: SearchOptions, symbols: Symbols) -> tuple[dict[str, Any], list[str]]:
-    """Their generation settings, and what a person should know of them."""
+    """The generation settings of transformers, and what a person should know of them."""
     generation: dict[str, Any] = {
         "num_beams": options.beam_size,
         "length_penalty": options.length_penalty,
         "early_stopping": options.beam_size > 1,
-        "max_length": options.length_extra + 1 if options.length_ratio == 0 else 512,
+        "max_length": options.length_extra + 2 if options.length_ratio == 0 else MAX_LENGTH,  # start and end symbols
         "bad_words_ids": [[symbols.padding], *([] if options.allow_unknown else [[symbols.unknown]])],
         "decoder_start_token_id": symbols.padding,
         "pad_token_id": symbols.padding,
@@ -80,7 +122,20 @@ def generation_for(options: SearchOptions, symbols: Symbols) -> tuple[dict[str, 
         generation["no_repeat_ngram_size"] = options.no_repeat_ngram
     if options.minimum_length:
         generation["min_new_tokens"] = options.minimum_length
-    return generation, _penalties(options.beam_size, options.length_penalty)
+    return generation, [*_left_out(options), *_penalties(options.beam_size, options.length_penalty)]
+
+
+def _left_out(options: SearchOptions) -> Iterator[str]:
+    """What the folder cannot hold."""
+    if drawn := [name for name in ("temperature", "top_k", "top_p") if getattr(options, name) is not None]:
+        yield f"decode.{drawn[0]} draws samples here, but transformers will search; samples are left out"
+    if options.prefix:
+        yield f'decode.prefix = "{options.prefix}" is left out: translations there begin as the model likes'
+    if options.length_ratio:
+        yield (
+            f"decode.length_ratio = {options.length_ratio:g} is left out: every translation there has at most "
+            f"{MAX_LENGTH - 2} tokens, however long its source is"
+        )
 
 
 def _differences(found: Generation) -> list[str]:
@@ -88,6 +143,11 @@ def _differences(found: Generation) -> list[str]:
     if found.num_beams > 1 and found.early_stopping is not True:
         notes.append(
             "the search here ends as with early_stopping = true: when as many hypotheses have ended as the beam is wide"
+        )
+    if found.num_beams > 1 and found.renormalize_logits:
+        notes.append(
+            "renormalize_logits = true gives the probability of forbidden tokens to the others in transformers, "
+            "not here: beams may end differently"
         )
     return notes
 
