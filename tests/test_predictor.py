@@ -272,7 +272,7 @@ def test_probabilities_are_among_whole_words(kind: str, tokenizers: dict[str, To
     for mask in found.masks:
         assert math.fsum(choice.probability for choice in mask) == pytest.approx(1, abs=1e-12)
         names = [choice.name for choice in mask]
-        assert all(name.isalpha() for name in names) and len({*names}) == len(names)
+        assert all(name.removesuffix("'").isalpha() for name in names) and len({*names}) == len(names)
         assert [choice.probability for choice in mask] == sorted((c.probability for c in mask), reverse=True)
     assert (
         seer.predict(["[MASK] ."], best=2)[0].facts()["masks"][0]
@@ -300,6 +300,18 @@ def test_a_text_without_a_mask_is_refused(tokenizers: dict[str, Tokenizer]) -> N
             DecodeError, match=r"has no \[MASK\] to fill in; write \[MASK\] where a word is to be found"
         ):
             predictor(tokenizers["word"]).predict(["the [MASK]", text])
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe", "byte_bpe"])
+def test_words_of_every_script_can_be_found(kind: str) -> None:
+    """Vowel signs are marks, not letters; words with hyphens and apostrophes are tokens of word tokenizers alone."""
+    text = "वह हिन्दी बोलती है जो मैं सीखता हूँ well-known l'alba"
+    tokenizer = learn_tokenizer([text] * 9, TokenizerSettings.model_validate({**KINDS[kind], "vocabulary_size": 900}))
+    [found] = predictor(tokenizer).predict(["[MASK]"], best=10_000)
+    assert isinstance(found, Filled)
+    names = {choice.name for choice in found.masks[0]}
+    assert {"हिन्दी", "बोलती", "मैं", "l'"} <= names
+    assert ("well-known" in names) == (kind == "word")
 
 
 def test_a_vocabulary_without_a_whole_word_is_refused() -> None:

@@ -23,6 +23,7 @@ from dragoman.predicting.spoken import spoke_for, without_each
 from dragoman.predicting.viterbi import Transitions, best_labels
 from dragoman.progress import Progress, silent
 from dragoman.store import StoredModel, load_model, make_ready
+from dragoman.tokenizing.pretokenizing import is_word
 from dragoman.tokenizing.specials import MASK, SYMBOLS, UNKNOWN
 from dragoman.tokenizing.words import encode_words, split_words
 
@@ -204,14 +205,13 @@ class Predictor:
 
     @cached_property
     def _whole_words(self) -> list[int]:
-        """Tokens that are words by themselves: letters after a space, or letters alone where words are the tokens."""
-        spelt = {number: self.tokenizer.spelling(number) for number in range(SYMBOLS, self.tokenizer.size)}
-        begins = b"" if self.tokenizer.kind in ("word", "spacy") else b" "
-        found = [
-            number
-            for number, spelling in spelt.items()
-            if spelling.startswith(begins) and spelling.decode(errors="replace").strip().isalpha()
-        ]
+        """Tokens that are words by themselves: a word after a space, or any with a letter where words are the tokens."""
+        numbers = range(SYMBOLS, self.tokenizer.size)
+        texts = {number: self.tokenizer.spelling(number).decode(errors="replace") for number in numbers}
+        if self.tokenizer.kind in ("word", "spacy"):
+            found = [number for number, text in texts.items() if any(map(str.isalpha, text))]
+        else:
+            found = [number for number, text in texts.items() if text.startswith(" ") and is_word(text[1:])]
         if not found:
             raise DecodeError(f"{self.stored.folder} has no token that is a whole word, so it cannot fill in words")
         return found

@@ -5,6 +5,7 @@ keeps its apostrophe (`l'` + `uomo`), and so does an English ending (`don` + `'t
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
@@ -34,6 +35,17 @@ _SUFFIX = re.compile(r"(?:n?['’](?:s|t|d|m|ll|re|ve)|\.{2,})", re.IGNORECASE)
 _ELIDED = re.compile(r".*\w['’]")
 
 Split = Callable[[str], list[tuple[str, int]]]
+
+
+def is_word(text: str) -> bool:
+    """Whether `SUBWORD_PATTERN` takes a text for one word: letters and their marks, and the apostrophe of an elision.
+
+    >>> [is_word(text) for text in ("città", "हिन्दी", "l'", "x1", "'", "")]
+    [True, True, True, False, False, False]
+    """
+    letters = text[:-1] if text.endswith(("'", "’")) else text
+    kinds = {unicodedata.category(character)[0] for character in letters}
+    return "L" in kinds and kinds <= {"L", "M"}
 
 
 def cut_running(text: Iterable[str], length: int, between: re.Pattern[str]) -> Iterator[str]:
