@@ -38,12 +38,16 @@ def sample(toy: Toy, source: Sequence[int], sampling: Sampling, **request: Any) 
     return found.tokens
 
 
+def uniforms_of(source: Sequence[int], sampling: Sampling) -> list[float]:
+    return [Request(source, 8, sampling=sampling).uniform(position) for position in range(8)]
+
+
 @given(sampling=SAMPLINGS, source=st.lists(st.integers(0, 9), min_size=1, max_size=4), ties=st.booleans())
 @settings(max_examples=100, deadline=None)
 def test_a_sample_is_that_of_the_plain_walk(sampling: Sampling, source: list[int], ties: bool) -> None:
     toy = Toy(SIZE, ties=ties)
     ((found,),) = search(Engine(toy, start=START, end=END), [Request(source, 8, sampling=sampling)])
-    uniforms = [sampling.uniform(position) for position in range(8)]
+    uniforms = uniforms_of(source, sampling)
     tokens, total = drawn(toy.model(source), 8, END, uniforms, sampling)
     assert found.tokens == tokens
     assert found.total == pytest.approx(total, abs=1e-5), "scores are the model's own"
@@ -61,7 +65,7 @@ def test_rules_come_before_the_draw() -> None:
             banned = {2} | ({END} if len(tokens) < 3 else set())
             return [-math.inf if token in banned else value for token, value in enumerate(log_probs)]
 
-        uniforms = [sampling.uniform(position) for position in range(8)]
+        uniforms = uniforms_of([seed], sampling)
         assert found.tokens == drawn(masked, 8, END, uniforms, sampling)[0]
 
 
@@ -77,6 +81,19 @@ def test_samples_of_one_request_differ_and_each_is_the_same_in_any_company() -> 
     assert len(set(together)) == 12
     for number, tokens in enumerate(together):
         assert sample(Toy(SIZE), [4, 5], Sampling(3.0, seed=7, sample=number), rules=request.rules) == tokens
+
+
+def test_every_source_has_random_numbers_of_its_own() -> None:
+    """Otherwise all texts of one seed would begin with tokens of one rank."""
+    log_prob, sampling = torch.full((1, 10), 0.1).log(), Sampling(seed=3)
+    requests = [Request([number, 5], 8, sampling=sampling) for number in range(5_000)]
+    first, second = ([each.uniform(position) for each in requests] for position in (0, 1))
+    tokens = draw(log_prob.expand(5_000, 10), [sampling] * 5_000, first)[:, 0].tolist()
+    counts = Counter(tokens)
+    assert chi_square([0.1] * 10, [counts[token] for token in range(10)]) < 27.9, "0.1 % of fair draws are further off"
+    assert len({*first, *second}) == 10_000
+    prompts = [Request([1], 8, sampling=sampling, start=start).uniform(0) for start in (2, 3)]
+    assert len(set(prompts)) == 2 and prompts[0] == Request([1], 20, sampling=sampling, start=2).uniform(0)
 
 
 def chi_square(probabilities: Sequence[float], counts: Sequence[int]) -> float:
@@ -100,7 +117,8 @@ def test_draws_follow_the_distribution(sampling: Sampling, expected: list[float]
     log_prob = torch.empty(1, 5, dtype=torch.float64)
     log_prob[0, shuffled] = torch.tensor([0.4, 0.3, 0.15, 0.1, 0.05], dtype=torch.float64).log()
     count = 20_000
-    tokens = draw(log_prob.expand(count, 5), [sampling] * count, range(count))[:, 0]
+    uniforms = [sampling.uniform(bytes(24), position) for position in range(count)]
+    tokens = draw(log_prob.expand(count, 5), [sampling] * count, uniforms)[:, 0]
     counts = Counter(tokens.tolist())
     found = [counts[token] for token in shuffled]
     assert all(number == 0 for number, p in zip(found, expected, strict=True) if p == 0)
@@ -117,8 +135,9 @@ def test_draws_follow_the_distribution(sampling: Sampling, expected: list[float]
 def test_rows_with_different_settings_are_drawn_as_alone() -> None:
     log_prob = torch.randn(40, 30, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
     samplings = [Sampling(0.5 + row / 20, row % 7 or None, 1 - row % 5 / 10, row, row % 3) for row in range(40)]
-    together = draw(log_prob, samplings, range(40))
-    alone = [draw(log_prob[[row]], [samplings[row]], [row]).item() for row in range(40)]
+    uniforms = [each.uniform(bytes(24), row) for row, each in enumerate(samplings)]
+    together = draw(log_prob, samplings, uniforms)
+    alone = [draw(log_prob[[row]], [samplings[row]], [uniforms[row]]).item() for row in range(40)]
     assert together[:, 0].tolist() == alone
 
 

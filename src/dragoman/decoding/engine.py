@@ -211,7 +211,7 @@ class Engine:
         samplings = [beam.request.sampling for beam in beams if beam.request.sampling is not None]
         if not samplings:
             return expand(total, log_prob)
-        token = draw(log_prob, samplings, [beam.length for beam in beams])
+        token = draw(log_prob, samplings, [beam.request.uniform(beam.length) for beam in beams])
         value = log_prob.gather(1, token)
         return Expansion(total + value, torch.zeros_like(token), token, value)
 

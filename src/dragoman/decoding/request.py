@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from dragoman.decoding.rules import Rule
-from dragoman.decoding.sampling import Sampling
+from dragoman.decoding.sampling import Sampling, source_hash
 from dragoman.errors import DecodeError
 
 
@@ -40,6 +41,15 @@ class Request:
     def room(self) -> int:
         """Tokens of a row, by which an engine is full: of the source, and of an output that goes on with it."""
         return len(self.source) + (0 if self.start is None else self.limit)
+
+    def uniform(self, position: int) -> float:
+        """The random number by which a sample's token at this position is drawn."""
+        assert self.sampling is not None, "a search draws nothing"
+        return self.sampling.uniform(self._source_hash, position)
+
+    @cached_property
+    def _source_hash(self) -> bytes:
+        return source_hash(self.source if self.start is None else [*self.source, self.start])
 
     def samples(self, count: int) -> "list[Request]":
         """So many samples, each a request of its own; a request that searches stays one."""

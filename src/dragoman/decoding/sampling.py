@@ -1,9 +1,10 @@
 """Draws tokens by their probabilities: temperature, the likeliest k, and the nucleus (Holtzman et al. 2020).
 
-What is drawn is a pure function of the log-probabilities, the `Sampling` and the position, so it depends neither on
-other requests nor on when a request comes.
+What is drawn is a pure function of the log-probabilities, the `Sampling`, the source and the position, so it depends
+neither on other requests nor on when a request comes.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -43,14 +44,24 @@ class Sampling:
         if not 0 < self.top_p <= 1:
             raise DecodeError(f"top_p must be above 0 and at most 1, but is {self.top_p}; 1 draws from all tokens")
 
-    def uniform(self, position: int) -> float:
-        """A number from 0 to 1, without 1, for the token at this position: random bits of a counter (Philox)."""
+    def uniform(self, source: bytes, position: int) -> float:
+        """A number from 0 to 1, without 1, for the token at this position of the output for a source, which is given by
+        its `source_hash`: random bits of a counter (Philox).
+        """
         key = np.array([self.seed, self.sample], np.uint64)
-        bits = np.random.Philox(key=key, counter=np.array([position, 0, 0, 0], np.uint64)).random_raw()
+        counter = np.array([position, *np.frombuffer(source, "<u8")], np.uint64)
+        bits = np.random.Philox(key=key, counter=counter).random_raw()
         return float((bits >> 11) * 2.0**-53)
 
 
-def draw(log_prob: Float[Tensor, "R V"], samplings: Sequence[Sampling], positions: Sequence[int]) -> Int[Tensor, "R 1"]:
+def source_hash(ids: Sequence[int]) -> bytes:
+    """24 bytes that tell one source from another."""
+    return hashlib.blake2b(np.array(ids, "<i8").tobytes(), digest_size=24).digest()
+
+
+def draw(
+    log_prob: Float[Tensor, "R V"], samplings: Sequence[Sampling], uniforms: Sequence[float]
+) -> Int[Tensor, "R 1"]:
     """One token for each row. The likeliest comes first, the lower id first among equals, and the token drawn is the
     one at which the sum of the probabilities first exceeds the row's uniform number.
 
@@ -65,7 +76,7 @@ def draw(log_prob: Float[Tensor, "R V"], samplings: Sequence[Sampling], position
     temperature = column([each.temperature for each in samplings])
     most = column([float(each.top_k or log_prob.size(1)) for each in samplings])
     nucleus = column([each.top_p for each in samplings])
-    uniform = column([each.uniform(position) for each, position in zip(samplings, positions, strict=True)])
+    uniform = column(uniforms)
 
     weight = ((ordered - ordered[:, :1]).to(exact) / temperature).exp()
     weight[torch.arange(weight.size(1), device=device) >= most] = 0

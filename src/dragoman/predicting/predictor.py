@@ -205,7 +205,7 @@ class Predictor:
 
     @cached_property
     def _whole_words(self) -> list[int]:
-        """Tokens that are words by themselves: a word after a space, or any with a letter where words are the tokens."""
+        """Tokens that are words by themselves: words after a space, or any with a letter if words are the tokens."""
         numbers = range(SYMBOLS, self.tokenizer.size)
         texts = {number: self.tokenizer.spelling(number).decode(errors="replace") for number in numbers}
         if self.tokenizer.kind in ("word", "spacy"):
