@@ -15,7 +15,7 @@ from small import small_config
 from torch import Tensor
 
 from dragoman.cli.main import main
-from dragoman.errors import DecodeError
+from dragoman.errors import DecodeError, TokenizerError
 from dragoman.model import EncoderModel, build_model
 from dragoman.predicting import predictor as predicting
 from dragoman.predicting import rows as reading
@@ -242,6 +242,20 @@ def test_a_sentence_of_no_words_has_no_labels(tokenizers: dict[str, Tokenizer]) 
     json.dumps(text.facts())
 
 
+def test_words_that_stand_between_spaces_already_are_not_cut_again(
+    classifier: Path, tokenizers: dict[str, Tokenizer]
+) -> None:
+    seer, text = predictor(tokenizers["bpe"], BIO), "the well-known dog's U.S. $5 (cat)"
+    [cut], [kept] = seer.predict([text]), seer.predict([text], pretokenized=True)
+    assert isinstance(cut, Tagged) and isinstance(kept, Tagged)
+    assert kept.words == tuple(text.split()) != cut.words
+    assert kept.labels == seer.tag([text.split()])[0]
+    for labels in (TOPICS, None):
+        with pytest.raises(DecodeError, match="model labels no words, so its texts are plain; leave pretokenized out"):
+            predictor(tokenizers["bpe"], labels).predict(["the [MASK]"], pretokenized=True)
+    assert main(["predict", str(classifier), "the dog", "--pretokenized", "--quiet"]) == DecodeError.exit_code
+
+
 # Filling in
 
 
@@ -361,8 +375,22 @@ def test_a_text_longer_than_the_positions_is_refused(labels: Labels | None, toke
     if labels:
         fits = fits.replace("[MASK]", "cat")
     assert len(seer.predict([fits])) == 1
-    with pytest.raises(DecodeError, match="a text has 9 tokens, but the model has positions for 8; give it in parts"):
-        seer.predict([fits, f"{fits} ."])
+    message = "text 3 has 9 tokens, but the model has positions for 8; give it in parts"
+    with pytest.raises(DecodeError, match=message):
+        seer.predict([fits, "[MASK]" if labels is None else "", f"{fits} ."])
+
+
+@pytest.mark.parametrize("labels", ANY, ids=["classify", "tag", "fill"])
+def test_wrong_questions_are_one_line(labels: Labels | None, tokenizers: dict[str, Tokenizer]) -> None:
+    seer = predictor(tokenizers["bpe"], labels)
+    with pytest.raises(DecodeError, match="predict takes several texts, but was given one; put it in a list"):
+        seer.predict("the [MASK]")
+    for best in (0, -1):
+        with pytest.raises(DecodeError, match=f"best must be at least 1, but is {best}"):
+            seer.predict(["the [MASK]"], best=best)
+    for pretokenized in (False, True) if labels is BIO else (False,):
+        with pytest.raises(TokenizerError, match="half of a surrogate pair .* read the text as UTF-8"):
+            seer.predict(["the [MASK]", "a \udcff [MASK]"], pretokenized=pretokenized)
 
 
 # Folders, and other models

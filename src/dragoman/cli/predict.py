@@ -40,6 +40,9 @@ def predict(
             show_default="for TEXT alone",
         ),
     ] = None,
+    pretokenized: Annotated[
+        bool, typer.Option("--pretokenized", help="Words stand between spaces already, as in CoNLL files.")
+    ] = False,
     output_format: Format = "text",
     quiet: Quiet = False,
 ) -> None:
@@ -51,9 +54,10 @@ def predict(
         check_text(each)
     predictor = place.load_predictor(model, screen.progress)
     screen.note(f"{predictor.task}, {predictor.device}, {predictor.precision}")
+    words = bool(text) if words is None else words
     texts: Iterable[str] = text or (read(input_file) if input_file else standard_input())
     for batch in batches(texts):
-        for found in predictor.predict(batch, best, bool(text) if words is None else words):
+        for found in predictor.predict(batch, best, words, pretokenized):
             if output_format == "json":
                 console.write(json.dumps(found.facts(), ensure_ascii=False))
             else:

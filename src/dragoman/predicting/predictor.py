@@ -42,6 +42,7 @@ def predict(
     *,
     best: int = 5,
     words: bool = True,
+    pretokenized: bool = False,
     device: str = "auto",
     precision: str = "auto",
     threads: int | None = None,
@@ -50,6 +51,7 @@ def predict(
     """What a classifier, a tagger or a model that fills in masks says of each text; at most `best` labels or words.
 
     `words` asks a classifier which words spoke for a label: it reads a text once more for each of its words.
+    `pretokenized` tells a tagger that words stand between spaces already, as in CoNLL files.
 
     Raises:
         CheckpointError: the model folder is missing, damaged or newer.
@@ -57,7 +59,7 @@ def predict(
         DecodeError: the model does something else, or a text is one that it cannot read.
     """
     with use_threads(threads):
-        return Predictor.load(model, device, precision, progress).predict(texts, best, words)
+        return Predictor.load(model, device, precision, progress).predict(texts, best, words, pretokenized)
 
 
 class Predictor:
@@ -90,16 +92,27 @@ class Predictor:
         """`classify`, `tag` or `fill`."""
         return "fill" if self.labels is None else self.labels.task
 
-    def predict(self, texts: Sequence[str], best: int = 5, words: bool = True) -> list[Prediction]:
+    def predict(
+        self, texts: Sequence[str], best: int = 5, words: bool = True, pretokenized: bool = False
+    ) -> list[Prediction]:
         """A prediction for each text, in order: at most `best` labels or words, and the `words` that spoke for a label,
-        for which a classifier reads a text once more for each of its words.
+        for which a classifier reads a text once more for each of its words. The words of a `pretokenized` text, which
+        only a tagger takes, stand between spaces already, as in CoNLL files.
 
         Raises:
-            DecodeError: a text has more tokens than the model has positions, or no mask to fill in.
+            DecodeError: a text has more tokens than the model has positions, or no mask to fill in; something was asked
+                that cannot be had.
+            TokenizerError: a text is not Unicode.
         """
-        if self.task == "classify":
-            return self.classify(texts, best, words)
-        return self.tag_texts(texts) if self.task == "tag" else self.fill(texts, best)
+        if isinstance(texts, str):
+            raise DecodeError("predict takes several texts, but was given one; put it in a list")
+        if best < 1:
+            raise DecodeError(f"best must be at least 1, but is {best}")
+        if self.task == "tag":
+            return self.tag_texts(texts, pretokenized)
+        if pretokenized:
+            raise DecodeError(f"{self.stored.folder} labels no words, so its texts are plain; leave pretokenized out")
+        return self.classify(texts, best, words) if self.task == "classify" else self.fill(texts, best)
 
     def classify(self, texts: Sequence[str], best: int = 5, words: bool = True) -> list[Prediction]:
         """Labels with calibrated probabilities, and the words that spoke for the first."""
@@ -128,9 +141,9 @@ class Predictor:
         with out_of_memory_as(_TOO_LONG):
             yield from logits_in_turn(self.model, chain.from_iterable(without), self.framing)
 
-    def tag_texts(self, texts: Sequence[str]) -> list[Prediction]:
+    def tag_texts(self, texts: Sequence[str], pretokenized: bool = False) -> list[Prediction]:
         """The words of each text with their labels."""
-        words = [tuple(word for word, _ in split_words(text)) for text in texts]
+        words = [tuple(text.split() if pretokenized else (word for word, _ in split_words(text))) for text in texts]
         return [Tagged(*each) for each in zip(texts, words, self.tag(words), strict=True)]
 
     def tag(self, sentences: Sequence[Sequence[str]]) -> list[tuple[Choice, ...]]:
@@ -176,6 +189,7 @@ class Predictor:
     def word_logits(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
         """The logits (W, C) of the labels of each sentence's W words."""
         rows = [row_of_words(pieces) for pieces in encode_words(sentences, self.tokenizer)]
+        self._refuse_long(rows)
         full = [number for number, row in enumerate(rows) if row.places]
         found = dict(zip(full, self.logits([rows[number] for number in full]), strict=True))
         nothing = np.empty((0, self.model.output.size(0)), np.float32)
@@ -218,11 +232,13 @@ class Predictor:
 
     def _refuse_long(self, rows: Sequence[Row]) -> None:
         positions = self.stored.config.max_positions
-        longest = max((len(row.ids) for row in rows), default=0) + self.framing.source_symbols
-        if positions is not None and longest > positions:
-            raise DecodeError(
-                f"a text has {longest:,} tokens, but the model has positions for {positions:,}; give it in parts"
-            )
+        for number, row in enumerate(rows, 1):
+            length = len(row.ids) + self.framing.source_symbols
+            if positions is not None and length > positions:
+                raise DecodeError(
+                    f"text {number} has {length:,} tokens, but the model has positions for {positions:,}; give it in "
+                    "parts"
+                )
 
 
 def row_of_words(pieces: Sequence[Sequence[int]]) -> Row:

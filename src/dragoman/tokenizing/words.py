@@ -7,7 +7,7 @@ from tokenizers import Regex, pre_tokenizers
 
 from dragoman.tokenizing.pretokenizing import WORD_PATTERN
 from dragoman.tokenizing.specials import UNKNOWN
-from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
 
 _CUT = pre_tokenizers.Split(Regex(WORD_PATTERN), "removed", invert=True)
 
@@ -17,8 +17,12 @@ def split_words(text: str) -> list[tuple[str, int]]:
 
     >>> split_words("The dog barks.")
     [('The', 0), ('dog', 4), ('barks', 8), ('.', 13)]
+
+    Raises:
+        TokenizerError: the text is not Unicode, because it holds half of a surrogate pair.
     """
-    return [(word, first) for word, (first, _) in _CUT.pre_tokenize_str(text)]
+    with only_unicode([text]):
+        return [(word, first) for word, (first, _) in _CUT.pre_tokenize_str(text)]
 
 
 def encode_words(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer) -> list[list[list[int]]]:
