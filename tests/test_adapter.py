@@ -133,13 +133,24 @@ def test_base_and_adapter_may_move_together_and_a_lost_base_is_asked_for(adapter
         assert translations(other / "adapter") == expected
         (other / "base").rename(other / "elsewhere")
         with pytest.raises(
-            CheckpointError, match=r"base, which is not there; put that model back, or name it: .*--adapter"
+            CheckpointError, match=r"base, which is not there; put that model back, or merge .*--base BASE --to FOLDER"
         ):
             load_model(other / "adapter")
         assert translations(other / "elsewhere", adapter=other / "adapter") == expected
         assert merge(other / "adapter", other / "whole", base=other / "elsewhere").is_dir()
     finally:
         other.rename(base.parent)
+
+
+def test_a_copy_beside_the_adapter_is_found_where_another_model_took_the_old_place(
+    adapter: Path, base: Path, tokenizers: Tokenizers, tmp_path: Path
+) -> None:
+    expected = translations(adapter)
+    copied = tmp_path / "copied"
+    for folder in (base, adapter):
+        shutil.copytree(folder, copied / folder.name)
+    save_model(base, a_model(tokenizers, seed=5), load_model(base).files, replace=True)
+    assert translations(copied / "adapter") == expected
 
 
 def test_the_adapter_of_another_base_is_refused(adapter: Path, base: Path, tokenizers: Tokenizers) -> None:

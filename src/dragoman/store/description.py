@@ -188,18 +188,25 @@ def read_adapter(folder: Path) -> Adapter | None:
 
 
 def find_base(folder: Path, adapter: Adapter) -> Path:
-    """The folder of an adapter's base: where it was, else where it lies as seen from the adapter.
+    """The folder of an adapter's base: where it was, or where it lies as seen from the adapter; if both hold a model,
+    the one whose weights fit.
 
     Raises:
         CheckpointError: it is in neither place.
     """
-    for place in (Path(adapter.base), folder / (adapter.beside or adapter.base)):
-        if (place / WEIGHTS).is_file():
-            return place
-    raise CheckpointError(
-        f"{folder} is an adapter of {adapter.base}, which is not there; put that model back, or name it: "
-        f"dragoman translate BASE --adapter {folder}"
-    )
+    places = Path(adapter.base), folder / (adapter.beside or adapter.base)
+    found = [place for place in places if (place / WEIGHTS).is_file()]
+    if not found:
+        raise CheckpointError(
+            f"{folder} is an adapter of {adapter.base}, which is not there; put that model back, or merge both where "
+            f"they are now: dragoman merge {folder} --base BASE --to FOLDER"
+        )
+    fitting = (place for place in found if _holds_weights(place, adapter.sha256))
+    return next(fitting, found[0])
+
+
+def _holds_weights(folder: Path, sha256: str) -> bool:
+    return (folder / MANIFEST).is_file() and listed_hash(folder, WEIGHTS) == sha256
 
 
 def default_card(languages: Languages | None, config: ModelConfig) -> str:
