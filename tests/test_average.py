@@ -8,9 +8,11 @@ import torch
 from small_runs import some_pairs, train_small, write_corpus
 
 from dragoman.commands.fine_tune import fine_tune
+from dragoman.commands.making import average as making
 from dragoman.commands.making.average import SHARES, Point, average, best_share, dev_pairs
 from dragoman.errors import CheckpointError, ConfigError, DataError
-from dragoman.store import load_model, named_weights
+from dragoman.store import Languages, load_model, named_weights
+from dragoman.translating import SearchOptions, Translation
 from dragoman.tuning.averaging import distances, interpolate
 
 
@@ -32,6 +34,23 @@ def test_the_best_share_gains_most_less_what_it_loses() -> None:
     points = [Point(0.0, 40, 70), Point(0.4, 49, 69), Point(0.5, 50, 68), Point(1.0, 52, 60)]
     assert best_share(points) == 0.4, "the nearer one to the model before, among equals"
     assert best_share([*points, Point(0.6, 51, 67.5)]) == 0.6
+
+
+class Recorded:
+    """A translator that keeps how it was asked to search."""
+
+    options = SearchOptions(temperature=0.7, top_k=5, top_p=0.9, n_best=3, seed=4)
+    languages = Languages("en", "it")
+
+    def translate(self, texts: list[str], options: SearchOptions) -> list[Translation]:
+        self.asked = options
+        return [Translation(text, text, 0.0, 0.0) for text in texts]
+
+
+def test_shares_are_measured_by_greedy_search_even_of_a_model_that_draws_samples() -> None:
+    translator: Any = Recorded()
+    assert making._chrf(translator, [("the dog", "the dog")]) == pytest.approx(100)
+    assert (translator.asked.sampling, translator.asked.beam_size, translator.asked.n_best) == (None, 1, 1)
 
 
 @pytest.fixture(scope="module")

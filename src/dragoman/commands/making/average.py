@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 
-from dragoman.config import check, flatten
+from dragoman.config import flatten
 from dragoman.errors import ConfigError
 from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.machine import use_threads
@@ -29,7 +29,7 @@ from dragoman.store import (
     save_model,
 )
 from dragoman.text.prepared import evenly_spaced, read_split
-from dragoman.translating import SearchOptions, Translator
+from dragoman.translating import Translator
 from dragoman.tuning.averaging import interpolate
 
 SHARES = tuple(tenth / 10 for tenth in range(11))
@@ -181,9 +181,7 @@ def dev_pairs(run: Path | str) -> list[tuple[str, str]]:
 
 
 def _chrf(translator: Translator, pairs: Pairs) -> float:
-    greedy = check(
-        {**translator.options.model_dump(mode="json"), "beam_size": 1, "n_best": 1}, "average", SearchOptions
-    )
+    greedy = translator.options.searching(beam_size=1, n_best=1)
     found = translator.translate([source for source, _ in pairs], greedy)
     references = [[target] for _, target in pairs]
     return bleu_and_chrf([each.text for each in found], references, translator.languages.target)["chrf"]
