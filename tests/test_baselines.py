@@ -14,6 +14,7 @@ from dragoman.evaluating.labels.baselines import (
     tag_baselines,
 )
 from dragoman.evaluating.labels.contest import ahead_of, judge_baselines
+from dragoman.evaluating.labels.entities import marks_ends
 from dragoman.evaluating.labels.evaluation import evaluate_labels
 from dragoman.tokenizing.labels import Labels
 
@@ -64,6 +65,20 @@ def test_each_word_gets_its_most_frequent_tag_and_unknown_words_the_most_frequen
 def test_known_entities_are_marked_the_longest_first():
     found = tag_baselines(ENTITIES, [("York and New York , Mary".split(), [])])
     assert found[KNOWN_ENTITIES] == ["B-place O B-place I-place O B-person".split()]
+
+
+def test_labels_that_are_not_bio_mark_no_entities():
+    train = [("Mary lives in New York .".split(), "S-person O O B-place E-place O".split())]
+    assert list(tag_baselines(train, train)) == [FREQUENT]
+
+
+@pytest.mark.parametrize(
+    ("names", "ends"), [("O B-x I-x E-x S-x", True), ("O B-x I-x L-x U-x", True), ("O B-x I-x", False)]
+)
+def test_labels_that_mark_ends_are_recognised(names, ends):
+    assert marks_ends(Labels(task="tag", names=tuple(names.split()))) == ends
+    assert not marks_ends(Labels(task="classify", names=tuple(names.split())))
+    assert not marks_ends(Labels(task="tag", names=("NOUN", "S-x")))
 
 
 def test_entities_of_two_types_are_not_marked():

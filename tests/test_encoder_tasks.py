@@ -421,6 +421,15 @@ def test_two_aligned_files_and_the_hub_are_no_labelled_text(tmp_path: Path) -> N
             dragoman.train(what, overrides=["task=classify"], runs=tmp_path / "runs", device="cpu")
 
 
+def test_labels_of_entities_that_are_not_bio_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    text = write_entities(tmp_path / "words.conll").read_text()
+    (tmp_path / "words.conll").write_text(text.replace("I-person", "E-person").replace("B-place", "S-place"))
+    result = train("tag", tmp_path, "train.steps=1", "train.validate_every=1")
+    assert caplog.text.count("the labels look like BIOES or BILOU: they are scored as plain labels") == 1
+    assert list(result.evaluations[-1].scores) == ["accuracy", "macro_f1"]
+    assert [each.system for each in result.evaluations[:-1]] == ["most frequent tag"]
+
+
 def test_how_uneven_labels_are_is_said_and_a_baseline_that_is_ahead_is_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -20,6 +20,7 @@ from dragoman.evaluating.evaluation import write_scores
 from dragoman.evaluating.labels.baselines import classify_baselines, tag_baselines
 from dragoman.evaluating.labels.classification import Labelled
 from dragoman.evaluating.labels.contest import ahead_of, judge_baselines
+from dragoman.evaluating.labels.entities import marks_ends
 from dragoman.evaluating.labels.evaluation import MOST_PROBABLE, LabelEvaluation, evaluate_labels
 from dragoman.evaluating.labels.pictures import draw_confusion
 from dragoman.evaluating.metrics import SAMPLES
@@ -53,6 +54,11 @@ LONGEST_SHOWN = 100
 """Characters of a text that are shown."""
 VALID_SEQUENCE = "the most probable valid labels"
 ADVICE = "take it, or give the model more text, more minutes, or a model to start from (start.model)"
+
+NOT_BIO = (
+    "the labels look like BIOES or BILOU: they are scored as plain labels, without F1 of entities, and no valid "
+    "sequence is searched; convert them to BIO for both"
+)
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +104,8 @@ def gather(run: RunFolder, recipe: Recipe, progress: Progress) -> LabelledData:
     """Trains a tokenizer and encodes labelled text, unless they are in the run's folder already."""
     report = read_labelled_report(run.data)
     labels = Labels(task=report.task, names=tuple(report.labels))
+    if marks_ends(labels):
+        log.warning("%s", NOT_BIO)
     read = partial(read_labelled, run.data, report.task)
 
     def learn() -> Tokenizers:

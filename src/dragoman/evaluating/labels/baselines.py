@@ -42,8 +42,10 @@ def classify_baselines(train: Sequence[Text], test: Sequence[Text]) -> dict[str,
 
 def tag_baselines(train: Sequence[Sentence], test: Sequence[Sentence]) -> dict[str, list[list[str]]]:
     """The tags that each baseline, learned from `train`, finds for the sentences of `test`."""
-    found = {FREQUENT: _frequent_tags(train, test)}
-    if any(tag.startswith("B-") for _, tags in train for tag in tags):
+    names = tuple(dict.fromkeys(tag for _, tags in train for tag in tags))
+    labels = Labels(task="tag", names=names) if len(names) > 1 else None
+    found = {FREQUENT: _frequent_tags(train, test, labels and Transitions.of(labels))}
+    if labels is not None and labels.bio:
         found[KNOWN_ENTITIES] = _known_entities(train, test)
     return found
 
@@ -69,11 +71,13 @@ def _svm(train: Sequence[Text], test: Sequence[Text]) -> list[str] | None:
     return list(map(str, svm.predict(vectorizer.transform([text for text, _ in test]))))
 
 
-def _frequent_tags(train: Sequence[Sentence], test: Sequence[Sentence]) -> list[list[str]]:
+def _frequent_tags(
+    train: Sequence[Sentence], test: Sequence[Sentence], transitions: Transitions | None
+) -> list[list[str]]:
     """The tag that each word had most often; of BIO tags, the valid sequence that is likeliest word by word.
 
-    One example more, shared out as tags are in the whole text, decides between tags that a word had equally often, and
-    for words that were never seen.
+    Each word starts with one imaginary example, split between the tags by their overall shares; it breaks ties and
+    decides for unseen words.
     """
     tags = Counter(tag for _, row in train for tag in row)
     names, number = tuple(tags), {tag: index for index, tag in enumerate(tags)}
@@ -82,7 +86,6 @@ def _frequent_tags(train: Sequence[Sentence], test: Sequence[Sentence]) -> list[
     for words, row in train:
         for word, tag in zip(words, row, strict=True):
             counts[word][number[tag]] += 1
-    transitions = Transitions.of(Labels(task="tag", names=names)) if len(names) > 1 else None
     found: list[list[str]] = []
     for words, _ in test:
         rows = [counts.get(word, shares) for word in words]

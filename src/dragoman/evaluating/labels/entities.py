@@ -20,7 +20,10 @@ from dragoman.evaluating.labels.classification import (
     rows_of,
 )
 from dragoman.evaluating.metrics import Statistics
-from dragoman.tokenizing.labels import OUTSIDE
+from dragoman.tokenizing.labels import OUTSIDE, Labels
+
+_ENDS = ("E-", "S-", "L-", "U-")
+"""How labels of BIOES and BILOU begin that BIO does not have."""
 
 
 class Entity(NamedTuple):
@@ -29,6 +32,11 @@ class Entity(NamedTuple):
     type: str
     start: int
     end: int
+
+
+def marks_ends(labels: Labels) -> bool:
+    """Whether labels look like BIOES or BILOU, which mark the ends of entities too; their entities are not found."""
+    return labels.task == "tag" and OUTSIDE in labels.names and any(name.startswith(_ENDS) for name in labels.names)
 
 
 def find_entities(labels: Sequence[str]) -> list[Entity]:
