@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from dragoman.decoding import Engine, Request, Sampling
 from dragoman.decoding.rules import Ban, MinimumLength
 from dragoman.decoding.sampling import draw
 from dragoman.errors import ConfigError, DecodeError
+from dragoman.translating import Translation
 
 SIZE, START, END = 6, 0, 1
 CPU = torch.device("cpu")
@@ -207,8 +208,16 @@ def test_the_scores_of_samples_are_the_models_own(translator: dragoman.Translato
 
 
 def test_a_stream_of_samples_is_the_translation(translator: dragoman.Translator) -> None:
-    sampled = options(top_p=0.9)
-    assert "".join(translator.stream(TEXTS[2], sampled)) == translator.translate(TEXTS[2:], sampled)[0].text
+    def returned(sampled: dragoman.SearchOptions) -> Iterator[str]:
+        whole.append((yield from translator.stream(TEXTS[2], sampled)))
+
+    for sampled in (options(top_p=0.9), options(temperature=1.5, n_best=3)):
+        whole = list[Translation]()
+        text = "".join(returned(sampled))
+        [found] = translator.translate(TEXTS[2:], sampled)
+        assert text == found.text == whole[0].text
+        assert [each.text for each in whole[0].alternatives] == [each.text for each in found.alternatives]
+        assert len(whole[0].alternatives) == sampled.n_best - 1
 
 
 def test_drawing_from_one_token_is_greedy_search(translator: dragoman.Translator) -> None:

@@ -177,15 +177,15 @@ class Translator:
     def _grow(self, request: Request, options: SearchOptions, found: list[list[Hypothesis]]) -> Iterator[str]:
         """Yields the final part of one segment's text as it grows; its hypotheses go to `found` at the end."""
         engine = self.engine(options)
-        ticket = engine.admit(request)
-        while True:
+        tickets = [engine.admit(each) for each in request.samples(options.n_best)]
+        ended: dict[int, list[Hypothesis]] = {}
+        while engine.busy:
             with out_of_memory_as(_lower(options)):
-                done = engine.step()
-            if done:
-                found.append(done[0].hypotheses)
-                yield self.writer.text(found[-1][0].tokens)
-                return
-            yield self.writer.settled_text(engine.agreed(ticket))
+                ended |= {each.ticket: each.hypotheses for each in engine.step()}
+            if tickets[0] not in ended:
+                yield self.writer.settled_text(engine.agreed(tickets[0]))
+        found.append([each for ticket in tickets for each in ended[ticket]])
+        yield self.writer.text(found[-1][0].tokens)
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], options: SearchOptions | None = None
