@@ -255,6 +255,8 @@ def test_wrong_prompts_are_refused(generator: Generator) -> None:
         generator.generate([3])  # pyright: ignore[reportArgumentType]
     with pytest.raises(TokenizerError, match="half of a surrogate pair"):
         generator.stream("\ud800")
+    with pytest.raises(TokenizerError, match="half of a surrogate pair"):
+        generator.generate(["one"], GenerateOptions(stop=("\udcff",)))
 
 
 # The command

@@ -133,7 +133,7 @@ class Generator:
 
         Raises:
             DecodeError: one text was given instead of several.
-            TokenizerError: a prompt is not Unicode.
+            TokenizerError: a prompt or a stop text is not Unicode.
             OutOfMemory: the device is full.
         """
         if isinstance(prompts, str):
@@ -160,7 +160,7 @@ class Generator:
         Joined, the pieces are the text that `generate` gives.
 
         Raises:
-            TokenizerError: the prompt is not Unicode.
+            TokenizerError: the prompt or a stop text is not Unicode.
             OutOfMemory: the device is full.
         """
         return self._stream(self._read(prompt), options or self.options)

@@ -3,15 +3,20 @@
 import codecs
 from collections.abc import Sequence
 
-from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
 
 
 class StopTexts:
-    """Texts at which writing ends, as a `Request` asks: whether an output has just come to one of them."""
+    """Texts at which writing ends, as a `Request` asks: whether an output has just come to one of them.
+
+    Raises:
+        TokenizerError: a text is not Unicode.
+    """
 
     def __init__(self, texts: Sequence[str], tokenizer: Tokenizer) -> None:
         self.texts = [tokenizer.normalise(text) for text in texts]
-        self._spelt = [text.encode() for text in self.texts]
+        with only_unicode(self.texts):
+            self._spelt = [text.encode() for text in self.texts]
         self._longest = max(map(len, self._spelt), default=0)  # each token spells at least one byte
         self._tokenizer = tokenizer
 
