@@ -182,6 +182,12 @@ def test_languages_come_from_the_name_or_from_the_user(folders: Path, tmp_path: 
     (named / "tokenizer_config.json").unlink()
     dragoman.convert(named, tmp_path / "stated")
     assert load_model(tmp_path / "stated").languages == Languages("de", "fr")
+    named = named.rename(tmp_path / "opus-mt-tc-big-en-fr")
+    dragoman.convert(named, tmp_path / "big")
+    assert load_model(tmp_path / "big").languages == Languages("en", "fr")
+    named = named.rename(tmp_path / "the-old-one-is-on")
+    found = dragoman.convert(named, tmp_path / "guessed")
+    assert load_model(tmp_path / "guessed").languages == Languages() and "--languages" in found.notes[-1]
     named.rename(tmp_path / "model")
     found = dragoman.convert(tmp_path / "model", tmp_path / "nothing")
     assert load_model(tmp_path / "nothing").languages == Languages() and "--languages" in found.notes[-1]

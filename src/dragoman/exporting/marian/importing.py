@@ -16,8 +16,8 @@ from dragoman.store import Languages, ModelFiles, check_new_model, save_model
 from dragoman.text.reading.language_tags import LanguageTag
 from dragoman.tokenizing.framing import MARIAN_FRAMING
 
-_NAMED = re.compile(r"(?:^|[-_])([a-z]{2,3})-([a-z]{2,3})$")
-"""The end of `opus-mt-en-it`."""
+_NAMED = re.compile(r"opus-mt-(?:.*[-_])?([a-z]{2,3})-([a-z]{2,3})$")
+"""`opus-mt-en-it`, or `opus-mt-tc-big-en-it`."""
 
 
 class Conversion(NamedTuple):
@@ -34,8 +34,8 @@ class _Tag(Settings):
 
 
 def import_marian(folder: Path, to: Path, languages: Languages | None = None) -> Conversion:
-    """Writes a model folder that translates as the Marian folder does. Without `languages`, those that the folder or
-    its name states are taken.
+    """Writes a model folder that translates as the Marian folder does. Without `languages`, those that the folder
+    states are taken, or its name if that is one of OPUS-MT's.
 
     Raises:
         CheckpointError, TokenizerError: a file is missing or damaged, or holds what our model cannot; it is named.
@@ -60,9 +60,11 @@ def import_marian(folder: Path, to: Path, languages: Languages | None = None) ->
 
 
 def _stated(marian: MarianFolder, folder: Path) -> Languages:
-    """The languages that the tokenizer's settings name, else those at the end of the folder's name, else `und`."""
+    """The languages that the tokenizer's settings name, else those at the end of a name as OPUS-MT gives it, else
+    `und`.
+    """
     stated = marian.stated_languages
-    named = _NAMED.search(folder.resolve().name)
+    named = _NAMED.match(folder.resolve().name)
     for found in (stated, named.groups() if named else ()):
         tags = [_tag(each) for each in found]
         if tags and all(tags):
