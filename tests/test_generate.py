@@ -117,6 +117,16 @@ def test_prompts_of_any_length_are_continued_as_alone_and_as_the_plain_walk_does
         assert found.tokens == drawn(follows, 12, never, uniforms, sampling)[0]
 
 
+def test_a_row_takes_no_more_room_than_its_context() -> None:
+    engine = Engine(TextStepper(opinionated(), 5), start=2, end=0, batch_tokens=40)
+    for _ in range(9):
+        engine.admit(Request([4] * 30, 100, start=5, context=5))
+    engine.step()
+    assert len(engine.under_way) == 8
+    assert (Request([4] * 30, 100, start=5).room, Request([4] * 30, 100).room) == (130, 30)
+    assert Request([4], 2, start=5, context=5).room == 3
+
+
 # Texts that grow
 
 

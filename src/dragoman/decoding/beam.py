@@ -161,6 +161,8 @@ class Beam:
     def agreed(self) -> tuple[int, ...]:
         """The tokens that every possible result begins with."""
         rivals = [h.tokens for h in (*self.best()[:1], *self.live)]
+        if len(rivals) == 1:
+            return rivals[0]
         first, last = min(rivals), max(rivals)  # in the order of tokens, so what these two share, all share
         same = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), None)
         return first[: min(len(first), len(last)) if same is None else same]

@@ -28,8 +28,10 @@ class Request:
     sampling: Sampling | None = None
     """Draws one output instead of searching for the best."""
     start: int | None = None
-    """The token that the decoder is fed first, after the source where that is the beginning of the same text; None: the
-    engine's own."""
+    """The token that is fed first. For a language model it is the last token of the prompt, and `source` is all before
+    it. None: the engine's own."""
+    context: int | None = None
+    """The most tokens that a row of a language model holds at a time; None: all of them."""
     stops: Callable[[Sequence[int]], bool] | None = None
     """Whether an output that was written so far is complete, although it has no end symbol."""
 
@@ -40,7 +42,8 @@ class Request:
     @property
     def room(self) -> int:
         """Tokens of a row, by which an engine is full: of the source, and of an output that goes on with it."""
-        return len(self.source) + (0 if self.start is None else self.limit)
+        tokens = len(self.source) + (0 if self.start is None else self.limit)
+        return tokens if self.context is None else min(tokens, self.context)
 
     def uniform(self, position: int) -> float:
         """The random number by which a sample's token at this position is drawn."""

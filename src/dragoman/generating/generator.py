@@ -196,7 +196,13 @@ class Generator:
         """One request for each sample."""
         *before, last = prompt.ids
         request = Request(
-            before, options.tokens, rules=(self._never,), sampling=options.sampling, start=last, stops=stops
+            before,
+            options.tokens,
+            rules=(self._never,),
+            sampling=options.sampling,
+            start=last,
+            context=self.context(options),
+            stops=stops,
         )
         return request.samples(options.samples)
 
