@@ -21,12 +21,14 @@ from dragoman.errors import CheckpointError, ConfigError, Interrupted
 from dragoman.evaluating.labels.evaluation import LabelEvaluation
 from dragoman.evaluating.scores import read_evaluations
 from dragoman.model import EncoderModel, build_model
+from dragoman.predicting.calibration import expected_calibration_error
 from dragoman.predicting.prediction import Classified, Filled, Tagged
 from dragoman.predicting.predictor import Predictor
 from dragoman.recipe.recipe import read_recipe
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.session import fresh_state
 from dragoman.store import ModelFiles, load_model, save_model
+from dragoman.tasks.labelled import read_labelled
 from dragoman.tokenizing.framing import Framing
 from dragoman.tokenizing.specials import END, START
 from dragoman.tokenizing.tokenizers import Tokenizers
@@ -219,7 +221,7 @@ def test_a_classifier_is_scored_with_its_confusions_and_against_another(
     files = ["--output", str(tmp_path / "labels.txt"), "--scores", str(tmp_path / "scores.json")]
     assert main(["evaluate", run, "--against", f"{run}/final", *files, *options]) == 0
     told = capsys.readouterr().out
-    for word in ("accuracy", "macro F1", "loud", "calm"):
+    for word in ("accuracy", "macro F1", "loud", "calm", "points (expected calibration error)"):
         assert word in told
     labels = (tmp_path / "labels.txt").read_text().split()
     assert len(labels) == 40 and {*labels} == {"loud", "calm"}
@@ -228,6 +230,11 @@ def test_a_classifier_is_scored_with_its_confusions_and_against_another(
     [facts] = json.loads(capsys.readouterr().out)
     kept = read_evaluations(classifier.folder / "scores.json")[-1]
     assert facts["scores"]["accuracy"]["value"] == kept.scores["accuracy"].value
+    seer, test = Predictor.load(run, "cpu", "float32"), [*read_labelled(classifier.folder / "data", "classify", "test")]
+    labelled = seer.predict([text for [text], _ in test], words=False)
+    chances = torch.tensor([[each["probability"] for each in one.facts()["labels"]] for one in labelled])
+    right = torch.tensor([0 if one.label == gold else 1 for one, (_, [gold]) in zip(labelled, test, strict=True)])
+    assert facts["calibration_error"] == pytest.approx(100 * expected_calibration_error(chances, right), abs=1e-3)
 
 
 def test_other_labelled_text_can_be_the_test_set(classifier: Any, tmp_path: Path) -> None:

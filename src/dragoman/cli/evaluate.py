@@ -138,3 +138,5 @@ def show_labels(found: "Evaluation | LabelEvaluation") -> None:
     console.write_table(table.headings, table.rows)
     for line in (*filter(None, [table.left_out]), *worst_confusions(found.confusion)):
         console.write(line)
+    if found.calibration_error is not None:
+        console.write(f"probabilities are off by {found.calibration_error:.1f} points (expected calibration error)")

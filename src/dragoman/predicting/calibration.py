@@ -33,6 +33,7 @@ def expected_calibration_error(probabilities: Float[Tensor, "N C"], gold: Int[Te
 
     Examples are binned by their highest probability, in `bins` stretches of equal width, each open below.
     """
+    assert len(gold), "without examples there is no error"
     confidence, found = probabilities.double().max(1)
     right = (found == gold).double()
     number = (confidence * bins).ceil().long().clamp(1, bins) - 1

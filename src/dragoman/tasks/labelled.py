@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -26,8 +27,8 @@ from dragoman.evaluating.labels.pictures import draw_confusion
 from dragoman.evaluating.metrics import SAMPLES
 from dragoman.files import sha256, write_file
 from dragoman.model import EncoderModel, build_model
-from dragoman.predicting.calibration import fit_temperature
-from dragoman.predicting.predictor import Predictor
+from dragoman.predicting.calibration import expected_calibration_error, fit_temperature
+from dragoman.predicting.predictor import Predictor, softmax
 from dragoman.predicting.rows import project
 from dragoman.predicting.viterbi import Transitions, best_labels
 from dragoman.progress import Progress
@@ -282,15 +283,22 @@ def evaluate_predictor(
     predictor: Predictor, test: Sequence[Example], path: Path, system: str, samples: int = SAMPLES
 ) -> LabelEvaluation:
     """Scores a classifier or tagger on labelled text."""
-    labels = predictor.stored.labels
+    labels, off = predictor.stored.labels, None
     if labels.task == "tag":
         found = [[choice.name for choice in each] for each in predictor.tag([words for words, _ in test])]
     else:
         logits = predictor.text_logits([parts[0] for parts, _ in test])
         found = [[labels.names[best]] for best in np.argmax(logits, axis=1)]
+        off = 100 * _calibration_error(labels, logits, [names[0] for _, names in test])
     gold = [list(names) for _, names in test]
     facts = {"system": system, "test": path.name, "sha256": sha256(path), "samples": samples}
-    return evaluate_labels(labels, gold, found, search=_search(predictor), **facts)
+    return replace(evaluate_labels(labels, gold, found, search=_search(predictor), **facts), calibration_error=off)
+
+
+def _calibration_error(labels: Labels, logits: np.ndarray, gold: Sequence[str]) -> float:
+    """How far the probabilities are off; a label that the model never gives is always a mistake."""
+    ids = torch.tensor([labels.id_of(name) if name in labels.names else -1 for name in gold])
+    return expected_calibration_error(torch.from_numpy(softmax(logits / labels.temperature)), ids)
 
 
 def _search(predictor: Predictor) -> str:

@@ -46,6 +46,8 @@ class LabelEvaluation:
     """By metric: `accuracy` and `macro_f1`; for entities `f1`, `precision`, `recall` and `accuracy`."""
     search: str = MOST_PROBABLE
     """How the labels were chosen, in words."""
+    calibration_error: float | None = None
+    """By how many points of 100 the probabilities of a classifier are off (`expected_calibration_error`)."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -79,6 +81,7 @@ class LabelEvaluation:
             "test": {"name": self.test, "lines": len(self.gold), "sha256": self.sha256},
             "scores": {name: asdict(score) for name, score in self.scores.items()},
             "counts": self.counts,
+            "calibration_error": self.calibration_error,
             "labels": [row._asdict() for row in self.label_rows],
             "entities": [row._asdict() for row in self.entity_rows],
             "confusion": self.confusion.facts(),
