@@ -329,6 +329,19 @@ def test_systems_on_different_test_sets_are_not_compared():
         compare_labels(judged(CLASSIFY, GOLD, FOUND), judged(CLASSIFY, GOLD, FOUND), test="guess")
 
 
+def test_lists_and_tuples_of_labels_are_one_test_set():
+    words = sentences(1)
+    found = compare_labels(judged(PARTS, words, words), judged(PARTS, [tuple(row) for row in words], words), samples=10)
+    assert [comparison.delta for comparison in found.values()] == [0, 0]
+
+
+def test_metrics_that_are_not_asked_for_are_not_compared():
+    found = compare_labels(
+        judged(CLASSIFY, GOLD, GOLD), judged(CLASSIFY, GOLD, FOUND), metrics=["macro_f1"], samples=10
+    )
+    assert list(found) == ["macro_f1"]
+
+
 def test_systems_of_several_seeds_are_compared():
     good, bad = ([judged(CLASSIFY, GOLD, noisy(GOLD, rate, seed)) for seed in range(3)] for rate in (0.1, 0.5))
     found = compare_label_seeds(good, bad, ("good", "bad"))

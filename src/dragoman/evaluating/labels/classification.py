@@ -67,7 +67,7 @@ def checked(gold: Labelled, found: Labelled) -> tuple[Rows, Rows]:
     Raises:
         DataError: rows differ in number or length, or there is no label.
     """
-    rows, others = ([(row,) if isinstance(row, str) else row for row in side] for side in (gold, found))
+    rows, others = ([(row,) if isinstance(row, str) else tuple(row) for row in side] for side in (gold, found))
     if len(rows) != len(others):
         raise DataError(f"{len(others):,} found rows of labels cannot be scored against {len(rows):,} gold ones")
     for number, (right, other) in enumerate(zip(rows, others, strict=True), start=1):

@@ -33,4 +33,5 @@ def ahead_of(model: LabelEvaluation, baselines: Sequence[LabelEvaluation]) -> li
     """Compares the model with each baseline that is ahead of it by its first metric: accuracy, or F1 of entities."""
     metric = next(iter(model.scores))
     reached = model.scores[metric].value
-    return [compare_labels(each, model)[metric] for each in baselines if each.scores[metric].value > reached]
+    ahead = [each for each in baselines if each.scores[metric].value > reached]
+    return [compare_labels(each, model, metrics=[metric])[metric] for each in ahead]

@@ -111,9 +111,15 @@ def evaluate_labels(
 
 
 def compare_labels(
-    first: LabelEvaluation, second: LabelEvaluation, *, test: str = "randomisation", samples: int | None = None
+    first: LabelEvaluation,
+    second: LabelEvaluation,
+    *,
+    metrics: Sequence[str] | None = None,
+    test: str = "randomisation",
+    samples: int | None = None,
 ) -> dict[str, Comparison]:
-    """Tests, metric by metric, whether one of two systems is better on the same test set, as `compare_outputs` does.
+    """Tests, metric by metric, whether one of two systems is better on the same test set, as `compare_outputs` does;
+    all metrics of their labels, unless some are named.
 
     Raises:
         DataError: they were not scored on the same test set.
@@ -123,7 +129,8 @@ def compare_labels(
     one, other = _counted_alike([first, second])
     names = first.system, second.system
     return {
-        metric: compare_counts((one[metric], other[metric]), names=names, test=test, samples=samples) for metric in one
+        metric: compare_counts((one[metric], other[metric]), names=names, test=test, samples=samples)
+        for metric in metrics or one
     }
 
 
