@@ -55,8 +55,7 @@ class Engine:
 
     A request holds `beam_size` rows. Requests of one kind hold neighbouring rows, so that each kind is expanded as a
     rectangle. `start` is the token that the decoder is fed first, and `end` the one that ends a hypothesis. The rows
-    under way, times the tokens of the longest source among them, stay within `batch_tokens`, but one request always
-    enters.
+    under way, times the largest `room` among their requests, stay within `batch_tokens`, but one request always enters.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class Engine:
         self._tickets = itertools.count()
         self._arrived: list[Beam] = []  # since the last step
         self._waiting: deque[Beam] = deque()
-        self._beams: list[Beam] = []  # under way, by width; their rows follow one another
+        self._beams: list[Beam] = []  # under way, by kind; their rows follow one another
         self._obeyed: list[tuple[Rule, Int[Tensor, "Q"]]] = []  # by these rows
         self._total: Float[Tensor, "R"] = torch.empty(0, device=stepper.device)
         self._history: Int[Tensor, "R T"] = torch.empty(0, 1, dtype=torch.int64, device=stepper.device)
@@ -91,7 +90,8 @@ class Engine:
     def admit(self, request: Request) -> int:
         """Takes in a request, which enters at a later `step`; returns its ticket.
 
-        Of the requests that arrive between two steps, the longest source enters first, after all that arrived earlier.
+        Of the requests that arrive between two steps, that with the largest `room` enters first, after all that arrived
+        earlier.
         """
         ticket = next(self._tickets)
         self._arrived.append(Beam(ticket, request, self.end))

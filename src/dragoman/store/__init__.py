@@ -1,10 +1,11 @@
-"""A model folder in and out. Only safetensors and JSON are written or read, and every file is checked by its SHA-256.
+"""A model folder in and out. Only safetensors, JSON and models of SentencePiece are read, and every file is checked by
+its SHA-256.
 
     config.json              architecture, format number, framing if not the usual; languages of a translation model
     model.safetensors        weights, float32
-    tokenizer.json           or tokenizer.source.json + tokenizer.target.json
+    tokenizer.json           or tokenizer.source.json + tokenizer.target.json; SentencePiece has a .spm beside each
     labels.json              the labels of a classifier or tagger
-    generation_config.json   the default search options
+    generation_config.json   the default search options; of a language model, how much of a text it sees
     README.md                the model card, written from facts; people may edit or remove it
     manifest.json            size and SHA-256 of every file
 

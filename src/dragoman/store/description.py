@@ -78,7 +78,7 @@ class ModelFiles(NamedTuple):
     languages: Languages | None = None
     """None for a model that does not translate."""
     generation: Mapping[str, Any] = {}
-    """The default search options."""
+    """The default search options; of a language model, its context."""
     card: str = ""
     """The model card in Markdown; without one, a short one is written."""
     framing: Framing = DEFAULT_FRAMING
