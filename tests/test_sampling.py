@@ -153,9 +153,13 @@ def test_a_sample_with_nothing_left_to_draw_ends_and_a_broken_model_is_named() -
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"temperature": 0.0}, "temperature must be above 0, but is 0.0; without sampling, a search is greedy"),
+        ({"temperature": 0.0}, "temperature must be above 0 and finite, but is 0.0; without sampling, a search is"),
         ({"temperature": -1.0}, "temperature must be above 0"),
         ({"temperature": math.nan}, "temperature must be above 0"),
+        ({"temperature": math.inf}, "temperature must be above 0 and finite, but is inf"),
+        ({"seed": -1}, "seed must be from 0 to 2.63 - 1, but is -1"),
+        ({"seed": 2**64}, "seed must be from 0 to 2.63 - 1, but is 18446744073709551616"),
+        ({"sample": -1}, "sample must be from 0 to 2.63 - 1, but is -1"),
         ({"top_k": 0}, "top_k must be at least 1, but is 0; leave it out"),
         ({"top_p": 0.0}, "top_p must be above 0 and at most 1, but is 0.0"),
         ({"top_p": 1.1}, "top_p must be above 0 and at most 1"),

@@ -5,6 +5,7 @@ neither on other requests nor on when a request comes.
 """
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,14 +36,18 @@ class Sampling:
     """Which of the samples of one request this is; each is drawn independently of the others."""
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
+        if not 0 < self.temperature < math.inf:
             raise DecodeError(
-                f"temperature must be above 0, but is {self.temperature}; without sampling, a search is greedy"
+                f"temperature must be above 0 and finite, but is {self.temperature}; without sampling, a search is "
+                "greedy"
             )
         if self.top_k is not None and self.top_k < 1:
             raise DecodeError(f"top_k must be at least 1, but is {self.top_k}; leave it out to draw from all tokens")
         if not 0 < self.top_p <= 1:
             raise DecodeError(f"top_p must be above 0 and at most 1, but is {self.top_p}; 1 draws from all tokens")
+        for name, value in (("seed", self.seed), ("sample", self.sample)):
+            if not 0 <= value < 2**63:
+                raise DecodeError(f"{name} must be from 0 to 2^63 - 1, but is {value}")
 
     def uniform(self, source: bytes, position: int) -> float:
         """A number from 0 to 1, without 1, for the token at this position of the output for a source, which is given by
