@@ -19,8 +19,8 @@ BATCH_TOKENS = 4_096
 
 @dataclass(frozen=True)
 class Row:
-    """One text as ids, without symbols around it, and the places of the tokens that are predicted from; None if the
-    text as a whole is.
+    """One text as ids, without symbols around it, and the places of the tokens that are predicted from; None if one
+    prediction is made for the whole text.
     """
 
     ids: Sequence[int]

@@ -105,7 +105,9 @@ class MarianFolder(NamedTuple):
     @property
     def unknown(self) -> int:
         """The id of the target's unknown symbol there."""
-        return self.vocabularies.target[self.tokenizers.target.unknown] or 0
+        row = self.vocabularies.target[self.tokenizers.target.unknown]
+        assert row is not None, "only our start symbol has no row there"
+        return row
 
 
 def is_marian(folder: Path) -> bool:
