@@ -327,8 +327,8 @@ def test_each_command_names_the_other_for_a_model_of_the_other_kind(
     run: Path, run_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["generate", str(run_folder), "hello"]) == DecodeError.exit_code
-    assert f"{run_folder / 'best'} translates; use dragoman translate" in capsys.readouterr().err
+    assert f"{run_folder / 'best'} holds a model that translates; use dragoman translate" in capsys.readouterr().err
     assert main(["translate", str(run), "hello"]) == DecodeError.exit_code
-    assert "holds a language model, not a translation model; use dragoman generate" in capsys.readouterr().err
+    assert "holds a model that continues texts; use dragoman generate" in capsys.readouterr().err
     assert main(["generate", "nowhere", "hello"]) == CheckpointError.exit_code
     assert "nowhere does not exist" in capsys.readouterr().err

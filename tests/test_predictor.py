@@ -445,9 +445,7 @@ def test_the_command_says_which_words_spoke_for_a_label_of_texts_but_not_of_file
 def test_a_classifier_is_refused_by_what_translates_with_what_to_use(
     classifier: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(
-        DecodeError, match="labels texts or fills in words, not a translation model; use dragoman predict"
-    ):
+    with pytest.raises(DecodeError, match="holds a model that labels texts or fills in words; use dragoman predict"):
         Translator.load(classifier)
     assert main(["translate", str(classifier), "the dog", "--quiet"]) == 2
     assert "use dragoman predict" in capsys.readouterr().err
@@ -458,5 +456,5 @@ def test_other_models_are_refused_with_what_to_use(run_folder: Path, tmp_path: P
         Predictor.load(run_folder)
     model = build_model(small_config(family="language_model"), seed=1)
     save_model(tmp_path / "writer", model, ModelFiles())
-    with pytest.raises(DecodeError, match="holds a model that writes; use dragoman generate"):
+    with pytest.raises(DecodeError, match="holds a model that continues texts; use dragoman generate"):
         Predictor.load(tmp_path / "writer")

@@ -207,7 +207,7 @@ def test_too_little_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_language_model_translates_nothing(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(DecodeError, match="holds a language model, not a translation model; use dragoman generate"):
+    with pytest.raises(DecodeError, match="holds a model that continues texts; use dragoman generate"):
         dragoman.Translator.load(run)
     with pytest.raises(ConfigError, match="a language model; fine-tune takes a translation model, and others"):
         dragoman.fine_tune(run, "phrasebook")

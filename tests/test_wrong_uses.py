@@ -142,7 +142,7 @@ WRONG_OF_OTHER_TASKS = [
     ("train trec", "train.txt does not exist; the text comes from https://cogcomp.seas.upenn.edu", 2),
     # prediction
     ("predict RUN text", "holds a model that translates; use dragoman translate", 2),
-    ("predict MODELS/lm text", "holds a model that writes; use dragoman generate", 2),
+    ("predict MODELS/lm text", "holds a model that continues texts; use dragoman generate", 2),
     ("predict MODELS/adapter text", "holds a model that translates; use dragoman translate", 2),
     ("predict MODELS/classifier text --input pairs.tsv", "TEXT and --input were given; predict takes one of them", 2),
     ("predict MODELS/classifier pairs.tsv", "give --input pairs.tsv for the lines in it", 2),
@@ -154,7 +154,7 @@ WRONG_OF_OTHER_TASKS = [
     ("predict MODELS/exchanged text", "labels.json is for the task tag, but the model labels a whole text", 4),
     (
         "translate MODELS/classifier text",
-        "labels texts or fills in words, not a translation model; use dragoman predict",
+        "holds a model that labels texts or fills in words; use dragoman predict",
         2,
     ),
     ("explain MODELS/classifier text", "explain shows translation and language models", 2),
@@ -164,7 +164,7 @@ WRONG_OF_OTHER_TASKS = [
         "fine-tune takes a translation model, and others go on with: dragoman train",
         2,
     ),
-    ("benchmark MODELS/classifier --input long.en", "not a translation model; use dragoman predict", 2),
+    ("benchmark MODELS/classifier --input long.en", "labels texts or fills in words; use dragoman predict", 2),
     # scores of labels
     ("evaluate MODELS/classifier", "is no run with a test set of its own; name a test set", 4),
     ("evaluate MODELS/classifier labelled.csv --beam-size 2", "decode.beam_size=2 is about translations", 2),
@@ -179,7 +179,7 @@ WRONG_OF_OTHER_TASKS = [
     ("evaluate RUN --picture seen.png", "--picture draws the confusions of labels; ", 2),
     # writing
     ("generate RUN text", "translates; use dragoman translate", 2),
-    ("generate MODELS/tagger text", "writes no text; use dragoman predict", 2),
+    ("generate MODELS/tagger text", "labels texts or fills in words; use dragoman predict", 2),
     (
         "generate MODELS/lm text --temperature -1",
         "generate.temperature should be greater than or equal to 0, but is -1",

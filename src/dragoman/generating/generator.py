@@ -26,7 +26,7 @@ from dragoman.machine import use_threads
 from dragoman.memory import out_of_memory_as
 from dragoman.model import LanguageModel
 from dragoman.progress import Progress, silent
-from dragoman.store import GENERATION, StoredModel, load_model, make_ready
+from dragoman.store import GENERATION, USES, StoredModel, load_model, make_ready
 from dragoman.tokenizing.framing import DEFAULT_FRAMING
 from dragoman.tokenizing.specials import SYMBOLS
 
@@ -99,12 +99,7 @@ class Generator:
         self, stored: StoredModel, device: str = "auto", precision: str = "auto", *, progress: Progress = silent
     ) -> None:
         if not isinstance(stored.model, LanguageModel):
-            if stored.config.family == "encoder_decoder":
-                raise DecodeError(f"{stored.folder} translates; use dragoman translate")
-            raise DecodeError(
-                f"{stored.folder} holds a model that labels texts or fills in words, and writes no text; use dragoman "
-                "predict"
-            )
+            raise DecodeError(f"{stored.folder} holds a model that {USES[stored.config.family]}")
         self.model, self.device, self.precision = make_ready(stored.model, device, precision, progress)
         self.tokenizer = stored.tokenizers.target
         try:

@@ -22,7 +22,7 @@ from dragoman.predicting.rows import Row, logits_in_turn, logits_of
 from dragoman.predicting.spoken import spoke_for, without_each
 from dragoman.predicting.viterbi import Transitions, best_labels
 from dragoman.progress import Progress, silent
-from dragoman.store import StoredModel, load_model, make_ready
+from dragoman.store import USES, StoredModel, load_model, make_ready
 from dragoman.tokenizing.pretokenizing import is_word
 from dragoman.tokenizing.specials import MASK, SYMBOLS, UNKNOWN
 from dragoman.tokenizing.words import encode_words, split_words
@@ -33,7 +33,6 @@ STANDS_FOR_IT = "X"
 """A word that takes its place while the text around it is cut into pieces."""
 _TOO_LONG = "there is not enough memory for a text so long; give it in parts"
 _GLUED = re.compile(r"\w\[MASK\]|\[MASK\](?:\w|\[MASK\])")
-_FAMILIES = {"encoder_decoder": "translates; use dragoman translate", "language_model": "writes; use dragoman generate"}
 
 
 def predict(
@@ -69,7 +68,7 @@ class Predictor:
         self, stored: StoredModel, device: str = "auto", precision: str = "auto", progress: Progress = silent
     ) -> None:
         if not isinstance(stored.model, EncoderModel):
-            raise DecodeError(f"{stored.folder} holds a model that {_FAMILIES[stored.config.family]}")
+            raise DecodeError(f"{stored.folder} holds a model that {USES[stored.config.family]}")
         self.model, self.device, self.precision = make_ready(stored.model, device, precision, progress)
         self.stored, self.framing = stored, stored.files.framing
         self.tokenizer, self.labels = stored.tokenizers.source, stored.files.labels
@@ -152,8 +151,8 @@ class Predictor:
         names, temperature = self.labels.names, self.labels.temperature
         found = []
         for logits in self.word_logits(sentences):
+            best = best_labels(torch.from_numpy(logits), self._transitions)
             probability = softmax(logits / temperature)
-            best = best_labels(torch.from_numpy(probability).log(), self._transitions) if len(logits) else []
             found.append(tuple(Choice(names[i], float(row[i])) for i, row in zip(best, probability, strict=True)))
         return found
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from dragoman.tokenizing.labels import Labels
 
 IMPOSSIBLE = -1e6
-"""The least log-probability of a label: one of minus infinity is still valid, and must stay above the invalid ones."""
+"""A label of probability 0 is still allowed, so it must rank above labels that the scheme forbids."""
 
 
 class Transitions(NamedTuple):
@@ -31,7 +31,8 @@ class Transitions(NamedTuple):
 
 
 def best_labels(log_probs: Float[Tensor, "W C"], transitions: Transitions | None) -> list[int]:
-    """The ids of the likeliest labels of W words, in any order or in an allowed one.
+    """The ids of the likeliest labels of W words, in any order or in an allowed one. Logits do as log-probabilities do:
+    adding a number to all labels of a word changes nothing.
 
     The likeliest labels of the words alone are the answer wherever they are allowed: only other sentences are searched.
     """

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dragoman.store.description import CARD as CARD
     from dragoman.store.description import CONFIG as CONFIG
     from dragoman.store.description import GENERATION as GENERATION
+    from dragoman.store.description import USES as USES
     from dragoman.store.description import WEIGHTS as WEIGHTS
     from dragoman.store.description import Description as Description
     from dragoman.store.description import Languages as Languages

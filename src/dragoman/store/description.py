@@ -26,6 +26,13 @@ FORMAT, ADAPTER_FORMAT = 1, 1
 CONFIG, WEIGHTS, GENERATION, CARD = "config.json", "model.safetensors", "generation_config.json", "README.md"
 ADAPTER = "adapter.safetensors"
 
+USES = {
+    "encoder_decoder": "translates; use dragoman translate",
+    "language_model": "continues texts; use dragoman generate",
+    "encoder": "labels texts or fills in words; use dragoman predict",
+}
+"""What the models of each family do, and which command asks them for it."""
+
 
 class Languages(NamedTuple):
     """The languages that a model translates from and to, as BCP 47 tags; `und` if unknown."""

@@ -23,19 +23,13 @@ from dragoman.machine import use_threads
 from dragoman.memory import out_of_memory_as
 from dragoman.model import EncoderDecoder
 from dragoman.progress import Progress, silent
-from dragoman.store import GENERATION, StoredModel, load_model, make_ready
+from dragoman.store import GENERATION, USES, StoredModel, load_model, make_ready
 from dragoman.translating.options import SearchOptions
 from dragoman.translating.requests import Requests
 from dragoman.translating.segments import Segments, read_segments
 from dragoman.translating.sentences import separator
 from dragoman.translating.translation import Translation
 from dragoman.translating.writing import Writer, one_line
-
-_OTHERS = {
-    "language_model": "a language model, not a translation model; use dragoman generate",
-    "encoder": "a model that labels texts or fills in words, not a translation model; use dragoman predict",
-}
-"""What a folder holds that holds no translation model."""
 
 
 def translate(
@@ -81,7 +75,7 @@ class Translator:
         progress: Progress = silent,
     ) -> None:
         if not isinstance(stored.model, EncoderDecoder):
-            raise DecodeError(f"{stored.folder} holds {_OTHERS[stored.config.family]}")
+            raise DecodeError(f"{stored.folder} holds a model that {USES[stored.config.family]}")
         self.model, self.device, self.precision = make_ready(stored.model, device, precision, progress)
         self.tokenizers, self.languages = stored.tokenizers, stored.languages
         try:
