@@ -195,7 +195,11 @@ WRONG_OF_OTHER_TASKS = [
     # adapters and averages
     ("translate RUN text --adapter RUN", "holds a whole model, not an adapter; use it without --adapter", 4),
     ("translate MODELS/classifier text --adapter MODELS/adapter", "the weights in", 4),
-    ("translate MODELS/moved text", "which is not there; put that model back, or name it: dragoman translate BASE", 4),
+    (
+        "translate MODELS/moved text",
+        "which is not there; put that model back, or merge both where they are now: dragoman merge",
+        4,
+    ),
     ("fine-tune RUN pairs.tsv --lora 2 --freeze encoder", "tuning.lora freezes everything but its adapters", 2),
     ("fine-tune RUN pairs.tsv --freeze ''", "tuning.freeze.0 should have at least 1 character", 2),
     ("merge RUN --to new", "is a whole model already, not an adapter; there is nothing to merge", 2),
