@@ -108,7 +108,7 @@ def test_predict_leaves_the_same(models: Path, tmp_path: Path, printed: Callable
     (tmp_path / "in.txt").write_text("".join(f"{each}\n" for each in texts), encoding="utf-8")
     for name, given in (("classifier", texts), ("tagger", texts), ("filler", ["the [MASK] sees"])):
         asked = ("--input", tmp_path / "in.txt") if given is texts else given
-        told = printed("predict", models / name, *asked, "--best", "1", "--format", "json")
+        told = printed("predict", models / name, *asked, "--words", "--best", "1", "--format", "json")
         found = dragoman.predict(models / name, given, best=1)
         assert [json.loads(line) for line in told.splitlines()] == json.loads(json.dumps([e.facts() for e in found]))
 
