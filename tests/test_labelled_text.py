@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import DataError
 from dragoman.text.inputs import DataSettings
-from dragoman.text.labelled.examples import Example
+from dragoman.text.labelled.examples import Example, is_bio
 from dragoman.text.labelled.findings import CONFLICTS, DUPLICATES, DUPLICATES_DROPPED, EMPTY, KEPT_EMPTY, UNBEGUN
 from dragoman.text.labelled.guessing import guess_task
 from dragoman.text.labelled.phrasebook import labelled_phrasebook
@@ -27,6 +27,7 @@ from dragoman.text.phrasebook.patterns import patterns
 from dragoman.text.plain import prepare_text
 from dragoman.text.prepare import prepare_data
 from dragoman.text.split import sentence_key
+from dragoman.tokenizing.labels import Labels
 
 ANIMALS = "dog cat hen fox owl eel ant bee cow pig".split()
 ROWS = [
@@ -229,6 +230,15 @@ def test_entities_that_begin_with_i_are_counted_and_left(tmp_path: Path):
     report = prepare_labelled(settings, "tag", tmp_path / "data")
     assert (report.findings[UNBEGUN].count, report.findings[UNBEGUN].first) == (30, "iob1.conll:2")
     assert next(read_tagged(tmp_path / "data", "train"))[1] == ["O", "I-place", "I-place", "B-who"]
+
+
+def test_the_text_and_the_model_agree_on_what_bio_is(tmp_path: Path):
+    for names, bio in (("O B-who O I-who", True), ("O B- O I-who", False), ("B-who I-what", False)):
+        rows = [[(f"word{at}", name) for name in names.split()] for at in range(20)]
+        path = write(tmp_path / "a.conll", columns(rows))
+        report = prepare_labelled(data(path, dev_size=0, test_size=0), "tag", tmp_path / f"data {names}")
+        assert is_bio(report.labels) is Labels(task="tag", names=tuple(report.labels)).bio is bio
+        assert (UNBEGUN in report.findings) is bio
 
 
 # What is held out

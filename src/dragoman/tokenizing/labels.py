@@ -12,12 +12,11 @@ import pydantic
 from dragoman.config import Settings
 from dragoman.documents import read_document, write_json
 from dragoman.errors import DataError
+from dragoman.text.labelled.examples import is_bio
 
 FORMAT = 1
 """Of `labels.json`."""
 FILE = "labels.json"
-OUTSIDE = "O"
-"""The label of a word that belongs to no entity."""
 
 
 class Labels(Settings):
@@ -44,8 +43,8 @@ class Labels(Settings):
 
     @property
     def bio(self) -> bool:
-        """Whether the labels mark entities: O outside, B-type at the beginning of one, I-type inside."""
-        return self.task == "tag" and OUTSIDE in self.names and all(map(_is_bio, self.names))
+        """Whether the labels mark the entities of words, in the BIO scheme."""
+        return self.task == "tag" and is_bio(self.names)
 
     @cached_property
     def identity(self) -> str:
@@ -92,7 +91,3 @@ def class_weights(counts: Sequence[int]) -> list[float]:
     """
     assert min(counts) > 0, "a label without examples has no weight"
     return [sum(counts) / (len(counts) * count) for count in counts]
-
-
-def _is_bio(name: str) -> bool:
-    return name == OUTSIDE or (name[:2] in ("B-", "I-") and len(name) > 2)

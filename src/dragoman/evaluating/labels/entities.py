@@ -20,7 +20,8 @@ from dragoman.evaluating.labels.classification import (
     rows_of,
 )
 from dragoman.evaluating.metrics import Statistics
-from dragoman.tokenizing.labels import OUTSIDE, Labels
+from dragoman.text.labelled.examples import OUTSIDE
+from dragoman.tokenizing.labels import Labels
 
 _ENDS = ("E-", "S-", "L-", "U-")
 """How labels of BIOES and BILOU begin that BIO does not have."""

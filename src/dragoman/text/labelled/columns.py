@@ -106,7 +106,6 @@ def choose(
     named = [_named(names, known) for known in (TEXTS, LABELS)]
     text, label = (at if at is not None else name for at, name in zip(told, named, strict=True))
     if text is not None and text == label:
-        text = label = None
         text, label = told
     if text is not None and text == label:
         raise DataError(f"{where}: data.text_column and data.label_column are the same column, {names[text]!r}")

@@ -1,12 +1,17 @@
-"""Labelled text as it is read: an `Example` and its place in a file, and the `Source` that yields examples."""
+"""Labelled text as it is read: an `Example` and its place in a file, the `Source` that yields examples, and labels in
+the BIO scheme."""
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 Task = Literal["classify", "tag"]
 """Whether a text has one label, or each of its words has one."""
+
+OUTSIDE = "O"
+"""The BIO label of a word that belongs to no entity."""
 
 
 class Example(NamedTuple):
@@ -55,3 +60,26 @@ def shortened(label: str, depth: int | None) -> str:
     """
     one_line = " ".join(label.split())
     return one_line if depth is None else ":".join(one_line.split(":")[:depth])
+
+
+def is_bio(labels: Collection[str]) -> bool:
+    """Whether labels mark entities in the BIO scheme: B-type at the beginning of one, I-type inside, O outside (IOB2,
+    Tjong Kim Sang and Veenstra 1999).
+
+    >>> is_bio({"O", "B-person", "I-person"}), is_bio({"O", "B-"})
+    (True, False)
+    """
+    return OUTSIDE in labels and all(label == OUTSIDE or re.match("[BI]-.", label) for label in labels)
+
+
+def unbegun(labels: Sequence[str]) -> Iterator[int]:
+    """The positions of labels I-type that continue no entity of that type: a mistake, or the older scheme IOB1 (Ramshaw
+    and Marcus 1995).
+
+    >>> list(unbegun(["O", "I-person", "I-person", "B-group", "I-person"]))
+    [1, 4]
+    """
+    for at, label in enumerate(labels):
+        before = labels[at - 1] if at else OUTSIDE
+        if label.startswith("I-") and before[2:] != label[2:]:
+            yield at

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from dragoman.text.labelled.examples import Example
+from dragoman.text.labelled.examples import Example, is_bio, unbegun
 from dragoman.text.labelled.report import Found
 from dragoman.text.split import sentence_key
 
@@ -12,7 +12,6 @@ DUPLICATES_DROPPED = "duplicates of an earlier training example, dropped"
 DUPLICATES = "duplicates of an earlier training example, kept"
 CONFLICTS = "training texts with several labels"
 UNBEGUN = "labels I-… that continue no entity"
-OUTSIDE = "O"
 
 Splits = Mapping[str, Sequence[Example]]
 
@@ -110,26 +109,6 @@ def _conflicting(train: Sequence[Example], keys: Sequence[int]) -> list[str]:
 
 def _shared(split: Sequence[Example], keys: Sequence[int], others: set[int]) -> list[str]:
     return [example.origin for example, key in zip(split, keys, strict=True) if key in others]
-
-
-def is_bio(labels: Mapping[str, int]) -> bool:
-    """Whether labels mark entities in the BIO scheme: B-type at the beginning of one, I-type inside, O outside (IOB2,
-    Tjong Kim Sang and Veenstra 1999).
-    """
-    return OUTSIDE in labels and all(label == OUTSIDE or label[:2] in ("B-", "I-") for label in labels)
-
-
-def unbegun(labels: Sequence[str]) -> Iterator[int]:
-    """The positions of labels I-type that continue no entity of that type: a mistake, or the older scheme IOB1 (Ramshaw
-    and Marcus 1995).
-
-    >>> list(unbegun(["O", "I-person", "I-person", "B-group", "I-person"]))
-    [1, 4]
-    """
-    for at, label in enumerate(labels):
-        before = labels[at - 1] if at else OUTSIDE
-        if label.startswith("I-") and before[2:] != label[2:]:
-            yield at
 
 
 def places_unbegun(examples: Sequence[Example]) -> list[str]:
