@@ -158,7 +158,36 @@ def test_numeric_labels_stay_text(tmp_path: Path):
     assert {label for _, label in everything(tmp_path / "data")} == {"0", "1"}
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(f"我{each}喜欢这家餐馆的寿司和茶", "正面") for each in "很真也都还太最更不再"],
+        [(f"この映画は{each}とても楽しかったです", "良い") for each in "私僕君彼父母兄姉弟妹"],
+        [(f"ฉันชอบ{each}อาหารที่ร้านนี้มาก", "ดี") for each in "กขคงจชซญดต"],
+    ],
+)
+def test_texts_in_scripts_without_spaces_are_told_from_numbers_and_labels(tmp_path: Path, rows: list[tuple[str, str]]):
+    rows = [
+        (f"{text}{again}", label if at % 2 else "否") for again in "。！？" for at, (text, label) in enumerate(rows)
+    ]
+    numbered = "".join(f"2024-01-{at + 1:02} 12:30,{label},{text}\n" for at, (text, label) in enumerate(rows))
+    settings = data(write(tmp_path / "a.csv", "when,what,why\n" + numbered), checks={"drop_duplicates": False})
+    found = guess_task(settings)
+    assert found == ("classify", "a.csv has a column 'what' of few different labels beside its texts")
+    prepare_labelled(settings, "classify", tmp_path / "data")
+    assert sorted(everything(tmp_path / "data")) == sorted(rows)
+
+
 # Sets beside the training text
+
+
+@pytest.mark.parametrize("header", ["LABEL,Review", "label,Review ", "topic,question"])
+def test_a_set_may_name_its_columns_otherwise_than_the_training_text(tmp_path: Path, header: str):
+    train, dev = ("".join(f"{label},{text}\n" for text, label in rows) for rows in (ROWS, ROWS[:3]))
+    path = write(tmp_path / "train.csv", f"label,review\n{train}")
+    settings = data(path, dev_path=write(tmp_path / "dev.csv", f"{header}\n{dev}"), test_size=0)
+    assert prepare_labelled(settings, "classify", tmp_path / "data").rows == {"train": 60, "dev": 3}
+    assert list(read_examples(tmp_path / "data", "dev")) == ROWS[:3]
 
 
 def test_a_folder_is_read_by_the_names_of_its_files(tmp_path: Path):

@@ -11,6 +11,8 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from dragoman.text.reading.languages import SPACELESS
+
 # A mark that may end a sentence, with closing quotes and brackets behind it, and white space; or a full-width mark,
 # which needs no space; or a line break. The lookbehind and the possessive `++` read every run once, so that a megabyte
 # of full stops takes no longer than other text.
@@ -44,13 +46,7 @@ _LONGEST_ABBREVIATION = 20
 _LONGEST_ORDINAL = 40  # characters after a full stop that tell whether it makes an ordinal number
 _LONGEST_CHARACTER = 64  # accents on one letter, or parts of one emoji
 
-# Scripts written without spaces between words, as a class of a regular expression: Thai, Lao, Tibetan, Burmese, Khmer,
-# the Tai scripts, Balinese, Javanese, Han, kana, Yi, and full-width forms.
-_SPACELESS = (
-    "\u0e00-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\u1b00-\u1b7f\u2e80-\ua4cf\ua980-\uaadf"
-    "\uf900-\ufaff\uff01-\uff9f\U0001b000-\U0001b2ff\U00020000-\U0003ffff"
-)
-_SPACELESS_CHARACTER = re.compile(f"[{_SPACELESS}]")
+_SPACELESS_CHARACTER = re.compile(f"[{SPACELESS}]")
 
 LONGEST_WORD = 100
 """Most characters of a word, in scripts that put spaces between words.
@@ -58,7 +54,7 @@ LONGEST_WORD = 100
 In 25 million characters of English, Italian, German and French text no word has more than 80; a longer run is an
 address, a key or an encoded file.
 """
-_LONGER_WORD = re.compile(rf"(?<![^\s{_SPACELESS}])[^\s{_SPACELESS}]{{{LONGEST_WORD + 1},}}+")
+_LONGER_WORD = re.compile(rf"(?<![^\s{SPACELESS}])[^\s{SPACELESS}]{{{LONGEST_WORD + 1},}}+")
 
 # Where a sentence that is too long is cut, the gentlest kind first. Each place is the end of a match.
 _CUTS = (

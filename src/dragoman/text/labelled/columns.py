@@ -9,6 +9,7 @@ from typing import NamedTuple
 from dragoman.errors import DataError
 from dragoman.text.reading.columns import Naming, listed, position_of
 from dragoman.text.reading.header import judge_header
+from dragoman.text.reading.languages import SPACELESS
 
 TEXTS = (
     "text sentence question review utterance comment tweet message query content document body passage headline "
@@ -28,6 +29,7 @@ LONG_WORDS = 3.0
 """A column with more words a cell, on average, holds texts; one with fewer may hold labels."""
 
 _WORD = re.compile(r"[^\W\d_]+")
+_SPACELESS_CHARACTER = re.compile(f"[{SPACELESS}]")
 
 
 class Chosen(NamedTuple):
@@ -41,9 +43,24 @@ class Chosen(NamedTuple):
 class Statistics(NamedTuple):
     """What some cells of a column have in common."""
 
-    distinct: int
+    counts: Counter[str]
+    """How many rows have each value; empty cells don't count."""
     words: float
-    rows: int
+    """In a cell, on average."""
+    characters: float
+
+    @property
+    def rows(self) -> int:
+        return self.counts.total()
+
+    @property
+    def distinct(self) -> int:
+        return len(self.counts)
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether every cell holds digits and no letters, as numbers, dates and times do."""
+        return all(any(map(str.isdigit, cell)) and not any(map(str.isalpha, cell)) for cell in self.counts)
 
     @property
     def may_be_labels(self) -> bool:
@@ -52,7 +69,7 @@ class Statistics(NamedTuple):
 
     @property
     def are_texts(self) -> bool:
-        return self.words > LONG_WORDS and 2 * self.distinct > self.rows
+        return self.words > LONG_WORDS and 2 * self.distinct > self.rows and not self.is_numeric
 
 
 def has_header(
@@ -64,8 +81,8 @@ def has_header(
     cells = [cell.strip() for cell in first]
     if any(name and not name.isdecimal() for name in given):
         return True
-    if seen and not all(map(str.isdecimal, seen)):
-        return set(seen) <= set(cells)
+    if seen and not all(map(str.isdecimal, seen)) and _positions(seen, cells):
+        return True
     named = [at for at, cell in enumerate(cells) if cell.casefold() in (*TEXTS, *LABELS)]
     if named:
         return not any(row[at].strip() == cells[at] for at in named for row in rows if len(row) == len(cells))
@@ -74,7 +91,7 @@ def has_header(
 
 def _is_no_label(cells: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Whether a first row of short cells stands above a column of labels that return, and is none of them."""
-    if len(rows) < LEAST_ROWS or any(len(cell.split()) > LONG_WORDS for cell in cells):
+    if len(rows) < LEAST_ROWS or any(count_words(cell) > LONG_WORDS for cell in cells):
         return False
     below = [Counter(row[at].strip() for row in rows if len(row) == len(cells)) for at in range(len(cells))]
     return any(
@@ -100,8 +117,8 @@ def choose(
     Raises:
         DataError: nothing tells the label from the text, or several columns may be the label.
     """
-    if not any(given) and seen and set(seen) <= set(names):
-        return Chosen(names.index(seen[0]), names.index(seen[1]), "the columns of the training text")
+    if not any(given) and seen and (positions := _positions(seen, names)):
+        return Chosen(*positions, "the columns of the training text")
     told = [None if name is None else position_of(name, names, where) for name in given]
     named = [_named(names, known) for known in (TEXTS, LABELS)]
     text, label = (at if at is not None else name for at, name in zip(told, named, strict=True))
@@ -119,8 +136,18 @@ def choose(
 
 
 def measure(rows: Sequence[Sequence[str]], at: int) -> Statistics:
-    cells = [text for row in rows if at < len(row) and (text := row[at].strip())]
-    return Statistics(len(set(cells)), mean(len(cell.split()) for cell in cells) if cells else 0.0, len(cells))
+    cells = [text for row in rows if at < len(row) and (text := row[at].strip())] or [""]
+    return Statistics(Counter(filter(None, cells)), mean(map(count_words, cells)), mean(map(len, cells)))
+
+
+def count_words(text: str) -> float:
+    """How many words a text has. In scripts without spaces, two characters count as one.
+
+    >>> count_words("I like it."), count_words("我喜欢寿司")
+    (3.0, 2.5)
+    """
+    spaced, characters = _SPACELESS_CHARACTER.subn(" ", text)
+    return len(spaced.split()) + characters / 2
 
 
 def are_tagged_words(lines: Sequence[str]) -> bool:
@@ -135,6 +162,15 @@ def are_tagged_words(lines: Sequence[str]) -> bool:
     if any(len(cell.split()) > 1 for row in rows for cell in row):
         return False
     return len({row[-1] for row in rows}) <= max(3, MOST_LABELS * len(rows))
+
+
+def _positions(seen: Sequence[str], names: Sequence[str]) -> tuple[int, int] | None:
+    """Where the columns of the training text stand: by their exact names, or else in another case."""
+    for form in (str.strip, lambda name: name.strip().casefold()):
+        (text, label), found = map(form, seen), list(map(form, names))
+        if found.count(text) == found.count(label) == 1:
+            return found.index(text), found.index(label)
+    return None
 
 
 def named_label(names: Sequence[str]) -> int | None:
@@ -156,7 +192,13 @@ def _longest(columns: Sequence[Statistics], label: int | None, names: Sequence[s
     others = [at for at in range(len(columns)) if at != label]
     if not others:
         raise DataError(f"{where} has one column{listed(names)}; an example needs a text and a label")
-    return max(others, key=lambda at: columns[at].words)
+    texts = [at for at in others if not columns[at].is_numeric]
+    if not texts:
+        raise DataError(
+            f"{where}: no column holds texts, only numbers; columns{listed(names)}; name it, or give its number from "
+            "1: --set data.text_column=NAME"
+        )
+    return max(texts, key=lambda at: (columns[at].words, columns[at].characters))
 
 
 def _label(columns: Sequence[Statistics], text: int, names: Sequence[str], where: str) -> int:

@@ -13,6 +13,13 @@ from typing import Any
 
 UNKNOWN_LANGUAGE = "und"  # BCP 47: undetermined
 
+# Scripts written without spaces between words, as a class of a regular expression: Thai, Lao, Tibetan, Burmese, Khmer,
+# the Tai scripts, Balinese, Javanese, Han, kana, Yi, and full-width forms.
+SPACELESS = (
+    "\u0e00-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\u1b00-\u1b7f\u2e80-\ua4cf\ua980-\uaadf"
+    "\uf900-\ufaff\uff01-\uff9f\U0001b000-\U0001b2ff\U00020000-\U0003ffff"
+)
+
 
 @lru_cache(maxsize=4096)
 def language_of(name: str) -> str | None:
