@@ -308,6 +308,17 @@ def test_held_out_sets_have_the_labels_of_the_text_in_proportion():
     assert not hold_out(examples, {"test": 100}, 1, given={sentence_key(each.text) for each in examples}).count("test")
 
 
+def test_texts_that_all_repeat_are_held_out_as_far_as_they_fit():
+    examples = [example(f"text {at // 2}{'!' * (at % 2)}", "good" if at % 4 < 2 else "bad") for at in range(180)]
+    sides = hold_out(examples, {"test": 18, "dev": 18}, seed=1)
+    assert Counter(sides) == {"train": 144, "test": 18, "dev": 18}
+    assert sides[::2] == sides[1::2], "equal texts stay together"
+    assert Counter(each.labels[0] for each, side in zip(examples, sides, strict=True) if side == "test") == {
+        "good": 10,
+        "bad": 8,
+    }
+
+
 # Folders made before
 
 
@@ -386,6 +397,12 @@ WRONG = {
     "a missing key": ("a.jsonl", '{"text": "x", "label": 1}\n{"text": "y"}\n', {}, r"a.jsonl:2 has no 'label'"),
     "a number": ("a.jsonl", "{}\n7\n", {}, r"a.jsonl has one column|an example needs a text and a label|a.jsonl"),
     "invalid text": ("a.txt", label_lines(ROWS) + "good \udcff\n", {}, r"a.txt:61 is not valid UTF-8"),
+    "nothing to hold out": (
+        "a.txt",
+        label_lines([(f"the {animal}", "good" if animal < "d" else "bad") for animal in ANIMALS[:3] for _ in range(9)]),
+        {"checks": {"drop_duplicates": False}},
+        r"a.txt has no text to hold out for test: each occurs more than 3 times.*give data.test_path",
+    ),
     "too little to hold out": (
         "a.txt",
         label_lines(ROWS),

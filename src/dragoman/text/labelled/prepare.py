@@ -112,6 +112,7 @@ def _dealt(settings: DataSettings, taken: Taken) -> tuple[dict[str, list[Example
     _refuse_too_few(settings, len(train), wanted)
     keys = {sentence_key(example.text) for each in given.values() for example in each} if wanted else set[int]()
     sides = hold_out(train, wanted, settings.seed, keys)
+    _refuse_empty(settings, wanted, sides)
     splits = {
         name: [example for example, side in zip(train, sides, strict=True) if side == name]
         for name in ("train", *wanted)
@@ -156,6 +157,15 @@ def _refuse_too_few(settings: DataSettings, examples: int, wanted: Mapping[str, 
             f"{settings.path} leaves {examples:,} different examples: too few to hold out {asked}; give more, or "
             "smaller sets"
         )
+
+
+def _refuse_empty(settings: DataSettings, wanted: Mapping[str, int], sides: Sequence[str]) -> None:
+    for name, size in wanted.items():
+        if size and name not in sides:
+            raise DataError(
+                f"{settings.path} has no text to hold out for {name}: each occurs more than {size:,} times, is the "
+                f"only one with its label, or stands in a given set; give data.{name}_path or another data.{name}_size"
+            )
 
 
 def _write(folder: Path, name: str, split: Sequence[Example], task: Task, origin: str) -> dict[str, Any]:

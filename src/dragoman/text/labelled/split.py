@@ -16,7 +16,8 @@ HELD_OUT = 0.1
 """Share of the training text that is held out for dev, and the same again for test."""
 MOST_HELD_OUT = 2_000
 LARGEST_PART = 0.05
-"""A group with a larger part of a held-out set stays in training: one text must not be the whole test."""
+"""A group with a larger part of a held-out set is taken only if smaller ones do not fill it: one text must not be the
+whole test."""
 
 
 class _Group(NamedTuple):
@@ -54,12 +55,13 @@ def hold_out(
     sides = ["train"] * len(examples)
     free = _free(groups, examples, given)
     for name, size in wanted.items():
-        taken = _spread([group for group in free if len(group.members) <= max(1, int(LARGEST_PART * size))], size)
-        for group in taken:
-            for member in group.members:
-                sides[member] = name
-        keys = {group.key for group in taken}
-        free = [group for group in free if group.key not in keys]
+        for largest in (max(1, int(LARGEST_PART * size)), size):
+            taken = _spread([group for group in free if len(group.members) <= largest], size - sides.count(name))
+            for group in taken:
+                for member in group.members:
+                    sides[member] = name
+            keys = {group.key for group in taken}
+            free = [group for group in free if group.key not in keys]
     return sides
 
 
