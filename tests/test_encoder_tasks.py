@@ -15,6 +15,7 @@ from small_runs import AtSteps, terminate, times, train_small, weights
 import dragoman
 from dragoman.cli.main import main
 from dragoman.commands.compare import compare
+from dragoman.commands.compare_labels import Place, evaluate_systems
 from dragoman.commands.reproduce import reproduce
 from dragoman.commands.seeds import seed_runs, spreads, train_seeds
 from dragoman.errors import CheckpointError, ConfigError, Interrupted
@@ -24,6 +25,7 @@ from dragoman.model import EncoderModel, build_model
 from dragoman.predicting.calibration import expected_calibration_error
 from dragoman.predicting.prediction import Classified, Filled, Tagged
 from dragoman.predicting.predictor import Predictor
+from dragoman.progress import silent
 from dragoman.recipe.recipe import read_recipe
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.session import fresh_state
@@ -148,6 +150,13 @@ def test_a_tagger_learns_what_the_word_before_says(tmp_path: Path) -> None:
     assert isinstance(told, Tagged)
     assert [choice.name for choice in told.labels] == ["O"] * 4 + ["B-person", "I-person"] + ["O"] * 3
     assert main(["evaluate", str(result.folder), "--quiet", "--samples", "10", "--device", "cpu"]) == 0
+    (tmp_path / "iob1.conll").write_text((tmp_path / "words.conll").read_text().replace("\tB-", "\tI-"))
+    place = Place("cpu", "float32", silent)
+    scores = [
+        evaluate_systems([[result.folder]], tmp_path / name, [], 10, place)[0][0].scores["f1"].value
+        for name in ("words.conll", "iob1.conll")
+    ]
+    assert scores[0] == scores[1] > 90
 
 
 def test_masked_words_are_found_by_the_words_around_them(filler: Any) -> None:

@@ -254,11 +254,25 @@ def test_leaks_contradictions_and_unknown_labels_are_found_and_said(tmp_path: Pa
 
 def test_entities_that_begin_with_i_are_counted_and_left(tmp_path: Path):
     rows = [[("in", "O"), (animal, "I-place"), ("city", "I-place"), ("he", "B-who")] for animal in ANIMALS * 3]
-    path = write(tmp_path / "iob1.conll", columns(rows))
+    path = write(tmp_path / "mixed.conll", columns(rows))
     settings = data(path, dev_size=0, test_size=0, checks={"drop_duplicates": False})
     report = prepare_labelled(settings, "tag", tmp_path / "data")
-    assert (report.findings[UNBEGUN].count, report.findings[UNBEGUN].first) == (30, "iob1.conll:2")
+    assert (report.findings[UNBEGUN].count, report.findings[UNBEGUN].first) == (30, "mixed.conll:2")
     assert next(read_tagged(tmp_path / "data", "train"))[1] == ["O", "I-place", "I-place", "B-who"]
+
+
+def test_entities_of_iob1_are_rewritten_to_iob2_in_all_sets(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    caplog.set_level("INFO")
+    rows = [[("in", "O"), (animal, "I-place"), ("city", "I-place"), ("home", "B-place")] for animal in ANIMALS * 2]
+    path, test = (write(tmp_path / name, columns(each)) for name, each in (("a.conll", rows), ("b.conll", rows[:3])))
+    settings = data(path, test_path=test, dev_size=0, checks={"drop_duplicates": False})
+    report = prepare_labelled(settings, "tag", tmp_path / "data")
+    for split in ("train", "test"):
+        assert next(read_tagged(tmp_path / "data", split))[1] == ["O", "B-place", "I-place", "B-place"]
+    assert report.labels == {"B-place": 40, "I-place": 20, "O": 20}
+    assert report.repairs == {"labels I-… that begin an entity, now B-…": 23}
+    assert UNBEGUN not in report.findings
+    assert "train: 2 CoNLL columns" in caplog.text and "as in IOB1: 20 of these labels became B-" in caplog.text
 
 
 def test_the_text_and_the_model_agree_on_what_bio_is(tmp_path: Path):

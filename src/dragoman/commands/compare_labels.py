@@ -18,6 +18,7 @@ from dragoman.recipe.source import apply
 from dragoman.run_folder import RunFolder
 from dragoman.store import CONFIG, find_model, read_config
 from dragoman.tasks.labelled import Example, evaluate_predictor, read_labelled
+from dragoman.text.labelled.examples import begun, is_iob1
 from dragoman.text.labelled.sources import open_source
 
 log = logging.getLogger(__name__)
@@ -114,4 +115,8 @@ def _read(path: Path, task: str, overrides: Sequence[str], own: bool) -> list[Ex
     tables = apply(overrides, {"data": {"path": str(path)}})
     settings = check(tables, "the command line", Recipe).data
     kind = "tag" if task == "tag" else "classify"
-    return [(each.parts, each.labels) for each in open_source([path], settings, kind).read(Counter())]
+    examples = [(each.parts, each.labels) for each in open_source([path], settings, kind).read(Counter())]
+    if kind == "tag" and is_iob1([labels for _, labels in examples]):
+        log.info("%s: entities begin with I-, as in IOB1; they are scored as if they began with B-", path)
+        return [(parts, begun(labels)) for parts, labels in examples]
+    return examples

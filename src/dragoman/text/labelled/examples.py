@@ -2,9 +2,11 @@
 the BIO scheme."""
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 Task = Literal["classify", "tag"]
@@ -83,3 +85,32 @@ def unbegun(labels: Sequence[str]) -> Iterator[int]:
         before = labels[at - 1] if at else OUTSIDE
         if label.startswith("I-") and before[2:] != label[2:]:
             yield at
+
+
+def is_iob1(sentences: Sequence[Sequence[str]]) -> bool:
+    """Whether BIO labels are in the older scheme IOB1: entities begin with I-, and with B- only right after one of the
+    same type.
+
+    >>> is_iob1([["I-person", "B-person", "O"]]), is_iob1([["I-person", "O", "B-person"]])
+    (True, False)
+    """
+    return (
+        is_bio({label for labels in sentences for label in labels})
+        and any(True for labels in sentences for _ in unbegun(labels))
+        and all(
+            before != OUTSIDE and before[2:] == label[2:]
+            for labels in sentences
+            for before, label in pairwise([OUTSIDE, *labels])
+            if label.startswith("B-")
+        )
+    )
+
+
+def begun(labels: Sequence[str]) -> tuple[str, ...]:
+    """The labels in IOB2, where every entity begins with B-.
+
+    >>> begun(["I-person", "B-person", "I-person", "O"])
+    ('B-person', 'B-person', 'I-person', 'O')
+    """
+    starts = set(unbegun(labels))
+    return tuple(sys.intern(f"B-{label[2:]}") if at in starts else label for at, label in enumerate(labels))

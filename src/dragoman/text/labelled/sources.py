@@ -9,7 +9,7 @@ from dragoman.errors import DataError
 from dragoman.progress import Progress
 from dragoman.text.inputs import PHRASEBOOK, DataSettings
 from dragoman.text.labelled.addresses import files_of
-from dragoman.text.labelled.examples import Columns, Example, Source, Task
+from dragoman.text.labelled.examples import Columns, Example, Source, Task, begun, is_iob1, unbegun
 from dragoman.text.labelled.tables import open_texts
 from dragoman.text.labelled.words import open_words
 
@@ -19,6 +19,7 @@ MOST_SINGLE = 20
 """So many labels may occur only once, even where they are more than a third of all: in prose, more first words do."""
 LONGEST_LABEL = 80
 """A label with more characters is a text."""
+BEGUN = "labels I-… that begin an entity, now B-…"
 _OPEN = {"classify": open_texts, "tag": open_words}
 
 
@@ -70,8 +71,19 @@ def _read(settings: DataSettings, task: Task, progress: Progress) -> Taken:
         if not examples:
             raise DataError(f"{source.name} holds no examples")
         taken.examples[name], taken.reasons[name] = examples, source.reason
+    if task == "tag" and is_iob1([example.labels for example in taken.examples["train"]]):
+        _begin_entities(taken, repairs)
     taken.repairs.update(sorted((+repairs).items()))
     return taken
+
+
+def _begin_entities(taken: Taken, repairs: Counter[str]) -> None:
+    """Rewrites all sets from IOB1 to IOB2, the scheme in which entities are predicted and scored."""
+    for name, examples in taken.examples.items():
+        count = sum(1 for example in examples for _ in unbegun(example.labels))
+        taken.examples[name] = [example._replace(labels=begun(example.labels)) for example in examples]
+        taken.reasons[name] += f"; entities begin with I-, as in IOB1: {count:,} of these labels became B-"
+        repairs[BEGUN] += count
 
 
 def _refuse_unusable(settings: DataSettings, task: Task, examples: Sequence[Example]) -> None:
