@@ -106,9 +106,10 @@ def test_every_form_of_the_same_examples_is_read_alike(tmp_path: Path, name: str
     [
         ("tabs.conll", columns(TAGGED), {}),
         ("spaces.txt", columns(TAGGED, " "), {}),
-        ("first.conll", "-DOCSTART-\tO\n\n# a comment\n" + columns(TAGGED), {}),
+        ("first.conll", "-DOCSTART-\tO\n\n# a comment\n#\n" + columns(TAGGED) + "#\n# one more comment\n", {}),
         ("some.conllu.gz", conllu(TAGGED), {}),
         ("unnamed.data", conllu(TAGGED), {"label_column": "UPOS"}),
+        ("remarks.conllu", "#sent_id=0\n" + conllu(TAGGED), {}),
         ("numbered.conllu", conllu(TAGGED), {"label_column": 4, "text_column": "lemma"}),
         (
             "turned.conll",
@@ -130,6 +131,20 @@ def test_every_form_of_the_same_tagged_words_is_read_alike(tmp_path: Path, name:
     plain = data(write(tmp_path / "plain.conll", columns(TAGGED)))
     assert report.identity == labelled_identity(plain, "tag")
     assert sum(split.words or 0 for split in report.splits.values()) == 90
+
+
+def test_tagged_words_in_parquet_are_read_and_recognised(tmp_path: Path):
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    rows = [
+        {"id": str(at), "tokens": [w for w, _ in each], "tags": [t for _, t in each]} for at, each in enumerate(TAGGED)
+    ]
+    parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "a.parquet")
+    settings = data(str(tmp_path / "a.parquet"))
+    assert guess_task(settings) == ("tag", "each row of a.parquet holds two lists, of words and labels")
+    report = prepare_labelled(settings, "tag", tmp_path / "data")
+    assert report.reasons == {"train": "lists in each row; the words are 'tokens' and the labels 'tags'"}
+    assert report.identity == labelled_identity(data(write(tmp_path / "plain.conll", columns(TAGGED))), "tag")
 
 
 def test_labels_of_conllu_come_from_the_column_that_is_named_and_may_be_shortened(tmp_path: Path):
@@ -450,6 +465,12 @@ WRONG_WORDS = {
     "few": (columns(TAGGED[:3]), {}, r"a.conll holds 3 labelled sentences"),
     "blank": ("\n\n", {}, r"a.conll holds only blank lines"),
     "uneven lists": ('{"words": ["a", "b"], "labels": ["X"]}\n', {}, r"a.conll:1 has 2 words but 1 labels"),
+    "null": ('{"words": ["a", null], "labels": ["X", "Y"]}\n', {}, r"a.conll:1 has an empty word or label"),
+    "a hash without its label": (
+        columns(TAGGED) + "#rome5\n",
+        {},
+        r"a.conll:121 has 1 column, but the first row has 2",
+    ),
     "no lists": ('{"words": "a b", "labels": ["X"]}\n', {}, r"a.conll:1 has no list of words"),
 }
 

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from dragoman.documents import read_object
 from dragoman.errors import CheckpointError, DataError
@@ -20,12 +19,11 @@ from dragoman.text.labelled.columns import (
     named_label,
 )
 from dragoman.text.labelled.tables import SAMPLED_ROWS, format_of, open_table
-from dragoman.text.labelled.words import is_json
+from dragoman.text.labelled.words import first_record, lists_in, records_of
 from dragoman.text.reading.addresses import HUB, matching
 from dragoman.text.reading.languages import language_of
 from dragoman.text.reading.lines import read_lines, without_gz
 from dragoman.text.reading.roles import side_of
-from dragoman.text.reading.tables import json_records
 from dragoman.text.report import REPORT
 
 MOST_SINGLE = 0.02
@@ -70,8 +68,10 @@ def _of_file(path: Path, settings: DataSettings) -> Guess | None:
     format, _ = format_of(path, settings)
     if without_gz(path).suffix.lower() == ".conllu":
         return "tag", f"{path.name} is CoNLL-U"
+    if format in ("jsonl", "parquet") and (found := _of_lists(path, settings)):
+        return found
     if format in ("jsonl", "parquet", "csv"):
-        return _of_lists(path) if format == "jsonl" and _holds_lists(path, settings) else _of_table(path, settings)
+        return _of_table(path, settings)
     lines = list(islice(read_lines(path, "replace"), SAMPLED_ROWS))
     if are_tagged_words(lines):
         return "tag", f"{path.name} holds a word and a label on each line, and blank lines between sentences"
@@ -80,14 +80,11 @@ def _of_file(path: Path, settings: DataSettings) -> Guess | None:
     return _of_lines(path, lines)
 
 
-def _holds_lists(path: Path, settings: DataSettings) -> bool:
-    """Whether the first row of JSON lines holds lists, as of words and labels."""
-    first: Any = next((row for _, row in json_records(path, settings.encoding_errors, Counter()) if row), None)
-    values = first.values() if isinstance(first, dict) else first if isinstance(first, list) else ()
-    return is_json(path) and sum(isinstance(value, list) for value in values) >= 2
-
-
-def _of_lists(path: Path) -> Guess:
+def _of_lists(path: Path, settings: DataSettings) -> Guess | None:
+    """JSON lines or Parquet with two lists in the first row, as of words and labels."""
+    records = records_of(path, settings)
+    if records is None or len(lists_in(first_record(records)[1])) < 2:
+        return None
     return "tag", f"each row of {path.name} holds two lists, of words and labels"
 
 

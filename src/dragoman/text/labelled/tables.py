@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from dragoman.errors import DataError
 from dragoman.text.inputs import DataSettings
 from dragoman.text.labelled.columns import Chosen, are_tagged_words, choose, has_header
-from dragoman.text.labelled.examples import Columns, Example, Source, shortened
+from dragoman.text.labelled.examples import Columns, Example, Source, shortened, written
 from dragoman.text.mending import mend
 from dragoman.text.reading.lines import open_bytes, read_lines, without_gz
 from dragoman.text.reading.pairs import Format
@@ -176,17 +176,6 @@ def _cells(record: Any, above: str = "") -> Mapping[str, str]:
         elif not isinstance(value, list):
             found[name] = written(value)
     return found
-
-
-def written(value: object) -> str:
-    """A JSON value as a cell of a table; null is empty.
-
-    >>> written(True), written(3), written(None), written("good")
-    ('true', '3', '', 'good')
-    """
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "" if value is None else str(value)
 
 
 def _examples(table: Table, chosen: Chosen, settings: DataSettings, repairs: Counter[str]) -> Iterator[Example]:

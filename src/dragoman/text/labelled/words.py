@@ -1,4 +1,5 @@
-"""Words with a label each: CoNLL columns, CoNLL-U (universaldependencies.org/format.html), or two lists in JSON."""
+"""Words with a label each: CoNLL columns, CoNLL-U (universaldependencies.org/format.html), or two lists in each row of
+JSON lines or Parquet."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -8,17 +9,20 @@ from typing import Any, NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.text.inputs import DataSettings
-from dragoman.text.labelled.examples import Columns, Example, Source, shortened
+from dragoman.text.labelled.examples import Columns, Example, Source, shortened, written
 from dragoman.text.reading.columns import position_of
 from dragoman.text.reading.lines import open_bytes, read_lines, without_gz
-from dragoman.text.reading.tables import json_records, kind_of
+from dragoman.text.reading.tables import json_records, kind_of, parquet_records
 
 CONLL_U = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 """The columns of CoNLL-U."""
 DOCUMENT = "-DOCSTART-"
 """The word that stands for the beginning of a document."""
 WORDS, LABELS = ("words", "tokens", "text", "1"), ("labels", "tags", "upos", "pos_tags", "ner_tags", "2")
-"""Keys of JSON lines, or numbers of items, under which lists of words and labels are looked for."""
+"""Keys of a record, or numbers of items, under which lists of words and labels are looked for."""
+
+Records = Callable[[Counter[str]], Iterator[tuple[int, Any]]]
+"""Yields numbered rows of JSON lines or Parquet, and counts what is mended."""
 
 
 class Rows(NamedTuple):
@@ -35,7 +39,8 @@ class Rows(NamedTuple):
         return line.split(self.delimiter)
 
     def is_comment(self, line: str) -> bool:
-        return line.startswith("#") and (self.universal or len(self.cells(line)) != self.width)
+        """Whether a line is no row. Outside CoNLL-U a word may be a hash, or begin with one."""
+        return line.startswith("#") if self.universal else _is_remark(line) and len(self.cells(line)) != self.width
 
     def skips(self, cells: Sequence[str]) -> bool:
         """Whether a row is no word: a range such as 1-2, an empty node such as 8.1, or a beginning of a document."""
@@ -49,8 +54,8 @@ def open_words(path: Path, settings: DataSettings, _seen: Columns | None = None)
         DataError: the file cannot be read, or has no column of that name or number.
     """
     open_bytes(path).close()
-    if is_json(path):
-        return _open_lists(path, settings)
+    if records := records_of(path, settings):
+        return _open_lists(path, records, settings)
     rows = rows_of(path, settings)
     word, label = _positions(path, rows, settings)
     names = CONLL_U if rows.universal else [str(number + 1) for number in range(rows.width)]
@@ -59,10 +64,24 @@ def open_words(path: Path, settings: DataSettings, _seen: Columns | None = None)
     return Source(str(path), reason, partial(_sentences, path, rows, word, label, settings))
 
 
-def is_json(path: Path) -> bool:
-    if without_gz(path).suffix.lower() in (".jsonl", ".ndjson", ".json"):
-        return True
-    return next(read_lines(path, "replace")).startswith(("{", "[["))
+def records_of(path: Path, settings: DataSettings) -> Records | None:
+    """The rows of JSON lines or Parquet; None if the file is neither."""
+    suffix = without_gz(path).suffix.lower()
+    if suffix == ".parquet" or settings.format == "parquet":
+        return partial(parquet_records, path)
+    if suffix in (".jsonl", ".ndjson", ".json") or next(read_lines(path, "replace")).startswith(("{", "[[")):
+        return partial(json_records, path, settings.encoding_errors)
+    return None
+
+
+def first_record(records: Records) -> tuple[int, Any]:
+    """The first row that is not blank, and its number; (0, None) if there is none."""
+    return next(((number, row) for number, row in records(Counter()) if row is not None), (0, None))
+
+
+def lists_in(record: Any) -> list[str]:
+    """The keys of the lists in a record, or their numbers from 1."""
+    return [name for name, value in _items(record).items() if isinstance(value, list)]
 
 
 def rows_of(path: Path, settings: DataSettings) -> Rows:
@@ -71,12 +90,12 @@ def rows_of(path: Path, settings: DataSettings) -> Rows:
     Raises:
         DataError: it holds only blank lines, or no columns.
     """
+    named = without_gz(path).suffix.lower() == ".conllu"
     for number, line in enumerate(read_lines(path, settings.encoding_errors), 1):
-        if not line.strip() or line.startswith("# "):
+        if not line.strip() or _is_remark(line) or (named and line.startswith("#")):
             continue
         delimiter = "\t" if "\t" in line else None
         width = len(line.split(delimiter))
-        named = without_gz(path).suffix.lower() == ".conllu"
         if width > 1 or named:
             is_numbered = width == len(CONLL_U) and line.split(delimiter)[0].partition("-")[0].isdecimal()
             return Rows(width, "\t" if named else delimiter, named or is_numbered)
@@ -86,6 +105,10 @@ def rows_of(path: Path, settings: DataSettings) -> Rows:
                 "or spaces, and a blank line after each sentence"
             )
     raise DataError(f"{path} holds only blank lines")
+
+
+def _is_remark(line: str) -> bool:
+    return line.startswith("# ") or line.strip() == "#"
 
 
 def _positions(path: Path, rows: Rows, settings: DataSettings) -> tuple[int, int]:
@@ -150,15 +173,14 @@ def _pair(
     return word, label
 
 
-def _open_lists(path: Path, settings: DataSettings) -> Source:
-    records: Callable[[Counter[str]], Iterator[tuple[int, Any]]] = partial(json_records, path, settings.encoding_errors)
-    number, first = next(((number, row) for number, row in records(Counter()) if row is not None), (0, None))
-    lists = [name for name, value in _items(first).items() if isinstance(value, list)]
+def _open_lists(path: Path, records: Records, settings: DataSettings) -> Source:
+    number, first = first_record(records)
+    lists = lists_in(first)
     word = _list(path, number, lists, settings.text_column, WORDS)
     label = _list(path, number, lists, settings.label_column, LABELS)
     return Source(
         str(path),
-        f"JSON lines; the words are {word!r} and the labels {label!r}",
+        f"lists in each row; the words are {word!r} and the labels {label!r}",
         partial(_lists, path, records, word, label, settings),
     )
 
@@ -183,7 +205,7 @@ def _list(path: Path, number: int, lists: Sequence[str], given: str | None, know
 
 def _lists(
     path: Path,
-    records: Callable[[Counter[str]], Iterator[tuple[int, Any]]],
+    records: Records,
     word: str,
     label: str,
     settings: DataSettings,
@@ -201,7 +223,7 @@ def _lists(
                 f"{path}:{number} has {len(words)} words but {len(labels)} labels; every word needs its label"
             )
         pairs = [
-            (str(each).strip(), shortened(str(name).strip(), settings.label_depth))
+            (written(each).strip(), shortened(written(name), settings.label_depth))
             for each, name in zip(words, labels, strict=True)
         ]
         if not all(each and name for each, name in pairs):
