@@ -147,6 +147,16 @@ def test_tagged_words_in_parquet_are_read_and_recognised(tmp_path: Path):
     assert report.identity == labelled_identity(data(write(tmp_path / "plain.conll", columns(TAGGED))), "tag")
 
 
+def test_keys_that_nobody_uses_may_be_missing(tmp_path: Path):
+    rows = [{"text": text, "stars": 3, "label": label} for text, label in ROWS]
+    for row in rows[1::2]:
+        del row["stars"]
+    path = write(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    prepare_labelled(data(path), "classify", tmp_path / "data")
+    assert sorted(everything(tmp_path / "data")) == sorted(ROWS)
+    assert guess_task(data(path)) is not None
+
+
 def test_labels_of_conllu_come_from_the_column_that_is_named_and_may_be_shortened(tmp_path: Path):
     path = write(tmp_path / "some.conllu", conllu(TAGGED))
     xpos = prepare_labelled(data(path, label_column="xpos"), "tag", tmp_path / "xpos")
@@ -424,6 +434,12 @@ WRONG = {
     "one column": ("a.csv", "text\nx\ny\n", {}, r"a.csv has one column .'text'"),
     "no JSON": ("a.jsonl", '{"text": "x"\n', {}, r"a.jsonl:1 is not JSON"),
     "a missing key": ("a.jsonl", '{"text": "x", "label": 1}\n{"text": "y"}\n', {}, r"a.jsonl:2 has no 'label'"),
+    "two labels of fastText": (
+        "a.txt",
+        "__label__good so nice\n__label__bad __label__dull oh no\n",
+        {},
+        r"a.txt:2 has two labels, __label__bad and __label__dull; a text has one: remove one",
+    ),
     "a number": ("a.jsonl", "{}\n7\n", {}, r"a.jsonl has one column|an example needs a text and a label|a.jsonl"),
     "invalid text": ("a.txt", label_lines(ROWS) + "good \udcff\n", {}, r"a.txt:61 is not valid UTF-8"),
     "nothing to hold out": (

@@ -1,5 +1,6 @@
 """Texts with a label each: tables (CSV, TSV, JSON lines, Parquet), or lines that begin with their label."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -32,6 +33,8 @@ FASTTEXT = "__label__"
 
 Row = tuple[int, list[str]]
 """The number of the line on which it begins, and its cells."""
+Rows = Callable[[Counter[str], Sequence[int]], Iterator[Row]]
+"""Yields rows, and counts what is mended. The columns at some positions are needed: no record may lack their keys."""
 
 
 class Table(NamedTuple):
@@ -40,11 +43,11 @@ class Table(NamedTuple):
     path: Path
     names: list[str]
     reason: str
-    rows: Callable[[Counter[str]], Iterator[Row]]
+    rows: Rows
 
     def sample(self) -> list[list[str]]:
         """The cells of the first rows."""
-        return [cells for _, cells in islice(self.rows(Counter()), SAMPLED_ROWS)]
+        return [cells for _, cells in islice(self.rows(Counter(), ()), SAMPLED_ROWS)]
 
 
 def open_texts(path: Path, settings: DataSettings, seen: Columns | None = None) -> Source:
@@ -105,7 +108,7 @@ def open_table(path: Path, format: Format, settings: DataSettings, seen: Columns
     if format == "csv":
         delimiter = csv_delimiter(path, settings.encoding_errors)
         rows = _filled(partial(csv_rows, path, delimiter, settings.encoding_errors))
-    sample = [cells for _, cells in islice(rows(Counter()), SAMPLED_ROWS)]
+    sample = [cells for _, cells in islice(rows(Counter(), ()), SAMPLED_ROWS)]
     if not sample:
         raise DataError(f"{path} holds only blank lines")
     first = sample[0]
@@ -121,12 +124,12 @@ def open_table(path: Path, format: Format, settings: DataSettings, seen: Columns
     return Table(path, [cell.strip() for cell in first], f"the first row ({shown}) is a header", _below(rows))
 
 
-def _filled(rows: Callable[[Counter[str]], Iterator[Row]]) -> Callable[[Counter[str]], Iterator[Row]]:
-    return lambda repairs: ((number, cells) for number, cells in rows(repairs) if any(map(str.strip, cells)))
+def _filled(rows: Callable[[Counter[str]], Iterator[Row]]) -> Rows:
+    return lambda repairs, _needed: ((number, cells) for number, cells in rows(repairs) if any(map(str.strip, cells)))
 
 
-def _below(rows: Callable[[Counter[str]], Iterator[Row]]) -> Callable[[Counter[str]], Iterator[Row]]:
-    return lambda repairs: islice(rows(repairs), 1, None)
+def _below(rows: Rows) -> Rows:
+    return lambda repairs, needed: islice(rows(repairs, needed), 1, None)
 
 
 def _keyed(path: Path, format: Format, settings: DataSettings) -> Table:
@@ -153,6 +156,7 @@ def _rows(
     records: Callable[[Counter[str]], Iterator[tuple[int, Any]]],
     names: Sequence[str],
     repairs: Counter[str],
+    needed: Sequence[int],
 ) -> Iterator[Row]:
     for number, record in records(repairs):
         if record is None:
@@ -160,9 +164,9 @@ def _rows(
         if not isinstance(record, dict | list):
             raise DataError(f"{path}:{number} is {kind_of(record)}, not an object or a list of a text and a label")
         cells = _cells(record)
-        if missing := [name for name in names if name not in cells]:
+        if missing := [names[at] for at in needed if names[at] not in cells]:
             raise DataError(f"{path}:{number} has no {missing[0]!r}, which the first row has; mend the row")
-        yield number, [cells[name] for name in names]
+        yield number, [cells.get(name, "") for name in names]
 
 
 def _cells(record: Any, above: str = "") -> Mapping[str, str]:
@@ -179,7 +183,7 @@ def _cells(record: Any, above: str = "") -> Mapping[str, str]:
 
 
 def _examples(table: Table, chosen: Chosen, settings: DataSettings, repairs: Counter[str]) -> Iterator[Example]:
-    for number, cells in table.rows(repairs):
+    for number, cells in table.rows(repairs, (chosen.text, chosen.label)):
         if len(cells) != len(table.names):
             count = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
             raise DataError(
@@ -193,8 +197,11 @@ def _labelled_lines(path: Path, settings: DataSettings, repairs: Counter[str]) -
     for number, line in enumerate(read_lines(path, settings.encoding_errors, repairs), 1):
         if not line.strip():
             continue
-        label, *text = line.split(maxsplit=1)
-        yield _example(path, number, "".join(text), label.removeprefix(FASTTEXT), settings, repairs)
+        label, *rest = line.split(maxsplit=1)
+        text = "".join(rest)
+        if label.startswith(FASTTEXT) and (second := re.search(rf"(?<!\S){FASTTEXT}\S+", text)):
+            raise DataError(f"{path}:{number} has two labels, {label} and {second[0]}; a text has one: remove one")
+        yield _example(path, number, text, label.removeprefix(FASTTEXT), settings, repairs)
 
 
 def _example(path: Path, number: int, text: str, label: str, settings: DataSettings, repairs: Counter[str]) -> Example:
