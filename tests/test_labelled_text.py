@@ -309,6 +309,14 @@ def test_the_text_and_the_model_agree_on_what_bio_is(tmp_path: Path):
         assert (UNBEGUN in report.findings) is bio
 
 
+def test_only_equal_words_with_other_labels_contradict(tmp_path: Path):
+    rows = [[("Yes", "INTJ")], [("Yes", "INTJ"), (".", "PUNCT")], [("Help", "NOUN"), ("!", "PUNCT")]]
+    again = [[("help", "VERB"), ("!", "PUNCT")], [("a", "DET"), ("b", "NOUN")], [("a", "X"), ("b", "NOUN")]]
+    path = write(tmp_path / "a.conll", columns([*TAGGED, *rows, *again]))
+    report = prepare_labelled(data(path, dev_size=0, test_size=0), "tag", tmp_path / "data")
+    assert (report.findings[CONFLICTS].count, report.findings[CONFLICTS].first) == (2, "a.conll:132")
+
+
 # What is held out
 
 

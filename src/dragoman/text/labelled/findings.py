@@ -101,10 +101,12 @@ def _of_training(findings: Mapping[str, Found]) -> Iterator[str]:
 
 
 def _conflicting(train: Sequence[Example], keys: Sequence[int]) -> list[str]:
-    labels: dict[int, set[tuple[str, ...]]] = {}
-    for example, key in zip(train, keys, strict=True):
-        labels.setdefault(key, set()).add(example.labels)
-    return [example.origin for example, key in zip(train, keys, strict=True) if len(labels[key]) > 1]
+    """Where equal texts have other labels. Words are compared exactly, because case and marks decide their labels."""
+    texts = [example.parts if len(example.parts) > 1 else key for example, key in zip(train, keys, strict=True)]
+    labels: dict[object, set[tuple[str, ...]]] = {}
+    for example, text in zip(train, texts, strict=True):
+        labels.setdefault(text, set()).add(example.labels)
+    return [example.origin for example, text in zip(train, texts, strict=True) if len(labels[text]) > 1]
 
 
 def _shared(split: Sequence[Example], keys: Sequence[int], others: set[int]) -> list[str]:
