@@ -157,6 +157,19 @@ def test_keys_that_nobody_uses_may_be_missing(tmp_path: Path):
     assert guess_task(data(path)) is not None
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.csv"])
+def test_a_long_tail_of_labels_is_guessed_and_read_alike(tmp_path: Path, name: str):
+    labels = [f"label{at % 60}" for at in range(5_000)]
+    for at in range(45):
+        labels[at * 111] = f"rare{at}"
+    rows = [(f"the text of number {at}", label) for at, label in enumerate(labels)]
+    lines = label_lines(rows) if name == "a.txt" else "".join(f"{label},{text}\n" for text, label in rows)
+    settings = data(write(tmp_path / name, lines))
+    found = guess_task(settings)
+    assert found is not None and found[0] == "classify"
+    assert len(prepare_labelled(settings, "classify", tmp_path / "data").labels) == 105
+
+
 def test_labels_of_conllu_come_from_the_column_that_is_named_and_may_be_shortened(tmp_path: Path):
     path = write(tmp_path / "some.conllu", conllu(TAGGED))
     xpos = prepare_labelled(data(path, label_column="xpos"), "tag", tmp_path / "xpos")
@@ -403,6 +416,12 @@ WRONG = {
     "too many cells": ("a.csv", "text,label\nx,1\nso, so,1\n", {}, r"a.csv:3 has 3 columns, but the first row has 2"),
     "swapped columns": ("a.csv", "text,label\n" + f"1,{LONG}\n" * 30, {}, r"a.csv:2 has a whole text as its label"),
     "one label": ("a.txt", label_lines([(a, "x") for a, _ in ROWS]), {}, r"has only the label 'x', on all 60 examples"),
+    "one label without empty texts": (
+        "a.csv",
+        "text,label\n" + "".join(f"{text},{'good' if text else 'bad'}\n" for text in [*(a for a, _ in ROWS), "", ""]),
+        {},
+        r"a.csv has only the label 'good', on all 60 examples",
+    ),
     "few examples": ("a.txt", label_lines(ROWS[:9]), {}, r"a.txt holds 9 labelled texts; at least 20"),
     "prose": ("a.txt", "\n".join(PROSE), {}, r"a.txt has 21 labels for 30 examples .*look like text, not labels"),
     "longer prose": ("a.txt", "\n".join(f"w{n % 60} {LONG} {n}" for n in range(90)), {}, r"look like text, not labels"),
@@ -563,6 +582,10 @@ def test_what_trains_a_translator_is_never_taken_for_anything_else(tmp_path: Pat
     pairs = [(f"{text} my friend", f"{text} amico mio caro") for text, _ in ROWS]
     tsv = write(tmp_path / "a.tsv", "".join(f"{a}\t{b}\n" for a, b in pairs))
     csv = write(tmp_path / "a.csv", "en,it,split\n" + "".join(f"{a},{b},x{len(a) % 2}\n" for a, b in pairs))
+    short = write(
+        tmp_path / "c.csv",
+        "one,two,three\n" + "".join(f"{a},si {b.split()[1]} {at},x{at % 2}\n" for at, (a, b) in enumerate(pairs)),
+    )
     few = write(tmp_path / "b.csv", "source,target\n" + "".join(f"{a},{'si' * (len(a) % 2)}no\n" for a, _ in pairs))
     words = write(tmp_path / "words.tsv", "".join(f"{a[4:7]}{i}\tcane{i % 50}\n" for i, (a, _) in enumerate(pairs)))
     rows = write(
@@ -573,7 +596,7 @@ def test_what_trains_a_translator_is_never_taken_for_anything_else(tmp_path: Pat
     prepare_data(data(tsv), tmp_path / "prepared")
     two = [str(tmp_path / "two.en"), str(tmp_path / "two.it")]
     folders = [str(tmp_path / name) for name in ("two", "prepared", "none", "")]
-    for path in (tsv, csv, few, words, rows, two, *folders, "phrasebook", "hub:a:b"):
+    for path in (tsv, csv, short, few, words, rows, two, *folders, "phrasebook", "hub:a:b"):
         assert guess_task(data(path)) is None, path
 
 

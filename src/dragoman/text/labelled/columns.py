@@ -25,6 +25,11 @@ LEAST_ROWS = 20
 """Fewer rows say nothing about what they are."""
 MOST_LABELS = 0.1
 """The largest number of labels, as a share of the rows, where it is guessed that they are labels."""
+MOST_SINGLE = 0.02
+"""The largest share of rows with a value of their own, where values are labels. In running text, more lines begin with
+a word that no other begins with."""
+FEW_ROWS = 20
+"""So many rows may have a label of their own in any case, because small sets have rare labels."""
 LONG_WORDS = 3.0
 """A column with more words a cell, on average, holds texts; one with fewer may hold labels."""
 
@@ -68,8 +73,13 @@ class Statistics(NamedTuple):
         return self.distinct <= max(2, self.rows // 2) and self.words <= LONG_WORDS
 
     @property
+    def are_phrases(self) -> bool:
+        """Whether most values are different and hold several words, as texts, translations and titles do."""
+        return self.words > 1 and 2 * self.distinct > self.rows and not self.is_numeric
+
+    @property
     def are_texts(self) -> bool:
-        return self.words > LONG_WORDS and 2 * self.distinct > self.rows and not self.is_numeric
+        return self.words > LONG_WORDS and self.are_phrases
 
 
 def has_header(
@@ -148,6 +158,16 @@ def count_words(text: str) -> float:
     """
     spaced, characters = _SPACELESS_CHARACTER.subn(" ", text)
     return len(spaced.split()) + characters / 2
+
+
+def few_single(counts: Counter[str], in_any_case: int = FEW_ROWS) -> bool:
+    """Whether few rows have a value of their own, as labels demand.
+
+    >>> few_single(Counter(spam=5_000, rare=1)), few_single(Counter(f"label {row}" for row in range(100)))
+    (True, False)
+    """
+    single = sum(count == 1 for count in counts.values())
+    return single <= max(in_any_case, MOST_SINGLE * counts.total())
 
 
 def are_tagged_words(lines: Sequence[str]) -> bool:

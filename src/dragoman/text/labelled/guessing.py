@@ -15,6 +15,7 @@ from dragoman.text.labelled.columns import (
     MOST_LABELS,
     Statistics,
     are_tagged_words,
+    few_single,
     measure,
     named_label,
 )
@@ -26,8 +27,6 @@ from dragoman.text.reading.lines import read_lines, without_gz
 from dragoman.text.reading.roles import side_of
 from dragoman.text.report import REPORT
 
-MOST_SINGLE = 0.02
-"""The largest share of rows with a label of their own: in prose, many lines begin with a word that none other does."""
 TASKS = ("classify", "tag", "language_model")
 
 Guess = tuple[str, str]
@@ -89,13 +88,14 @@ def _of_lists(path: Path, settings: DataSettings) -> Guess | None:
 
 
 def _of_table(path: Path, settings: DataSettings) -> Guess | None:
-    """A column of texts, and one of few different, short values; two columns of texts may be parallel."""
+    """A column of texts, and one of few different, short values. If another one holds phrases, they may be parallel."""
     table = open_table(path, format_of(path, settings)[0], settings, None)
     rows = table.sample()
     columns = [measure(rows, at) for at in range(len(table.names))]
     given = settings.text_column or settings.label_column
     texts = [at for at, column in enumerate(columns) if column.are_texts]
-    if not given and (len(texts) != 1 or _names_a_pair(table.names)):
+    phrases = [at for at, column in enumerate(columns) if column.are_phrases]
+    if not given and (len(texts) != 1 or phrases != texts or _names_a_pair(table.names)):
         return None
     named = named_label(table.names)
     labels = [at for at, column in enumerate(columns) if at not in texts and _are_labels(column, at == named)]
@@ -115,7 +115,7 @@ def _names_a_pair(names: Sequence[str]) -> bool:
 
 
 def _are_labels(column: Statistics, is_named: bool) -> bool:
-    if column.rows < LEAST_ROWS or column.distinct < 2 or not column.may_be_labels:
+    if column.rows < LEAST_ROWS or column.distinct < 2 or not column.may_be_labels or not few_single(column.counts):
         return False
     return is_named or column.distinct <= max(3, MOST_LABELS * column.rows)
 
@@ -124,12 +124,11 @@ def _of_lines(path: Path, lines: Sequence[str]) -> Guess | None:
     """Lines that begin with their label, or running text."""
     rows = [line.split(maxsplit=1) for line in lines if line.strip()]
     counts = Counter(row[0] for row in rows)
-    single = sum(count == 1 for count in counts.values())
     if (
         len(rows) >= LEAST_ROWS
         and all(len(row) == 2 and _LABEL.fullmatch(row[0]) for row in rows)
         and 2 <= len(counts) <= max(3, MOST_LABELS * len(rows))
-        and single <= MOST_SINGLE * len(rows)
+        and few_single(counts, in_any_case=0)  # short prose repeats its first words, too
     ):
         labels = " or ".join(label for label, _ in counts.most_common(2))
         return "classify", f"the lines of {path.name} begin with a label, such as {labels}"

@@ -31,7 +31,7 @@ from dragoman.text.labelled.findings import (
     warnings,
 )
 from dragoman.text.labelled.report import FORMAT, Found, LabelledReport, read_labelled_report
-from dragoman.text.labelled.sources import Taken, take
+from dragoman.text.labelled.sources import Taken, refuse_one_label, take
 from dragoman.text.labelled.split import default_size, hold_out
 from dragoman.text.report import REPORT
 from dragoman.text.split import sentence_key
@@ -58,7 +58,7 @@ def prepare_labelled(
     if folder.exists():
         return _reuse(folder, task, identity)
     check_new_folder(folder)
-    splits, origins, findings = _dealt(settings, taken)
+    splits, origins, findings = _dealt(settings, task, taken)
     labels = dict(sorted(Counter(label for each in splits["train"] for label in each.labels).items()))
     findings |= look(splits, labels)
     with new_folder(folder) as aside:
@@ -104,12 +104,15 @@ def _language(settings: DataSettings) -> str:
     return settings.source_language or settings.target_language or "und"
 
 
-def _dealt(settings: DataSettings, taken: Taken) -> tuple[dict[str, list[Example]], dict[str, str], dict[str, Found]]:
+def _dealt(
+    settings: DataSettings, task: Task, taken: Taken
+) -> tuple[dict[str, list[Example]], dict[str, str], dict[str, Found]]:
     """The splits, where each is from, and what was found on the way."""
     train, given = taken.examples["train"], {name: each for name, each in taken.examples.items() if name != "train"}
     train, findings = _cleaned(train, given, settings.checks.drop_duplicates)
     wanted, reason = _wanted(settings, given, len(train))
     _refuse_too_few(settings, len(train), wanted)
+    refuse_one_label(settings, task, train)
     keys = {sentence_key(example.text) for each in given.values() for example in each} if wanted else set[int]()
     sides = hold_out(train, wanted, settings.seed, keys)
     _refuse_empty(settings, wanted, sides)

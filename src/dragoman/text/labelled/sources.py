@@ -9,14 +9,13 @@ from dragoman.errors import DataError
 from dragoman.progress import Progress
 from dragoman.text.inputs import PHRASEBOOK, DataSettings
 from dragoman.text.labelled.addresses import files_of
+from dragoman.text.labelled.columns import few_single
 from dragoman.text.labelled.examples import Columns, Example, Source, Task, begun, is_iob1, unbegun
 from dragoman.text.labelled.tables import open_texts
 from dragoman.text.labelled.words import open_words
 
 LEAST_EXAMPLES = 20
 """Fewer training examples are refused."""
-MOST_SINGLE = 20
-"""So many labels may occur only once, even where they are more than a third of all: in prose, more first words do."""
 LONGEST_LABEL = 80
 """A label with more characters is a text."""
 BEGUN = "labels I-… that begin an entity, now B-…"
@@ -93,10 +92,7 @@ def _refuse_unusable(settings: DataSettings, task: Task, examples: Sequence[Exam
     unit = "words" if task == "tag" else "examples"
     for example in examples:
         _refuse_long_label(example, task)
-    single = sum(count == 1 for count in counts.values())
-    if counts.total() >= LEAST_EXAMPLES and (
-        2 * len(counts) > counts.total() or single > max(MOST_SINGLE, len(counts) / 3)
-    ):
+    if counts.total() >= LEAST_EXAMPLES and (2 * len(counts) > counts.total() or not few_single(counts)):
         swapped = task == "classify" and 5 * len({example.text for example in examples}) <= len(examples)
         raise DataError(
             f"{name} has {len(counts):,} labels for {counts.total():,} {unit} (the first is {_short(examples[0])}): "
@@ -106,9 +102,20 @@ def _refuse_unusable(settings: DataSettings, task: Task, examples: Sequence[Exam
     if len(examples) < LEAST_EXAMPLES:
         what = "labelled texts" if task == "classify" else "labelled sentences (a blank line ends each)"
         raise DataError(f"{name} holds {len(examples)} {what}; at least {LEAST_EXAMPLES} are needed to learn from")
+    refuse_one_label(settings, task, examples)
+
+
+def refuse_one_label(settings: DataSettings, task: Task, examples: Sequence[Example]) -> None:
+    """Refuses training examples that all have one label.
+
+    Raises:
+        DataError: names the label.
+    """
+    counts = Counter(label for example in examples for label in example.labels)
     if len(counts) == 1:
+        unit = "words" if task == "tag" else "examples"
         raise DataError(
-            f"{name} has only the label {next(iter(counts))!r}, on all {counts.total():,} {unit} (from "
+            f"{settings.path} has only the label {next(iter(counts))!r}, on all {counts.total():,} {unit} (from "
             f"{examples[0].origin} on); there is nothing to tell apart: {_advice(task)}"
         )
 
