@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import DataError
+from dragoman.progress import silent
 from dragoman.text.inputs import DataSettings
 from dragoman.text.labelled.examples import Example, is_bio
 from dragoman.text.labelled.findings import CONFLICTS, DUPLICATES, DUPLICATES_DROPPED, EMPTY, KEPT_EMPTY, UNBEGUN
@@ -20,6 +21,7 @@ from dragoman.text.labelled.phrasebook import labelled_phrasebook
 from dragoman.text.labelled.prepare import labelled_identity, prepare_labelled
 from dragoman.text.labelled.prepared import read_examples, read_tagged
 from dragoman.text.labelled.report import read_labelled_report
+from dragoman.text.labelled.sources import take
 from dragoman.text.labelled.split import hold_out
 from dragoman.text.phrasebook.generate import expand
 from dragoman.text.phrasebook.parts_of_speech import tag_words
@@ -320,6 +322,13 @@ def test_the_text_and_the_model_agree_on_what_bio_is(tmp_path: Path):
         report = prepare_labelled(data(path, dev_size=0, test_size=0), "tag", tmp_path / f"data {names}")
         assert is_bio(report.labels) is Labels(task="tag", names=tuple(report.labels)).bio is bio
         assert (UNBEGUN in report.findings) is bio
+
+
+def test_equal_labels_are_one_string_in_memory(tmp_path: Path):
+    for task, text in (("classify", label_lines(ROWS)), ("tag", columns(TAGGED))):
+        examples = take(data(write(tmp_path / f"{task}.txt", text)), task, silent).examples["train"]
+        labels = [label for example in examples for label in example.labels]
+        assert len({id(label) for label in labels}) == len(set(labels))
 
 
 def test_only_equal_words_with_other_labels_contradict(tmp_path: Path):

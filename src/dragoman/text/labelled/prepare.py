@@ -1,7 +1,7 @@
 """Labelled text becomes a folder of prepared data: `train.jsonl`, `dev.jsonl`, `test.jsonl`, and a report, `data.json`.
 
 A line is `["text", "label"]` for a classifier, `[["word", …], ["label", …]]` for a tagger. Start at `prepare_labelled`.
-The examples are held in memory, about half a kilobyte each.
+The examples are held in memory: about 0.4 kB a text with one label, and 0.11 kB a tagged word.
 """
 
 import hashlib
