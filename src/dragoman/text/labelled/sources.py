@@ -81,7 +81,8 @@ def _begin_entities(taken: Taken, repairs: Counter[str]) -> None:
     for name, examples in taken.examples.items():
         count = sum(1 for example in examples for _ in unbegun(example.labels))
         taken.examples[name] = [example._replace(labels=begun(example.labels)) for example in examples]
-        taken.reasons[name] += f"; entities begin with I-, as in IOB1: {count:,} of these labels became B-"
+        if count:
+            taken.reasons[name] += f"; entities begin with I-, as in IOB1: {count:,} of these labels became B-"
         repairs[BEGUN] += count
 
 
