@@ -324,11 +324,11 @@ def test_the_text_and_the_model_agree_on_what_bio_is(tmp_path: Path):
         assert (UNBEGUN in report.findings) is bio
 
 
-def test_equal_labels_are_one_string_in_memory(tmp_path: Path):
-    for task, text in (("classify", label_lines(ROWS)), ("tag", columns(TAGGED))):
-        examples = take(data(write(tmp_path / f"{task}.txt", text)), task, silent).examples["train"]
-        labels = [label for example in examples for label in example.labels]
-        assert len({id(label) for label in labels}) == len(set(labels))
+@pytest.mark.parametrize(("task", "text"), [("classify", label_lines(ROWS)), ("tag", columns(TAGGED))])
+def test_equal_labels_are_one_string_in_memory(tmp_path: Path, task, text: str):
+    examples = take(data(write(tmp_path / "a.txt", text)), task, silent).examples["train"]
+    labels = [label for example in examples for label in example.labels]
+    assert len({id(label) for label in labels}) == len(set(labels))
 
 
 def test_only_equal_words_with_other_labels_contradict(tmp_path: Path):

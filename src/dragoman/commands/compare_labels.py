@@ -115,7 +115,9 @@ def _read(path: Path, task: str, overrides: Sequence[str], own: bool) -> list[Ex
     tables = apply(overrides, {"data": {"path": str(path)}})
     settings = check(tables, "the command line", Recipe).data
     kind = "tag" if task == "tag" else "classify"
-    examples = [(each.parts, each.labels) for each in open_source([path], settings, kind).read(Counter())]
+    examples: list[Example] = [
+        (each.parts, each.labels) for each in open_source([path], settings, kind).read(Counter())
+    ]
     if kind == "tag" and is_iob1([labels for _, labels in examples]):
         log.info("%s: entities begin with I-, as in IOB1; they are scored as if they began with B-", path)
         return [(parts, begun(labels)) for parts, labels in examples]
