@@ -51,6 +51,7 @@ FROZEN = {"freeze": ["encoder", "embeddings"]}
 WAYS: dict[str, dict[str, Any]] = {
     "full": {},
     "low-rate": {"train": {"learning_rate": 1.5e-4}},
+    "high-rate": {"train": {"learning_rate": 1.2e-3}},
     "frozen-encoder": {"tuning": FROZEN},
     "lora-4": {"tuning": {"lora": {"rank": 4}}},
     "lora-16": {"tuning": {"lora": {"rank": 16}}},
@@ -58,11 +59,16 @@ WAYS: dict[str, dict[str, Any]] = {
     "rehearsal": {"start": {"mix_rate": 0.5}},
 }
 """The settings in which each way differs from full fine-tuning."""
-AVERAGED = {"averaged": "full", "lora-16-averaged": "lora-16"}
+AVERAGED = {
+    "averaged": "full",
+    "high-rate-averaged": "high-rate",
+    "lora-16-averaged": "lora-16",
+    "lora-64-averaged": "lora-64",
+    "rehearsal-averaged": "rehearsal",
+}
 """The way whose runs each of these averages with the model before."""
 FINISHED = "forgetting.json"
 """What a finished run leaves in its folder."""
-LANGUAGES = {"source_language": "en", "target_language": "it"}
 
 
 @dataclass(frozen=True)

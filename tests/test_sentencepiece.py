@@ -46,7 +46,6 @@ def test_known_text_comes_back_in_its_normal_form(words: list[str]) -> None:
 def test_alone_and_together_texts_have_the_same_ids(tokenizer: SentencePieceTokenizer) -> None:
     texts = [*ENGLISH, "", TEXT]
     assert tokenizer.encode_batch(texts) == [tokenizer.encode(text) for text in texts]
-    assert [*tokenizer.encode_running(TEXT)] == [tokenizer.encode(TEXT)]
     assert tokenizer.encode_batch([]) == []
 
 

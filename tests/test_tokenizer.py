@@ -523,14 +523,14 @@ def test_spacy_needs_a_language_and_its_extra(monkeypatch):
 def test_running_text_has_the_same_ids_in_pieces(monkeypatch):
     rng = random.Random(1)
     texts = ["".join(rng.choices("aab'’ts  \n\n\t1,.\u0301é日\x1c\x85\u00a0-_re\r", k=200)) for _ in range(200)]
-    for kind in KINDS:
-        tokenizer = train(kind, [*texts[:20], *TEXTS], vocabulary_size=None if kind == "word" else 400)
+    for kind in (kind for kind in KINDS if kind != "word"):
+        tokenizer = train(kind, [*texts[:20], *TEXTS], vocabulary_size=400)
         for length in (1, 7):
             monkeypatch.setattr(tokenizers_of_ours, "_RUNNING", length)
             for text in (*texts, "", " a b", "  "):
                 pieces = [*tokenizer.encode_running(text)]
                 assert [i for piece in pieces for i in piece] == tokenizer.encode(text)
-            assert kind == "word" or len([*tokenizer.encode_running("a b c " * 20)]) > 5
+            assert len([*tokenizer.encode_running("a b c " * 20)]) > 5
 
 
 def test_quotes_are_paired():

@@ -29,6 +29,9 @@ WORD_PATTERN = (
 # Before a lone space or line end between two words no rule above looks across the cut.
 SPACE_BETWEEN_WORDS, GAP_BETWEEN_WORDS = re.compile(r"(?<=\S)(?= \S)"), re.compile(r"(?<=\S)(?=[ \n]\S)")
 
+_LONGEST = 4_000_000
+"""Characters of running text without a space, after which it is cut all the same."""
+
 _NO_SPACE_BEFORE = frozenset(",.;:!?…%°)]}»”’'。，、！？；：）】」』")
 _NO_SPACE_AFTER = frozenset("([{«“‘¿¡$£#@（【「『")
 _SUFFIX = re.compile(r"(?:n?['’](?:s|t|d|m|ll|re|ve)|\.{2,})", re.IGNORECASE)
@@ -50,17 +53,21 @@ def is_word(text: str) -> bool:
 
 def cut_running(text: Iterable[str], length: int, between: re.Pattern[str]) -> Iterator[str]:
     """A text, given in any parts, in pieces of at least so many characters, cut where `between` matches; joined, they
-    are the text. Memory holds one part and one piece.
+    are the text. A piece of `_LONGEST` characters is cut where it ends, so memory holds one part and one such piece.
 
     >>> [*cut_running(["two b", "y two"], 4, SPACE_BETWEEN_WORDS)]
     ['two by', ' two']
     """
-    held = ""
+    held, longest = "", max(length, _LONGEST)
     for part in text:
-        held, first = held + part, 0
-        while found := between.search(held, first + length):
-            yield held[first : found.start()]
-            first = found.start()
+        held, first, searched = held + part, 0, max(length, len(held) - 2)  # a match looks at what comes next
+        while len(held) - first > length:
+            found = between.search(held, searched, first + longest + 1)
+            if found is None and len(held) - first <= longest:
+                break
+            cut = found.start() if found else first + longest
+            yield held[first:cut]
+            first, searched = cut, cut + length
         held = held[first:]
     yield held
 

@@ -8,7 +8,7 @@ beside `tokenizer.json` that ends in `.spm`.
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -71,10 +71,6 @@ class SentencePieceTokenizer(Tokenizer):
         self._spelling = [name.encode() for name in vocabulary.specials.names]
         self._spelling += [_spelled(piece) for piece in vocabulary.pieces]
         self.size = len(self._spelling)
-
-    def encode_running(self, text: str) -> Iterator[list[int]]:
-        """The ids of a text, at once: its pieces can't be told from those of a part."""
-        yield self.encode(text)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, on all cores at once."""

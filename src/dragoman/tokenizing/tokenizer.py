@@ -75,19 +75,24 @@ class Tokenizer:
 
     def encode_running(self, text: str | Iterable[str]) -> Iterator[list[int]]:
         """The ids of a long text, which may be given in parts, piece by piece; joined, they are those of `encode`,
-        which takes 100 bytes and more of memory for each character.
+        which takes 100 bytes and more of memory for each character. For tokenizers that keep every space.
+
+        Raises:
+            TokenizerError: millions of characters without a space; byte by byte they can be cut, in whole words not.
         """
         parts = [text] if isinstance(text, str) else text
-        if self.kind in ("word", "spacy"):
-            yield self.encode("".join(parts))
-            return
         for number, piece in enumerate(cut_running(parts, _RUNNING, GAP_BETWEEN_WORDS)):
             if not number or not self._adds_space:
                 yield self.encode(piece)
             elif piece.startswith(" "):
                 yield self.encode(piece[1:])  # the library puts the space back
-            else:
+            elif piece.startswith("\n"):
                 yield self.encode(piece)[1:]  # and here it put one before a line end
+            else:
+                raise TokenizerError(
+                    f"the text has millions of characters without a space or line end, which kind = {self.kind!r} "
+                    "cannot cut; take byte_bpe or character"
+                )
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, on all cores at once."""
