@@ -246,6 +246,17 @@ def test_a_classifier_is_scored_with_its_confusions_and_against_another(
     assert facts["calibration_error"] == pytest.approx(100 * expected_calibration_error(chances, right), abs=1e-3)
 
 
+def test_another_test_set_is_read_as_the_run_read_its_text(tmp_path: Path) -> None:
+    write_texts(tmp_path / "texts.csv")
+    rows = (tmp_path / "texts.csv").read_text().replace(",loud", ",loud:very").replace(",calm", ",calm:quite")
+    (tmp_path / "texts.txt").write_text(rows)
+    settings = ["task=classify", "data.format=csv", "data.label_depth=1", *SIZES, *HELD_OUT, *LEARNS]
+    run = dragoman.train(tmp_path / "texts.txt", overrides=settings, runs=tmp_path / "runs", device="cpu").folder
+    (tmp_path / "other.csv").write_text(rows)
+    found = dragoman.compare([run], tmp_path / "other.csv", device="cpu").evaluations[0]
+    assert found.scores["accuracy"].value > 80
+
+
 def test_other_labelled_text_can_be_the_test_set(classifier: Any, tmp_path: Path) -> None:
     path = tmp_path / "other.csv"
     path.write_text("label,text\nloud,the old dog near cat roars\ncalm,the red pig near hen rests\nodd,the cow\n")
@@ -260,7 +271,7 @@ def test_other_labelled_text_can_be_the_test_set(classifier: Any, tmp_path: Path
     ("arguments", "told"),
     [
         ("evaluate {run} --metric chrf", "--metric, --language and --lowercase are about translations"),
-        ("evaluate {run} --set decode.beam_size=3", "decode.beam_size=3 is about translations"),
+        ("evaluate {run} --set decode.beam_size=3", "takes only settings that say how text is read"),
         ("evaluate {run}/best", "no run with a test set of its own; name a test set"),
         ("evaluate {run} a.csv b.csv", "labelled text holds its own labels"),
         ("evaluate {run} --against {fill}", "is for the task classify, but"),
@@ -367,6 +378,17 @@ def test_an_encoder_starts_from_that_of_a_translation_model(task: str, translato
     assert tokenizers.source.identity == tokenizers.target.identity == start.tokenizers.source.identity
 
 
+def test_all_but_the_new_head_of_a_classifier_is_frozen(translator_run: Path, tmp_path: Path) -> None:
+    run = started("classify", tmp_path, translator_run, 'tuning.freeze=["all but head"]').folder
+    start, own = load_model(translator_run).model, load_model(run).model
+    kept = [name for name, _ in own.named_parameters() if name.startswith(("source_embedding", "encoder"))]
+    assert len(kept) > 5
+    assert all(torch.equal(own.get_parameter(name), start.get_parameter(name)) for name in kept)
+    with pytest.raises(ConfigError, match="'decoder'"):
+        started("classify", tmp_path / "other", translator_run, 'tuning.freeze=["decoder"]')
+    assert not [*(tmp_path / "other" / "runs").glob("*/data")], "refused before any text is read"
+
+
 def test_symbols_around_texts_are_those_of_the_model_that_a_run_starts_from(tmp_path: Path) -> None:
     tokenizer = learn_tokenizer([" ".join(NOUNS)], TokenizerSettings(kind="word", minimum_frequency=1))
     framing = Framing(source_before=(), source_after=(END, START))
@@ -401,8 +423,13 @@ def test_a_translation_starts_from_no_encoder(filler: Any, tmp_path: Path) -> No
         ("classify", "model.family=encoder_decoder", r"sets model\.family = 'encoder' itself; leave model\.family out"),
         ("fill", "model.family=language_model", r"sets model\.family = 'encoder' itself"),
         ("classify", "decode.beam_size=3", r"decode\.beam_size is about translations; task = 'classify' makes none"),
-        ("classify", "data.source_column=text", r"data\.source_column is about sentence pairs"),
-        ("fill", "data.label_column=x", r"data\.label_column is about labelled text; task = 'fill' reads running text"),
+        ("classify", "data.source_column=text", r"reads labelled texts and has no use for data\.source_column"),
+        ("fill", "data.label_column=x", r"task = 'fill' reads running text and has no use for data\.label_column"),
+        ("classify", "data.checks.max_words=5", r"has no use for data\.checks\.max_words"),
+        ("tag", "data.header=true", r"reads labelled words and has no use for data\.header"),
+        ("fill", "model.labels=3", r"model\.labels is the number of labels; task = 'fill' has none"),
+        ("classify", "model.output_bias=true", r"model\.output_bias is a bias of target tokens"),
+        ("classify", "model.tied=none", r"model\.tied joins the matrices of tokens; task = 'classify' predicts labels"),
         ("tag", "model.decoder_layers=2", r"model\.decoder_layers: an encoder alone has no decoder"),
         ("tag", "model.target_vocabulary=50", r"model\.target_vocabulary: an encoder alone has no target"),
         ("tag", "model.pooling=mean", r"only task = 'classify' does"),

@@ -296,7 +296,7 @@ def test_the_command_writes_several_samples_and_json(run: Path, capsys: pytest.C
     assert main(arguments) == 0
     out = capsys.readouterr().out
     assert out.startswith("--- sample 1 of 2 ---\none") and "\n--- sample 2 of 2 ---\none" in out
-    assert main([*arguments, "--format", "json", "--stop", "e", "--set", "generate.top_k=3"]) == 0
+    assert main([*arguments, "--format", "json", "--stop", "e", "--top-k", "3"]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [each["sample"] for each in found] == [1, 2]
     assert set(found[0]) == {"prompt", "text", "sample", "reason", "tokens", "log_prob", "forgotten"}
@@ -309,8 +309,7 @@ WRONG = [
     (["--tokens", "0"], "generate.tokens should be greater than or equal to 1", ConfigError),
     (["--stop", ""], "generate.stop holds an empty text", ConfigError),
     (["--temperature", "0", "--samples", "2"], "generate.temperature = 0 writes the same text each time", ConfigError),
-    (["--set", "tokenz=4"], "unknown setting generate.tokenz; did you mean generate.tokens?", ConfigError),
-    (["--set", "decode.beam_size=4"], "unknown setting decode; known here: generate", ConfigError),
+    (["--context", "1"], "generate.context should be greater than or equal to 2, but is 1", ConfigError),
 ]
 
 

@@ -30,7 +30,7 @@ FLOORS = {
     "model": "config | dropout | packing < observer | projection < layers | positions < attention | embedding <"
     " blocks < decoder | encoder < families < build",
     "model/attention": "context | equation | keys < cache | compiled | flash | padded < ways < multi_head",
-    "recipe": "expected | recipe < choices | settings | source < refusals < encoder_choices | language_model_choices |"
+    "recipe": "expected | recipe < choices | settings < refusals < encoder_choices | language_model_choices | source |"
     " steps | translation_choices < resolution",
     "runs": "facts | metrics | options | resuming | signals < changes | curves | listing | session <"
     " lookup | trial < more < resolving",

@@ -153,9 +153,9 @@ def test_a_finished_language_model_is_trained_on(text: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("overrides", "error", "message"),
     [
-        (["data.source_language=en"], ConfigError, r"data\.source_language is about sentence pairs"),
-        (["data.dev_size=5"], ConfigError, r"data\.dev_size is about sentence pairs"),
-        (["data.checks.max_words=5"], ConfigError, r"data\.checks\.max_words is about sentence pairs"),
+        (["data.source_language=en"], ConfigError, r"reads running text and has no use for data\.source_language"),
+        (["data.dev_size=5"], ConfigError, r"reads running text and has no use for data\.dev_size"),
+        (["data.checks.max_words=5"], ConfigError, r"has no use for data\.checks\.max_words"),
         (
             ["data.path=phrasebook", "data.dev_path=b.txt"],
             DataError,
@@ -195,7 +195,7 @@ def test_old_pairs_cannot_be_mixed_into_text(text: Path, run: Path, tmp_path: Pa
 def test_settings_are_refused_before_text_is_read(tmp_path: Path) -> None:
     path = tmp_path / "no.txt"
     path.write_bytes(b"\xff\xff\n")
-    with pytest.raises(ConfigError, match=r"data\.dev_size is about sentence pairs"):
+    with pytest.raises(ConfigError, match=r"has no use for data\.dev_size"):
         train(path, tmp_path / "runs", "data.dev_size=5")
 
 

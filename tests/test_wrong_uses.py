@@ -117,6 +117,9 @@ WRONG_OF_OTHER_TASKS = [
     ("train broken.jsonl --task classify", "broken.jsonl:31 is not JSON", 2),
     ("train short.conllu --task tag", "short.conllu has 2 columns in its first row, but CoNLL-U has 10", 2),
     ("train unparted.conll --task tag", "holds 1 labelled sentences (a blank line ends each); at least 20", 2),
+    ("train pairs.tsv --set data.label_depth=1", "reads sentence pairs and has no use for data.label_depth", 2),
+    ("train labelled.csv --task fill", "labelled.csv is a table, of which running text has none", 2),
+    ("fine-tune MODELS/translator pairs.tsv --set task=classify", "fine-tune keeps the task, translation", 2),
     ("train labelled.csv long.en --task classify", "reads one text, not two aligned files", 2),
     ("train labelled.csv --set data.text_column=txet", "no column 'txet'; did you mean 'text'?", 2),
     (
@@ -167,7 +170,11 @@ WRONG_OF_OTHER_TASKS = [
     ("benchmark MODELS/classifier --input long.en", "labels texts or fills in words; use dragoman predict", 2),
     # scores of labels
     ("evaluate MODELS/classifier", "is no run with a test set of its own; name a test set", 4),
-    ("evaluate MODELS/classifier labelled.csv --beam-size 2", "decode.beam_size=2 is about translations", 2),
+    (
+        "evaluate MODELS/classifier labelled.csv --beam-size 2",
+        "takes only settings that say how text is read",
+        2,
+    ),
     ("evaluate MODELS/classifier labelled.csv --lowercase", "--lowercase are about translations", 2),
     ("evaluate MODELS/classifier labelled.csv --language it", "--language and --lowercase are about translations", 2),
     ("evaluate MODELS/classifier labelled.csv long.en", "labelled text holds its own labels; give one test set", 2),
@@ -191,7 +198,7 @@ WRONG_OF_OTHER_TASKS = [
     ("generate MODELS/lm text --tokens 9999999999", "generate.tokens should be less than or equal to 1000000", 2),
     ("generate MODELS/lm text --stop ''", "generate.stop holds an empty text, which would end every text", 2),
     ("generate MODELS/lm text --temperature 0 --samples 2", "temperature = 0 writes the same text each time", 2),
-    ("generate MODELS/lm text --set tokns=2", "unknown setting generate.tokns; did you mean generate.tokens?", 2),
+    ("generate MODELS/lm text --context 1", "generate.context should be greater than or equal to 2, but is 1", 2),
     # adapters and averages
     ("translate RUN text --adapter RUN", "holds a whole model, not an adapter; use it without --adapter", 4),
     ("translate MODELS/classifier text --adapter MODELS/adapter", "the weights in", 4),

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 Test = Annotated[
     str | None,
     typer.Argument(
-        help="Test pairs, a .multiref.tsv, prepared data, or source sentences.", show_default="the run's own test set"
+        help="Test pairs, a .multiref.tsv, prepared data, or source sentences; for labels, a file of labelled text.",
+        show_default="the run's own test set",
     ),
 ]
 References = Annotated[
@@ -49,7 +50,9 @@ def evaluate(
     against: Annotated[
         Path | None, typer.Option(help="A second system: is the difference between the two significant?")
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="Write the translations to this file, one a line.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write the translations or labels to this file, one text a line.")
+    ] = None,
     scores: Annotated[Path | None, typer.Option(help="Write everything about the scores to this JSON file.")] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Draw the confusions of a classifier or tagger to this file (.png, .svg, .pdf).")
@@ -71,17 +74,22 @@ def evaluate(
         **place.options(),
         **scoring.measures(),
     )
-    draw_picture(found.evaluations[0], picture)
     if output_format == "json":
         console.write_json([evaluation.facts() for evaluation in found.evaluations])
     else:
         show(found)
+    draw_picture(found.evaluations[0], picture)
 
 
 def show(found: "CompareResult") -> None:
-    """Scores, comparisons, and how much the seeds of a system differ; of labels also the confusions."""
+    """Scores, comparisons, and how much the seeds of a system differ; of the first system's labels the confusions."""
+    from dragoman.evaluating.labels.evaluation import LabelEvaluation
+
+    first = found.evaluations[0]
     show_scores(found.evaluations)
-    show_labels(found.evaluations[0])
+    if len(found.evaluations) > 1 and isinstance(first, LabelEvaluation):
+        console.write(f"{first.system}, label by label:")
+    show_labels(first)
     for comparison in found.comparisons:
         console.write(str(comparison))
     for system in found.systems:

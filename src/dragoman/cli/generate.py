@@ -9,7 +9,7 @@ import typer
 
 import dragoman
 from dragoman.cli.terminal import console
-from dragoman.cli.terminal.options import Format, Model, Place, Quiet, Set, grouped
+from dragoman.cli.terminal.options import Format, Model, Place, Quiet, grouped
 from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.errors import DataError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dragoman.generating.options import GenerateOptions
 
 CONTINUED = 100_000
-"""Characters of standard input that are read at most; a model sees far fewer."""
+"""Bytes of standard input that are read at most; a model sees far fewer."""
 
 
 @grouped
@@ -44,7 +44,10 @@ def generate(
     seed: Annotated[int | None, typer.Option(help="Another seed, another text.", show_default="1")] = None,
     samples: Annotated[int | None, typer.Option(help="Texts to write.", show_default="1")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="A text at which writing ends; may be repeated.")] = None,
-    overrides: Set = None,
+    context: Annotated[
+        int | None,
+        typer.Option(help="Most tokens of the text so far that the model sees.", show_default="as it was trained on"),
+    ] = None,
     output_format: Format = "text",
     quiet: Quiet = False,
 ) -> None:
@@ -55,8 +58,8 @@ def generate(
     prompt = read_standard_input() if prompt is None else prompt
     generator = place.load_generator(model, screen.progress)
     given = {"tokens": tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    given |= {"samples": samples, "stop": stop}
-    options = choose(dragoman.GenerateOptions, "generate", overrides or (), generator.options, **given)
+    given |= {"samples": samples, "stop": stop, "context": context}
+    options = choose(dragoman.GenerateOptions, "generate", (), generator.options, **given)
     screen.note(f"{generator.device}, {generator.precision}")
     if options.samples == 1 and output_format == "text":
         found = [stream(generator, prompt, options)]

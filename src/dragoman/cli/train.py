@@ -49,8 +49,8 @@ def train(
     what: Annotated[
         list[str] | None,
         typer.Argument(
-            help="A recipe (a .toml file or a built-in one's name), parallel text (one file, two aligned files, a "
-            "folder, hub:NAME:CONFIG), or a run to resume.",
+            help="A recipe (a .toml file or a built-in one's name), text (a file, two aligned files, a folder, "
+            "hub:NAME:CONFIG), or a run to resume.",
             show_default="phrasebook",
         ),
     ] = None,
@@ -132,6 +132,8 @@ def show_seeds(screen: Screen, results: "Sequence[RunResult]") -> None:
     for found in spreads([result.folder for result in results]):
         console.write(f"{found.test}: {found}")
     group = str(results[0].folder).removesuffix("-seed1")
+    if results[0].task in ("language_model", "fill"):
+        return
     screen.note(f"compare it with another: dragoman evaluate {group} --against OTHER")
 
 
@@ -140,12 +142,13 @@ def show_forecast(found: "Forecast") -> None:
 
     batches, train = found.recipe.batches, found.recipe.train
     tuned = [] if found.recipe.tuning is None else [("tuning", "", found.trained)]
+    sides, each = ("source and target", ", on each side") if found.recipe.task == "translation" else ("", "")
     rows = [
         ("parameters", f"{found.parameters:,}", f"{found.recipe.model.preset}, {found.recipe.model.size}"),
         *tuned,
-        ("tokens an epoch", f"{found.tokens:,}", "source and target"),
+        ("tokens an epoch", f"{found.tokens:,}", sides),
         ("steps", f"{train.steps:,}", f"{found.epochs:,.1f} epochs"),
-        ("tokens of a batch", f"{batches.batch_tokens:,}", f"at most, on each side; {train.accumulate} batches a step"),
+        ("tokens of a batch", f"{batches.batch_tokens:,}", f"at most{each}; {train.accumulate} batches a step"),
         ("time", duration(found.seconds), "for training and validation; scoring the test sets comes on top"),
         ("memory", "unknown" if found.peak_bytes is None else f"{found.peak_bytes / 2**20:,.0f} MiB", "at the peak"),
     ]

@@ -13,13 +13,16 @@ from dragoman.evaluating.significance import Comparison
 from dragoman.files import write_file
 from dragoman.predicting.predictor import Predictor
 from dragoman.progress import Progress
-from dragoman.recipe.recipe import Recipe
+from dragoman.recipe.recipe import Recipe, read_recipe
 from dragoman.recipe.source import apply
 from dragoman.run_folder import RunFolder
 from dragoman.store import CONFIG, find_model, read_config
 from dragoman.tasks.labelled import Example, evaluate_predictor, read_labelled
 from dragoman.text.labelled.examples import begun, is_iob1
 from dragoman.text.labelled.sources import open_source
+
+HOW_LABELS_ARE_READ = {"text_column", "label_column", "label_depth"}
+"""Settings of a run's text that hold for other test sets too."""
 
 log = logging.getLogger(__name__)
 
@@ -51,9 +54,14 @@ def evaluate_systems(
         CheckpointError: a system is not a model, or no test set is given and the first system is not a run.
         DataError: the test set cannot be read.
     """
+    if foreign := [text for text in overrides if not text.strip().startswith("data.")]:
+        raise ConfigError(f"{foreign[0]}: for labels, evaluate takes only settings that say how text is read, data.…")
     first = Predictor.load(systems[0][0], place.device, place.precision, place.progress)
     path = Path(test) if test is not None else _own_test(systems[0][0])
-    examples = _read(path, first.task, overrides, own=test is None)
+    if test is None:
+        examples = _read_own(path, first.task, overrides)
+    else:
+        examples = _read(path, first.task, overrides, RunFolder(systems[0][0]).recipe)
 
     def evaluated(member: Path) -> LabelEvaluation:
         predictor = Predictor.load(member, place.device, place.precision, place.progress)
@@ -103,17 +111,18 @@ def _own_test(run: Path) -> Path:
     return path
 
 
-def _read(path: Path, task: str, overrides: Sequence[str], own: bool) -> list[Example]:
-    if foreign := [text for text in overrides if not text.strip().startswith("data.")]:
-        raise ConfigError(f"{foreign[0]} is about translations; a classifier or tagger takes settings of data alone")
-    if own:
-        if overrides:
-            raise ConfigError(
-                f"{overrides[0]} says how to read a test set, but none was named; a run's own is read already"
-            )
-        return list(read_labelled(path.parent, task, path.stem))
-    tables = apply(overrides, {"data": {"path": str(path)}})
-    settings = check(tables, "the command line", Recipe).data
+def _read_own(path: Path, task: str, overrides: Sequence[str]) -> list[Example]:
+    if overrides:
+        raise ConfigError(
+            f"{overrides[0]} says how to read a test set, but none was named; a run's own is read already"
+        )
+    return list(read_labelled(path.parent, task, path.stem))
+
+
+def _read(path: Path, task: str, overrides: Sequence[str], recipe: Path) -> list[Example]:
+    """A test set, read as the run read its training text, unless the overrides say otherwise."""
+    told = read_recipe(recipe).data.model_dump(include=HOW_LABELS_ARE_READ) if recipe.is_file() else {}
+    settings = check(apply(overrides, {"data": {**told, "path": str(path)}}), "the command line", Recipe).data
     kind = "tag" if task == "tag" else "classify"
     examples: list[Example] = [
         (each.parts, each.labels) for each in open_source([path], settings, kind).read(Counter())

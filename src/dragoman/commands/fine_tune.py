@@ -96,6 +96,8 @@ def _look_up(
     model: Path | str, data: Address, mix_rate: float, mix_data: Path | str | None, overrides: Sequence[str]
 ) -> dict[str, Any]:
     """The model to start from, the old data, the recipe, and a name for the run, as plain values."""
+    if any(text.partition("=")[0].strip() == "task" for text in overrides):
+        raise ConfigError("fine-tune keeps the task, translation; other tasks: dragoman train DATA --task TASK")
     start, old = _translation_model(model), _old_data(Path(model), mix_data)
     recipe = Recipe(start=_start(start, old, mix_rate), data=_text(Path(model), data, overrides))
     return {

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman import kernels, machine
+from dragoman.config import check
 from dragoman.errors import Diverged, Error, Interrupted
 from dragoman.evaluating.evaluation import Evaluation
 from dragoman.evaluating.labels.evaluation import LabelEvaluation
@@ -126,7 +127,7 @@ def _run(
             run,
             run.scores,
         )
-        return RunResult(run.path, begun["steps"], (), begun["asked"].get("task", "translation"))
+        return RunResult(run.path, begun["steps"], (), check(begun["asked"], str(run), Recipe).task)
     with machine.use_threads(begun["threads"]):
         try:
             more = begun["more"] and More(**begun["more"])

@@ -79,16 +79,18 @@ class Batches:
             self._kept += len(kept)
             self.tokens += sum(int(side.sum()) for side in self._tokens(kept))
         self.left_out = len(corpus) - self._kept
+        rows = "texts are" if corpus.labels_only else "pairs have a sentence"
         if not self._kept:
             raise DataError(
-                f"all {self.left_out:,} pairs have a sentence of more than {sentence_tokens} tokens; "
-                "raise batches.sentence_tokens"
+                f"all {self.left_out:,} {rows} of more than {sentence_tokens} tokens; raise batches.sentence_tokens"
             )
         if self.left_out:
             logger.warning(
-                "%s of %s pairs have a sentence of more than %s tokens and are left out",
+                "%s of %s %s of more than %s tokens, and nothing is learnt from them; batches.sentence_tokens says how "
+                "long they may be",
                 f"{self.left_out:,}",
                 f"{len(corpus):,}",
+                rows,
                 sentence_tokens,
             )
 

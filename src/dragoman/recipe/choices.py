@@ -14,6 +14,7 @@ from dragoman.errors import ConfigError
 from dragoman.model import ModelConfig
 from dragoman.recipe.recipe import Recipe
 from dragoman.tokenizing.training import TokenizerSettings
+from dragoman.translating.options import SearchOptions
 
 AUTO = "auto"
 """The value by which a setting is left to the run although it is named."""
@@ -126,8 +127,9 @@ def keep_start(_recipe: Recipe, facts: Facts) -> Choices:
         for group, settings in _kept(facts.start).items():
             for name, value in settings.items():
                 yield Choice(f"{group}.{name}", value)
+        usual = SearchOptions().model_dump(mode="json")
         for name, value in facts.start.decode.items():
-            yield Choice(f"decode.{name}", value, "as the model to start from")
+            yield Choice(f"decode.{name}", value, "" if value == usual.get(name) else "as the model to start from")
 
 
 def refuse_other_start(asked: Mapping[str, Any], start: Start) -> None:

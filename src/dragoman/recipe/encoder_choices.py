@@ -8,15 +8,8 @@ from typing import NamedTuple
 from dragoman.errors import ConfigError
 from dragoman.model.config import Size
 from dragoman.recipe.choices import Choice, Choices, Facts
-from dragoman.recipe.recipe import Recipe
-from dragoman.recipe.refusals import complaints_of_one_text, given, has_other_layers, refuse
-
-OF_PAIRS = frozenset({"source_column", "target_column", "format"})
-"""Settings of `[data]` that only pairs have."""
-OF_LABELS = frozenset(
-    {"text_column", "label_column", "label_depth", "dev_size", "test_size", "seed", "header", "checks"}
-)
-"""Settings of `[data]` that running text does not have."""
+from dragoman.recipe.recipe import OF_LABELS, Recipe
+from dragoman.recipe.refusals import complaints_of_one_text, has_other_layers, refuse
 
 
 class Sizes(NamedTuple):
@@ -37,16 +30,19 @@ MANY_TEXTS, MANY_CHARACTERS = 50_000, 200_000_000
 def _complaints(recipe: Recipe) -> Iterator[str]:
     """Complaints about settings that an encoder alone would ignore."""
     task = f"task = {recipe.task!r}"
-    yield from complaints_of_one_text(recipe, OF_PAIRS)
-    for key in given(recipe, "data"):
-        if recipe.task == "fill" and key.partition(".")[0] in OF_LABELS:
-            yield f"data.{key} is about labelled text; {task} reads running text"
+    yield from complaints_of_one_text(recipe)
     if recipe.start is None and recipe.tokenizer.kind not in ("word", "spacy") and not recipe.tokenizer.joint:
         yield "tokenizer.joint = false gives each side a vocabulary; an encoder alone has only one side; leave it out"
     if has_other_layers(recipe, "decoder_layers"):
         yield "model.decoder_layers: an encoder alone has no decoder; give model.encoder_layers"
     if recipe.model.target_vocabulary is not None:
         yield "model.target_vocabulary: an encoder alone has no target; leave it out"
+    if recipe.model.output_bias:
+        yield "model.output_bias is a bias of target tokens; an encoder alone has none; leave it out"
+    if recipe.task in OF_LABELS and recipe.start is None and recipe.model.tied is not None:
+        yield f"model.tied joins the matrices of tokens; {task} predicts labels; leave it out"
+    if recipe.task not in OF_LABELS and recipe.model.labels is not None:
+        yield f"model.labels is the number of labels; {task} has none; leave it out"
     if recipe.lora is not None:
         yield f"tuning.lora adapts a whole model, and {task} gives an encoder a new head; take tuning.freeze instead"
 

@@ -13,10 +13,6 @@ from dragoman.recipe.refusals import complaints_of_one_text, has_other_layers, r
 
 LARGE = 5_000_000
 """From this many characters on, a vocabulary of pieces is learnt; a smaller text is read byte by byte."""
-OF_PAIRS = frozenset(
-    {"header", "source_language", "source_column", "target_column", "format", "dev_size", "test_size", "seed", "checks"}
-)
-"""Settings of `[data]` that only pairs have."""
 
 
 class Sizes(NamedTuple):
@@ -36,7 +32,7 @@ LARGE_TEXT = Sizes(8_000, "small", 0.1, 4_096)
 
 def _complaints(recipe: Recipe) -> Iterator[str]:
     """Complaints about settings that a language model would ignore."""
-    yield from complaints_of_one_text(recipe, OF_PAIRS)
+    yield from complaints_of_one_text(recipe)
     yield from _complaints_of_tokenizer(recipe)
     if has_other_layers(recipe, "encoder_layers"):
         yield "model.encoder_layers: a language model has no encoder; give model.decoder_layers"

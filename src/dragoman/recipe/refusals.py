@@ -1,6 +1,6 @@
-"""What every task refuses that reads one text instead of sentence pairs."""
+"""Which settings of its text each task has a use for, and what every task refuses that reads no pairs."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 
 from dragoman.config import check, flatten
 from dragoman.errors import ConfigError
@@ -8,6 +8,20 @@ from dragoman.model.config import ModelConfig
 from dragoman.recipe.choices import Choices, Facts
 from dragoman.recipe.recipe import Recipe
 from dragoman.text.reading.addresses import HUB
+
+OF_EVERY_TASK = frozenset({"path", "folder", "origin", "dev_path", "test_path", "encoding_errors"})
+"""Settings of `[data]` that say where the text is; the others say what is in it, and have a use for some tasks only."""
+_OF_ROWS = frozenset({"format", "header", "dev_size", "test_size", "seed", "source_language", "target_language"})
+_OF_LABELS = _OF_ROWS | {"text_column", "label_column", "label_depth", "checks.drop_duplicates"}
+_OF_TASK = {
+    "translation": _OF_ROWS | {"source_column", "target_column", "checks"},
+    "classify": _OF_LABELS,
+    "tag": _OF_LABELS - {"header"},
+    "fill": frozenset({"target_language"}),
+    "language_model": frozenset({"target_language"}),
+}
+_READS = {"translation": "sentence pairs", "classify": "labelled texts", "tag": "labelled words"}
+"""What a task reads; the others read running text."""
 
 
 def refuse(complaints: Callable[[Recipe], Iterator[str]]) -> Callable[[Recipe, Facts], Choices]:
@@ -26,12 +40,19 @@ def given(recipe: Recipe, group: str) -> list[str]:
     return [*flatten(getattr(recipe, group).model_dump(mode="json", exclude_defaults=True))]
 
 
-def complaints_of_one_text(recipe: Recipe, of_pairs: Collection[str]) -> Iterator[str]:
-    """Complaints about settings that only sentence pairs have; `of_pairs` are those of `[data]`."""
-    task = f"task = {recipe.task!r}"
+def complaints_of_data(recipe: Recipe) -> Iterator[str]:
+    """Complaints about settings of `[data]` for which the task has no use."""
+    used = OF_EVERY_TASK | _OF_TASK[recipe.task]
     for key in given(recipe, "data"):
-        if key.partition(".")[0] in of_pairs:
-            yield f"data.{key} is about sentence pairs; {task} reads one text"
+        if not used & {key, key.partition(".")[0]}:
+            reads = _READS.get(recipe.task, "running text")
+            yield f"task = {recipe.task!r} reads {reads} and has no use for data.{key}; leave it out"
+
+
+def complaints_of_one_text(recipe: Recipe) -> Iterator[str]:
+    """Complaints about settings that only sentence pairs have."""
+    task = f"task = {recipe.task!r}"
+    yield from complaints_of_data(recipe)
     for address in (recipe.data.path, recipe.data.dev_path, recipe.data.test_path):
         if isinstance(address, tuple):
             yield (

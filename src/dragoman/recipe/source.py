@@ -13,13 +13,14 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.files import nearest
 from dragoman.recipe.expected import Expected
 from dragoman.recipe.recipe import LIMITS, Recipe, read_tables
+from dragoman.recipe.refusals import OF_EVERY_TASK
 from dragoman.run_folder import RunFolder
 from dragoman.text.labelled.guessing import guess_task
 from dragoman.text.reading.addresses import HUB, Address, is_pattern
 from dragoman.text.reading.readers import is_prefix
 
-COMMAND_LINE, LIBRARY = "the command line", "recipe "
-"""Where tables come from, for messages; a recipe of the library is named after the second."""
+COMMAND_LINE = "the command line"
+"""Where tables come from, for messages."""
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,8 @@ class Source(NamedTuple):
     name: str
     expected: Expected | None = None
     """The scores that the recipe reached where it was run; they are no setting of the new run."""
+    of_library: bool = False
+    """Whether it ships with the package."""
 
 
 def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: Sequence[str] = ()) -> Source:
@@ -49,16 +52,19 @@ def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: S
     if (expected := source.tables.pop("expected", None)) is not None:
         source = source._replace(expected=check(expected, f"{source.origin}, expected", Expected))
     tables = apply(overrides, source.tables)
-    if source.origin.startswith(LIBRARY) and check(tables, COMMAND_LINE, Recipe).task != _task_of(source):
-        log.info("%s is made for another task; of its settings only those of its data are taken", source.origin)
-        source = source._replace(tables={"data": source.tables["data"]}, expected=None)
+    if source.of_library and check(tables, COMMAND_LINE, Recipe).task != _task_of(source):
+        log.info("%s is made for another task; of its settings only the places of its text are taken", source.origin)
+        places = {key: value for key, value in source.tables["data"].items() if key in OF_EVERY_TASK}
+        source = source._replace(tables={"data": places}, expected=None)
         tables = apply(overrides, source.tables)
     try:
         recipe = check(tables, COMMAND_LINE if overrides else source.origin, Recipe)
     except ConfigError:
         check(source.tables, source.origin, Recipe)  # a mistake in the recipe itself is told as such
         raise
-    if source.origin == COMMAND_LINE and "task" not in tables and (guess := guess_task(recipe.data)) is not None:
+    if "task" in tables:
+        tables["task"] = recipe.task
+    elif source.origin == COMMAND_LINE and (guess := guess_task(recipe.data)) is not None:
         tables["task"], reason = guess
         log.info("task = %s (%s); --task says otherwise", tables["task"], reason)
     return source._replace(tables=tables)
@@ -130,7 +136,8 @@ def _read_one(what: str | Path) -> Source:
 
 def _read_library(name: str) -> Source:
     text = (_library() / f"{name}.toml").read_text(encoding="utf-8")
-    return Source(read(text, f"{LIBRARY}{name}"), f"{LIBRARY}{name}", name)
+    origin = f"recipe {name}"
+    return Source(read(text, origin), origin, name, of_library=True)
 
 
 def _library() -> Traversable:

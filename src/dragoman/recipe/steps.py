@@ -3,14 +3,13 @@
 from typing import Literal, NamedTuple
 
 from dragoman.recipe.choices import Choice, Choices, Facts
-from dragoman.recipe.recipe import LIMITS, Recipe
+from dragoman.recipe.recipe import LIMITS, OF_LABELS, Recipe
 from dragoman.training.schedule import noam_peak
 
 DEFAULT_MINUTES = 30.0
 FINE_TUNE_EPOCHS = 6.0
 LABELLED_EPOCHS = {False: 20.0, True: 10.0}
 """Passes over labelled text, of which there is little: from fresh weights, and from another model's encoder."""
-LABELLED = ("classify", "tag")
 SHARE_OF_STEPS, SHARE_OF_VALIDATION = 0.97, 0.2
 """Of the minutes asked for: training and validation together, and validation at most; the rest is for saving."""
 VALIDATIONS = 10
@@ -50,7 +49,7 @@ def limit_of(recipe: Recipe) -> Limit:
     for name in LIMITS:
         if (amount := getattr(recipe.train, name)) is not None:
             return Limit(name, amount, "as asked for")
-    if recipe.task in LABELLED:
+    if recipe.task in OF_LABELS:
         return Limit("epochs", LABELLED_EPOCHS[recipe.start is not None], "the default")
     if recipe.start is not None:
         return Limit("epochs", FINE_TUNE_EPOCHS, "the default")
@@ -94,7 +93,7 @@ def choose_rate(recipe: Recipe, _facts: Facts) -> Choices:
     if recipe.task == "classify" and recipe.start is None:
         rate *= CLASSIFY_RATE
     if recipe.start is not None:
-        whole = NEW_HEAD_RATE if recipe.task in LABELLED else FINE_TUNE_RATE
+        whole = NEW_HEAD_RATE if recipe.task in OF_LABELS else FINE_TUNE_RATE
         rate *= whole if recipe.lora is None else LORA_RATE
     whose = "adapters at " if recipe.lora else ""
     yield Choice("train.learning_rate", float(f"{rate:.2g}"), f"for {whose}width {width}")

@@ -9,6 +9,7 @@ from dragoman.errors import ConfigError
 from dragoman.model.config import Size
 from dragoman.recipe.choices import Choice, Choices, Facts
 from dragoman.recipe.recipe import Recipe
+from dragoman.recipe.refusals import complaints_of_data, refuse
 from dragoman.text.reading.languages import UNKNOWN_LANGUAGE
 
 FEW_PAIRS = 5_000
@@ -108,5 +109,12 @@ def match_vocabularies(recipe: Recipe, facts: Facts) -> Choices:
     yield Choice("model.tied", tied, reason)
 
 
-CHOICES = (refuse_other_families, take_languages, choose_sizes, choose_split, match_vocabularies)
+CHOICES = (
+    refuse(complaints_of_data),
+    refuse_other_families,
+    take_languages,
+    choose_sizes,
+    choose_split,
+    match_vocabularies,
+)
 """In this order, because one may go by what another chose."""

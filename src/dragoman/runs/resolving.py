@@ -9,10 +9,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from dragoman import machine
 from dragoman.config import check, reasons_in, render
 from dragoman.errors import ConfigError, DataError, OutOfMemory
 from dragoman.files import write_file
+from dragoman.model import ModelConfig, build_model
 from dragoman.recipe.choices import (
     AUTO,
     Facts,
@@ -22,7 +25,7 @@ from dragoman.recipe.choices import (
     Vocabularies,
     refuse_idle_processes,
 )
-from dragoman.recipe.recipe import Recipe, read_recipe
+from dragoman.recipe.recipe import OF_LABELS, Recipe, read_recipe
 from dragoman.recipe.resolution import Resolved, resolve
 from dragoman.recipe.source import apply
 from dragoman.recipe.steps import limit_of
@@ -213,9 +216,15 @@ def _start(recipe: Recipe) -> Start | None:
     config = starting_config(stored.config, recipe)
     if recipe.tuning is not None:
         adapter_for(recipe)  # refuses now, before any text is read, what cannot be tuned
-        tune(stored.model, recipe.tuning)
+        with torch.device("meta"):
+            tune(build_model(_with_some_labels(config, recipe), seed=None), recipe.tuning)
     decode = stored.files.generation if recipe.task == "translation" else {}
     return Start(config, stored.tokenizers.joint, decode)
+
+
+def _with_some_labels(config: ModelConfig, recipe: Recipe) -> ModelConfig:
+    """The architecture with a head of any size, because nobody knows yet how many labels the text has."""
+    return config.model_copy(update={"labels": 2}) if recipe.task in OF_LABELS else config
 
 
 def _precision(context: RunContext, recipe: Recipe) -> Precision:

@@ -13,7 +13,7 @@ FAMILIES = {"translation": "encoder_decoder", "language_model": "language_model"
 """The family of each task; the other tasks have an encoder alone."""
 WORDS = {"encoder_decoder": "a translation model", "language_model": "a language model", "encoder": "an encoder alone"}
 OF_TASK = frozenset({"labels", "pooling", "decoder_layers"})
-OF_DECODER = frozenset({"target_vocabulary", "tied"})
+OF_DECODER = frozenset({"target_vocabulary", "tied", "output_bias"})
 """Settings of the architecture that an encoder alone does not take over from any model, or from one with a decoder."""
 
 

@@ -78,7 +78,7 @@ def reading_overrides(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 class DataSettings(ReadingSettings):
-    """Which parallel text is read, how, and what is held out of it."""
+    """Which text is read, how, and what is held out of it."""
 
     path: Address = PHRASEBOOK
     """The training text: a file (.tsv .csv .jsonl .parquet, also .gz); two aligned files, as in ["a.en", "a.it"], or
@@ -93,11 +93,12 @@ class DataSettings(ReadingSettings):
     test_path: Address | None = None
     """A separate test set, given like path; left out, one is split off."""
     dev_size: int | None = Field(default=None, ge=0)
-    """Pairs split off for validation; left out, 5 % of the corpus, 2,000 at most."""
+    """Pairs or labelled texts split off for validation; left out, 5 % of the pairs or 10 % of the texts, 2,000 at
+    most."""
     test_size: int | None = Field(default=None, ge=0)
-    """Pairs split off for the test; left out, 5 % of the corpus, 2,000 at most."""
+    """The same for the test."""
     seed: int = Field(default=1, ge=0)
-    """Decides which pairs are split off."""
+    """Decides which of them are split off."""
     checks: CheckSettings = CheckSettings()
     """Which pairs are dropped."""
     text_column: str | None = Field(default=None, min_length=1)

@@ -26,7 +26,7 @@ from dragoman.run_folder import text_of
 from dragoman.text.inputs import PHRASEBOOK, DataSettings
 from dragoman.text.phrasebook import make_phrasebook
 from dragoman.text.reading.addresses import Address, matching
-from dragoman.text.reading.lines import EncodingErrors, read_running
+from dragoman.text.reading.lines import EncodingErrors, read_running, without_gz
 from dragoman.text.report import REPORT
 
 FORMAT = 1
@@ -39,6 +39,9 @@ LEAST_HELD_OUT = 50
 """Fewer characters of dev or test text are refused; white space at both ends is not counted."""
 FURTHEST = 2
 """How far before its place a cut may move to find the end of a line or a word: so many times the size of the part."""
+
+OF_TABLES = (".tsv", ".csv", ".jsonl", ".parquet", ".conllu")
+"""Ends of the names of files whose rows have columns."""
 
 _BLOCK = 1 << 20
 """Characters, or bytes, that are read at a time."""
@@ -235,6 +238,12 @@ def _pieces(name: str, address: Address, encoding_errors: EncodingErrors) -> Ite
     if address == PHRASEBOOK:
         return (f"{pair.source}\n" for pair in getattr(make_phrasebook(), name))
     files = [Path(str(each)) for each in matching(address)] or [Path(str(address))]
+    for file in files:
+        if (suffix := without_gz(file).suffix.lower()) in OF_TABLES:
+            raise DataError(
+                f"{file} is a table, of which running text has none; write its text alone to a .txt file, or name it "
+                f"otherwise than {suffix} if its rows are what is to be learnt"
+            )
     return chain.from_iterable(read_running(path, encoding_errors) for path in files)
 
 

@@ -51,7 +51,10 @@ Set = Annotated[
 ]
 Minutes = Annotated[
     float | None,
-    typer.Option(help="Minutes of training; they become a number of steps before it begins.", show_default="30"),
+    typer.Option(
+        help="Minutes of training; they become a number of steps before it begins.",
+        show_default="30; of labelled text 20 epochs",
+    ),
 ]
 Name = Annotated[str | None, typer.Option(help="Name of the run.", show_default="from the recipe or data")]
 Runs = Annotated[Path, typer.Option(help="The folder that holds the runs.")]
