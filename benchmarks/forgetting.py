@@ -57,6 +57,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "lora-16": {"tuning": {"lora": {"rank": 16}}},
     "lora-64": {"tuning": {"lora": {"rank": 64}}},
     "rehearsal": {"start": {"mix_rate": 0.5}},
+    "lora-16-rehearsal": {"start": {"mix_rate": 0.5}, "tuning": {"lora": {"rank": 16}}},
 }
 """The settings in which each way differs from full fine-tuning."""
 AVERAGED = {

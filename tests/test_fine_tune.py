@@ -14,6 +14,7 @@ from dragoman.commands.fine_tune import FineTuneResult, fine_tune
 from dragoman.commands.train import train
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import CheckpointError, ConfigError, DataError, Interrupted
+from dragoman.recipe.recipe import read_recipe
 from dragoman.store import load_model
 from dragoman.text.prepared import read_split
 from dragoman.tokenizing.tokenizers import Tokenizers
@@ -111,8 +112,16 @@ def test_named_text_is_looked_at_for_exchanged_sides_too(
     assert "new.tsv: the columns look exchanged" in caplog.text
 
 
-def test_old_pairs_are_mixed_in_at_the_rate(old: Path, tmp_path: Path) -> None:
-    result = tune(old, tmp_path, mix_rate=0.5)
+def test_without_a_rate_half_of_the_text_is_old_if_there_is_any(old: Path, tmp_path: Path) -> None:
+    start = read_recipe(tune(old, tmp_path).folder / "recipe.toml").start
+    assert start is not None and start.mix_rate == 0.5 and start.mix_data == str((old / "data").resolve())
+    plain = read_recipe(tune(old, tmp_path, mix_rate=0.0, name="plain").folder / "recipe.toml").start
+    assert plain is not None and plain.mix_data is None
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.2])
+def test_old_pairs_are_mixed_in_at_the_rate(rate: float, old: Path, tmp_path: Path) -> None:
+    result = tune(old, tmp_path, mix_rate=rate)
     new = list(read_split(result.folder / "data", "train"))
     tokenizers = Tokenizers.load(result.folder / "tokenizer")
     corpus = EncodedCorpus.open(result.folder / "corpus" / "train")
@@ -123,7 +132,7 @@ def test_old_pairs_are_mixed_in_at_the_rate(old: Path, tmp_path: Path) -> None:
         for number in range(len(corpus))
     ]
     share_of_new = sum(len(source) + len(target) for source, target in new) / sum(map(len, texts))
-    assert share_of_new == pytest.approx(0.5, abs=0.05)
+    assert 1 - share_of_new == pytest.approx(rate, abs=0.05)
 
 
 def test_a_tuning_that_was_stopped_ends_in_the_same_bytes(old: Path, tmp_path: Path) -> None:

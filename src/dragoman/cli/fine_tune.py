@@ -58,8 +58,14 @@ def fine_tune(
     data: Data,
     run: FineTuning,
     mix_rate: Annotated[
-        float, typer.Option(min=0.0, max=0.99, help="Share of the model's old data in the text that it sees.")
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=0.99,
+            help="Share of the model's old data in the text that it sees, so that it forgets little.",
+            show_default="0.5, if that data is there",
+        ),
+    ] = None,
     mix_data: Annotated[
         Path | None,
         typer.Option(help="The old data, a folder of prepared data.", show_default="that of the model's run"),
