@@ -1,6 +1,6 @@
 """Sentence pairs as ids on disk: written once, then memory-mapped, so that a million pairs open in no time.
 
-A corpus of labelled text has labels in the place of targets; one whose words are masked has only sources.
+A corpus of labelled text has labels in the place of targets; a corpus for masked words has sources only.
 
 For each side, a corpus folder holds all ids laid end to end (`target.ids`: uint16 if the vocabulary fits, else int32)
 and where each row begins (`target.offsets`: int64, one more than there are rows), all little-endian. `corpus.json`
@@ -116,7 +116,7 @@ class EncodedCorpus:
 
     @classmethod
     def open(cls, folder: Path | str) -> Self:
-        """Opens a corpus that `encode_corpus` or `encode_text` wrote. Checks its sizes, but does not read its contents.
+        """Opens a corpus that a function of `encoding` wrote. Checks its sizes, but does not read its contents.
 
         Raises:
             DataError: there is no encoded corpus, or it is cut or newer.

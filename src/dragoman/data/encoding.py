@@ -1,7 +1,7 @@
 """Text to the folder of a corpus: pairs, running text, labelled text, or lines whose words will be masked."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Literal, Self, TypeVar
 
@@ -15,12 +15,15 @@ from dragoman.files import new_folder, sha256
 from dragoman.progress import Progress, silent
 from dragoman.text.prepared import read_pairs
 from dragoman.tokenizing.labels import Labels
+from dragoman.tokenizing.pretokenizing import SPACE_BETWEEN_WORDS, cut_running
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.words import encode_words
 
-_CHUNK = 5_000
-"""Texts that are encoded at a time."""
+_CHUNK, _CHARACTERS = 5_000, 2_000_000
+"""Texts that are encoded at a time, fewer if they have so many characters; encoding takes some forty bytes for each."""
+_LONG = 100_000
+"""Characters from which on a line is cut before it is encoded, at a space."""
 T = TypeVar("T")
 
 
@@ -99,7 +102,7 @@ def encode_labelled(
     with new_folder(folder) as aside:
         source, target = _Writer(aside, "source", tokenizer), _Writer(aside, "target", labels)
         with source, target, progress.track("encode", None, "texts") as advance:
-            for chunk in _chunks(examples):
+            for chunk in _chunks(examples, lambda example: sum(map(len, example[0]))):
                 pieces = encode_words([parts for parts, _ in chunk], tokenizer)
                 found = [[labels.id_of(name) for name in names] for _, names in chunk]
                 source.write([[*chain.from_iterable(row)] for row in pieces])
@@ -133,7 +136,8 @@ def encode_lines(
     """
     with new_folder(folder) as aside:
         with _Writer(aside, "source", tokenizer) as source, progress.track("encode", None, "lines") as advance:
-            for chunk in _chunks(lines):
+            pieces = chain.from_iterable(cut_running([line], _LONG, SPACE_BETWEEN_WORDS) for line in lines)
+            for chunk in _chunks(pieces, len):
                 rows = tokenizer.encode_batch(chunk)
                 source.write([row[first : first + length] for row in rows for first in range(0, len(row), length)])
                 advance(len(chunk))
@@ -142,9 +146,17 @@ def encode_lines(
     return EncodedCorpus.open(folder)
 
 
-def _chunks(each: Iterable[T]) -> Iterator[list[T]]:
-    each = iter(each)
-    while chunk := list(islice(each, _CHUNK)):
+def _chunks(each: Iterable[T], length: Callable[[T], int]) -> Iterator[list[T]]:
+    """Texts in lists of at most `_CHUNK`, of about `_CHARACTERS` if they are long."""
+    chunk: list[T] = []
+    characters = 0
+    for text in each:
+        chunk.append(text)
+        characters += length(text)
+        if len(chunk) == _CHUNK or characters >= _CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
         yield chunk
 
 
@@ -169,7 +181,7 @@ def _dtype(vocabulary: Tokenizer | Labels) -> Literal["<u2", "<i4"]:
 def _encoded(
     pairs: Iterator[tuple[str, str]], tokenizers: Tokenizers
 ) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
-    for chunk in _chunks(pairs):
+    for chunk in _chunks(pairs, lambda pair: len(pair[0]) + len(pair[1])):
         yield (
             tokenizers.source.encode_batch([source for source, _ in chunk]),
             tokenizers.target.encode_batch([target for _, target in chunk]),

@@ -81,9 +81,9 @@ def draw(rate: float, site: str, noise: Noise) -> tuple[float, int, int]:
     return 1.0 / (1.0 - rate), _site_key(noise, site), _threshold(rate)
 
 
-def uniform(site: str, noise: Noise) -> Float[Tensor, "N"]:
-    """A number from 0 to 1 (float64, 1 excluded) for each token, by the same hash as its dropout."""
-    return (_row_hash(_site_key(noise, site), noise.tokens).to(torch.float64) + 2**31) / 2**32
+def random_bits(site: str, noise: Noise) -> Int[Tensor, "N"]:
+    """32 bits for each token, as a number from 0 to 2**32 (int64, excluded), by the same hash as its dropout."""
+    return _row_hash(_site_key(noise, site), noise.tokens).long() + 2**31
 
 
 def site_number(site: str) -> int:

@@ -91,7 +91,7 @@ class Packing:
 
 
 def pick(rows: Tensor, places: Int[Tensor, "M"]) -> Tensor:
-    """(N, ...) -> (M, ...): the rows at these places, each of which is named once."""
+    """(N, ...) -> (M, ...): the rows at these places, which must not repeat."""
     return _Unpad.apply(rows, places)
 
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from dragoman.data.batch import BatchSize
 from dragoman.data.batching import Batches, Indices
 from dragoman.data.labelled import LabelledBatch, framed
-from dragoman.model.dropout import StepNoise, uniform
+from dragoman.model.dropout import StepNoise, random_bits
 from dragoman.tokenizing.specials import MASK, SYMBOLS
 from dragoman.training.loss import Loss
 from dragoman.training.objective import CrossEntropy
@@ -84,11 +84,12 @@ def mask(batch: LabelledBatch, noise: StepNoise, vocabulary: int) -> LabelledBat
     """A batch of `MaskedBatches` with some of its tokens hidden, and only those to be predicted."""
     assert batch.chosen is not None, "made by MaskedBatches"
     of_tokens = noise.source(len(batch.source), batch.source.device)
-    picked = _lowest(uniform("mask.choose", of_tokens)[batch.chosen], _texts(batch), len(batch.source_lengths))
+    picked = _lowest(random_bits("mask.choose", of_tokens)[batch.chosen], _texts(batch), len(batch.source_lengths))
     chosen, labels = batch.chosen[picked], batch.labels[picked]
-    how, what = uniform("mask.how", of_tokens)[chosen], uniform("mask.what", of_tokens)[chosen]
-    random = SYMBOLS + (what * (vocabulary - SYMBOLS)).long()
-    hidden = torch.where(how < BECOME_MASK, MASK, torch.where(how < BECOME_MASK + BECOME_RANDOM, random, labels))
+    how, what = random_bits("mask.how", of_tokens)[chosen], random_bits("mask.what", of_tokens)[chosen]
+    random = SYMBOLS + (what * (vocabulary - SYMBOLS) >> 32)
+    masked, changed = (int(share * 2**32) for share in (BECOME_MASK, BECOME_MASK + BECOME_RANDOM))
+    hidden = torch.where(how < masked, MASK, torch.where(how < changed, random, labels))
     return replace(batch, source=batch.source.index_copy(0, chosen, hidden), chosen=chosen, labels=labels)
 
 
@@ -98,7 +99,7 @@ def _texts(batch: LabelledBatch) -> Int[Tensor, "M"]:
     return torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)[batch.chosen]
 
 
-def _lowest(draw: Float[Tensor, "M"], text: Int[Tensor, "M"], texts: int) -> Int[Tensor, "K"]:
+def _lowest(draw: Int[Tensor, "M"], text: Int[Tensor, "M"], texts: int) -> Int[Tensor, "K"]:
     """The places of the lowest draws of each text, `masked_counts` of them, in order."""
     by_draw = draw.argsort(stable=True)
     order = by_draw[text[by_draw].argsort(stable=True)]  # by text, then by draw

@@ -12,13 +12,17 @@ def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], share
 
 
 def distances(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> dict[str, float]:
-    """For each part of a model, the L2 norm of what changed, relative to its norm before."""
+    """For each part of a model, the L2 norm of what changed, relative to its norm before. A bias of the output is no
+    part: in models of Marian one huge number in it outweighs all others.
+    """
     parts: dict[str, list[str]] = {}
     for name in before:
-        parts.setdefault(name.partition(".")[0], []).append(name)
+        if name != "output_bias":
+            parts.setdefault(name.partition(".")[0], []).append(name)
     return {
-        part: _norm([after[name] - before[name] for name in names]) / _norm([before[name] for name in names])
+        part: _norm([after[name] - before[name] for name in names]) / norm
         for part, names in parts.items()
+        if (norm := _norm([before[name] for name in names]))
     }
 
 

@@ -84,7 +84,7 @@ def lines_of(
 
 def read_running(path: Path, encoding_errors: EncodingErrors | None = None) -> Iterator[str]:
     """The text of a file in pieces, in bounded memory however long its lines are: joined, they are what `read_lines`
-    gives, each line with its `\n`.
+    gives, each with a line end.
 
     Raises:
         DataError: the file cannot be read (see `open_bytes`), or is not UTF-8; names the line and byte offset.
