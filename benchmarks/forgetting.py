@@ -262,6 +262,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         axes.scatter(row.gains, row.losses, s=8, alpha=0.5, color=cross.lines[0].get_color())
         axes.annotate(row.way, middle, textcoords="offset points", xytext=(6, 4))
     axes.axhline(0, color="grey", linewidth=0.5)
+    axes.margins(x=0.15, y=0.08)  # room for the names
     axes.set(xlabel="gain on new text (chrF)", ylabel="loss on old text (chrF)")
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

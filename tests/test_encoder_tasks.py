@@ -242,7 +242,9 @@ def test_a_classifier_is_scored_with_its_confusions_and_against_another(
     seer, test = Predictor.load(run, "cpu", "float32"), [*read_labelled(classifier.folder / "data", "classify", "test")]
     labelled = seer.predict([text for [text], _ in test], words=False)
     chances = torch.tensor([[each["probability"] for each in one.facts()["labels"]] for one in labelled])
-    right = torch.tensor([0 if one.label == gold else 1 for one, (_, [gold]) in zip(labelled, test, strict=True)])
+    right = torch.tensor(
+        [0 if one.facts()["labels"][0]["name"] == gold else 1 for one, (_, [gold]) in zip(labelled, test, strict=True)]
+    )
     assert facts["calibration_error"] == pytest.approx(100 * expected_calibration_error(chances, right), abs=1e-3)
 
 

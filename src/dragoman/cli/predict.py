@@ -1,6 +1,7 @@
 """`dragoman predict`: labels of texts or words, and words for `[MASK]`; arguments, standard input or a file."""
 
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ from dragoman.cli.terminal.options import Format, Model, Place, Quiet, grouped
 from dragoman.cli.terminal.screen import open_screen
 from dragoman.cli.translate import batches, check_text, read, standard_input
 from dragoman.errors import ConfigError
+from dragoman.progress import silent
 
 if TYPE_CHECKING:
     from dragoman.predicting.prediction import Classified, Filled, Prediction, Tagged
@@ -56,12 +58,18 @@ def predict(
     screen.note(f"{predictor.task}, {predictor.device}, {predictor.precision}")
     words = bool(text) if words is None else words
     texts: Iterable[str] = text or (read(input_file) if input_file else standard_input())
-    for batch in batches(texts):
-        for found in predictor.predict(batch, best, words, pretokenized):
-            if output_format == "json":
-                console.write(json.dumps(found.facts(), ensure_ascii=False))
-            else:
-                console.write("\n".join(lines_of(found, predictor.task)))
+    typed = not text and input_file is None and sys.stdin.isatty()
+    if typed:
+        screen.note("type a text and press Enter; Ctrl-D ends")
+    progress = screen.progress if input_file else silent
+    with progress.track("predict", unit="texts") as advance:
+        for batch in ([each] for each in texts) if typed else batches(texts):
+            for found in predictor.predict(batch, best, words, pretokenized):
+                if output_format == "json":
+                    console.write(json.dumps(found.facts(), ensure_ascii=False))
+                else:
+                    console.write("\n".join(lines_of(found, predictor.task)))
+            advance(len(batch))
 
 
 def lines_of(found: "Prediction", task: str) -> Iterator[str]:

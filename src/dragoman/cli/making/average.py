@@ -9,6 +9,7 @@ import dragoman
 from dragoman.cli.terminal import console
 from dragoman.cli.terminal.options import Place, Quiet, To, grouped
 from dragoman.cli.terminal.screen import open_screen
+from dragoman.store import USES, read_config
 
 
 @grouped
@@ -33,4 +34,4 @@ def average(
         rows = [(f"{each.share:.1f}", f"{each.new:.1f}", f"{each.old:.1f}") for each in found.points]
         console.write_table(["share", "new dev chrF", "old dev chrF"], rows)
     screen.note(f"share {found.share:.2f} of the model after")
-    screen.note(f'translate with it: dragoman translate {found.folder} "..."')
+    screen.note(f"{found.folder} {USES[read_config(found.folder).model.family]}")

@@ -8,6 +8,7 @@ import typer
 import dragoman
 from dragoman.cli.terminal.options import Quiet, To
 from dragoman.cli.terminal.screen import open_screen
+from dragoman.store import USES, read_config
 
 
 def merge(
@@ -21,4 +22,4 @@ def merge(
     """Merge an adapter into a copy of its base: one whole model folder."""
     screen = open_screen(quiet)
     folder = dragoman.merge(adapter, to, base)
-    screen.note(f'translate with it: dragoman translate {folder} "..."')
+    screen.note(f"{folder} {USES[read_config(folder).model.family]}")
