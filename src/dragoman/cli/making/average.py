@@ -9,7 +9,6 @@ import dragoman
 from dragoman.cli.terminal import console
 from dragoman.cli.terminal.options import Place, Quiet, To, grouped
 from dragoman.cli.terminal.screen import open_screen
-from dragoman.store import USES, read_config
 
 
 @grouped
@@ -28,6 +27,8 @@ def average(
     quiet: Quiet = False,
 ) -> None:
     """Average a model before and after fine-tuning, so that less is forgotten."""
+    from dragoman.store import USES, read_config
+
     screen = open_screen(quiet)
     found = dragoman.average(before, after, to, share, progress=screen.progress, **place.options())
     if found.points:

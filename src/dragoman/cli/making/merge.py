@@ -8,7 +8,6 @@ import typer
 import dragoman
 from dragoman.cli.terminal.options import Quiet, To
 from dragoman.cli.terminal.screen import open_screen
-from dragoman.store import USES, read_config
 
 
 def merge(
@@ -20,6 +19,8 @@ def merge(
     quiet: Quiet = False,
 ) -> None:
     """Merge an adapter into a copy of its base: one whole model folder."""
+    from dragoman.store import USES, read_config
+
     screen = open_screen(quiet)
     folder = dragoman.merge(adapter, to, base)
     screen.note(f"{folder} {USES[read_config(folder).model.family]}")
