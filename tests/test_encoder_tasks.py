@@ -248,6 +248,11 @@ def test_a_classifier_is_scored_with_its_confusions_and_against_another(
     assert facts["calibration_error"] == pytest.approx(100 * expected_calibration_error(chances, right), abs=1e-3)
 
 
+def test_an_empty_text_is_labelled_with_a_warning(classifier: Any, caplog: pytest.LogCaptureFixture) -> None:
+    assert main(["predict", str(classifier.folder), " ", "the old dog near cat barks", "--quiet"]) == 0
+    assert "1 of 2 texts are empty: what is predicted for them means nothing" in caplog.text
+
+
 def test_another_test_set_is_read_as_the_run_read_its_text(tmp_path: Path) -> None:
     write_texts(tmp_path / "texts.csv")
     rows = (tmp_path / "texts.csv").read_text().replace(",loud", ",loud:very").replace(",calm", ",calm:quite")
@@ -484,6 +489,6 @@ def test_how_uneven_labels_are_is_said_and_a_baseline_that_is_ahead_is_named(
         result = train("classify", tmp_path, "train.steps=1", "train.validate_every=1", "train.learning_rate=1e-9")
     run, (majority, *_, model) = result.folder, result.evaluations
     assert majority.scores["accuracy"].value > model.scores["accuracy"].value
-    assert "a baseline is ahead of this model on test.jsonl: majority label is better" in caplog.text
+    assert "a baseline beats this model on test.jsonl: majority label is better" in caplog.text
     assert read_recipe(run / "recipe.toml").train.class_weights == "none"
     assert "train.class_weights = none (the most frequent label has" in caplog.text

@@ -93,3 +93,12 @@ def test_libraries_get_our_variables_unless_the_user_set_them(monkeypatch: pytes
     monkeypatch.setattr(os, "environ", {"LRU_CACHE_CAPACITY": "512"})
     machine.prepare_environment()
     assert os.environ == machine.WAITING | machine.PREPARED | {"LRU_CACHE_CAPACITY": "512"}
+
+
+def test_doctor_finds_every_extra_that_is_installed() -> None:
+    from dragoman.commands.doctor import EXTRAS
+
+    installed = machine.versions(EXTRAS.values())
+    found = {fact.name: fact.found for fact in dragoman.doctor() if fact.name.startswith("extra ")}
+    assert found == {f"extra {extra}": installed.get(package, "missing") for extra, package in EXTRAS.items()}
+    assert installed.keys() >= {"scikit-learn", "sentencepiece"}, "as the tests have them"

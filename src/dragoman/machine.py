@@ -16,7 +16,7 @@ import shutil
 import statistics
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -197,10 +197,10 @@ def installed_memory_bytes() -> int | None:
 
 
 @cache
-def versions() -> dict[str, str]:
-    """The versions of the installed `PACKAGES`, without importing any."""
+def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
+    """The versions of those packages that are installed, without importing any."""
     found = {}
-    for name in PACKAGES:
+    for name in packages:
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

@@ -44,7 +44,7 @@ LONGEST_NAME = 100
 
 app = typer.Typer(
     name="dragoman",
-    help="Train, run, judge and understand your own translation model.",
+    help="Train, run, judge and understand your own Transformer: it translates, labels texts or words, or writes.",
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )

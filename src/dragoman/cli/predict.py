@@ -1,6 +1,7 @@
 """`dragoman predict`: labels of texts or words, and words for `[MASK]`; arguments, standard input or a file."""
 
 import json
+import logging
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from dragoman.progress import silent
 
 if TYPE_CHECKING:
     from dragoman.predicting.prediction import Classified, Filled, Prediction, Tagged
+
+log = logging.getLogger(__name__)
 
 SPOKE = 3
 """Words that are named as those that spoke for a label."""
@@ -70,6 +73,8 @@ def predict(
                 else:
                     console.write("\n".join(lines_of(found, predictor.task)))
             advance(len(batch))
+            if blank := sum(not each.strip() for each in batch):
+                log.warning("%s of %s texts are empty: what is predicted for them means nothing", blank, len(batch))
 
 
 def lines_of(found: "Prediction", task: str) -> Iterator[str]:

@@ -70,11 +70,11 @@ def _hardware() -> list[Fact]:
 
 
 def _extras() -> list[Fact]:
-    versions = machine.versions()
+    versions = machine.versions(EXTRAS.values())
     return [
         Fact(f"extra {extra}", versions[package], package)
         if package in versions
-        else Fact(f"extra {extra}", "missing", f"pip install 'dragoman[{extra}]'")
+        else Fact(f"extra {extra}", "missing", f"in the folder of Dragoman: pip install '.[{extra}]'")
         for extra, package in EXTRAS.items()
     ]
 

@@ -68,6 +68,7 @@ def forecast(what: What = "phrasebook", **options: Unpack[RunOptions]) -> Foreca
         trial.train_heaviest()
         step, validation = trial.seconds_a_step(progress), trial.seconds_a_validation()
         trial.save(RunFolder(Path(aside)).checkpoints)
+        where = f"{device}, {recipe.train.precision}, {machine.describe()}"
     steps, every = recipe.train.steps or 0, recipe.train.validate_every or 1
     return Forecast(
         recipe=recipe,
@@ -77,5 +78,5 @@ def forecast(what: What = "phrasebook", **options: Unpack[RunOptions]) -> Foreca
         epochs=steps * recipe.train.accumulate / len(trial.order),
         seconds=steps * step + -(-steps // every) * validation,
         peak_bytes=torch.cuda.max_memory_reserved() if device == "cuda" else peak_memory_bytes(),
-        where=f"{device}, {recipe.train.precision}, {machine.describe()}",
+        where=where,
     )

@@ -13,7 +13,14 @@ from typing import Any
 from dragoman.run_folder import RunFolder
 from dragoman.runs.metrics import read_metrics
 
-SCORES = {"dev_bleu": "BLEU", "dev_chrf": "chrF", "dev_nats_per_character": "nats a character"}
+SCORES = {
+    "dev_bleu": "BLEU",
+    "dev_chrf": "chrF",
+    "dev_f1": "entity F1",
+    "dev_accuracy": "accuracy",
+    "dev_macro_f1": "macro F1",
+    "dev_nats_per_character": "nats a character",
+}
 """Metrics of validation, and how the picture names them; each task measures some of them."""
 
 log = logging.getLogger(__name__)
@@ -55,7 +62,7 @@ def draw_curves(run: RunFolder | Path) -> Path | None:
     left, right = figure.subplots(1, 2)
     left.plot(*_columns(training_losses(run, 200)), label="training")
     left.plot(*_columns(dev_curve(run, "dev_loss")), "o-", label="dev")
-    left.set(xlabel="step", ylabel="nats a target token")
+    left.set(xlabel="step", ylabel="nats a token or label")
     for metric, label in SCORES.items():
         if curve := dev_curve(run, metric):
             right.plot(*_columns(curve), "o-", label=label)

@@ -54,7 +54,7 @@ SHOWN = 4
 LONGEST_SHOWN = 100
 """Characters of a text that are shown."""
 VALID_SEQUENCE = "the most probable valid labels"
-ADVICE = "take it, or give the model more text, more minutes, or a model to start from (start.model)"
+ADVICE = "more text or a model to start from (start.model) may help"
 
 NOT_BIO = (
     "the labels look like BIOES or BILOU: they are scored as plain labels, without F1 of entities, and no valid "
@@ -272,7 +272,8 @@ def score_run(run: RunFolder, recipe: Recipe, device: str, progress: Progress) -
             models.append(model)
             baselines += rivals
             for ahead in ahead_of(model, rivals):
-                log.warning("a baseline is ahead of this model on %s: %s; %s", path.name, ahead, ADVICE)
+                place = "beats this model" if ahead.better else "is level with this model, and far cheaper,"
+                log.warning("a baseline %s on %s: %s; %s", place, path.name, ahead, ADVICE)
     write_scores(run.scores, models, baselines=baselines)
     for model in models[:1]:
         _draw(run, model)

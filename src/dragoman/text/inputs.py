@@ -98,7 +98,7 @@ class DataSettings(ReadingSettings):
     test_size: int | None = Field(default=None, ge=0)
     """The same for the test."""
     seed: int = Field(default=1, ge=0)
-    """Decides which of them are split off."""
+    """Decides which pairs or texts are split off."""
     checks: CheckSettings = CheckSettings()
     """Which pairs are dropped."""
     text_column: str | None = Field(default=None, min_length=1)
