@@ -106,45 +106,43 @@ def compare(
     _check(found, output, scores)
     judge = _compare_labels if gives_labels(found[0].members[0]) else _compare_translations
     with use_threads(threads):
-        result = judge(found, test, references, overrides, samples, Place(device, precision, progress), measures)
+        place = Place(device, precision, progress)
+        result = judge(found, _Asked(test, references, overrides, samples, place, measures))
     _write(result, output, scores)
     return result
 
 
-def _compare_labels(
-    systems: Sequence[_System],
-    test: Path | str | None,
-    references: Sequence[Path | str],
-    overrides: Sequence[str],
-    samples: int,
-    place: Place,
-    measures: Measures,
-) -> CompareResult:
-    _refuse_measures(references, measures)
-    each = evaluate_systems([system.members for system in systems], test, overrides, samples, place)
+class _Asked(NamedTuple):
+    """How systems are to be scored."""
+
+    test: Path | str | None
+    references: Sequence[Path | str]
+    overrides: Sequence[str]
+    samples: int
+    place: Place
+    measures: Measures
+
+
+def _compare_labels(systems: Sequence[_System], asked: _Asked) -> CompareResult:
+    _refuse_measures(asked.references, asked.measures)
+    members = [system.members for system in systems]
+    each = evaluate_systems(members, asked.test, asked.overrides, asked.samples, asked.place)
     results = tuple(SystemResult(system.name, own) for system, own in zip(systems, each, strict=True))
     return CompareResult(results, tuple(label_comparisons(each, [system.name for system in systems])))
 
 
-def _compare_translations(
-    systems: Sequence[_System],
-    test: Path | str | None,
-    references: Sequence[Path | str],
-    overrides: Sequence[str],
-    samples: int,
-    place: Place,
-    measures: Measures,
-) -> CompareResult:
+def _compare_translations(systems: Sequence[_System], asked: _Asked) -> CompareResult:
     _refuse_writers(systems)
-    reading, search = reading_overrides(overrides)
+    reading, search = reading_overrides(asked.overrides)
     settings = choose(ReadingSettings, "data", reading)
-    test_set = _read_test(systems, test, references, settings, measures.get("language", UNKNOWN_LANGUAGE))
+    language = asked.measures.get("language", UNKNOWN_LANGUAGE)
+    test_set = _read_test(systems, asked.test, asked.references, settings, language)
 
     def evaluated(path: Path) -> Evaluation:
-        translator = Translator.load(path, *place) if path.is_dir() else None
+        translator = Translator.load(path, *asked.place) if path.is_dir() else None
         options = choose(SearchOptions, "decode", search, translator and translator.options)
-        facts = {"options": options, "name": str(path), "samples": samples, "progress": place.progress}
-        return evaluate(translator or path, test_set, **facts, **measures)
+        facts = {"options": options, "name": str(path), "samples": asked.samples, "progress": asked.place.progress}
+        return evaluate(translator or path, test_set, **facts, **asked.measures)
 
     results = tuple(SystemResult(each.name, tuple(map(evaluated, each.members))) for each in systems)
     return CompareResult(results, tuple(_comparisons(results)))
