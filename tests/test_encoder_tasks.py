@@ -248,6 +248,11 @@ def test_a_classifier_is_scored_with_its_confusions_and_against_another(
     assert facts["calibration_error"] == pytest.approx(100 * expected_calibration_error(chances, right), abs=1e-3)
 
 
+def test_a_finished_run_shows_its_baselines_again(classifier: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", str(classifier.folder), "--quiet", "--device", "cpu"]) == 0
+    assert "majority label" in capsys.readouterr().out
+
+
 def test_an_empty_text_is_labelled_with_a_warning(classifier: Any, caplog: pytest.LogCaptureFixture) -> None:
     assert main(["predict", str(classifier.folder), " ", "the old dog near cat barks", "--quiet"]) == 0
     assert "1 of 2 texts are empty: what is predicted for them means nothing" in caplog.text

@@ -113,12 +113,12 @@ def show_result(screen: Screen, result: "RunResult") -> None:
 
 def show_kept_scores(run: Path) -> None:
     """Shows the scores in a run's `scores.json`, if any. A damaged file is only a warning, because the run is whole."""
-    from dragoman.evaluating.scores import read_evaluations
+    from dragoman.evaluating.scores import read_baselines, read_evaluations
     from dragoman.run_folder import RunFolder
 
     try:
         scores = RunFolder(run).scores
-        kept = read_evaluations(scores) if scores.exists() else ()
+        kept = (*read_baselines(scores), *read_evaluations(scores)) if scores.exists() else ()
     except CheckpointError as error:
         log.warning("%s; score the run again with: dragoman evaluate %s SOURCE REFERENCE", error, run)
         return

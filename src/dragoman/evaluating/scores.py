@@ -52,6 +52,7 @@ class KeptEvaluation(Settings, extra="ignore"):
 
 class _ScoresFile(Settings, extra="ignore"):
     evaluations: tuple[KeptEvaluation, ...]
+    baselines: tuple[KeptEvaluation, ...] = ()
 
 
 def read_evaluations(path: Path) -> tuple[KeptEvaluation, ...]:
@@ -61,6 +62,15 @@ def read_evaluations(path: Path) -> tuple[KeptEvaluation, ...]:
         CheckpointError: the file is missing, foreign or damaged.
     """
     return read_document(path, _ScoresFile, FORMAT).evaluations
+
+
+def read_baselines(path: Path) -> tuple[KeptEvaluation, ...]:
+    """The evaluations of the baselines beside them.
+
+    Raises:
+        CheckpointError: the file is missing, foreign or damaged.
+    """
+    return read_document(path, _ScoresFile, FORMAT).baselines
 
 
 def read_scores(path: Path) -> dict[str, dict[str, Score]]:
