@@ -75,6 +75,7 @@ def test_train_tokenizer_leaves_the_same(text: Path, tmp_path: Path, printed: Ca
     assert f"{source.size}" in told and " ".join(source.tokens(source.encode(found.example[0]))) in told
 
 
+@pytest.mark.slow
 def test_evaluate_leaves_the_same(run_folder: Path, tmp_path: Path, printed: Callable[..., str]) -> None:
     (tmp_path / "other.it").write_text("il gatto\n" * 6, encoding="utf-8")
     by_command, by_function = pairs_of_folders(tmp_path)
@@ -123,6 +124,7 @@ def test_generate_leaves_the_same(models: Path, printed: Callable[..., str]) -> 
     assert alone == f"the gatt{found[0].text}\n"
 
 
+@pytest.mark.slow
 def test_benchmark_leaves_the_same(run_folder: Path, tmp_path: Path, printed: Callable[..., str]) -> None:
     def counts(measured: Any) -> list[tuple[str, ...]]:
         return [tuple(speed[key] for key in ("search", "batch", "sentences", "tokens")) for speed in measured["speeds"]]
@@ -152,6 +154,7 @@ def test_doctor_leaves_the_same(printed: Callable[..., str]) -> None:
     assert told.keys() - {"disk"} == steady.keys() and {key: told[key] for key in steady} == steady
 
 
+@pytest.mark.slow
 def test_explain_leaves_the_same(run_folder: Path, tmp_path: Path, printed: Callable[..., str]) -> None:
     told = json.loads(printed("explain", run_folder, "the gatt sees.", "--format", "json"))
     record = dragoman.record(run_folder, "the gatt sees.")
@@ -169,6 +172,7 @@ def test_embeddings_leaves_the_same(run_folder: Path, printed: Callable[..., str
     assert told["neighbours"] == json.loads(json.dumps(found.facts()))["neighbours"]
 
 
+@pytest.mark.slow
 def test_demo_leaves_the_same(
     run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: Callable[..., str]
 ) -> None:
@@ -236,6 +240,7 @@ def test_average_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) ->
     assert all(f"{point.new:.1f}" in told for point in found.points)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Recommended")
 def test_convert_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
     from small_marian import write_marian

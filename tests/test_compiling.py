@@ -43,6 +43,7 @@ def refuse(*_: object) -> None:
     pytest.fail("compiled")
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_kernels_are_compiled_once_and_found_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     progress = Counting()
@@ -54,6 +55,7 @@ def test_kernels_are_compiled_once_and_found_again(cache: Path, monkeypatch: pyt
     assert load(again).keys() == {"float"} and not again.totals
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_damaged_kernel_file_is_compiled_again(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     load()
@@ -66,6 +68,7 @@ def test_a_damaged_kernel_file_is_compiled_again(cache: Path, monkeypatch: pytes
     assert damaged.stat().st_size == made.stat().st_size
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_without_a_home_kernels_live_as_long_as_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
@@ -174,6 +177,7 @@ def test_whatever_a_library_depends_on_gives_it_another_name(
     assert compiling._identity("g++") != before
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_kernels_can_be_compiled_for_another_processor_beside_this_ones(
     cache: Path, monkeypatch: pytest.MonkeyPatch
@@ -214,6 +218,7 @@ def assert_not_loaded(file: Path) -> None:
     assert not file.is_symlink() and file.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("mode", [0o720, 0o702])
 def test_a_library_that_others_can_write_is_compiled_again(hostile: Path, mode: int) -> None:
@@ -221,6 +226,7 @@ def test_a_library_that_others_can_write_is_compiled_again(hostile: Path, mode: 
     assert_not_loaded(hostile)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_link_to_a_library_is_not_followed(hostile: Path, tmp_path: Path) -> None:
     hostile.rename(tmp_path / "elsewhere.so")
@@ -228,6 +234,7 @@ def test_a_link_to_a_library_is_not_followed(hostile: Path, tmp_path: Path) -> N
     assert_not_loaded(hostile)
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can give a file away")
 def test_a_library_of_another_user_is_compiled_again(hostile: Path) -> None:
@@ -235,6 +242,7 @@ def test_a_library_of_another_user_is_compiled_again(hostile: Path) -> None:
     assert_not_loaded(hostile)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_folder_that_others_could_write_is_closed(cache: Path) -> None:
     cache.mkdir()
@@ -244,6 +252,7 @@ def test_a_folder_that_others_could_write_is_closed(cache: Path) -> None:
     assert len(list(cache.iterdir())) == 1
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_folder_of_another_user_is_not_used_and_it_is_said(
     cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

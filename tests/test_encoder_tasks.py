@@ -258,6 +258,7 @@ def test_an_empty_text_is_labelled_with_a_warning(classifier: Any, caplog: pytes
     assert "1 of 2 texts are empty: what is predicted for them means nothing" in caplog.text
 
 
+@pytest.mark.slow
 def test_another_test_set_is_read_as_the_run_read_its_text(tmp_path: Path) -> None:
     write_texts(tmp_path / "texts.csv")
     rows = (tmp_path / "texts.csv").read_text().replace(",loud", ",loud:very").replace(",calm", ",calm:quite")
@@ -360,6 +361,7 @@ def started(task: str, folder: Path, start: Path, *overrides: str) -> Any:
     return dragoman.train(folder / name, overrides=settings, runs=folder / "runs", device="cpu")
 
 
+@pytest.mark.slow
 def test_a_classifier_takes_embedding_encoder_and_tokenizer_of_a_model_that_fills(filler: Any, tmp_path: Path) -> None:
     run, start = started("classify", tmp_path, filler.folder, "model.pooling=first").folder, load_model(filler.folder)
     model = first_weights(run)

@@ -57,6 +57,7 @@ def test_a_forecast_counts_what_the_recipe_says(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_run_that_was_begun_is_told_of_as_it_was_begun(tmp_path: Path) -> None:
     folder = train_small(tmp_path).folder
     before = weights(folder)
@@ -64,6 +65,7 @@ def test_a_run_that_was_begun_is_told_of_as_it_was_begun(tmp_path: Path) -> None
     assert weights(folder) == before
 
 
+@pytest.mark.slow
 def test_a_dry_run_needs_no_free_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = train_small(tmp_path).folder
     before = kept_files(tmp_path)
@@ -103,6 +105,7 @@ def room_for(monkeypatch: pytest.MonkeyPatch) -> Any:
     return set_room
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("room", "tokens", "parts"), [(1024, 1024, 1), (1000, 512, 2), (200, 128, 8)])
 def test_a_step_is_cut_into_as_few_batches_as_fit(
     room: int, tokens: int, parts: int, room_for: Any, tmp_path: Path
@@ -113,6 +116,7 @@ def test_a_step_is_cut_into_as_few_batches_as_fit(
     assert f"accumulate = {parts} # for 1,024 tokens a step" in text
 
 
+@pytest.mark.slow
 def test_fitting_leaves_a_gpu_its_reserve_too(room_for: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     room_for(1024)
     asked: list[tuple[float, str]] = []
@@ -121,6 +125,7 @@ def test_fitting_leaves_a_gpu_its_reserve_too(room_for: Any, monkeypatch: pytest
     assert asked == [(trial.SHARE_OF_MEMORY, "cpu")]
 
 
+@pytest.mark.slow
 def test_a_fitted_run_repeats_where_there_is_less_room(room_for: Any, tmp_path: Path) -> None:
     room_for(512)
     first = train_small(tmp_path, "batches.batch_tokens=auto").folder

@@ -92,6 +92,7 @@ def test_rows_that_join_double_slide_and_change_places_keep_their_log_probabilit
         rows = [([*rows[i][0], words.randrange(4, VOCABULARY)], rows[i][1]) for i in chosen]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", [5, None])
 def test_prompts_of_any_length_are_continued_as_alone_and_as_the_plain_walk_does(context: int | None) -> None:
     model, never = opinionated(), 0
@@ -192,6 +193,7 @@ def collected(stream: Any) -> tuple[list[str], Generation]:
     return [*watch()], returned[0]
 
 
+@pytest.mark.slow
 def test_a_text_is_the_same_alone_together_and_streamed(generator: Generator) -> None:
     options = GenerateOptions(tokens=80, samples=3)
     together = generator.generate(PROMPTS, options)
@@ -240,6 +242,7 @@ def test_the_log_probability_is_the_models_own_whatever_the_temperature(generato
             assert found.log_prob == pytest.approx(total, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_model_with_learned_positions_writes_past_them(tmp_path: Path) -> None:
     (tmp_path / "rhyme.txt").write_text(RHYME * 150, encoding="utf-8")
     few = ["model.positions=learned", "model.max_positions=34", "train.steps=2", "train.validate_every=2"]

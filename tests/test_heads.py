@@ -86,6 +86,7 @@ def test_heads_are_listed_layer_by_layer() -> None:
     assert {head.stack for head in heads_of(language_model())} == {"decoder"}
 
 
+@pytest.mark.slow
 @torch.inference_mode()
 @pytest.mark.parametrize("name", MODELS)
 def test_each_removal_equals_a_model_with_zero_columns(name: str) -> None:
@@ -526,6 +527,7 @@ def test_a_record_of_a_language_model_has_no_encoder() -> None:
 FEW: dict[str, Any] = {"encoder_layers": 1, "decoder_layers": 1, "heads": 2}
 
 
+@pytest.mark.slow
 def test_the_table_of_a_translator_holds_what_its_parts_measure(tmp_path: Path) -> None:
     system = Translator.load(store_translator(tmp_path / "model", preset="modern", **FEW), "cpu", "float32")
     pairs = own_translations(system, [source for source, _ in PAIRS])
@@ -650,6 +652,7 @@ def test_p_values_of_changes_are_those_of_students_t(count: int, quantile: float
     assert Change.of(sums.tolist(), [5] * count).p_value == pytest.approx(0.01, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 5])
 def test_few_sentences_star_no_more_heads_without_an_effect_than_is_said(count: int) -> None:
     drawn = np.random.default_rng(1).normal(size=(1_000, count))

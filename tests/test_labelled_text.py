@@ -670,6 +670,7 @@ def test_the_phrasebook_is_labelled_for_both_tasks_and_shares_no_sentence(tmp_pa
 # Real sets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "task", "rows", "labels"),
     [

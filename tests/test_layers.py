@@ -93,6 +93,7 @@ def files_of(room: Path) -> set[str]:
     return files | {path.name for path in room.iterdir() if any(path.rglob("*.py"))}
 
 
+@pytest.mark.slow
 def test_every_import_points_left() -> None:
     assert not (found := violations_inside(PACKAGE, LINE, "dragoman")), "\n".join(found)
 

@@ -85,6 +85,7 @@ def test_a_file_read_in_blocks_is_its_lines(
 LINE = st.text("ab é寿🙂\u2028\x85\r", max_size=30)
 
 
+@pytest.mark.slow
 @given(
     train=st.lists(LINE, min_size=40, max_size=80).map("\n".join),
     dev=st.none() | st.lists(LINE, min_size=8, max_size=9).map("\n".join),

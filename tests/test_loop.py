@@ -43,6 +43,7 @@ def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: weight.detach().clone() for name, weight in weights.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 @pytest.mark.parametrize("ideas", [{}, {"r_drop": 5.0, "optimiser": "muon"}], ids=["plain", "r-drop and muon"])
 @pytest.mark.parametrize("stopped", [1, 4, 5, 9])

@@ -173,6 +173,7 @@ def split(batch: Any) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 def test_a_few_steps_learn_what_a_batch_says() -> None:
     model, settings = adapted(learnt=False, dtype=torch.float32), train_settings(steps=60, learning_rate=0.02)
     batches = few_batches(1)

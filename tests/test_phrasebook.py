@@ -98,6 +98,7 @@ def test_every_class_of_words_has_a_slot_and_every_lexeme_is_learned(sets: Sente
     assert min(counts[lexeme] for lexeme in lexicon()) >= 20
 
 
+@pytest.mark.slow
 def test_another_process_with_another_hash_seed_makes_the_same_corpus(book: Phrasebook):
     program = (
         "import hashlib; from dragoman.text.phrasebook import make_phrasebook;"
@@ -123,6 +124,7 @@ def test_another_seed_holds_out_other_words():
 # The English alone determines the Italian
 
 
+@pytest.mark.slow
 def test_no_english_sentence_has_two_italian_ones():
     seen: dict[str, str] = {}
     for pattern in patterns():

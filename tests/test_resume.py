@@ -93,6 +93,7 @@ def check_whole(run: Path, whole: Path) -> None:
 # Stopped on request
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1, 4, 11, 12])
 def test_a_stopped_run_ends_in_the_same_bytes(step: int, whole: Path, tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
@@ -102,6 +103,7 @@ def test_a_stopped_run_ends_in_the_same_bytes(step: int, whole: Path, tmp_path: 
     check_whole(run_of(tmp_path), whole)
 
 
+@pytest.mark.slow
 def test_a_signal_while_the_last_step_is_saved_stops_too(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +120,7 @@ def test_a_signal_while_the_last_step_is_saved_stops_too(
     check_whole(run_of(tmp_path), whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -136,6 +139,7 @@ def test_whatever_the_settings_the_bytes_are_the_same(settings: tuple[str, ...],
     assert weights(resumed.folder) == weights(unbroken.folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [3, 7])
 def test_a_run_over_several_windows_goes_on_within_an_epoch(
     step: int, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -149,6 +153,7 @@ def test_a_run_over_several_windows_goes_on_within_an_epoch(
     assert weights(train_small(tmp_path / "other").folder) == weights(unbroken.folder) != weights(whole)
 
 
+@pytest.mark.slow
 def test_patience_ends_a_run_that_gets_no_better(tmp_path: Path) -> None:
     result = train_small(tmp_path, "train.patience=2", "train.validate_every=2", "train.learning_rate=1e-9")
     assert result.steps == 6  # best at 2, no better at 4 and 6
@@ -160,6 +165,7 @@ def test_a_run_goes_on_by_its_folder_too(stopped: Path, whole: Path) -> None:
     check_whole(run_of(stopped), whole)
 
 
+@pytest.mark.slow
 def test_a_signal_outside_the_loop_stops_too(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.getsignal(signal.SIGTERM)
     for stage in ("commands.train.resolve_run", "tasks.translation.evaluate"):
@@ -230,6 +236,7 @@ def test_a_run_killed_anywhere_is_completed_by_the_same_command(
     check_whole(run_of(tmp_path), whole)
 
 
+@pytest.mark.slow
 def test_settings_that_a_cut_run_accepted_are_its_own_from_then_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,6 +293,7 @@ def kill_at_every_call(function: str, folder: Path) -> None:
 # Damaged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["flip", "cut"])
 @pytest.mark.parametrize("name", ["model.safetensors", "training.safetensors", "training.json"])
 def test_a_damaged_checkpoint_costs_its_steps_and_not_the_run(
@@ -301,6 +309,7 @@ def test_a_damaged_checkpoint_costs_its_steps_and_not_the_run(
     check_whole(run_of(stopped), whole)
 
 
+@pytest.mark.slow
 def test_a_run_whose_checkpoints_are_all_damaged_begins_anew_only_if_asked(stopped: Path) -> None:
     for path in list_checkpoints(run_of(stopped) / "checkpoints"):
         spoil(path / "training.safetensors", "flip")
@@ -403,6 +412,7 @@ def stop_at_nine(folder: Path) -> None:
         train_small(folder, progress=AtSteps({9: terminate}))
 
 
+@pytest.mark.slow
 def test_changed_data_is_refused_unless_asked_for(
     whole: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -415,6 +425,7 @@ def test_changed_data_is_refused_unless_asked_for(
     check_whole(run_of(tmp_path), whole)
 
 
+@pytest.mark.slow
 def test_the_same_data_may_lie_elsewhere(whole: Path, tmp_path: Path) -> None:
     stop_at_nine(tmp_path)
     (tmp_path / "corpus.tsv").rename(tmp_path / "moved.tsv")
@@ -437,6 +448,7 @@ def test_a_changed_tokenizer_is_refused(stopped: Path) -> None:
         train_small(stopped, anyway=True)
 
 
+@pytest.mark.slow
 def test_another_machine_is_refused_unless_asked_for(
     stopped: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -470,6 +482,7 @@ def fill_the_disk(monkeypatch: pytest.MonkeyPatch, is_full: Callable[[Path], boo
     monkeypatch.setattr(files, "open", refuse, raising=False)
 
 
+@pytest.mark.slow
 def test_a_full_disk_in_the_middle_costs_checkpoints_and_not_the_run(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -492,6 +505,7 @@ def test_a_full_disk_in_the_middle_costs_checkpoints_and_not_the_run(
     check_whole(run_of(tmp_path), whole)
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_twice_is_said_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -506,6 +520,7 @@ def test_a_disk_that_is_full_twice_is_said_twice(
     assert caplog.text.count("a checkpoint could be written again") == 2
 
 
+@pytest.mark.slow
 def test_a_journal_that_was_deleted_is_said(stopped: Path, whole: Path, caplog: pytest.LogCaptureFixture) -> None:
     (run_of(stopped) / "metrics.jsonl").unlink()
     train(run_of(stopped), device="cpu")
@@ -513,6 +528,7 @@ def test_a_journal_that_was_deleted_is_said(stopped: Path, whole: Path, caplog: 
     assert weights(run_of(stopped)) == weights(whole)
 
 
+@pytest.mark.slow
 def test_a_full_disk_at_the_end_is_said_and_mended_by_the_same_command(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -526,6 +542,7 @@ def test_a_full_disk_at_the_end_is_said_and_mended_by_the_same_command(
     check_whole(run_of(tmp_path), whole)
 
 
+@pytest.mark.slow
 def test_a_stop_that_cannot_be_saved_is_no_stop_that_was(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -562,6 +579,7 @@ def poison(monkeypatch: pytest.MonkeyPatch, steps: range) -> None:
     monkeypatch.setattr(objective, "label_smoothed_loss", poisoned)
 
 
+@pytest.mark.slow
 def test_a_gradient_that_is_not_finite_is_skipped_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -601,6 +619,7 @@ def test_weights_that_leave_the_finite_numbers_end_the_run_as_diverged(tmp_path:
 # Two at once
 
 
+@pytest.mark.slow
 def test_a_second_process_on_the_same_run_is_refused(stopped: Path) -> None:
     with lock(run_of(stopped)):
         assert exit_code(command, *train_command(stopped)) == 8

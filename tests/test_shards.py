@@ -48,6 +48,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", [1, 2, 3, 16, 60])
 def test_shards_in_any_order_are_one_job_to_the_byte(settings, tmp_path, of):
     whole = prepare_data(settings, tmp_path / "whole")

@@ -94,6 +94,7 @@ def test_several_tokens_at_once_are_the_same_as_one_after_the_other() -> None:
     torch.testing.assert_close(at_once.advance(tokens).log_prob, last, atol=1e-4, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("width", [1, 4])
 def test_a_sentence_alone_and_in_any_batch_gives_the_same_tokens_and_scores(preset: str, width: int) -> None:

@@ -130,6 +130,7 @@ def test_its_scores_are_those_of_its_model_on_the_held_out_text(run: Path) -> No
     assert "the" in written.text
 
 
+@pytest.mark.slow
 def test_a_language_model_resumes_to_the_byte(text: Path, run: Path, tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         train(text, tmp_path, progress=AtSteps({45: terminate}))
@@ -144,6 +145,7 @@ def test_its_text_is_split_where_lines_begin_and_nothing_is_lost(text: Path, run
     assert all(part.endswith("\n") and len(part) > 400 for part in parts)
 
 
+@pytest.mark.slow
 def test_a_finished_language_model_is_trained_on(text: Path, tmp_path: Path) -> None:
     folder = train(text, tmp_path).folder
     more = dragoman.train(folder, more=True, overrides=["train.steps=10"], device="cpu")
@@ -215,6 +217,7 @@ def test_a_language_model_translates_nothing(run: Path, capsys: pytest.CaptureFi
     assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_command_is_the_function(text: Path, run: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     sets = [part for setting in SETTINGS for part in ("--set", setting)]
     with caplog.at_level(logging.INFO):
@@ -245,6 +248,7 @@ class StopsInTrial:
         yield lambda *_, **__: None
 
 
+@pytest.mark.slow
 def test_windows_are_cut_anew_when_their_length_changes(text: Path, tmp_path: Path) -> None:
     overrides = [*TIMED, "train.minutes=1"]
     with pytest.raises(Interrupted):
@@ -259,6 +263,7 @@ def test_windows_are_cut_anew_when_their_length_changes(text: Path, tmp_path: Pa
     assert "|window:32|" in found["scores"]["token"]["signature"]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_does_not_read_the_text_it_has_encoded(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,6 +279,7 @@ def test_a_resumed_run_does_not_read_the_text_it_has_encoded(
 # A loss that is not finite
 
 
+@pytest.mark.slow
 def test_a_dev_loss_that_is_not_finite_leaves_the_run_as_it_was(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -295,6 +301,7 @@ def test_a_dev_loss_that_is_not_finite_leaves_the_run_as_it_was(
     assert "On the dev text" in (folder / "best" / "README.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("score", [math.nan, math.inf])
 def test_a_score_that_is_not_finite_is_never_the_best(
     score: float, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -314,6 +321,7 @@ def test_a_score_that_is_not_finite_is_never_the_best(
     assert facts["best_step"] == 10 and math.isfinite(facts["best_score"])
 
 
+@pytest.mark.slow
 def test_a_trial_outlives_weights_that_diverge(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[float] = []
     original = language_model.mean_loss
@@ -331,6 +339,7 @@ def test_a_trial_outlives_weights_that_diverge(text: Path, tmp_path: Path, monke
 # What a model writes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 def test_validation_uses_the_precision_of_the_run(
     precision: str, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -393,6 +402,7 @@ def test_a_text_of_long_lines_is_cut_near_the_right_place(content: str, end: str
         assert 0.04 * len(whole) < len(parts[name]) <= 0.15 * len(whole) + 1
 
 
+@pytest.mark.slow
 def test_text_of_one_line_is_trained_on(tmp_path: Path) -> None:
     path = tmp_path / "line.txt"
     path.write_text("one for the master, one for the dame " * 500)

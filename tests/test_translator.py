@@ -91,6 +91,7 @@ def lines(count: int) -> list[str]:
     return [" ".join(words.choices(vocabulary, k=words.randint(1, 12))) for _ in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1, 4])
 def test_texts_come_back_in_order_whatever_their_company(translator: Translator, width: int) -> None:
     options = asked(beam_size=width, split="never", batch_tokens=100)
@@ -118,6 +119,7 @@ def test_no_texts_give_no_translations(translator: Translator) -> None:
     assert translator.translate([]) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["word", "bpe", "unigram", "byte_bpe"])
 @pytest.mark.parametrize("width", [1, 3])
 def test_what_streams_is_what_translate_gives(kind: str, width: int) -> None:
@@ -128,6 +130,7 @@ def test_what_streams_is_what_translate_gives(kind: str, width: int) -> None:
         assert all(stretches)
 
 
+@pytest.mark.slow
 def test_greedy_streams_word_by_word(translator: Translator) -> None:
     texts = [t for t in lines(12) if len(translator.translate([t], asked(beam_size=1))[0].text.split()) > 3]
     assert texts
@@ -225,6 +228,7 @@ def test_learned_positions_bound_what_is_read_and_written() -> None:
         translator.score(["the cat " * 8], ["il gatto"])
 
 
+@pytest.mark.slow
 def test_a_translation_that_never_ends_is_bounded_and_flagged(translator: Translator) -> None:
     with torch.inference_mode():
         never = make()
@@ -423,6 +427,7 @@ def test_a_full_memory_says_what_to_lower(error: Exception, monkeypatch: pytest.
 # Empty translations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["word", "bpe", "unigram", "byte_bpe"])
 @pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("blanks", [0.0, 60.0], ids=["the end is preferred", "spaces are preferred"])
@@ -532,6 +537,7 @@ class CountingTokenizer(Tokenizer):
         return super().encode_batch(texts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["the cat sees ", "the cat, the dog, ", "猫", "The cat. ", "x" * 99 + " ", "\u0301"])
 @pytest.mark.parametrize("kind", ["word", "bpe"])
 def test_the_tokenizer_is_given_a_giant_line_a_bounded_number_of_times(kind: str, text: str) -> None:
