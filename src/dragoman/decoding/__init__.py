@@ -1,7 +1,7 @@
 """Log-probabilities in, hypotheses out; ids only.
 
-Read `engine` for the search, `beam` for its arithmetic, `stepper` for what it needs of a model. Knows nothing of text
-or of training.
+Read `beam` for the search of one request in plain Python, `engine` and `company` for that of many, `stepper` and `step`
+for what it needs of a model. Knows nothing of text or of training.
 """
 
 from typing import TYPE_CHECKING
@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING
 from dragoman import names_from
 
 if TYPE_CHECKING:
-    from dragoman.decoding.beam import Hypothesis as Hypothesis
+    from dragoman.decoding.beam import Beam as Beam
     from dragoman.decoding.engine import Engine as Engine
     from dragoman.decoding.engine import Found as Found
+    from dragoman.decoding.hypothesis import Hypothesis as Hypothesis
+    from dragoman.decoding.model_stepper import ModelStepper as ModelStepper
+    from dragoman.decoding.model_stepper import TensorStep as TensorStep
+    from dragoman.decoding.model_stepper import TextStepper as TextStepper
     from dragoman.decoding.observer import Candidate as Candidate
     from dragoman.decoding.observer import SearchObserver as SearchObserver
     from dragoman.decoding.request import Request as Request
     from dragoman.decoding.sampling import Sampling as Sampling
     from dragoman.decoding.scoring import score as score
-    from dragoman.decoding.stepper import ModelStepper as ModelStepper
-    from dragoman.decoding.stepper import Step as Step
+    from dragoman.decoding.step import Best as Best
+    from dragoman.decoding.step import Step as Step
     from dragoman.decoding.stepper import Stepper as Stepper
-    from dragoman.decoding.stepper import TextStepper as TextStepper
 else:
     __getattr__, __dir__, __all__ = names_from(__name__, __file__)

@@ -5,38 +5,39 @@
     while engine.busy:
         for found in engine.step(): ...
 
-A request leaves as soon as it is done, and waiting ones enter when half of the room is free. What a request finds does
-not depend on the others, even if they fail. The engine knows ids only; `translating` knows text.
+A request leaves as soon as it is done, and waiting ones enter in its place. What a request finds does not depend on the
+others, even if they fail: it is what `beam` finds for it alone, in plain Python. Here all requests are continued at
+once, by a few operations on arrays. The engine knows ids only; `translating` knows text.
 """
 
 import itertools
-import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
-import torch
-from jaxtyping import Float, Int
-from torch import Tensor
+import numpy as np
+from jaxtyping import Int
 
-from dragoman.decoding.beam import Beam, Continuation, Expansion, Hypothesis, expand
-from dragoman.decoding.observer import SearchObserver, judged
+from dragoman.decoding.company import Company, Next, Outcome, Search
+from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.observer import SearchObserver
 from dragoman.decoding.request import Request
-from dragoman.decoding.rules import Rule
-from dragoman.decoding.sampling import draw
+from dragoman.decoding.rules import Rule, Written
+from dragoman.decoding.step import Best, Step
 from dragoman.decoding.stepper import Stepper
+from dragoman.decoding.table import Table
 from dragoman.errors import DecodeError
 
-_NAN = "the model's outputs are NaN; its weights are damaged or its precision is too low"
+_REFILL = 0.75
+"""Waiting requests enter when no more than this part of the room is taken: a few together are read faster than one."""
 
 
 class Found(NamedTuple):
     """How the request with this ticket ended."""
 
     ticket: int
-    outcome: list[Hypothesis] | DecodeError
-    """What it found, best first; or the error that ended it."""
+    outcome: Outcome
 
     @property
     def hypotheses(self) -> list[Hypothesis]:
@@ -70,22 +71,22 @@ class Engine:
         self.stepper, self.start, self.end = stepper, start, end
         self.batch_tokens, self.observer = batch_tokens, observer
         self._tickets = itertools.count()
-        self._arrived: list[Beam] = []  # since the last step
-        self._waiting: deque[Beam] = deque()
-        self._beams: list[Beam] = []  # under way, by kind; their rows follow one another
-        self._obeyed: list[tuple[Rule, Int[Tensor, "Q"]]] = []  # by these rows
-        self._total: Float[Tensor, "R"] = torch.empty(0, device=stepper.device)
-        self._history: Int[Tensor, "R T"] = torch.empty(0, 1, dtype=torch.int64, device=stepper.device)
+        self._arrived: list[Search] = []  # since the last step
+        self._waiting: deque[Search] = deque()
+        self._searches: list[Search] = []  # under way, by kind; their rows follow one another
+        self._companies: list[Company] = []
+        self._obeyed: list[tuple[Rule, Int[np.ndarray, "Q"], float]] = []  # by these rows, until this step
+        self._table, self._now = Table(), 0
 
     @property
     def busy(self) -> bool:
         """Whether any request waits or is under way."""
-        return bool(self._arrived or self._waiting or self._beams)
+        return bool(self._arrived or self._waiting or self._searches)
 
     @property
     def under_way(self) -> list[int]:
         """Tickets of the requests that hold rows."""
-        return [beam.ticket for beam in self._beams]
+        return [search.ticket for search in self._searches]
 
     def admit(self, request: Request) -> int:
         """Takes in a request, which enters at a later `step`; returns its ticket.
@@ -94,164 +95,139 @@ class Engine:
         earlier.
         """
         ticket = next(self._tickets)
-        self._arrived.append(Beam(ticket, request, self.end))
+        self._arrived.append(Search(ticket, request, self.end))
         return ticket
 
-    @torch.inference_mode()
     def cancel(self, ticket: int) -> None:
         """Forgets a request and frees its rows at once. For a finished ticket it does nothing."""
-        self._arrived = [beam for beam in self._arrived if beam.ticket != ticket]
-        self._waiting = deque(beam for beam in self._waiting if beam.ticket != ticket)
+        self._arrived = [search for search in self._arrived if search.ticket != ticket]
+        self._waiting = deque(search for search in self._waiting if search.ticket != ticket)
         if ticket in self.under_way:
-            rows = [row for beam, rows in self._holders() if beam.ticket != ticket for row in rows]
-            self._go_on_with([beam for beam in self._beams if beam.ticket != ticket])
-            self._select(rows)
+            self._keep(lambda search: search.ticket != ticket)
 
     def agreed(self, ticket: int) -> tuple[int, ...]:
         """The tokens that every possible result of a request begins with; none while it waits."""
-        return next((beam.agreed() for beam in self._beams if beam.ticket == ticket), ())
+        for company in self._companies:
+            for b, search in enumerate(company.searches):
+                if search.ticket == ticket:
+                    return search.agreed(company.live(b, self._table))
+        return ()
 
     def run(self) -> Iterator[Found]:
         """Steps until no request is left; yields how each ended, in that order."""
         while self.busy:
             yield from self.step()
 
-    @torch.inference_mode()
     def step(self) -> list[Found]:
         """Writes one more token in every row; returns the requests that ended with it.
 
         A request whose log-probabilities are NaN fails and leaves; the others go on.
         """
         self._enter()
-        if not self._beams:
+        if not self._searches:
             return []
-        log_prob = self.stepper.advance(self._history[:, -1:]).log_prob
-        for rule, rows in self._obeyed:
-            rule(log_prob, self._history, rows)
-        return self._take(log_prob)
+        table = self._table
+        step = self.stepper.advance(table.last)
+        for rule, rows, until in self._obeyed:
+            if self._now < until:
+                rule(step, Written(rows, table.tokens, table.lengths))
+        self._now += 1
+        return self._take(step)
 
     def _enter(self) -> None:
-        """Lets waiting requests in, once half of the room is free."""
-        self._waiting.extend(sorted(self._arrived, key=lambda beam: -beam.request.room))
-        self._arrived.clear()
-        longest = max((beam.request.room for beam in self._beams), default=0)
-        rows = len(self._total)
-        if not self._waiting or rows * longest > self.batch_tokens // 2:
+        """Lets waiting requests in, once enough of the room is free."""
+        if self._arrived:
+            self._waiting.extend(sorted(self._arrived, key=lambda search: -search.request.room))
+            self._arrived.clear()
+        if not self._waiting:
             return
-        entering: list[Beam] = []
+        longest = max((search.request.room for search in self._searches), default=0)
+        rows = len(self._table)
+        if rows * longest > self.batch_tokens * _REFILL:
+            return
+        entering: list[Search] = []
         while self._waiting:
-            beam = self._waiting[0]
-            longest, rows = max(longest, beam.request.room), rows + beam.width
-            if rows * longest > self.batch_tokens and (self._beams or entering):
+            request = self._waiting[0].request
+            longest, rows = max(longest, request.room), rows + request.beam_size
+            if rows * longest > self.batch_tokens and (self._searches or entering):
                 break
             entering.append(self._waiting.popleft())
         if entering:
             self._give_rows(entering)
 
-    def _give_rows(self, entering: list[Beam]) -> None:
+    def _give_rows(self, entering: list[Search]) -> None:
         """Gives each new request its rows: the first holds the empty hypothesis, the others are empty places."""
-        count = len(self._total)
-        self.stepper.admit([beam.request.source for beam in entering])
-        history = self._history.new_full((len(entering), self._history.size(1)), -1)
-        starts = [self.start if beam.request.start is None else beam.request.start for beam in entering]
-        history[:, -1] = torch.tensor(starts, device=history.device)
-        self._history = torch.cat([self._history, history])
-        self._total = torch.cat([self._total, self._total.new_zeros(len(entering))])
-
-        fresh = [(beam, [row] * beam.width) for row, beam in enumerate(entering, count)]
+        count = len(self._table)
+        self.stepper.admit([search.request.source for search in entering])
+        self._table.enter([self.start if s.request.start is None else s.request.start for s in entering])
+        fresh = [(search, [row] * search.request.beam_size) for row, search in enumerate(entering, count)]
         holders = sorted([*self._holders(), *fresh], key=lambda holder: holder[0].kind)
-        self._go_on_with([beam for beam, _ in holders])
-        rows = [row for _, each in holders for row in each]
-        self._select(rows)
-        copies = [place for place, (before, row) in enumerate(itertools.pairwise(rows), 1) if before == row]
-        self._total[copies] = -torch.inf
+        rows = np.array([row for _, each in holders for row in each])
+        if len(rows) != len(self._table) or (rows[1:] < rows[:-1]).any():
+            self.stepper.select(rows)
+            self._table.select(rows)
+            self._table.totals[1:][rows[1:] == rows[:-1]] = -np.inf
+        self._go_on_with([search for search, _ in holders])
 
-    def _take(self, log_prob: Float[Tensor, "R V"]) -> list[Found]:
-        """Hands every request its continuations, and keeps the rows of those that go on."""
-        ended: list[Found] = []
-        going: list[Beam] = []
-        rows: list[int] = []
-        tokens: list[int] = []
-        totals: list[float] = []
-        for beam, first, continuations in self._continuations(log_prob):
-            if math.isnan(continuations[0][0]):  # sorting puts NaN first
-                ended.append(Found(beam.ticket, DecodeError(_NAN)))
-                continue
-            live = self._taken(beam, continuations)
-            if beam.done:
-                ended.append(Found(beam.ticket, beam.result()))
-                continue
-            going.append(beam)
-            live += [(live[0][0], live[0][1], -torch.inf)] * (beam.width - len(live))
-            rows += [first + parent for parent, _, _ in live]
-            tokens += [token for _, token, _ in live]
-            totals += [total for _, _, total in live]
-        if ended:
-            self._go_on_with(going)
-        self._select(rows)
-        self._append(tokens, totals)
-        return ended
+    def _take(self, step: Step) -> list[Found]:
+        """Continues every request, and keeps the rows of those that go on."""
+        table = self._table
+        parts = [each.continued(table, best, self.observer) for each, best in self._best(step)]
+        following = parts[0] if len(parts) == 1 else Next(*map(np.concatenate, zip(*parts, strict=True)))
+        moves = any(company.width > 1 for company in self._companies)
+        if moves:
+            table.select(following.parent)
+        table.append(following.token, following.log_prob, following.total)
+        outcomes = {ticket: end for each in self._companies for ticket, end in each.ended(table).items()}
+        if outcomes:
+            self._keep(lambda search: search.ticket not in outcomes, following.parent)
+        elif moves:
+            self.stepper.select(following.parent)
+        return [Found(ticket, outcome) for ticket, outcome in outcomes.items()]
 
-    def _continuations(self, log_prob: Float[Tensor, "R V"]) -> Iterator[tuple[Beam, int, list[Continuation]]]:
-        """Each request under way, its first row, and its best continuations."""
-        first = 0
-        for (width, _), group in itertools.groupby(self._beams, key=attrgetter("kind")):
-            beams = list(group)
-            rows = slice(first, first + width * len(beams))
-            expansion = self._expanded(beams, self._total[rows].unflatten(0, (-1, width)), log_prob[rows])
-            columns = zip(*(column.tolist() for column in expansion), strict=True)  # waits for the device
-            for beam, own in zip(beams, columns, strict=True):
-                yield beam, first, list(zip(*own, strict=True))
-                first += width
+    def _best(self, step: Step) -> Iterator[tuple[Company, Best]]:
+        """Each company, and what its rows may go on with: the best tokens for a search, the one drawn for a sample."""
+        searching = [company.candidates for company in self._companies if not company.draws]
+        best = step.best(max(searching)) if searching else None
+        for company in self._companies:
+            if company.draws:
+                yield company, company.drawn(step, self._table)
+            elif len(self._companies) == 1:
+                yield company, best
+            else:
+                yield company, Best(*(part[company.rows, : company.candidates] for part in best))
 
-    def _expanded(
-        self, beams: Sequence[Beam], total: Float[Tensor, "B W"], log_prob: Float[Tensor, "R V"]
-    ) -> Expansion:
-        """How requests of one kind may go on: the best continuations of a search, or the one drawn for a sample."""
-        samplings = [beam.request.sampling for beam in beams if beam.request.sampling is not None]
-        if not samplings:
-            return expand(total, log_prob)
-        token = draw(log_prob, samplings, [beam.request.uniform(beam.length) for beam in beams])
-        value = log_prob.gather(1, token)
-        return Expansion(total + value, torch.zeros_like(token), token, value)
-
-    def _taken(self, beam: Beam, continuations: list[Continuation]) -> list[tuple[int, int, float]]:
-        """What lives of these continuations; the observer is told of all."""
-        parents = beam.live
-        live = beam.take(continuations)
-        if self.observer is not None:
-            self.observer.candidates(beam.ticket, judged(parents, continuations, beam))
-        return live
-
-    def _append(self, tokens: list[int], totals: list[float]) -> None:
-        """Writes each row's next token and total; drops the columns of `history` that no row needs."""
-        device = self.stepper.device
-        token = torch.tensor(tokens, dtype=torch.int64, device=device)
-        longest = max((beam.length for beam in self._beams), default=0)
-        self._history = torch.cat([self._history, token[:, None]], dim=1)[:, -longest - 1 :]
-        self._total = torch.tensor(totals, dtype=torch.float32, device=device)
-
-    def _holders(self) -> Iterator[tuple[Beam, range]]:
+    def _holders(self) -> Iterator[tuple[Search, range]]:
         """Each request under way and its rows."""
         first = 0
-        for beam in self._beams:
-            yield beam, range(first, first + beam.width)
-            first += beam.width
+        for search in self._searches:
+            yield search, range(first, first + search.request.beam_size)
+            first += search.request.beam_size
 
-    def _select(self, rows: list[int]) -> None:
-        """Keeps these rows of the stepper, the history and the totals."""
-        if rows == list(range(len(self._total))):
-            return
-        chosen = torch.tensor(rows, dtype=torch.int64, device=self.stepper.device)
-        self.stepper.select(chosen)
-        self._history, self._total = self._history[chosen], self._total[chosen]
+    def _keep(self, stays: Callable[[Search], bool], parent: Int[np.ndarray, "R"] | None = None) -> None:
+        """Goes on with the requests that stay, and drops the rows of the others. `parent` says from which row of the
+        stepper each row goes on; None: from its own.
+        """
+        rows = np.array([row for search, rows in self._holders() if stays(search) for row in rows], np.int64)
+        self.stepper.select(rows if parent is None else parent[rows])
+        self._table.select(rows)
+        self._go_on_with([search for search in self._searches if stays(search)])
 
-    def _go_on_with(self, beams: list[Beam]) -> None:
-        """Makes these the requests under way, and notes which rows obey which rule."""
-        self._beams = beams
-        obeyed: dict[Rule, list[int]] = {}
-        for beam, rows in self._holders():
-            for rule in beam.request.rules:
-                obeyed.setdefault(rule, []).extend(rows)
-        device = self.stepper.device
-        self._obeyed = [(rule, torch.tensor(rows, device=device)) for rule, rows in obeyed.items()]
+    def _go_on_with(self, searches: list[Search]) -> None:
+        """Makes these the requests under way, by kind, and notes which rows obey which rule, and how long."""
+        self._searches, self._companies, self._obeyed = searches, [], []
+        first = 0
+        for _, alike in itertools.groupby(searches, key=attrgetter("kind")):
+            self._companies.append(Company(list(alike), first))
+            first = self._companies[-1].rows.stop
+        obeying: dict[tuple[Rule, ...], list[int]] = {}  # most requests share their rules with all others
+        for search, rows in self._holders():
+            obeying.setdefault(search.request.rules, []).extend(rows)
+        of_rule: dict[Rule, list[int]] = {}
+        for rules, rows in obeying.items():
+            for rule in rules:
+                of_rule.setdefault(rule, []).extend(rows)
+        for rule, each in of_rule.items():
+            rows = np.array(each, np.int64)
+            if (left := rule.until - int(self._table.lengths[rows].min())) > 0:
+                self._obeyed.append((rule, rows, self._now + left))

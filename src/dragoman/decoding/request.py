@@ -30,6 +30,9 @@ class Request:
     start: int | None = None
     """The token that is fed first. For a language model it is the last token of the prompt, and `source` is all before
     it. None: the engine's own."""
+    early_stopping: bool = True
+    """Whether a search also ends when as many hypotheses have ended as the beam is wide, the usual rule. Else it ends
+    only when no live hypothesis can become better than those that have ended."""
     context: int | None = None
     """The most tokens that a row of a language model holds at a time; None: all of them."""
     stops: Callable[[Sequence[int]], bool] | None = None

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
-from torch import Tensor
 
+from dragoman.decoding.step import Best, Step
 from dragoman.errors import DecodeError
+
+_LIKELIEST = 64
+"""So many tokens of a row are put in order at first; all of them only where the draw lies beyond."""
 
 
 @dataclass(frozen=True)
@@ -64,30 +66,55 @@ def source_hash(ids: Sequence[int]) -> bytes:
     return hashlib.blake2b(np.array(ids, "<i8").tobytes(), digest_size=24).digest()
 
 
-def draw(
-    log_prob: Float[Tensor, "R V"], samplings: Sequence[Sampling], uniforms: Sequence[float]
-) -> Int[Tensor, "R 1"]:
-    """One token for each row. The likeliest comes first, the lower id first among equals, and the token drawn is the
-    one at which the sum of the probabilities first exceeds the row's uniform number.
+def draw(step: Step, rows: Int[np.ndarray, "Q"], samplings: Sequence[Sampling], uniforms: Sequence[float]) -> Best:
+    """One token for each of these rows. The likeliest comes first, the lower id first among equals, and the token drawn
+    is the one at which the sum of the probabilities first exceeds the row's uniform number.
 
     A row in which every token is forbidden, or a log-probability is NaN, gives a token that is so itself.
     """
-    ordered, token = log_prob.sort(dim=1, descending=True, stable=True)
-    device, exact = log_prob.device, torch.float64 if log_prob.device.type != "mps" else torch.float32
+    log_probs = step.log_probs()[rows]
+    likeliest = Best(*(part[rows] for part in step.best(_LIKELIEST)))
+    token = np.empty((len(rows), 1), np.int64)
+    for number, (sampling, uniform) in enumerate(zip(samplings, uniforms, strict=True)):
+        few = likeliest.log_prob[number], likeliest.token[number]
+        token[number] = _draw(log_probs[number], *few, sampling, uniform)
+    return Best(np.take_along_axis(log_probs, token, 1), token)
 
-    def column(values: Sequence[float]) -> Float[Tensor, "R 1"]:
-        return torch.tensor(values, dtype=exact, device=device)[:, None]
 
-    temperature = column([each.temperature for each in samplings])
-    most = column([float(each.top_k or log_prob.size(1)) for each in samplings])
-    nucleus = column([each.top_p for each in samplings])
-    uniform = column(uniforms)
+def _draw(
+    log_prob: Float[np.ndarray, "V"],
+    ordered: Float[np.ndarray, "C"],
+    token: Int[np.ndarray, "C"],
+    sampling: Sampling,
+    uniform: float,
+) -> int:
+    """The token that one row draws, given its likeliest tokens in order: they are enough for most draws."""
+    best = ordered[0]
+    if not best > -np.inf:
+        return int(token[0])
 
-    weight = ((ordered - ordered[:, :1]).to(exact) / temperature).exp()
-    weight[torch.arange(weight.size(1), device=device) >= most] = 0
-    reached = weight.cumsum(1)
-    before = torch.nn.functional.pad(reached, (1, -1))
-    outside = before >= nucleus * reached[:, -1:]
-    mass = reached.masked_fill(outside, 0).amax(1, keepdim=True)
-    place = (reached <= uniform * mass).sum(1, keepdim=True)
-    return token.gather(1, place.clamp(max=log_prob.size(1) - 1))
+    def weigh(x: Float[np.ndarray, "N"]) -> Float[np.ndarray, "N"]:
+        return np.exp((x - best).astype(np.float64) / sampling.temperature)
+
+    most = min(sampling.top_k or len(log_prob), len(log_prob))
+    everything = weigh(ordered[:most]).sum() if most <= len(ordered) else None
+    if everything is None and sampling.top_k is None:
+        everything = weigh(log_prob).sum()
+    if everything is not None:
+        place = _place(weigh(ordered[:most]).cumsum(), everything, sampling.top_p, uniform)
+        if place is not None:
+            return int(token[place])
+    order = np.argsort(-log_prob, kind="stable")[:most]
+    reached = weigh(log_prob[order]).cumsum()
+    place = _place(reached, reached[-1] if everything is None else everything, sampling.top_p, uniform)
+    return int(order[len(order) - 1 if place is None else place])
+
+
+def _place(reached: Float[np.ndarray, "C"], everything: float, top_p: float, uniform: float) -> int | None:
+    """At which of the likeliest tokens the sum first exceeds the uniform number; None if that lies after them."""
+    nucleus = int(np.searchsorted(reached, top_p * everything)) if top_p < 1 else len(reached)
+    if nucleus == len(reached) and top_p < 1:
+        return None
+    mass = reached[nucleus] if top_p < 1 else everything
+    place = int(np.searchsorted(reached, uniform * mass, side="right"))
+    return place if place < len(reached) else None

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 
 import dragoman
-from dragoman.decoding.beam import Hypothesis
+from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import DecodeError
 from dragoman.explaining.alignment.gold import read_gold
 from dragoman.explaining.alignment.links import AlignedPair

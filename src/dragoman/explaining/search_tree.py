@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from dragoman.decoding.beam import Hypothesis
+from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.observer import Candidate
 from dragoman.decoding.request import Request
 from dragoman.explaining.record import Node, Search

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from dragoman.config import check
-from dragoman.decoding.beam import Hypothesis
 from dragoman.decoding.engine import Engine
+from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.model_stepper import TextStepper
 from dragoman.decoding.request import Request
 from dragoman.decoding.rules import Ban
-from dragoman.decoding.stepper import TextStepper
 from dragoman.errors import CheckpointError, ConfigError, DecodeError
 from dragoman.generating.growing import GrowingText, StopTexts
 from dragoman.generating.options import GenerateOptions
@@ -106,7 +106,7 @@ class Generator:
             self.options = check(stored.files.generation, str(stored.folder / GENERATION), GenerateOptions)
         except ConfigError as error:
             raise CheckpointError(str(error)) from None
-        self._never = Ban(range(SYMBOLS), self.model.output.device)
+        self._never = Ban(range(SYMBOLS))
 
     @classmethod
     def load(

@@ -6,19 +6,25 @@ a tracer, and if no kernels were prepared. Results agree within rounding; dropou
 
 import ctypes
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from dragoman.kernels.compiling import NotCompiled, load_libraries
+from dragoman.kernels.compiling import Library, NotCompiled, load_libraries
 from dragoman.progress import Progress, silent
 
 ELEMENTS = {torch.float32: "float", torch.bfloat16: "bf16"}
 """The types of numbers that have kernels, with their names in C++."""
+_SOURCES = tuple(Path(__file__).with_name(name) for name in ("arithmetic.cpp", "attention.cpp", "kernels.h"))
+LIBRARIES = {
+    dtype: Library(f"kernels-{element}", _SOURCES, (f"ELEMENT={element}",)) for dtype, element in ELEMENTS.items()
+}
+"""The same sources, compiled once for each type of number."""
 
 _POINTER, _NUMBER, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 _SIGNATURES: dict[str, list[type]] = {
@@ -50,7 +56,8 @@ def prepare(progress: Progress = silent) -> bool:
     global _prepared
     if _prepared is None:
         try:
-            _prepared = _functions(load_libraries(ELEMENTS.values(), progress))
+            loaded = load_libraries(list(LIBRARIES.values()), progress)
+            _prepared = {dtype: _declared(library) for dtype, library in zip(LIBRARIES, loaded, strict=True)}
         except NotCompiled as why:
             _prepared = {}
             log.warning("compiled kernels are not used: %s; the same arithmetic runs in plain PyTorch, slower", why)
@@ -92,10 +99,6 @@ def without(*names: str) -> Iterator[None]:
         yield
     finally:
         _off.reset(token)
-
-
-def _functions(libraries: Mapping[str, ctypes.CDLL]) -> dict[torch.dtype, Functions]:
-    return {dtype: _declared(libraries[element]) for dtype, element in ELEMENTS.items()}
 
 
 def _declared(library: ctypes.CDLL) -> Functions:

@@ -1,4 +1,4 @@
-"""Compiles `arithmetic.cpp` and `attention.cpp` with this machine's C++ compiler, and keeps the libraries.
+"""Compiles C++ with this machine's compiler, and keeps the libraries.
 
 A library is code that this process will run. It is loaded only if it belongs to this user and nobody else can write it.
 Its name contains a hash of all that it depends on: source, flags, compiler and processor.
@@ -13,15 +13,15 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from dragoman import machine
 from dragoman.progress import Progress, silent
 
-SOURCES = [Path(__file__).with_name(name) for name in ("arithmetic.cpp", "attention.cpp", "kernels.h")]
 FLAGS = "-O3 -std=c++17 -fno-math-errno -fno-trapping-math -fopenmp -fPIC -shared".split()
 TARGET = "DRAGOMAN_MARCH"
 """An environment variable: the processor to compile for, as the compiler's `-march` names it (`x86-64-v3`). If it is
@@ -35,8 +35,28 @@ class NotCompiled(Exception):
     """There are no kernels; the message says why."""
 
 
-def load_libraries(elements: Iterable[str], progress: Progress = silent) -> dict[str, ctypes.CDLL]:
-    """The library for each type of element: from the user's cache, or compiled now, all at the same time.
+class Library(NamedTuple):
+    """What is compiled together."""
+
+    name: str
+    sources: Sequence[Path]
+    """The `.cpp` files are compiled, with the others beside them."""
+    defines: Sequence[str] = ()
+    """Macros, as the compiler takes them after `-D`."""
+
+    def identity(self, compiler: str) -> str:
+        """A hash of all that the compiled library depends on."""
+        source = [path.read_text(encoding="utf-8") for path in self.sources]
+        facts = [source, list(self.defines), _flags(), compiler, machine.compiler(), machine.processor()]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+    def file(self, compiler: str) -> str:
+        """The name under which it is kept."""
+        return f"{self.name}-{self.identity(compiler)}.so"
+
+
+def load_libraries(wanted: Sequence[Library], progress: Progress = silent) -> list[ctypes.CDLL]:
+    """Libraries from the user's cache, or compiled now, all at the same time.
 
     Raises:
         NotCompiled: there is no compiler, or it failed.
@@ -44,27 +64,28 @@ def load_libraries(elements: Iterable[str], progress: Progress = silent) -> dict
     compiler = machine.compiler_path()
     if sys.platform != "linux" or compiler is None:
         raise NotCompiled("no C++ compiler was found (g++ or clang++)")
-    kept, identity = cache_folder(), _identity(compiler)
-    names = {element: f"kernels-{element}-{identity}.so" for element in elements}
-    found = {element: _load(kept / name) if kept else None for element, name in names.items()}
-    libraries = {element: library for element, library in found.items() if library is not None}
-    if missing := {element: name for element, name in names.items() if element not in libraries}:
+    kept, names = cache_folder(), {each: each.file(compiler) for each in wanted}
+    found = {each: _load(kept / name) if kept else None for each, name in names.items()}
+    libraries = {each: library for each, library in found.items() if library is not None}
+    if missing := {each: name for each, name in names.items() if each not in libraries}:
         libraries |= _compile_all(compiler, missing, kept, progress)
-    return libraries
+    return [libraries[each] for each in wanted]
 
 
-def _compile_all(compiler: str, names: dict[str, str], kept: Path | None, progress: Progress) -> dict[str, ctypes.CDLL]:
+def _compile_all(
+    compiler: str, names: dict[Library, str], kept: Path | None, progress: Progress
+) -> dict[Library, ctypes.CDLL]:
     """Compiles all libraries at the same time, into the folder that keeps them if there is one."""
-    libraries: dict[str, ctypes.CDLL] = {}
+    libraries: dict[Library, ctypes.CDLL] = {}
     try:
         with (
             progress.track("compile kernels", len(names), "libraries") as advance,
             _writable(kept) as folder,
             ThreadPoolExecutor() as pool,
         ):
-            made = {element: pool.submit(_compile, compiler, element, folder / name) for element, name in names.items()}
-            for element, library in made.items():
-                libraries[element] = library.result()
+            made = {each: pool.submit(_compile, compiler, each, folder / name) for each, name in names.items()}
+            for each, library in made.items():
+                libraries[each] = library.result()
                 advance()
     except (OSError, subprocess.SubprocessError) as error:
         reason = _first_error(getattr(error, "stderr", None) or str(error))
@@ -72,11 +93,13 @@ def _compile_all(compiler: str, names: dict[str, str], kept: Path | None, progre
     return libraries
 
 
-def _compile(compiler: str, element: str, path: Path) -> ctypes.CDLL:
+def _compile(compiler: str, library: Library, path: Path) -> ctypes.CDLL:
     """Compiles under a temporary name and renames, so that processes that start together never load a partial file."""
     with tempfile.TemporaryDirectory(dir=path.parent) as aside:
         made = Path(aside) / path.name
-        command = [compiler, *_flags(), f"-DELEMENT={element}", *map(str, SOURCES[:-1]), "-o", str(made)]
+        defines = [f"-D{define}" for define in library.defines]
+        sources = [str(source) for source in library.sources if source.suffix == ".cpp"]
+        command = [compiler, *_flags(), *defines, *sources, "-o", str(made)]
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
         made.chmod(0o700)
         made.replace(path)
@@ -93,13 +116,6 @@ def _first_error(printed: str) -> str:
 
 def _flags() -> list[str]:
     return [*FLAGS, f"-march={os.environ.get(TARGET) or 'native'}"]
-
-
-def _identity(compiler: str) -> str:
-    """A hash of all that a compiled library depends on."""
-    source = [path.read_text(encoding="utf-8") for path in SOURCES]
-    facts = [source, _flags(), compiler, machine.compiler(), machine.processor()]
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
 
 @contextmanager

@@ -4,8 +4,6 @@ import unicodedata
 from collections.abc import Sequence
 from functools import cached_property
 
-import torch
-
 from dragoman.decoding.request import Request
 from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule
 from dragoman.errors import DecodeError
@@ -18,9 +16,8 @@ from dragoman.translating.segments import Segment, Segments
 class Requests:
     """Makes the requests of one model, which has this many `positions`; None if it has no limit."""
 
-    def __init__(self, tokenizers: Tokenizers, framing: Framing, positions: int | None, device: torch.device) -> None:
-        self.tokenizers, self.framing = tokenizers, framing
-        self.positions, self.device = positions, device
+    def __init__(self, tokenizers: Tokenizers, framing: Framing, positions: int | None) -> None:
+        self.tokenizers, self.framing, self.positions = tokenizers, framing, positions
 
     def longest_source(self, options: SearchOptions) -> int:
         """The most tokens of a segment, not counting the symbols around it."""
@@ -34,14 +31,14 @@ class Requests:
         Raises:
             DecodeError: the prefix is longer than the model writes, repeats itself, or holds unknown words.
         """
-        prefix, rules = self._prefix(options), self._rules(options)
-        forced = ForcedPrefix(prefix, self.device)
+        prefix, rules = self._prefix(options), tuple(self._rules(options))
+        forced = (*rules, ForcedPrefix(prefix))
+        speaking = (*rules, self._not_blank)
 
         def request(segment: Segment, first: bool) -> Request:
             if first and prefix:
-                return self._request(segment, options, (*rules, forced), len(prefix))
-            speaks = (self._not_blank,) if segment.says_something else ()
-            return self._request(segment, options, (*rules, *speaks))
+                return self._request(segment, options, forced, len(prefix))
+            return self._request(segment, options, speaking if segment.says_something else rules)
 
         return [[request(each, each is text.all[0]) for each in text.translated] for text in texts]
 
@@ -64,7 +61,7 @@ class Requests:
     def _rules(self, options: SearchOptions) -> list[Rule]:
         """What no segment may write."""
         unknown = [] if options.allow_unknown else [self.tokenizers.target.unknown]
-        rules: list[Rule] = [Ban([*self.framing.never_written, *unknown], self.device)]
+        rules: list[Rule] = [Ban([*self.framing.never_written, *unknown])]
         if options.minimum_length:
             rules.append(MinimumLength(options.minimum_length, self.framing.target_end))
         if options.no_repeat_ngram is not None:
@@ -75,7 +72,7 @@ class Requests:
     def _not_blank(self) -> NotBlank:
         target, end = self.tokenizers.target, self.framing.target_end
         blank = [token for token in range(target.size) if token != end and _is_blank(target.decode([token]))]
-        return NotBlank(blank, end, target.size, self.device)
+        return NotBlank(blank, end, target.size)
 
     def _prefix(self, options: SearchOptions) -> list[int]:
         """The ids that every translation begins with."""

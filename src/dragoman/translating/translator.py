@@ -12,12 +12,12 @@ from itertools import chain
 from pathlib import Path
 
 from dragoman.config import check
-from dragoman.decoding.beam import Hypothesis
 from dragoman.decoding.engine import Engine
+from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.model_stepper import ModelStepper
 from dragoman.decoding.observer import SearchObserver
 from dragoman.decoding.request import Request
 from dragoman.decoding.scoring import score
-from dragoman.decoding.stepper import ModelStepper
 from dragoman.errors import CheckpointError, ConfigError, DecodeError
 from dragoman.machine import use_threads
 from dragoman.memory import out_of_memory_as
@@ -83,7 +83,7 @@ class Translator:
         except ConfigError as error:
             raise CheckpointError(str(error)) from None
         self.framing, self._positions = stored.files.framing, stored.config.max_positions
-        self.requests = Requests(self.tokenizers, self.framing, self._positions, self.model.output.device)
+        self.requests = Requests(self.tokenizers, self.framing, self._positions)
         self.writer = Writer(self.tokenizers)
 
     @classmethod

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from dragoman.decoding.beam import Hypothesis
+from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import length_penalty
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.translating.options import SearchOptions

@@ -1,0 +1,36 @@
+"""What may come next in each row under way, and what may not."""
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float, Int
+
+
+class Best(NamedTuple):
+    """The likeliest tokens of each row in order, the lower id first among equals."""
+
+    log_prob: Float[np.ndarray, "R C"]
+    token: Int[np.ndarray, "R C"]
+
+
+@runtime_checkable
+class Step(Protocol):
+    """The log-probability of every token in each of R rows, wherever it lies."""
+
+    def forbid(self, rows: Int[np.ndarray, "..."], tokens: Int[np.ndarray, "..."]) -> None:
+        """Sets log-probabilities to minus infinity, and leaves the others as they are. The arrays fit each other, as in
+        `array[rows, tokens]`.
+        """
+        ...
+
+    def allow_only(self, rows: Int[np.ndarray, "Q"], tokens: Int[np.ndarray, "Q"]) -> None:
+        """Forbids all tokens of each of these rows but one."""
+        ...
+
+    def best(self, count: int) -> Best:
+        """The best `count` tokens of each row, or all if there are fewer. NaN anywhere in a row is seen in it."""
+        ...
+
+    def log_probs(self) -> Float[np.ndarray, "R V"]:
+        """All log-probabilities, float32."""
+        ...

@@ -1,0 +1,229 @@
+// What stands between two products: norms, activations, positions and attention, one row at a time, in float32.
+
+#pragma once
+
+#include "products.h"
+
+namespace {
+
+// e^x to 2 units in the last place (Cephes' polynomial): 0 below -87.3, infinite above 88.7, NaN for NaN.
+inline Lanes exponential(Lanes x) {
+    Lanes nothing{};
+    Lanes bounded = x < -87.3f ? nothing - 87.3f : x > 88.3f ? nothing + 88.3f : x;
+    Lanes shifted = bounded * 1.44269504f + 12582912.0f;  // adding 1.5 * 2^23 rounds to a whole number
+    Lanes whole = shifted - 12582912.0f;
+    Lanes rest = bounded - whole * 0.693359375f - whole * -2.12194440e-4f;
+    Lanes y = rest * 1.9875691500e-4f + 1.3981999507e-3f;
+    y = y * rest + 8.3334519073e-3f;
+    y = y * rest + 4.1665795894e-2f;
+    y = y * rest + 1.6666665459e-1f;
+    y = y * rest + 5.0000001201e-1f;
+    y = y * rest * rest + rest + 1.0f;
+    Lanes power = (Lanes)((((Wholes)shifted) - 0x4B400000 + 127) << 23);
+    return x < -87.3f ? nothing : x > 88.7f ? nothing + __builtin_inff() : y * power;
+}
+
+// The error function, to 1.5e-7 (Abramowitz and Stegun 1964, 7.1.26).
+inline Lanes error_function(Lanes x) {
+    Lanes size = x < 0.0f ? -x : x, t = 1.0f / (size * 0.3275911f + 1.0f);
+    Lanes y = t * 1.061405429f - 1.453152027f;
+    y = y * t + 1.421413741f;
+    y = y * t - 0.284496736f;
+    y = (y * t + 0.254829592f) * t;
+    y = 1.0f - y * exponential(-size * size);
+    return x < 0.0f ? -y : y;
+}
+
+#ifdef __AVX512F__
+inline float sum_of(Lanes x) { return _mm512_reduce_add_ps((__m512)x); }
+inline float most_of(Lanes x) { return _mm512_reduce_max_ps((__m512)x); }
+inline bool any(Wholes x) { return _mm512_test_epi32_mask((__m512i)x, (__m512i)x); }
+#else
+template <class Each, class Fold> inline auto folded(Each x, Fold fold) {
+    for (int half = PANEL / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; ++i) x[i] = fold(x[i], x[i + half]);
+    return x[0];
+}
+inline float sum_of(Lanes x) { return folded(x, [](float a, float b) { return a + b; }); }
+inline float most_of(Lanes x) { return folded(x, [](float a, float b) { return a > b ? a : b; }); }
+inline bool any(Wholes x) { return folded(x, [](int32_t a, int32_t b) { return a | b; }); }
+#endif
+
+inline Lanes ascending() {
+    Lanes index;
+    for (int i = 0; i < PANEL; ++i) index[i] = float(i);
+    return index;
+}
+
+// The first `count - at` lanes at x, and `otherwise` in those after them, which are not read as numbers.
+inline Lanes first_lanes(const float *x, int64_t left, float otherwise) {
+    return ascending() < float(left) ? lanes(x) : Lanes{} + otherwise;
+}
+
+struct Norm {
+    const float *weight, *bias;
+};
+
+// x to its norm: LayerNorm, or RMSNorm, which subtracts no mean.
+inline void normalise(const float *x, float *to, int64_t width, Norm norm, bool rms, float epsilon) {
+    float sum = 0.0f, squares = 0.0f;
+    if (!rms) {
+#pragma omp simd reduction(+ : sum)
+        for (int64_t i = 0; i < width; ++i) sum += x[i];
+    }
+    float mean = sum / float(width);
+#pragma omp simd reduction(+ : squares)
+    for (int64_t i = 0; i < width; ++i) squares += (x[i] - mean) * (x[i] - mean);
+    float scale = 1.0f / std::sqrt(squares / float(width) + epsilon);
+    if (norm.bias) {
+#pragma omp simd
+        for (int64_t i = 0; i < width; ++i) to[i] = (x[i] - mean) * scale * norm.weight[i] + norm.bias[i];
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < width; ++i) to[i] = (x[i] - mean) * scale * norm.weight[i];
+    }
+}
+
+enum Activation : int64_t { RELU, GELU, SILU, SWIGLU, GEGLU };
+
+inline Lanes gelu(Lanes x) { return x * 0.5f * (error_function(x * 0.70710678f) + 1.0f); }
+inline Lanes silu(Lanes x) { return x / (exponential(-x) + 1.0f); }
+
+// The hidden row of a feed-forward network, in place; a gated one holds the gate first, then what it lets through.
+inline void activate(float *x, int64_t width, Activation kind) {
+    const float *inner = x + width;
+    for (int64_t i = 0; i < width; i += PANEL) {
+        Lanes y = lanes(x + i);
+        switch (kind) {
+        case RELU: y = y > 0.0f ? y : y != y ? y : Lanes{}; break;
+        case GELU: y = gelu(y); break;
+        case SILU: y = silu(y); break;
+        case SWIGLU: y = silu(y) * lanes(inner + i); break;
+        case GEGLU: y = gelu(y) * lanes(inner + i); break;
+        }
+        keep(x + i, y);
+    }
+}
+
+// Cosines and sines of rotary positions, or sinusoids, for every position up to now; grows by doubling.
+class Angles {
+    std::vector<float> table;
+    int64_t width, known = 0;
+    double base;
+    bool rotary;
+
+  public:
+    Angles(int64_t width_, double base_, bool rotary_) : width(width_), base(base_), rotary(rotary_) {}
+    // Rotary: width / 2 cosines, then as many sines. Else: sines and cosines in turn.
+    const float *at(int64_t position) const { return &table[position * width]; }
+    void reach(int64_t positions) {
+        if (positions <= known) return;
+        positions = std::max(positions, 2 * known);
+        table.resize(positions * width);
+        for (int64_t i = 0; i < width / 2; ++i) {
+            double step = std::pow(base, double(2 * i) / double(width));
+            for (int64_t position = known; position < positions; ++position) {
+                float angle = float(double(position) / step), *to = &table[position * width];
+                to[rotary ? i : 2 * i + 1] = std::cos(angle);
+                to[rotary ? i + width / 2 : 2 * i] = std::sin(angle);
+            }
+        }
+        known = positions;
+    }
+};
+
+// Rotates `heads` heads of a row by the angles of its position (Su et al. 2021).
+inline void rotate(float *x, int64_t heads, int64_t width, const float *angles) {
+    const int64_t half = width / 2;
+    for (; heads > 0; --heads, x += width) {
+#pragma omp simd
+        for (int64_t i = 0; i < half; ++i) {
+            float a = x[i], b = x[i + half];
+            x[i] = a * angles[i] - b * angles[i + half];
+            x[i + half] = b * angles[i] + a * angles[i + half];
+        }
+    }
+}
+
+// A softmax over `count` scores. NaN stays NaN.
+inline void softmax(float *scores, int64_t count) {
+    const Lanes least = Lanes{} - __builtin_inff();
+    Lanes most = least, sums{};
+    for (int64_t i = 0; i < count; i += PANEL) {
+        Lanes x = first_lanes(scores + i, count - i, least[0]);
+        most = most > x ? most : x;
+    }
+    float highest = most_of(most);
+    for (int64_t i = 0; i < count; i += PANEL) {
+        Lanes x = exponential(first_lanes(scores + i, count - i, least[0]) - highest);
+        sums += x;
+        keep(scores + i, x);
+    }
+    float share = 1.0f / sum_of(sums);
+    for (int64_t i = 0; i < count; i += PANEL) keep(scores + i, lanes(scores + i) * share);
+}
+
+// Where the keys of a row lie: `count` of them, each `at[i] + offset`; the values follow the keys after `apart`.
+struct Keys {
+    const float *const *at;
+    int64_t count, offset, apart;
+};
+
+// Scaled dot-product attention of one row (Vaswani et al. 2017, eq. 1). `scores` has room for `count`, in whole panels.
+inline void attend(const float *query, float *mixed, const Keys &keys, int64_t heads, int64_t key_heads, int64_t width,
+                   float *scores) {
+    const float scale = 1.0f / std::sqrt(float(width));
+    for (int64_t head = 0; head < heads; ++head) {
+        const float *q = query + head * width;
+        const int64_t own = keys.offset + head / (heads / key_heads) * width;
+        for (int64_t i = 0; i < keys.count; ++i) {
+            const float *k = keys.at[i] + own;
+            float product = 0.0f;
+#pragma omp simd reduction(+ : product)
+            for (int64_t j = 0; j < width; ++j) product += q[j] * k[j];
+            scores[i] = product * scale;
+        }
+        softmax(scores, keys.count);
+        float *to = mixed + head * width;
+        std::fill(to, to + width, 0.0f);
+        for (int64_t i = 0; i < keys.count; ++i) {
+            const float *v = keys.at[i] + own + keys.apart, share = scores[i];
+#pragma omp simd
+            for (int64_t j = 0; j < width; ++j) to[j] += share * v[j];
+        }
+    }
+}
+
+// The logarithm of the sum of e^x: what is subtracted from logits to make log-probabilities.
+inline float log_sum_exp(const float *x, int64_t count) {
+    const Lanes least = Lanes{} - __builtin_inff();
+    Lanes most = least, sums{};
+    for (int64_t i = 0; i < count; i += PANEL) {
+        Lanes each = first_lanes(x + i, count - i, least[0]);
+        most = most > each ? most : each;
+    }
+    float highest = most_of(most);
+    for (int64_t i = 0; i < count; i += PANEL) sums += exponential(first_lanes(x + i, count - i, least[0]) - highest);
+    return highest + std::log(sum_of(sums));
+}
+
+// The best `count` of a row of logits in order, the lower id first among equals.
+inline void best_of(const float *x, int64_t width, int64_t count, float *values, int64_t *tokens) {
+    const float least = -__builtin_inff();
+    int64_t held = 0;
+    float worst = least;
+    for (int64_t i = 0; i < width; i += PANEL) {
+        Lanes each = first_lanes(x + i, width - i, least);
+        if (held == count && !any(each > worst)) continue;
+        for (int64_t j = i; j < std::min(i + PANEL, width); ++j) {
+            if (held == count && !(x[j] > worst)) continue;
+            int64_t place = held < count ? held++ : count - 1;
+            for (; place > 0 && x[j] > values[place - 1]; --place)
+                values[place] = values[place - 1], tokens[place] = tokens[place - 1];
+            values[place] = x[j], tokens[place] = j;
+            worst = values[held - 1];
+        }
+    }
+}
+
+}  // namespace

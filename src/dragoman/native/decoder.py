@@ -1,0 +1,79 @@
+"""A packed model that steps: a `Stepper` whose rows under way lie in C++."""
+
+import weakref
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from dragoman.decoding.step import Best
+from dragoman.native.library import library
+from dragoman.native.model import NativeModel
+
+
+class LogitStep:
+    """A `Step` of logits (R, V), each row with the logarithm of the sum of their exponentials (R). It is written to."""
+
+    def __init__(self, logits: Float[np.ndarray, "R V"], norms: Float[np.ndarray, "R"]) -> None:
+        self.logits, self.norms = logits, norms
+
+    def forbid(self, rows: Int[np.ndarray, "..."], tokens: Int[np.ndarray, "..."]) -> None:
+        self.logits[rows, tokens] = -np.inf
+
+    def allow_only(self, rows: Int[np.ndarray, "Q"], tokens: Int[np.ndarray, "Q"]) -> None:
+        kept = self.logits[rows, tokens]
+        self.logits[rows] = -np.inf
+        self.logits[rows, tokens] = kept
+
+    def best(self, count: int) -> Best:
+        rows, vocabulary = self.logits.shape
+        count = min(count, vocabulary)
+        best = Best(np.empty((rows, count), np.float32), np.empty((rows, count), np.int64))
+        library().best(*map(_address, (self.logits, self.norms)), rows, vocabulary, count, *map(_address, best))
+        return best
+
+    def log_probs(self) -> Float[np.ndarray, "R V"]:
+        return self.logits - self.norms[:, None]
+
+
+class NativeStepper:
+    """Steps a packed translation model. It belongs to one thread at a time; others run beside its calls.
+
+    A row's results are the same, to the bit, whatever rows stand beside it.
+    """
+
+    def __init__(self, model: NativeModel, threads: int = 1) -> None:
+        self.model, self.rows = model, 0
+        self._library = library()
+        self._address = self._library.decoder_open(model.address, threads)
+        if not self._address:
+            raise MemoryError("there is no memory for a decoder")
+        weakref.finalize(self, self._library.decoder_close, self._address)
+
+    def admit(self, sources: Sequence[Sequence[int]]) -> None:
+        ids = np.fromiter(chain.from_iterable(sources), np.int64)
+        lengths = np.array([len(source) for source in sources], np.int64)
+        _done(self._library.decoder_admit(self._address, _address(ids), _address(lengths), len(lengths)))
+        self.rows += len(lengths)
+
+    def advance(self, token: Int[np.ndarray, "R"]) -> LogitStep:
+        logits = np.empty((self.rows, self.model.vocabulary), np.float32)
+        step = LogitStep(logits, np.empty(self.rows, np.float32))
+        _done(self._library.decoder_advance(self._address, *map(_address, (token, logits, step.norms))))
+        return step
+
+    def select(self, row: Int[np.ndarray, "R2"]) -> None:
+        _done(self._library.decoder_select(self._address, _address(row), len(row)))
+        self.rows = len(row)
+
+
+def _address(array: np.ndarray) -> int:
+    """Where the numbers of an array lie, which must lie side by side."""
+    assert array.flags.c_contiguous, "C++ reads whole arrays"
+    return array.ctypes.data
+
+
+def _done(succeeded: bool) -> None:
+    if not succeeded:
+        raise MemoryError("there is no memory for the rows under way")

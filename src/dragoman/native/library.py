@@ -1,0 +1,36 @@
+"""The compiled library, and the signatures of what it offers."""
+
+import ctypes
+from functools import cache
+from pathlib import Path
+
+from dragoman.kernels.compiling import Library, load_libraries
+from dragoman.progress import Progress, silent
+
+_SOURCES = tuple(Path(__file__).with_name(name) for name in ("model.cpp", "arithmetic.h", "products.h"))
+_POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int64
+_SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
+    "model_open": (_POINTER, [_POINTER, _POINTER]),
+    "model_close": (None, [_POINTER]),
+    "decoder_open": (_POINTER, [_POINTER, _NUMBER]),
+    "decoder_close": (None, [_POINTER]),
+    "decoder_admit": (ctypes.c_bool, [_POINTER, _POINTER, _POINTER, _NUMBER]),
+    "decoder_select": (ctypes.c_bool, [_POINTER, _POINTER, _NUMBER]),
+    "decoder_advance": (ctypes.c_bool, [*[_POINTER] * 4]),
+    "decoder_judge": (ctypes.c_bool, [*[_POINTER] * 5]),
+    "best": (None, [_POINTER, _POINTER, _NUMBER, _NUMBER, _NUMBER, _POINTER, _POINTER]),
+}
+
+
+@cache
+def library(progress: Progress = silent) -> ctypes.CDLL:
+    """The library, compiled now or earlier.
+
+    Raises:
+        NotCompiled: there is no compiler, or it failed.
+    """
+    (loaded,) = load_libraries([Library("native", _SOURCES)], progress)
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, arguments
+    return loaded

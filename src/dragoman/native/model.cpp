@@ -1,0 +1,474 @@
+// A finished model without Python or torch: the encoder, and the decoder step by step, of `dragoman.model`, which is its
+// definition. Weights are packed once; a sentence's keys are computed once, and rows of a beam share them.
+//
+// Start at the end, with what Python calls. Everything that can fail for want of memory returns whether it succeeded.
+
+#include <omp.h>
+
+#include "arithmetic.h"
+
+namespace {
+
+// `_Shape` of native/model.py
+struct Shape {
+    int64_t format, d_model, heads, kv_heads, d_ff, encoder_layers, decoder_layers, vocabulary, cross;
+    int64_t rms, pre, final_norm, embedding_norm, activation, positions;  // 0 sinusoidal, 1 learned, 2 rotary
+    float epsilon, position_base, embedding_scale;
+};
+
+enum Positions : int64_t { SINUSOIDAL, LEARNED, ROTARY };
+
+// `_Weight` of native/model.py: one weight of the model, (rows, columns); a vector has one row.
+struct Given {
+    const void *data;
+    const float *steps;
+    int64_t rows, columns;
+};
+
+// Hands out the given weights in the order in which native/model.py lists them.
+class Reader {
+    const Given *next;
+    Format format;
+    Arena &arena;
+
+  public:
+    Reader(const Given *first, Format format_, Arena &arena_) : next(first), format(format_), arena(arena_) {}
+    Given weight() { return *next++; }
+    const float *vector() { return (const float *)weight().data; }
+    Norm norm() {
+        const float *weight = vector();
+        return {weight, vector()};
+    }
+    // So many matrices, each followed by its bias, as one; those that this model lacks are passed over.
+    Matrix matrix(int count = 1) {
+        std::vector<Weights> parts;
+        std::vector<const float *> biases;
+        for (; count > 0; --count) {
+            Given part = weight();
+            const float *bias = vector();
+            if (!part.data) continue;
+            parts.push_back({part.data, part.steps, part.rows, part.columns});
+            biases.push_back(bias);
+        }
+        return Matrix(arena, format, parts, biases);
+    }
+};
+
+struct Embedding {
+    Given table;
+    const float *learned;
+    Norm norm;
+};
+
+struct Block {
+    Norm self_norm, cross_norm, feed_norm;
+    Matrix self, self_output, cross_query, cross_output, inner, outer;
+};
+
+struct Stack {
+    Embedding embedding;
+    std::vector<Block> blocks;
+    Norm final_norm;
+};
+
+struct Model {
+    Shape of;
+    Arena arena;
+    int64_t d_head, key_width, wide;  // of one head; of all keys of a token; of a row with room for whole panels
+    Stack encoder, decoder;
+    Matrix cross_keys, output;  // keys and values of all layers in turn
+    bool gated;
+
+    Model(const Shape &shape, const Given *weights) : of(shape) {
+        d_head = of.d_model / of.heads, key_width = of.kv_heads * d_head, wide = rounded_up(of.d_model, PANEL);
+        gated = of.activation == SWIGLU || of.activation == GEGLU;
+        Reader read(weights, Format(of.format), arena);
+        if (of.encoder_layers) encoder = stack(read, of.encoder_layers, false);
+        decoder = stack(read, of.decoder_layers, of.cross);
+        if (of.cross) cross_keys = read.matrix(int(2 * of.decoder_layers));
+        output = read.matrix();
+    }
+
+  private:
+    Stack stack(Reader &read, int64_t layers, bool cross) {
+        Stack made;
+        made.embedding = {read.weight(), read.vector(), read.norm()};
+        for (int64_t layer = 0; layer < layers; ++layer) {
+            Block block;
+            block.self_norm = read.norm(), block.self = read.matrix(3), block.self_output = read.matrix();
+            if (cross)
+                block.cross_norm = read.norm(), block.cross_query = read.matrix(), block.cross_output = read.matrix();
+            block.feed_norm = read.norm(), block.inner = read.matrix(2), block.outer = read.matrix();
+            made.blocks.push_back(std::move(block));
+        }
+        made.final_norm = read.norm();
+        return made;
+    }
+};
+
+// Memory for the keys and values of single tokens, which is used again when its sentence has left.
+class Pool {
+    std::vector<Room<float>> slabs;
+    std::vector<float *> free;
+    int64_t size;
+
+  public:
+    explicit Pool(int64_t size_) : size(rounded_up(size_, PANEL)) {}
+    float *take() {
+        if (free.empty()) {
+            constexpr int64_t TOKENS = 64;
+            free.reserve(free.capacity() + TOKENS);
+            slabs.emplace_back();
+            float *slab = slabs.back().take(TOKENS * size);
+            for (int64_t i = TOKENS; i > 0; --i) free.push_back(slab + (i - 1) * size);
+        }
+        float *token = free.back();
+        free.pop_back();
+        return token;
+    }
+    void give_back(const std::vector<float *> &tokens) { free.insert(free.end(), tokens.begin(), tokens.end()); }
+};
+
+// What all rows of one sentence share: the keys that it computed from its source, and all that its rows have written.
+struct Sentence {
+    Room<float> cross;  // of each token of the source, keys and values of each layer in turn
+    std::vector<float *> source, written;
+    int64_t rows = 0;
+};
+
+struct Row {
+    Sentence *sentence;
+    std::vector<float *> keys;  // of each token up to now
+};
+
+// One search's view of a model: rows under way, and room to compute in. Only one thread at a time may use it.
+class Decoder {
+    static constexpr int64_t AT_A_TIME = 64;  // rows of logits
+
+    const Model &model;
+    int threads;
+    Angles angles;
+    Pool pool;
+    std::vector<std::unique_ptr<Sentence>> sentences;
+    std::vector<Row> rows;
+    Converter convert;
+    Room<float> x_room, h_room, wide_room, mixed_room, scores_room, logits_room;
+
+    // The tokens of one pass, and what the attention of each sees.
+    struct Token {
+        int64_t id, position;
+        Row *row;          // in a decoder
+        float *own;        // its own keys
+    };
+    std::vector<Token> tokens;
+
+  public:
+    Decoder(const Model &model_, int threads_)
+        : model(model_), threads(threads_),
+          angles(model.of.positions == ROTARY ? model.d_head : model.of.d_model, model.of.position_base,
+                 model.of.positions == ROTARY),
+          pool(2 * model.key_width * model.of.decoder_layers) {}
+
+    int64_t count() const { return int64_t(rows.size()); }
+
+    // New rows after those under way, one for each source; without an encoder they begin with no token.
+    void admit(const int64_t *ids, const int64_t *lengths, int64_t count) {
+        std::vector<std::unique_ptr<Sentence>> fresh;
+        for (int64_t first = 0, next; first < count; first = next) {
+            int64_t total = 0;
+            for (next = first; next < count && (next == first || total + lengths[next] <= 192); ++next)
+                total += lengths[next];
+            for (int64_t i = first; i < next; ++i) fresh.push_back(std::make_unique<Sentence>());
+            if (model.of.cross) encode(ids, lengths + first, total, &fresh[first]);
+            ids += total;
+        }
+        rows.reserve(rows.size() + count), sentences.reserve(sentences.size() + count);
+        for (auto &sentence : fresh) {
+            sentence->rows = 1;
+            rows.push_back({sentence.get(), {}});
+            sentences.push_back(std::move(sentence));
+        }
+    }
+
+    // Keeps these rows, in this order.
+    void select(const int64_t *chosen, int64_t count) {
+        std::vector<Row> kept;
+        kept.reserve(count);
+        std::vector<int64_t> left(rows.size(), 0);
+        for (int64_t i = 0; i < count; ++i) ++left[chosen[i]];
+        for (auto &row : rows) --row.sentence->rows;
+        for (int64_t i = 0; i < count; ++i) {
+            Row &row = rows[chosen[i]];
+            ++row.sentence->rows;
+            if (--left[chosen[i]]) kept.push_back(row);
+            else kept.push_back({row.sentence, std::move(row.keys)});
+        }
+        rows = std::move(kept);
+        auto gone = [&](auto &sentence) {
+            if (!sentence->rows) pool.give_back(sentence->written);
+            return !sentence->rows;
+        };
+        sentences.erase(std::remove_if(sentences.begin(), sentences.end(), gone), sentences.end());
+    }
+
+    // Takes in the next tokens of each row: `counts` of them, or one. Returns the decoder's output for each.
+    const float *advance(const int64_t *ids, const int64_t *counts) {
+        tokens.clear();
+        for (size_t r = 0; r < rows.size(); ++r)
+            for (int64_t i = 0; i < (counts ? counts[r] : 1); ++i) {
+                float *own = pool.take();
+                rows[r].sentence->written.push_back(own);
+                rows[r].keys.push_back(own);
+                tokens.push_back({*ids++, int64_t(rows[r].keys.size()) - 1, &rows[r], own});
+            }
+        const Stack &stack = model.decoder;
+        float *x = embed(stack.embedding);
+        for (size_t layer = 0; layer < stack.blocks.size(); ++layer) {
+            const Block &block = stack.blocks[layer];
+            const int64_t offset = int64_t(layer) * 2 * model.key_width;
+            sublayer(x, block.self_norm, block.self_output, [&](const float *h) {
+                const float *wide = project(block.self, h);
+                for (size_t i = 0; i < tokens.size(); ++i)
+                    std::memcpy(tokens[i].own + offset, wide + i * block_row(block.self) + model.of.d_model,
+                                2 * model.key_width * sizeof(float));
+                return mix(wide, block_row(block.self), [&](const Token &token) {
+                    return Keys{token.row->keys.data(), token.position + 1, offset, model.key_width};
+                });
+            });
+            if (model.of.cross)
+                sublayer(x, block.cross_norm, block.cross_output, [&](const float *h) {
+                    const float *query = product(block.cross_query, h);
+                    return mix(query, block_row(block.cross_query), [&](const Token &token) {
+                        auto &source = token.row->sentence->source;
+                        return Keys{source.data(), int64_t(source.size()), offset, model.key_width};
+                    });
+                });
+            feed_forward(x, block);
+        }
+        return finish(x, stack);
+    }
+
+    // The logits of some tokens that `advance` took in, and what makes log-probabilities of them.
+    void project(const float *hidden, int64_t first, int64_t count, float *logits, float *norms) {
+        const int64_t vocabulary = model.of.vocabulary, room = block_row(model.output);
+        for (int64_t done = 0, some; done < count; done += some, logits += some * vocabulary, norms += some) {
+            some = std::min(AT_A_TIME, count - done);
+            // Logits lie side by side; rows that end within a panel are made elsewhere first.
+            float *made = vocabulary == room ? logits : logits_room.take(AT_A_TIME * room);
+            const float *from = hidden + (first + done) * model.wide;
+            multiply(model.output, convert(model.output, from, model.wide, some), made, room, some, false, threads);
+#pragma omp parallel for num_threads(threads) if (threads > 1 && some > 1)
+            for (int64_t i = 0; i < some; ++i) {
+                float *row = logits + i * vocabulary;
+                if (made != logits) std::memcpy(row, made + i * room, vocabulary * sizeof(float));
+                norms[i] = log_sum_exp(row, vocabulary);
+            }
+        }
+    }
+
+    // The log-probability of each token's label after what `advance` took in.
+    void judge(const float *hidden, const int64_t *labels, float *log_probs) {
+        std::vector<float> norms(AT_A_TIME);
+        Room<float> logits;
+        const int64_t vocabulary = model.of.vocabulary;
+        for (int64_t done = 0, some; done < total(); done += some) {
+            some = std::min(AT_A_TIME, total() - done);
+            float *each = logits.take(AT_A_TIME * vocabulary);
+            project(hidden, done, some, each, norms.data());
+            for (int64_t i = 0; i < some; ++i) log_probs[done + i] = each[i * vocabulary + labels[done + i]] - norms[i];
+        }
+    }
+
+  private:
+    static int64_t block_row(const Matrix &matrix) { return matrix.panels * PANEL; }
+
+    // Sources to the keys of their sentences.
+    void encode(const int64_t *ids, const int64_t *lengths, int64_t total, std::unique_ptr<Sentence> *into) {
+        tokens.clear();
+        std::vector<int64_t> first, length;  // of each token's sentence
+        for (int64_t done = 0; done < total; done += *lengths++)
+            for (int64_t i = 0; i < *lengths; ++i) {
+                tokens.push_back({ids[done + i], i, nullptr, nullptr});
+                first.push_back(done), length.push_back(*lengths);
+            }
+        const Stack &stack = model.encoder;
+        float *x = embed(stack.embedding);
+        std::vector<float *> at(total);
+        for (const Block &block : stack.blocks) {
+            sublayer(x, block.self_norm, block.self_output, [&](const float *h) {
+                float *wide = project(block.self, h);
+                for (int64_t i = 0; i < total; ++i) at[i] = wide + i * block_row(block.self) + model.of.d_model;
+                return mix(wide, block_row(block.self), [&](const Token &token) {
+                    int64_t i = &token - tokens.data();
+                    return Keys{at.data() + first[i], length[i], 0, model.key_width};
+                });
+            });
+            feed_forward(x, block);
+        }
+        const float *memory = finish(x, stack);
+        const int64_t row = block_row(model.cross_keys), size = 2 * model.key_width * model.of.decoder_layers;
+        float *keys = product(model.cross_keys, memory);
+        for (int64_t i = 0; i < total; ++into)
+            for (int64_t end = i + length[i], start = i; i < end; ++i) {
+                Sentence &sentence = **into;
+                float *cross = sentence.cross.take((end - start) * size) + (i - start) * size;
+                std::memcpy(cross, keys + i * row, size * sizeof(float));
+                sentence.source.push_back(cross);
+            }
+    }
+
+    int64_t total() const { return int64_t(tokens.size()); }
+
+    float *embed(const Embedding &embedding) {
+        int64_t furthest = 0;
+        for (auto &token : tokens) furthest = std::max(furthest, token.position + 1);
+        if (model.of.positions != LEARNED) angles.reach(furthest);
+        const int64_t width = model.of.d_model;
+        float *x = x_room.take(total() * model.wide);
+        for (int64_t i = 0; i < total(); ++i) {
+            float *to = x + i * model.wide;
+            const Token &token = tokens[i];
+            look_up(embedding.table, token.id, to);
+            const float *place = model.of.positions == SINUSOIDAL ? angles.at(token.position)
+                                 : model.of.positions == LEARNED  ? embedding.learned + token.position * width
+                                                                  : nullptr;
+            for (int64_t j = 0; j < width; ++j) to[j] = to[j] * model.of.embedding_scale + (place ? place[j] : 0.0f);
+            std::fill(to + width, to + model.wide, 0.0f);
+            if (model.of.embedding_norm)
+                normalise(to, to, width, embedding.norm, model.of.rms, model.of.epsilon);
+        }
+        return x;
+    }
+
+    void look_up(const Given &table, int64_t id, float *to) const {
+        if (!table.steps) {
+            std::memcpy(to, (const float *)table.data + id * table.columns, table.columns * sizeof(float));
+            return;
+        }
+        const int8_t *from = (const int8_t *)table.data + id * table.columns;
+        for (int64_t j = 0; j < table.columns; ++j) to[j] = float(from[j]) * table.steps[id];
+    }
+
+    // Queries, keys and values side by side, rotated where positions are rotary.
+    float *project(const Matrix &matrix, const float *h) {
+        float *wide = product(matrix, h);
+        if (model.of.positions == ROTARY)
+            for (int64_t i = 0; i < total(); ++i)
+                rotate(wide + i * block_row(matrix), model.of.heads + model.of.kv_heads, model.d_head,
+                       angles.at(tokens[i].position));
+        return wide;
+    }
+
+    float *product(const Matrix &matrix, const float *h) {
+        float *wide = wide_room.take(total() * block_row(matrix));
+        multiply(matrix, convert(matrix, h, model.wide, total()), wide, block_row(matrix), total(), false, threads);
+        return wide;
+    }
+
+    // Attention of every token to the keys that `keys_of` names.
+    template <class KeysOf> const float *mix(const float *queries, int64_t row, KeysOf keys_of) {
+        int64_t longest = 0;
+        for (auto &token : tokens) longest = std::max(longest, keys_of(token).count);
+        const int64_t room = rounded_up(longest, PANEL);
+        float *mixed = mixed_room.take(total() * model.wide), *scores = scores_room.take(threads * room);
+        const bool shared = threads > 1 && total() * longest * model.of.d_model > 1 << 15;
+#pragma omp parallel for schedule(dynamic, 4) num_threads(threads) if (shared)
+        for (int64_t i = 0; i < total(); ++i)
+            attend(queries + i * row, mixed + i * model.wide, keys_of(tokens[i]), model.of.heads, model.of.kv_heads,
+                   model.d_head, scores + (shared ? omp_get_thread_num() : 0) * room);
+        return mixed;
+    }
+
+    // The path around a sublayer, which ends with its output projection.
+    template <class Work> void sublayer(float *x, Norm norm, const Matrix &output, Work work) {
+        const float *inner = work(model.of.pre ? normalised(x, norm) : x);
+        multiply(output, convert(output, inner, model.wide, total()), x, model.wide, total(), true, threads);
+        if (!model.of.pre) normalise_all(x, x, norm);
+    }
+
+    void feed_forward(float *x, const Block &block) {
+        const float *h = model.of.pre ? normalised(x, block.feed_norm) : x;
+        const int64_t row = block_row(block.inner);
+        float *wide = product(block.inner, h);
+        for (int64_t i = 0; i < total(); ++i) activate(wide + i * row, model.of.d_ff, Activation(model.of.activation));
+        multiply(block.outer, convert(block.outer, wide, row, total()), x, model.wide, total(), true, threads);
+        if (!model.of.pre) normalise_all(x, x, block.feed_norm);
+    }
+
+    float *normalised(const float *x, Norm norm) {
+        float *h = h_room.take(total() * model.wide);
+        normalise_all(x, h, norm);
+        return h;
+    }
+
+    void normalise_all(const float *x, float *to, Norm norm) {
+        for (int64_t i = 0; i < total(); ++i)
+            normalise(x + i * model.wide, to + i * model.wide, model.of.d_model, norm, model.of.rms, model.of.epsilon);
+    }
+
+    const float *finish(float *x, const Stack &stack) {
+        if (model.of.final_norm) normalise_all(x, x, stack.final_norm);
+        return x;
+    }
+};
+
+// Whether there was memory for `work`. An exception must not leave C++: it would end the process.
+template <class Work> bool succeeds(Work work) {
+    try {
+        work();
+        return true;
+    } catch (const std::bad_alloc &) {
+        return false;
+    }
+}
+
+}  // namespace
+
+extern "C" {
+
+Model *model_open(const Shape *shape, const Given *weights) {
+    Model *model = nullptr;
+    succeeds([&] { model = new Model(*shape, weights); });
+    return model;
+}
+
+void model_close(Model *model) { delete model; }
+
+Decoder *decoder_open(const Model *model, int64_t threads) {
+    Decoder *decoder = nullptr;
+    succeeds([&] { decoder = new Decoder(*model, int(threads)); });
+    return decoder;
+}
+
+void decoder_close(Decoder *decoder) { delete decoder; }
+
+bool decoder_admit(Decoder *decoder, const int64_t *ids, const int64_t *lengths, int64_t count) {
+    return succeeds([&] { decoder->admit(ids, lengths, count); });
+}
+
+bool decoder_select(Decoder *decoder, const int64_t *rows, int64_t count) {
+    return succeeds([&] { decoder->select(rows, count); });
+}
+
+// Takes in the next token of each row. `logits` (rows, V) receives what may follow, and `norms` what makes
+// log-probabilities of them.
+bool decoder_advance(Decoder *decoder, const int64_t *ids, float *logits, float *norms) {
+    return succeeds([&] { decoder->project(decoder->advance(ids, nullptr), 0, decoder->count(), logits, norms); });
+}
+
+// Takes in so many tokens of each row, one row after the other. `log_probs` receives that of each token's label.
+bool decoder_judge(Decoder *decoder, const int64_t *ids, const int64_t *counts, const int64_t *labels,
+                   float *log_probs) {
+    return succeeds([&] { decoder->judge(decoder->advance(ids, counts), labels, log_probs); });
+}
+
+// The best `count` tokens of each row (rows, count) with their log-probabilities, likeliest first.
+void best(const float *logits, const float *norms, int64_t rows, int64_t width, int64_t count, float *values,
+          int64_t *tokens) {
+    for (int64_t row = 0; row < rows; ++row) {
+        best_of(logits + row * width, width, count, values + row * count, tokens + row * count);
+        for (int64_t i = 0; i < count; ++i) values[row * count + i] -= norms[row];
+    }
+}
+
+}  // extern "C"

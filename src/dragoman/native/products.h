@@ -1,0 +1,328 @@
+// Products of rows of activations with weight matrices that were packed once, in float32, bf16 or int8.
+//
+// Every element of a result is summed in the order of the inner axis, whatever stands beside it. So a row gets the same
+// bits alone and in any batch, by any number of threads.
+
+#pragma once
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
+namespace {
+
+enum Format : int64_t { FLOAT32, BF16, INT8 };
+
+constexpr int64_t PANEL = 16;  // outputs that are summed side by side, one in each lane
+typedef float Lanes __attribute__((vector_size(64), aligned(4), may_alias));
+typedef int32_t Wholes __attribute__((vector_size(64), aligned(4), may_alias));
+typedef uint32_t Bits __attribute__((vector_size(64), aligned(4), may_alias));
+
+inline Lanes lanes(const float *x) { return *(const Lanes *)x; }
+inline void keep(float *x, Lanes y) { *(Lanes *)x = y; }
+inline int64_t rounded_up(int64_t x, int64_t multiple) { return (x + multiple - 1) / multiple * multiple; }
+template <class To, class From> inline To bits_of(From from) { To to; std::memcpy(&to, &from, sizeof to); return to; }
+
+// Memory that starts at a cache line; much of it lies in huge pages, so that few addresses need to be translated.
+inline void *aligned(size_t bytes) {
+    constexpr int64_t HUGE = 1 << 21;
+    void *start = std::aligned_alloc(bytes < HUGE ? 64 : HUGE, rounded_up(int64_t(bytes), bytes < HUGE ? 64 : HUGE));
+    if (start && bytes >= HUGE) madvise(start, bytes, MADV_HUGEPAGE);
+    return start;
+}
+
+// Memory that is handed out in pieces and stays until the end.
+class Arena {
+    std::vector<std::unique_ptr<char, decltype(&std::free)>> blocks;
+    char *next = nullptr;
+    size_t left = 0;
+
+  public:
+    uint32_t *take(size_t count) {
+        size_t bytes = rounded_up(int64_t(count * 4), 64);
+        if (bytes > left) {
+            left = std::max<size_t>(bytes, 1 << 24);
+            next = (char *)aligned(left);
+            if (!next) throw std::bad_alloc();
+            blocks.emplace_back(next, &std::free);
+        }
+        left -= bytes;
+        return (uint32_t *)((next += bytes) - bytes);
+    }
+};
+
+// Memory that grows and never shrinks; starts at a cache line, and ends with room for one more panel, which may be read.
+// Its contents are lost when it grows.
+template <class Number> class Room {
+    Number *start = nullptr;
+    size_t size = 0;
+
+  public:
+    Room() = default;
+    Room(Room &&other) noexcept { *this = std::move(other); }
+    Room &operator=(Room &&other) noexcept {
+        std::swap(start, other.start), std::swap(size, other.size);
+        return *this;
+    }
+    ~Room() { std::free(start); }
+    Number *take(size_t count) {
+        if (count > size) {
+            std::free(start);
+            start = (Number *)aligned(count * sizeof(Number) + 64);
+            size = start ? count : 0;
+            if (!start) throw std::bad_alloc();
+        }
+        return start;
+    }
+    Number *get() const { return start; }
+};
+
+// What one 32-bit group of the inner axis holds: one float32, two bf16, or four 8-bit numbers. A product adds to each
+// lane's sum the dot product of a row's group and the lane's own.
+template <Format> struct Group;
+
+template <> struct Group<FLOAT32> {
+    static constexpr int64_t NUMBERS = 1;
+    using Sum = Lanes;
+    static Sum add(Sum sum, uint32_t row, Bits weights) { return sum + bits_of<float>(row) * (Lanes)weights; }
+};
+
+template <> struct Group<BF16> {
+    static constexpr int64_t NUMBERS = 2;
+    using Sum = Lanes;
+    static Sum add(Sum sum, uint32_t row, Bits weights) {
+#ifdef __AVX512BF16__
+        return (Lanes)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(int(row)), (__m512bh)weights);
+#else
+        sum += bits_of<float>(row & 0xffff0000u) * (Lanes)(weights & 0xffff0000u);
+        return sum + bits_of<float>(row << 16) * (Lanes)(weights << 16);
+#endif
+    }
+};
+
+// A row's numbers are unsigned here, 128 too large; `Matrix::excess` takes that out of the sums.
+template <> struct Group<INT8> {
+    static constexpr int64_t NUMBERS = 4;
+    using Sum = Wholes;
+    static Sum add(Sum sum, uint32_t row, Bits weights) {
+#ifdef __AVX512VNNI__
+        return (Wholes)_mm512_dpbusd_epi32((__m512i)sum, _mm512_set1_epi32(int(row)), (__m512i)weights);
+#else
+        for (int shift = 0; shift < 32; shift += 8)
+            sum += int32_t((row >> shift) & 255) * ((Wholes)(weights << (24 - shift)) >> 24);
+        return sum;
+#endif
+    }
+};
+
+inline uint16_t to_bf16(float x) {  // rounds to nearest, ties to even; NaN stays NaN
+    uint32_t bits = bits_of<uint32_t>(x);
+    return uint16_t(x != x ? 0x7fc0 : (bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+// The largest size of a row of numbers, or 1 if all are zero, over 127: the step of its 8-bit form.
+inline float int8_step(const float *x, int64_t count) {
+    float most = 0.0f;
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 0; i < count; ++i) most = std::max(most, std::fabs(x[i]));
+    return (most > 0.0f ? most : 1.0f) / 127.0f;
+}
+
+inline int32_t to_int8(float x, float per_step) {
+    return int32_t(std::nearbyint(std::min(127.0f, std::max(-127.0f, x * per_step))));
+}
+
+// Weights as they come: float32 rows, or rows of int8 with the step of each.
+struct Weights {
+    const void *data;
+    const float *steps;  // null: float32
+    int64_t outputs, inner;
+};
+
+// A weight matrix (outputs, inner) in panels of 16 outputs, each panel one group of the inner axis after the other.
+class Matrix {
+    uint32_t *packed = nullptr;
+    std::vector<float> steps, bias;
+    std::vector<int32_t> excess;  // 128 times the sum of an output's weights
+
+  public:
+    Format format = FLOAT32;
+    int64_t outputs = 0, inner = 0, groups = 0, panels = 0;
+
+    bool has() const { return outputs > 0; }
+    const uint32_t *panel(int64_t number) const { return packed + number * groups * PANEL; }
+
+    // Several matrices of one inner size, as one. A bias may be null.
+    Matrix(Arena &arena, Format format_, const std::vector<Weights> &parts, const std::vector<const float *> &biases)
+        : format(format_) {
+        for (auto &part : parts) outputs += part.outputs;
+        inner = parts[0].inner;
+        const int64_t numbers = format == FLOAT32 ? 1 : format == BF16 ? 2 : 4;
+        groups = rounded_up(inner, numbers) / numbers, panels = rounded_up(outputs, PANEL) / PANEL;
+        std::memset(packed = arena.take(panels * groups * PANEL), 0, panels * groups * PANEL * 4);
+        bias.assign(panels * PANEL, 0.0f), steps.assign(panels * PANEL, 1.0f), excess.assign(panels * PANEL, 0);
+        int64_t output = 0;
+        for (size_t i = 0; i < parts.size(); ++i)
+            for (int64_t row = 0; row < parts[i].outputs; ++row, ++output) {
+                place(parts[i], row, output, numbers);
+                if (biases[i]) bias[output] = biases[i][row];
+            }
+    }
+    Matrix() = default;
+
+    Lanes finished(Wholes sum, int64_t panel, float row_step) const {
+        Wholes whole = sum - *(const Wholes *)&excess[panel * PANEL];
+        return __builtin_convertvector(whole, Lanes) * (row_step * lanes(&steps[panel * PANEL])) +
+               lanes(&bias[panel * PANEL]);
+    }
+    Lanes finished(Lanes sum, int64_t panel, float) const { return sum + lanes(&bias[panel * PANEL]); }
+
+  private:
+    void place(const Weights &from, int64_t row, int64_t output, int64_t numbers) {
+        uint32_t *to = packed + output / PANEL * groups * PANEL + output % PANEL;
+        std::vector<float> values(inner);
+        if (from.steps)
+            for (int64_t i = 0; i < inner; ++i) values[i] = ((const int8_t *)from.data)[row * inner + i];
+        else
+            std::memcpy(values.data(), (const float *)from.data + row * inner, inner * sizeof(float));
+        float step = format != INT8 ? 1.0f : from.steps ? 1.0f : int8_step(values.data(), inner);
+        if (format == INT8) steps[output] = from.steps ? from.steps[row] : step;
+        for (int64_t i = 0; i < inner; ++i) {
+            float value = values[i];
+            if (format != INT8 && from.steps) value *= from.steps[row];
+            uint32_t &group = to[i / numbers * PANEL];
+            if (format == FLOAT32) group = bits_of<uint32_t>(value);
+            if (format == BF16) group |= uint32_t(to_bf16(value)) << (16 * (i % 2));
+            if (format == INT8) {
+                int32_t whole = to_int8(value, 1.0f / step);
+                excess[output] += 128 * whole;
+                group |= uint32_t(whole & 255) << (8 * (i % 4));
+            }
+        }
+    }
+};
+
+// Rows of activations in the format of the matrix that they meet.
+struct Left {
+    const uint32_t *groups;
+    int64_t row;          // groups from one row to the next
+    const float *steps;   // of each row, in int8
+};
+
+class Converter {
+    Room<uint32_t> room;
+    Room<float> steps;
+
+  public:
+    Left operator()(const Matrix &matrix, const float *x, int64_t stride, int64_t rows) {
+        if (matrix.format == FLOAT32) return {(const uint32_t *)x, stride, nullptr};
+        uint32_t *to = room.take(rows * matrix.groups);
+        float *step = steps.take(rows);
+        for (int64_t row = 0; row < rows; ++row) {
+            const float *from = x + row * stride;
+            to[(row + 1) * matrix.groups - 1] = 0;  // the last group may be filled in part
+            if (matrix.format == BF16) {
+                uint16_t *half = (uint16_t *)(to + row * matrix.groups);
+#pragma omp simd
+                for (int64_t i = 0; i < matrix.inner; ++i) half[i] = to_bf16(from[i]);
+            } else {
+                uint8_t *byte = (uint8_t *)(to + row * matrix.groups);
+                step[row] = int8_step(from, matrix.inner);
+                float per_step = 1.0f / step[row];
+#pragma omp simd
+                for (int64_t i = 0; i < matrix.inner; ++i) byte[i] = uint8_t(to_int8(from[i], per_step) + 128);
+            }
+        }
+        return {to, matrix.groups, step};
+    }
+};
+
+#ifdef __AVX512F__
+constexpr int TALL = 8, WIDE = 3;  // rows and panels that are summed in registers at a time
+#else
+constexpr int TALL = 4, WIDE = 1;
+#endif
+
+template <Format format, int ROWS, int PANELS>
+inline void multiply_tile(const Matrix &matrix, Left left, int64_t panel, float *out, int64_t out_row, bool add) {
+    using G = Group<format>;
+    typename G::Sum sums[ROWS][PANELS] = {};
+    const uint32_t *weights = matrix.panel(panel);
+    const int64_t groups = matrix.groups, apart = groups * PANEL;
+    for (int64_t i = 0; i < groups; ++i) {
+        Bits each[PANELS];
+#pragma GCC unroll 8
+        for (int j = 0; j < PANELS; ++j) each[j] = *(const Bits *)(weights + j * apart + i * PANEL);
+#pragma GCC unroll 8
+        for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 8
+            for (int j = 0; j < PANELS; ++j) sums[r][j] = G::add(sums[r][j], left.groups[r * left.row + i], each[j]);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 8
+        for (int j = 0; j < PANELS; ++j) {
+            float *to = out + r * out_row + j * PANEL;
+            Lanes y = matrix.finished(sums[r][j], panel + j, left.steps ? left.steps[r] : 1.0f);
+            keep(to, add ? lanes(to) + y : y);
+        }
+}
+
+template <Format format, int PANELS>
+void multiply_panels(const Matrix &matrix, Left left, int64_t panel, float *out, int64_t out_row, int64_t rows,
+                     bool add) {
+    auto tile = [&](auto height) {
+        multiply_tile<format, decltype(height)::value, PANELS>(matrix, left, panel, out, out_row, add);
+        left.groups += decltype(height)::value * left.row, out += decltype(height)::value * out_row;
+        if (left.steps) left.steps += decltype(height)::value;
+    };
+    for (; rows >= TALL; rows -= TALL) tile(std::integral_constant<int, TALL>());
+    if (rows & 4 && TALL > 4) tile(std::integral_constant<int, 4>());
+    if (rows & 2) tile(std::integral_constant<int, 2>());
+    if (rows & 1) tile(std::integral_constant<int, 1>());
+}
+
+template <Format format>
+void multiply_all(const Matrix &matrix, Left left, float *out, int64_t out_row, int64_t rows, bool add, int threads) {
+    // Few rows wait for the weights: more sums at a time hide the latency of each.
+    const int64_t wide = rows <= 2 ? 4 : WIDE, blocks = (matrix.panels + wide - 1) / wide;
+    const bool shared = threads > 1 && rows * matrix.outputs * matrix.groups > 1 << 15;
+#pragma omp parallel for schedule(static) num_threads(threads) if (shared)
+    for (int64_t block = 0; block < blocks; ++block) {
+        int64_t panel = block * wide, last = std::min(panel + wide, matrix.panels);
+        while (panel < last) {
+            float *to = out + panel * PANEL;
+            switch (last - panel) {
+            case 1: multiply_panels<format, 1>(matrix, left, panel, to, out_row, rows, add); panel += 1; break;
+            case 2: multiply_panels<format, 2>(matrix, left, panel, to, out_row, rows, add); panel += 2; break;
+            case 3: multiply_panels<format, 3>(matrix, left, panel, to, out_row, rows, add); panel += 3; break;
+            default: multiply_panels<format, 4>(matrix, left, panel, to, out_row, rows, add); panel += 4;
+            }
+        }
+    }
+}
+
+// out (rows, outputs) = x (rows, inner) W^T + bias, or added to out. A row of `out` has room for whole panels.
+inline void multiply(const Matrix &matrix, Left left, float *out, int64_t out_row, int64_t rows, bool add,
+                     int threads) {
+    switch (matrix.format) {
+    case FLOAT32: return multiply_all<FLOAT32>(matrix, left, out, out_row, rows, add, threads);
+    case BF16: return multiply_all<BF16>(matrix, left, out, out_row, rows, add, threads);
+    case INT8: return multiply_all<INT8>(matrix, left, out, out_row, rows, add, threads);
+    }
+}
+
+}  // namespace
