@@ -11,7 +11,6 @@ once, by a few operations on arrays. The engine knows ids only; `translating` kn
 """
 
 import itertools
-from collections import deque
 from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from jaxtyping import Int
 from dragoman.decoding.company import Company, Next, Outcome, Search
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.observer import SearchObserver
+from dragoman.decoding.queue import Queue
 from dragoman.decoding.request import Request
 from dragoman.decoding.rules import Rule, Written
 from dragoman.decoding.step import Best, Step
@@ -67,12 +67,13 @@ class Engine:
         end: int,
         batch_tokens: int = 4096,
         observer: SearchObserver | None = None,
+        queue: Queue | None = None,
     ) -> None:
+        """Engines may share a queue; each then takes from it what it has room for."""
         self.stepper, self.start, self.end = stepper, start, end
         self.batch_tokens, self.observer = batch_tokens, observer
         self._tickets = itertools.count()
-        self._arrived: list[Search] = []  # since the last step
-        self._waiting: deque[Search] = deque()
+        self._queue = queue if queue is not None else Queue()
         self._searches: list[Search] = []  # under way, by kind; their rows follow one another
         self._companies: list[Company] = []
         self._obeyed: list[tuple[Rule, Int[np.ndarray, "Q"], float]] = []  # by these rows, until this step
@@ -81,7 +82,7 @@ class Engine:
     @property
     def busy(self) -> bool:
         """Whether any request waits or is under way."""
-        return bool(self._arrived or self._waiting or self._searches)
+        return bool(self._queue or self._searches)
 
     @property
     def under_way(self) -> list[int]:
@@ -95,13 +96,12 @@ class Engine:
         earlier.
         """
         ticket = next(self._tickets)
-        self._arrived.append(Search(ticket, request, self.end))
+        self._queue.add(Search(ticket, request, self.end))
         return ticket
 
     def cancel(self, ticket: int) -> None:
         """Forgets a request and frees its rows at once. For a finished ticket it does nothing."""
-        self._arrived = [search for search in self._arrived if search.ticket != ticket]
-        self._waiting = deque(search for search in self._waiting if search.ticket != ticket)
+        self._queue.remove(ticket)
         if ticket in self.under_way:
             self._keep(lambda search: search.ticket != ticket)
 
@@ -136,23 +136,13 @@ class Engine:
 
     def _enter(self) -> None:
         """Lets waiting requests in, once enough of the room is free."""
-        if self._arrived:
-            self._waiting.extend(sorted(self._arrived, key=lambda search: -search.request.room))
-            self._arrived.clear()
-        if not self._waiting:
+        if not self._queue:
             return
         longest = max((search.request.room for search in self._searches), default=0)
         rows = len(self._table)
         if rows * longest > self.batch_tokens * _REFILL:
             return
-        entering: list[Search] = []
-        while self._waiting:
-            request = self._waiting[0].request
-            longest, rows = max(longest, request.room), rows + request.beam_size
-            if rows * longest > self.batch_tokens and (self._searches or entering):
-                break
-            entering.append(self._waiting.popleft())
-        if entering:
+        if entering := self._queue.take(rows, longest, self.batch_tokens):
             self._give_rows(entering)
 
     def _give_rows(self, entering: list[Search]) -> None:

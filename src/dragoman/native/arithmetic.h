@@ -6,21 +6,25 @@
 
 namespace {
 
-// e^x to 2 units in the last place (Cephes' polynomial): 0 below -87.3, infinite above 88.7, NaN for NaN.
-inline Lanes exponential(Lanes x) {
-    Lanes nothing{};
-    Lanes bounded = x < -87.3f ? nothing - 87.3f : x > 88.3f ? nothing + 88.3f : x;
-    Lanes shifted = bounded * 1.44269504f + 12582912.0f;  // adding 1.5 * 2^23 rounds to a whole number
+// e^x for x up to 0, to 2 units in the last place (Cephes' polynomial); below -87 it is e^-87. NaN stays NaN.
+inline Lanes exponential_below_one(Lanes x) {
+    x = x < -87.0f ? Lanes{} - 87.0f : x;
+    Lanes shifted = x * 1.44269504f + 12582912.0f;  // adding 1.5 * 2^23 rounds to a whole number
     Lanes whole = shifted - 12582912.0f;
-    Lanes rest = bounded - whole * 0.693359375f - whole * -2.12194440e-4f;
+    Lanes rest = x - whole * 0.693359375f - whole * -2.12194440e-4f;
     Lanes y = rest * 1.9875691500e-4f + 1.3981999507e-3f;
     y = y * rest + 8.3334519073e-3f;
     y = y * rest + 4.1665795894e-2f;
     y = y * rest + 1.6666665459e-1f;
     y = y * rest + 5.0000001201e-1f;
     y = y * rest * rest + rest + 1.0f;
-    Lanes power = (Lanes)((((Wholes)shifted) - 0x4B400000 + 127) << 23);
-    return x < -87.3f ? nothing : x > 88.7f ? nothing + __builtin_inff() : y * power;
+    return y * (Lanes)((((Wholes)shifted) - 0x4B400000 + 127) << 23);
+}
+
+// e^x for any x; beyond e^87 it is e^87.
+inline Lanes exponential(Lanes x) {
+    Lanes y = exponential_below_one(x > 0.0f ? -x : x);
+    return x > 0.0f ? 1.0f / y : y;
 }
 
 // The error function, to 1.5e-7 (Abramowitz and Stegun 1964, 7.1.26).
@@ -155,8 +159,8 @@ inline void softmax(float *scores, int64_t count) {
     }
     float highest = most_of(most);
     for (int64_t i = 0; i < count; i += PANEL) {
-        Lanes x = exponential(first_lanes(scores + i, count - i, least[0]) - highest);
-        sums += x;
+        Lanes x = exponential_below_one(first_lanes(scores + i, count - i, least[0]) - highest);
+        sums += ascending() < float(count - i) ? x : Lanes{};
         keep(scores + i, x);
     }
     float share = 1.0f / sum_of(sums);
@@ -169,28 +173,55 @@ struct Keys {
     int64_t count, offset, apart;
 };
 
-// Scaled dot-product attention of one row (Vaswani et al. 2017, eq. 1). `scores` has room for `count`, in whole panels.
+inline void fetch(const float *x, int64_t count) {
+    for (int64_t i = 0; i < count; i += PANEL) __builtin_prefetch(x + i);
+}
+
+// Scaled dot-product attention of one row (Vaswani et al. 2017, eq. 1). `scores` has room for those of every head, in
+// whole panels. It goes from key to key rather than from head to head, because the heads of a key lie side by side.
+// WIDTH is that of a head, or 0 for any.
+template <int64_t WIDTH>
+inline void attend(const float *query, float *mixed, const Keys &keys, int64_t heads, int64_t key_heads, int64_t any,
+                   float *scores) {
+    const int64_t width = WIDTH ? WIDTH : any, room = rounded_up(keys.count, PANEL), shared = heads / key_heads;
+    const float scale = 1.0f / std::sqrt(float(width));
+    for (int64_t i = 0; i < keys.count; ++i) {
+        const float *k = keys.at[i] + keys.offset;
+        fetch(k + keys.apart, key_heads * width);
+        for (int64_t head = 0, left = shared; head < heads; ++head) {
+            const float *a = query + head * width, *b = k;
+            if (--left == 0) k += width, left = shared;
+            float product = 0.0f;
+            if (WIDTH) {
+                Lanes sum = lanes(a) * lanes(b);
+                for (int64_t j = PANEL; j < WIDTH; j += PANEL) sum += lanes(a + j) * lanes(b + j);
+                product = sum_of(sum);
+            } else {
+                for (int64_t j = 0; j < width; ++j) product += a[j] * b[j];
+            }
+            scores[head * room + i] = product * scale;
+        }
+    }
+    for (int64_t head = 0; head < heads; ++head) softmax(scores + head * room, keys.count);
+    std::fill(mixed, mixed + heads * width, 0.0f);
+    for (int64_t i = 0; i < keys.count; ++i) {
+        const float *v = keys.at[i] + keys.offset + keys.apart;
+        for (int64_t head = 0, left = shared; head < heads; ++head) {
+            float *to = mixed + head * width, share = scores[head * room + i];
+            const float *from = v;
+            if (--left == 0) v += width, left = shared;
+#pragma omp simd
+            for (int64_t j = 0; j < width; ++j) to[j] += share * from[j];
+        }
+    }
+}
+
 inline void attend(const float *query, float *mixed, const Keys &keys, int64_t heads, int64_t key_heads, int64_t width,
                    float *scores) {
-    const float scale = 1.0f / std::sqrt(float(width));
-    for (int64_t head = 0; head < heads; ++head) {
-        const float *q = query + head * width;
-        const int64_t own = keys.offset + head / (heads / key_heads) * width;
-        for (int64_t i = 0; i < keys.count; ++i) {
-            const float *k = keys.at[i] + own;
-            float product = 0.0f;
-#pragma omp simd reduction(+ : product)
-            for (int64_t j = 0; j < width; ++j) product += q[j] * k[j];
-            scores[i] = product * scale;
-        }
-        softmax(scores, keys.count);
-        float *to = mixed + head * width;
-        std::fill(to, to + width, 0.0f);
-        for (int64_t i = 0; i < keys.count; ++i) {
-            const float *v = keys.at[i] + own + keys.apart, share = scores[i];
-#pragma omp simd
-            for (int64_t j = 0; j < width; ++j) to[j] += share * v[j];
-        }
+    switch (width) {
+    case 32: return attend<32>(query, mixed, keys, heads, key_heads, width, scores);
+    case 64: return attend<64>(query, mixed, keys, heads, key_heads, width, scores);
+    default: return attend<0>(query, mixed, keys, heads, key_heads, width, scores);
     }
 }
 
@@ -203,7 +234,10 @@ inline float log_sum_exp(const float *x, int64_t count) {
         most = most > each ? most : each;
     }
     float highest = most_of(most);
-    for (int64_t i = 0; i < count; i += PANEL) sums += exponential(first_lanes(x + i, count - i, least[0]) - highest);
+    for (int64_t i = 0; i < count; i += PANEL) {
+        Lanes each = exponential_below_one(first_lanes(x + i, count - i, least[0]) - highest);
+        sums += ascending() < float(count - i) ? each : Lanes{};
+    }
     return highest + std::log(sum_of(sums));
 }
 

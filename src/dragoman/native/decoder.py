@@ -40,31 +40,36 @@ class LogitStep:
 class NativeStepper:
     """Steps a packed translation model. It belongs to one thread at a time; others run beside its calls.
 
-    A row's results are the same, to the bit, whatever rows stand beside it.
+    A row's results are the same, to the bit, whatever rows stand beside it. A step holds until the next one.
     """
 
     def __init__(self, model: NativeModel, threads: int = 1) -> None:
         self.model, self.rows = model, 0
         self._library = library()
-        self._address = self._library.decoder_open(model.address, threads)
-        if not self._address:
+        self._decoder = self._library.decoder_open(model.address, threads)
+        if not self._decoder:
             raise MemoryError("there is no memory for a decoder")
-        weakref.finalize(self, self._library.decoder_close, self._address)
+        weakref.finalize(self, self._library.decoder_close, self._decoder)
+        self._logits, self._norms = np.empty((0, model.vocabulary), np.float32), np.empty(0, np.float32)
+        self._room = _address(self._logits), _address(self._norms)
 
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
         ids = np.fromiter(chain.from_iterable(sources), np.int64)
         lengths = np.array([len(source) for source in sources], np.int64)
-        _done(self._library.decoder_admit(self._address, _address(ids), _address(lengths), len(lengths)))
+        _done(self._library.decoder_admit(self._decoder, _address(ids), _address(lengths), len(lengths)))
         self.rows += len(lengths)
 
     def advance(self, token: Int[np.ndarray, "R"]) -> LogitStep:
-        logits = np.empty((self.rows, self.model.vocabulary), np.float32)
-        step = LogitStep(logits, np.empty(self.rows, np.float32))
-        _done(self._library.decoder_advance(self._address, *map(_address, (token, logits, step.norms))))
-        return step
+        if self.rows > len(self._norms):
+            # Fresh memory for every step would cost more than the step.
+            self._logits = np.empty((self.rows, self.model.vocabulary), np.float32)
+            self._norms = np.empty(self.rows, np.float32)
+            self._room = _address(self._logits), _address(self._norms)
+        _done(self._library.decoder_advance(self._decoder, _address(token), *self._room))
+        return LogitStep(self._logits[: self.rows], self._norms[: self.rows])
 
     def select(self, row: Int[np.ndarray, "R2"]) -> None:
-        _done(self._library.decoder_select(self._address, _address(row), len(row)))
+        _done(self._library.decoder_select(self._decoder, _address(row), len(row)))
         self.rows = len(row)
 
 

@@ -18,10 +18,9 @@ struct Shape {
 
 enum Positions : int64_t { SINUSOIDAL, LEARNED, ROTARY };
 
-// `_Weight` of native/model.py: one weight of the model, (rows, columns); a vector has one row.
+// `_Given` of native/model.py: one weight of the model, (rows, columns); a vector has one row. Null: the model lacks it.
 struct Given {
-    const void *data;
-    const float *steps;
+    const float *data;
     int64_t rows, columns;
 };
 
@@ -34,7 +33,7 @@ class Reader {
   public:
     Reader(const Given *first, Format format_, Arena &arena_) : next(first), format(format_), arena(arena_) {}
     Given weight() { return *next++; }
-    const float *vector() { return (const float *)weight().data; }
+    const float *vector() { return weight().data; }
     Norm norm() {
         const float *weight = vector();
         return {weight, vector()};
@@ -47,7 +46,7 @@ class Reader {
             Given part = weight();
             const float *bias = vector();
             if (!part.data) continue;
-            parts.push_back({part.data, part.steps, part.rows, part.columns});
+            parts.push_back({part.data, part.rows, part.columns});
             biases.push_back(bias);
         }
         return Matrix(arena, format, parts, biases);
@@ -55,8 +54,7 @@ class Reader {
 };
 
 struct Embedding {
-    Given table;
-    const float *learned;
+    const float *table, *learned;
     Norm norm;
 };
 
@@ -92,7 +90,7 @@ struct Model {
   private:
     Stack stack(Reader &read, int64_t layers, bool cross) {
         Stack made;
-        made.embedding = {read.weight(), read.vector(), read.norm()};
+        made.embedding = {read.vector(), read.vector(), read.norm()};
         for (int64_t layer = 0; layer < layers; ++layer) {
             Block block;
             block.self_norm = read.norm(), block.self = read.matrix(3), block.self_output = read.matrix();
@@ -106,7 +104,9 @@ struct Model {
     }
 };
 
-// Memory for the keys and values of single tokens, which is used again when its sentence has left.
+constexpr int64_t CHUNK = 8;  // tokens of one sentence whose keys lie side by side in each layer
+
+// Memory for chunks of keys and values, which is used again when its sentence has left.
 class Pool {
     std::vector<Room<float>> slabs;
     std::vector<float *> free;
@@ -116,24 +116,31 @@ class Pool {
     explicit Pool(int64_t size_) : size(rounded_up(size_, PANEL)) {}
     float *take() {
         if (free.empty()) {
-            constexpr int64_t TOKENS = 64;
-            free.reserve(free.capacity() + TOKENS);
+            const int64_t chunks = std::max<int64_t>(1, (int64_t(1) << 20) / size);
+            free.reserve(free.capacity() + chunks);
             slabs.emplace_back();
-            float *slab = slabs.back().take(TOKENS * size);
-            for (int64_t i = TOKENS; i > 0; --i) free.push_back(slab + (i - 1) * size);
+            float *slab = slabs.back().take(chunks * size);
+            for (int64_t i = chunks; i > 0; --i) free.push_back(slab + (i - 1) * size);
         }
-        float *token = free.back();
+        float *chunk = free.back();
         free.pop_back();
-        return token;
+        return chunk;
     }
-    void give_back(const std::vector<float *> &tokens) { free.insert(free.end(), tokens.begin(), tokens.end()); }
+    void give_back(const std::vector<float *> &chunks) { free.insert(free.end(), chunks.begin(), chunks.end()); }
 };
 
 // What all rows of one sentence share: the keys that it computed from its source, and all that its rows have written.
 struct Sentence {
-    Room<float> cross;  // of each token of the source, keys and values of each layer in turn
-    std::vector<float *> source, written;
+    Room<float> cross;  // of each layer, keys and values of each token of the source
+    std::vector<float *> source, chunks;
+    int64_t used = CHUNK;  // tokens in the last chunk
     int64_t rows = 0;
+
+    // Where the keys and values of one more token begin, in the first layer.
+    float *next(Pool &pool, int64_t size) {
+        if (used == CHUNK) chunks.push_back(pool.take()), used = 0;
+        return chunks.back() + used++ * size;
+    }
 };
 
 struct Row {
@@ -167,7 +174,7 @@ class Decoder {
         : model(model_), threads(threads_),
           angles(model.of.positions == ROTARY ? model.d_head : model.of.d_model, model.of.position_base,
                  model.of.positions == ROTARY),
-          pool(2 * model.key_width * model.of.decoder_layers) {}
+          pool(CHUNK * 2 * model.key_width * model.of.decoder_layers) {}
 
     int64_t count() const { return int64_t(rows.size()); }
 
@@ -205,7 +212,7 @@ class Decoder {
         }
         rows = std::move(kept);
         auto gone = [&](auto &sentence) {
-            if (!sentence->rows) pool.give_back(sentence->written);
+            if (!sentence->rows) pool.give_back(sentence->chunks);
             return !sentence->rows;
         };
         sentences.erase(std::remove_if(sentences.begin(), sentences.end(), gone), sentences.end());
@@ -216,8 +223,7 @@ class Decoder {
         tokens.clear();
         for (size_t r = 0; r < rows.size(); ++r)
             for (int64_t i = 0; i < (counts ? counts[r] : 1); ++i) {
-                float *own = pool.take();
-                rows[r].sentence->written.push_back(own);
+                float *own = rows[r].sentence->next(pool, 2 * model.key_width);
                 rows[r].keys.push_back(own);
                 tokens.push_back({*ids++, int64_t(rows[r].keys.size()) - 1, &rows[r], own});
             }
@@ -225,14 +231,14 @@ class Decoder {
         float *x = embed(stack.embedding);
         for (size_t layer = 0; layer < stack.blocks.size(); ++layer) {
             const Block &block = stack.blocks[layer];
-            const int64_t offset = int64_t(layer) * 2 * model.key_width;
+            const int64_t size = 2 * model.key_width, offset = int64_t(layer) * size;
             sublayer(x, block.self_norm, block.self_output, [&](const float *h) {
                 const float *wide = project(block.self, h);
                 for (size_t i = 0; i < tokens.size(); ++i)
-                    std::memcpy(tokens[i].own + offset, wide + i * block_row(block.self) + model.of.d_model,
-                                2 * model.key_width * sizeof(float));
+                    std::memcpy(tokens[i].own + offset * CHUNK, wide + i * block_row(block.self) + model.of.d_model,
+                                size * sizeof(float));
                 return mix(wide, block_row(block.self), [&](const Token &token) {
-                    return Keys{token.row->keys.data(), token.position + 1, offset, model.key_width};
+                    return Keys{token.row->keys.data(), token.position + 1, offset * CHUNK, model.key_width};
                 });
             });
             if (model.of.cross)
@@ -240,7 +246,8 @@ class Decoder {
                     const float *query = product(block.cross_query, h);
                     return mix(query, block_row(block.cross_query), [&](const Token &token) {
                         auto &source = token.row->sentence->source;
-                        return Keys{source.data(), int64_t(source.size()), offset, model.key_width};
+                        const int64_t count = int64_t(source.size());
+                        return Keys{source.data(), count, offset * count, model.key_width};
                     });
                 });
             feed_forward(x, block);
@@ -306,15 +313,19 @@ class Decoder {
             feed_forward(x, block);
         }
         const float *memory = finish(x, stack);
-        const int64_t row = block_row(model.cross_keys), size = 2 * model.key_width * model.of.decoder_layers;
-        float *keys = product(model.cross_keys, memory);
-        for (int64_t i = 0; i < total; ++into)
-            for (int64_t end = i + length[i], start = i; i < end; ++i) {
-                Sentence &sentence = **into;
-                float *cross = sentence.cross.take((end - start) * size) + (i - start) * size;
-                std::memcpy(cross, keys + i * row, size * sizeof(float));
-                sentence.source.push_back(cross);
+        const float *keys = product(model.cross_keys, memory);
+        const int64_t layers = model.of.decoder_layers, size = 2 * model.key_width;
+        for (int64_t i = 0; i < total; ++into) {
+            Sentence &sentence = **into;
+            const int64_t tokens_of = length[i];
+            float *cross = sentence.cross.take(layers * tokens_of * size);
+            for (int64_t j = 0; j < tokens_of; ++j, ++i) {
+                sentence.source.push_back(cross + j * size);
+                for (int64_t layer = 0; layer < layers; ++layer)
+                    std::memcpy(cross + (layer * tokens_of + j) * size,
+                                keys + i * block_row(model.cross_keys) + layer * size, size * sizeof(float));
             }
+        }
     }
 
     int64_t total() const { return int64_t(tokens.size()); }
@@ -328,25 +339,16 @@ class Decoder {
         for (int64_t i = 0; i < total(); ++i) {
             float *to = x + i * model.wide;
             const Token &token = tokens[i];
-            look_up(embedding.table, token.id, to);
+            const float *row = embedding.table + token.id * width;
             const float *place = model.of.positions == SINUSOIDAL ? angles.at(token.position)
                                  : model.of.positions == LEARNED  ? embedding.learned + token.position * width
                                                                   : nullptr;
-            for (int64_t j = 0; j < width; ++j) to[j] = to[j] * model.of.embedding_scale + (place ? place[j] : 0.0f);
+            for (int64_t j = 0; j < width; ++j) to[j] = row[j] * model.of.embedding_scale + (place ? place[j] : 0.0f);
             std::fill(to + width, to + model.wide, 0.0f);
             if (model.of.embedding_norm)
                 normalise(to, to, width, embedding.norm, model.of.rms, model.of.epsilon);
         }
         return x;
-    }
-
-    void look_up(const Given &table, int64_t id, float *to) const {
-        if (!table.steps) {
-            std::memcpy(to, (const float *)table.data + id * table.columns, table.columns * sizeof(float));
-            return;
-        }
-        const int8_t *from = (const int8_t *)table.data + id * table.columns;
-        for (int64_t j = 0; j < table.columns; ++j) to[j] = float(from[j]) * table.steps[id];
     }
 
     // Queries, keys and values side by side, rotated where positions are rotary.
@@ -370,12 +372,12 @@ class Decoder {
         int64_t longest = 0;
         for (auto &token : tokens) longest = std::max(longest, keys_of(token).count);
         const int64_t room = rounded_up(longest, PANEL);
-        float *mixed = mixed_room.take(total() * model.wide), *scores = scores_room.take(threads * room);
+        float *mixed = mixed_room.take(total() * model.wide), *scores = scores_room.take(threads * model.of.heads * room);
         const bool shared = threads > 1 && total() * longest * model.of.d_model > 1 << 15;
 #pragma omp parallel for schedule(dynamic, 4) num_threads(threads) if (shared)
         for (int64_t i = 0; i < total(); ++i)
             attend(queries + i * row, mixed + i * model.wide, keys_of(tokens[i]), model.of.heads, model.of.kv_heads,
-                   model.d_head, scores + (shared ? omp_get_thread_num() : 0) * room);
+                   model.d_head, scores + (shared ? omp_get_thread_num() : 0) * model.of.heads * room);
         return mixed;
     }
 

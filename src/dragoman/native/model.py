@@ -17,16 +17,6 @@ _ACTIVATIONS = ("relu", "gelu", "silu", "swiglu", "geglu")
 _POSITIONS = ("sinusoidal", "learned", "rotary")
 
 
-class Quantised:
-    """A matrix (F, D) as whole numbers from -127 to 127, times the step of its row (F)."""
-
-    def __init__(self, numbers: NDArray[np.int8], steps: NDArray[np.float32]) -> None:
-        self.numbers, self.steps = numbers, steps
-
-
-Weight = NDArray[np.float32] | Quantised
-
-
 class _Shape(ctypes.Structure):
     """What the model looks like: the `Shape` of model.cpp."""
 
@@ -43,7 +33,6 @@ class _Given(ctypes.Structure):
 
     _fields_ = [
         ("data", ctypes.c_void_p),
-        ("steps", ctypes.c_void_p),
         ("rows", ctypes.c_int64),
         ("columns", ctypes.c_int64),
     ]
@@ -52,7 +41,9 @@ class _Given(ctypes.Structure):
 class NativeModel:
     """A packed model. Any number of decoders may share it, each in a thread of its own."""
 
-    def __init__(self, config: ModelConfig, weights: Mapping[str, Weight], precision: str = "float32") -> None:
+    def __init__(
+        self, config: ModelConfig, weights: Mapping[str, NDArray[np.float32]], precision: str = "float32"
+    ) -> None:
         """`weights` are those of the model by their names, a tied one under its first; they are read, and partly kept.
 
         Raises:
@@ -60,8 +51,9 @@ class NativeModel:
         """
         self.config, self.precision = config, precision
         self.vocabulary = config.target_vocabulary or 0
-        self._weights = [weights.get(name) for name in weight_names(config)]
-        given = (_Given * len(self._weights))(*map(_given, self._weights))
+        names = weight_names(config)
+        given = (_Given * len(names))(*(_given(weights.get(name)) for name in names))
+        self._kept = weights  # C++ packs the matrices, and reads tables and vectors where they lie
         self.address = library().model_open(ctypes.byref(_shape(config, precision)), given)
         if not self.address:
             raise MemoryError("there is no memory for the packed weights")
@@ -107,13 +99,11 @@ def _matrices(module: str, *names: str) -> Iterator[str]:
         yield from (f"{module}.{name}.weight", f"{module}.{name}.bias")
 
 
-def _given(weight: Weight | None) -> _Given:
+def _given(weight: NDArray[np.float32] | None) -> _Given:
     if weight is None:
         return _Given()
-    if isinstance(weight, Quantised):
-        return _Given(weight.numbers.ctypes.data, weight.steps.ctypes.data, *weight.numbers.shape)
     assert weight.dtype == np.float32 and weight.flags.c_contiguous, "weights are given as float32, row by row"
-    return _Given(weight.ctypes.data, None, *(weight.shape if weight.ndim == 2 else (1, *weight.shape)))
+    return _Given(weight.ctypes.data, *(weight.shape if weight.ndim == 2 else (1, *weight.shape)))
 
 
 def _shape(config: ModelConfig, precision: str) -> _Shape:

@@ -145,10 +145,9 @@ inline int32_t to_int8(float x, float per_step) {
     return int32_t(std::nearbyint(std::min(127.0f, std::max(-127.0f, x * per_step))));
 }
 
-// Weights as they come: float32 rows, or rows of int8 with the step of each.
+// Weights as they come, row by row.
 struct Weights {
-    const void *data;
-    const float *steps;  // null: float32
+    const float *data;
     int64_t outputs, inner;
 };
 
@@ -177,7 +176,7 @@ class Matrix {
         int64_t output = 0;
         for (size_t i = 0; i < parts.size(); ++i)
             for (int64_t row = 0; row < parts[i].outputs; ++row, ++output) {
-                place(parts[i], row, output, numbers);
+                place(parts[i].data + row * inner, output, numbers);
                 if (biases[i]) bias[output] = biases[i][row];
             }
     }
@@ -191,23 +190,15 @@ class Matrix {
     Lanes finished(Lanes sum, int64_t panel, float) const { return sum + lanes(&bias[panel * PANEL]); }
 
   private:
-    void place(const Weights &from, int64_t row, int64_t output, int64_t numbers) {
+    void place(const float *from, int64_t output, int64_t numbers) {
         uint32_t *to = packed + output / PANEL * groups * PANEL + output % PANEL;
-        std::vector<float> values(inner);
-        if (from.steps)
-            for (int64_t i = 0; i < inner; ++i) values[i] = ((const int8_t *)from.data)[row * inner + i];
-        else
-            std::memcpy(values.data(), (const float *)from.data + row * inner, inner * sizeof(float));
-        float step = format != INT8 ? 1.0f : from.steps ? 1.0f : int8_step(values.data(), inner);
-        if (format == INT8) steps[output] = from.steps ? from.steps[row] : step;
+        if (format == INT8) steps[output] = int8_step(from, inner);
         for (int64_t i = 0; i < inner; ++i) {
-            float value = values[i];
-            if (format != INT8 && from.steps) value *= from.steps[row];
             uint32_t &group = to[i / numbers * PANEL];
-            if (format == FLOAT32) group = bits_of<uint32_t>(value);
-            if (format == BF16) group |= uint32_t(to_bf16(value)) << (16 * (i % 2));
+            if (format == FLOAT32) group = bits_of<uint32_t>(from[i]);
+            if (format == BF16) group |= uint32_t(to_bf16(from[i])) << (16 * (i % 2));
             if (format == INT8) {
-                int32_t whole = to_int8(value, 1.0f / step);
+                int32_t whole = to_int8(from[i], 1.0f / steps[output]);
                 excess[output] += 128 * whole;
                 group |= uint32_t(whole & 255) << (8 * (i % 4));
             }

@@ -8,28 +8,32 @@ Texts that are given together are translated side by side, and none affects anot
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 
 from dragoman.config import check
+from dragoman.decoding.crew import Crew
 from dragoman.decoding.engine import Engine
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.model_stepper import ModelStepper
 from dragoman.decoding.observer import SearchObserver
+from dragoman.decoding.queue import Queue
 from dragoman.decoding.request import Request
 from dragoman.decoding.scoring import score
 from dragoman.errors import CheckpointError, ConfigError, DecodeError
-from dragoman.machine import use_threads
+from dragoman.machine import threads, use_threads
 from dragoman.memory import out_of_memory_as
 from dragoman.model import EncoderDecoder
+from dragoman.native.runtime import Runtime
 from dragoman.progress import Progress, silent
-from dragoman.store import GENERATION, USES, StoredModel, load_model, make_ready
+from dragoman.store import GENERATION, USES, StoredModel, load_model
 from dragoman.translating.options import SearchOptions
 from dragoman.translating.requests import Requests
 from dragoman.translating.segments import Segments, read_segments
 from dragoman.translating.sentences import separator
 from dragoman.translating.translation import Translation
 from dragoman.translating.writing import Writer, one_line
+
+_WORTH_A_WORKER = 4
+"""Requests from which one more worker pays."""
 
 
 def translate(
@@ -72,11 +76,14 @@ class Translator:
         device: str = "auto",
         precision: str = "auto",
         *,
+        native: bool = True,
         progress: Progress = silent,
     ) -> None:
+        """Without `native`, the model runs in PyTorch also where it could run compiled."""
         if not isinstance(stored.model, EncoderDecoder):
             raise DecodeError(f"{stored.folder} holds a model that {USES[stored.config.family]}")
-        self.model, self.device, self.precision = make_ready(stored.model, device, precision, progress)
+        self.runtime = Runtime(stored.model, device, precision, native, progress)
+        self.device, self.precision = self.runtime.device, self.runtime.precision
         self.tokenizers, self.languages = stored.tokenizers, stored.languages
         try:
             self.options = check(stored.files.generation, str(stored.folder / GENERATION), SearchOptions)
@@ -85,6 +92,11 @@ class Translator:
         self.framing, self._positions = stored.files.framing, stored.config.max_positions
         self.requests = Requests(self.tokenizers, self.framing, self._positions)
         self.writer = Writer(self.tokenizers)
+
+    @property
+    def model(self) -> EncoderDecoder:
+        """The model in PyTorch."""
+        return self.runtime.model
 
     @classmethod
     def load(
@@ -122,17 +134,21 @@ class Translator:
         """
         options = options or self.options
         lines = self.read(texts, options)
-        engine = self.engine(options, observer)
-        requests = self.requests.of(lines, options)
-        tickets = [
-            [[engine.admit(each) for each in request.samples(options.n_best)] for request in own] for own in requests
-        ]
-        line_of = {ticket: number for number, own in enumerate(tickets) for ticket in chain.from_iterable(own)}
-        left = Counter(line_of.values())
+        asked: list[Request] = []
+        tickets: list[list[range]] = []  # of each line, of each of its segments
+        line_of: list[int] = []
+        for number, own in enumerate(self.requests.of(lines, options)):
+            tickets.append([])
+            for request in own:
+                samples = request.samples(options.n_best)
+                tickets[-1].append(range(len(asked), len(asked) + len(samples)))
+                asked += samples
+                line_of += [number] * len(samples)
+        left = Counter(line_of)
         found: dict[int, list[Hypothesis]] = {}
         with progress.track("translate", len(lines), "lines") as advance, out_of_memory_as(_lower(options)):
             advance(len(lines) - len(left))
-            for ended in engine.run():
+            for ended in self._crew(len(asked), options, observer).run(asked):
                 found[ended.ticket] = ended.hypotheses
                 left[line_of[ended.ticket]] -= 1
                 advance(0 if left[line_of[ended.ticket]] else 1)
@@ -211,15 +227,28 @@ class Translator:
         longest = self.requests.longest_source(options)
         return read_segments(list(texts), self.tokenizers.source, longest, options.split)
 
-    def engine(self, options: SearchOptions, observer: SearchObserver | None = None) -> Engine:
-        """A fresh search over this model; the observer is shown both."""
+    def engine(
+        self,
+        options: SearchOptions,
+        observer: SearchObserver | None = None,
+        workers: int = 1,
+        queue: Queue | None = None,
+    ) -> Engine:
+        """A fresh search over this model, one of so many; the observer is shown both."""
         return Engine(
-            ModelStepper(self.model, observer),
+            self.runtime.stepper(max(1, threads() // workers), observer),
             start=self.framing.target_start,
             end=self.framing.target_end,
-            batch_tokens=options.batch_tokens,
+            batch_tokens=max(1, options.batch_tokens // workers),
             observer=observer,
+            queue=queue,
         )
+
+    def _crew(self, requests: int, options: SearchOptions, observer: SearchObserver | None) -> Crew:
+        """Engines for so many requests: one for each thread, if there is enough to do and the threads can be used."""
+        alone = self.runtime.native is None or observer is not None
+        workers = 1 if alone else max(1, min(threads(), requests // _WORTH_A_WORKER))
+        return Crew(workers, lambda queue: self.engine(options, observer, workers, queue))
 
     def _whole(self, texts: Sequence[str], target: bool = False) -> list[list[int]]:
         """Ids of texts that are not split."""

@@ -1,0 +1,44 @@
+"""Requests that wait. Several engines, each in a thread of its own, may take from one queue."""
+
+from collections import deque
+from threading import Lock
+
+from dragoman.decoding.company import Search
+
+
+class Queue:
+    """Of those that are added between two takings, that with the largest `room` enters first, after all before them."""
+
+    def __init__(self) -> None:
+        self._added: list[Search] = []
+        self._waiting: deque[Search] = deque()
+        self._lock = Lock()
+
+    def __bool__(self) -> bool:
+        return bool(self._added or self._waiting)
+
+    def add(self, search: Search) -> None:
+        with self._lock:
+            self._added.append(search)
+
+    def remove(self, ticket: int) -> None:
+        """Forgets the request with this ticket, if it waits."""
+        with self._lock:
+            self._added = [search for search in self._added if search.ticket != ticket]
+            self._waiting = deque(search for search in self._waiting if search.ticket != ticket)
+
+    def take(self, rows: int, longest: int, batch_tokens: int) -> list[Search]:
+        """Those that enter beside so many `rows`, the longest of which has so many tokens: rows times the longest stay
+        within `batch_tokens`, but where there is no row, one request always enters.
+        """
+        with self._lock:
+            self._waiting.extend(sorted(self._added, key=lambda search: -search.request.room))
+            self._added.clear()
+            entering: list[Search] = []
+            while self._waiting:
+                request = self._waiting[0].request
+                longest, rows = max(longest, request.room), rows + request.beam_size
+                if rows * longest > batch_tokens and rows > request.beam_size:
+                    break
+                entering.append(self._waiting.popleft())
+            return entering
