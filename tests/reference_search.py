@@ -5,9 +5,10 @@ import math
 import zlib
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 
-from dragoman.decoding import Engine, Hypothesis, Request, Sampling, Step
+from dragoman.decoding import Engine, Hypothesis, Request, Sampling, TensorStep
 
 Beginning = tuple[int, ...]
 Model = Callable[[Beginning], list[float]]
@@ -91,8 +92,6 @@ class Toy:
     Powers of two make sums exact, and few of them make many ties.
     """
 
-    device = torch.device("cpu")
-
     def __init__(self, size: int, seed: int = 0, ties: bool = False) -> None:
         self.size, self.seed, self.ties = size, seed, ties
         self.rows: list[tuple[Beginning, Beginning]] = []
@@ -112,12 +111,12 @@ class Toy:
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
         self.rows += [(tuple(source), ()) for source in sources]
 
-    def advance(self, token: torch.Tensor) -> Step:
+    def advance(self, token: np.ndarray) -> TensorStep:
         self.most_rows = max(self.most_rows, len(self.rows))
-        self.rows = [(s, (*tokens, *new)) for (s, tokens), new in zip(self.rows, token.tolist(), strict=True)]
-        return Step(torch.stack([self.log_probs(source, tokens[1:]) for source, tokens in self.rows]))
+        self.rows = [(s, (*tokens, new)) for (s, tokens), new in zip(self.rows, token.tolist(), strict=True)]
+        return TensorStep(torch.stack([self.log_probs(source, tokens[1:]) for source, tokens in self.rows]))
 
-    def select(self, row: torch.Tensor) -> None:
+    def select(self, row: np.ndarray) -> None:
         self.rows = [self.rows[i] for i in row.tolist()]
 
 

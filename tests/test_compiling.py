@@ -4,7 +4,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from ctypes import CDLL
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from small import Counting
 
 from dragoman import kernels, machine
 from dragoman.kernels import calling, compiling
-from dragoman.kernels.compiling import NotCompiled, cache_folder, load_libraries
+from dragoman.kernels.compiling import Library, NotCompiled, cache_folder, load_libraries
 from dragoman.model.layers import RMSNorm
 
 
@@ -34,9 +34,13 @@ def unprepared() -> Iterator[None]:
     calling._prepared = before
 
 
-def load(progress: Counting | None = None) -> dict[str, CDLL]:
-    """One library is enough for these tests."""
-    return load_libraries(["float"], progress or Counting())
+LIBRARY = calling.LIBRARIES[torch.float32]
+"""One library is enough for these tests."""
+
+
+def load(progress: Counting | None = None, library: Library = LIBRARY) -> CDLL:
+    (loaded,) = load_libraries([library], progress or Counting())
+    return loaded
 
 
 def refuse(*_: object) -> None:
@@ -47,12 +51,12 @@ def refuse(*_: object) -> None:
 @needs_compiler
 def test_kernels_are_compiled_once_and_found_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     progress = Counting()
-    assert load(progress).keys() == {"float"}
+    assert load(progress)["rms_norm"]
     assert [path.suffix for path in cache.iterdir()] == [".so"]
     assert progress.totals == {"compile kernels": 1} and progress.done == {"compile kernels": 1}
     monkeypatch.setattr(compiling, "_compile", refuse)
     again = Counting()
-    assert load(again).keys() == {"float"} and not again.totals
+    assert load(again)["rms_norm"] and not again.totals
 
 
 @pytest.mark.slow
@@ -78,7 +82,7 @@ def test_without_a_home_kernels_live_as_long_as_the_process(monkeypatch: pytest.
 
     monkeypatch.setattr(Path, "home", homeless)
     assert cache_folder() is None
-    assert load()["float"]["rms_norm"]
+    assert load()["rms_norm"]
 
 
 # A room that says no
@@ -98,7 +102,7 @@ def test_a_room_that_says_no_is_asked_once_says_why_once_and_the_plain_twins_run
 ) -> None:
     asked: list[object] = []
 
-    def say_no(elements: Iterable[str], progress: object) -> None:
+    def say_no(wanted: Sequence[Library], progress: object) -> None:
         asked.append(progress)
         raise NotCompiled("not today")
 
@@ -127,12 +131,11 @@ def test_a_compiler_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @needs_compiler
 @pytest.mark.usefixtures("cache")
-def test_a_fault_in_our_own_code_is_quoted_by_its_first_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_fault_in_our_own_code_is_quoted_by_its_first_error(tmp_path: Path) -> None:
     faulty = tmp_path / "faulty.cpp"
     faulty.write_text("#error this does not compile\nint none = nothing;\n")
-    monkeypatch.setattr(compiling, "SOURCES", [faulty, faulty])
     with pytest.raises(NotCompiled, match="error: #error this does not compile"):
-        load()
+        load(library=Library("faulty", (faulty,)))
 
 
 @needs_compiler
@@ -158,23 +161,46 @@ def test_kernels_that_do_not_compile_fail_their_tests_and_skip_none() -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("change", ["processor", "compiler", "source", "flags", "target"])
+@pytest.mark.parametrize("change", ["processor", "compiler", "source", "header", "define", "flags", "target"])
 def test_whatever_a_library_depends_on_gives_it_another_name(
     change: str, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("DRAGOMAN_MARCH", raising=False)
-    other = tmp_path / "other.h"
-    other.write_text(compiling.SOURCES[-1].read_text("utf-8") + "// changed\n", encoding="utf-8")
-    before = compiling._identity("g++")
+
+    def source(name: str, code: str) -> Path:
+        file = tmp_path / name
+        file.write_text(code, encoding="utf-8")
+        return file
+
+    sources = [source("one.cpp", "int one() { return 1; }\n"), source("two.h", "int two;\n")]
+    library = Library("test", tuple(sources), ("ELEMENT=float",))
+    before = library.file("g++")
     changes = {
         "processor": lambda: monkeypatch.setattr(machine, "processor", lambda: {"flags": []}),
         "compiler": lambda: monkeypatch.setattr(machine, "compiler", lambda: "g++ 99"),
-        "source": lambda: monkeypatch.setattr(compiling, "SOURCES", [*compiling.SOURCES[:-1], other]),
+        "source": lambda: source("one.cpp", "int one() { return 2; }\n"),
+        "header": lambda: source("two.h", "long two;\n"),
         "flags": lambda: monkeypatch.setattr(compiling, "FLAGS", ["-O0"]),
         "target": lambda: monkeypatch.setenv("DRAGOMAN_MARCH", "x86-64"),
     }
-    changes[change]()
-    assert compiling._identity("g++") != before
+    if change == "define":
+        library = library._replace(defines=("ELEMENT=bf16",))
+    else:
+        changes[change]()
+    assert library.file("g++") != before
+    assert library.file("g++").startswith("test-")
+
+
+@needs_compiler
+def test_several_libraries_are_loaded_together_in_the_order_asked_for(cache: Path, tmp_path: Path) -> None:
+    code = tmp_path / "answer.cpp"
+    code.write_text('extern "C" int answer() { return ANSWER; }\n', encoding="utf-8")
+    wanted = [Library(f"answer-{number}", (code,), (f"ANSWER={number}",)) for number in (3, 1, 2)]
+    load(library=wanted[1])
+    progress = Counting()
+    assert [library.answer() for library in load_libraries(wanted, progress)] == [3, 1, 2]
+    assert progress.totals == {"compile kernels": 2}
+    assert len(list(cache.iterdir())) == 3
 
 
 @pytest.mark.slow
@@ -263,5 +289,5 @@ def test_a_folder_of_another_user_is_not_used_and_it_is_said(
         assert cache_folder() is None
     assert f"compiled kernels are not kept in {cache}, because another user can write there" in caplog.text
     monkeypatch.setattr(compiling, "cache_folder", lambda: None)
-    assert load()["float"]["rms_norm"]
+    assert load()["rms_norm"]
     assert not list(cache.iterdir())

@@ -17,7 +17,6 @@ from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeated
 from dragoman.errors import DecodeError
 
 SIZE, START, END = 6, 0, 1
-CPU = torch.device("cpu")
 
 
 class Visit(NamedTuple):
@@ -51,7 +50,7 @@ WISHES = st.fixed_dictionaries(
 def visit(wishes: dict[str, Any], ban: Rule, not_blank: Rule) -> Visit:
     """A visit with these wishes; the two rules are shared among all."""
     rules: list[Rule] = [ban] * wishes["banned"] + [not_blank] * wishes["not_blank"]
-    rules += [MinimumLength(wishes["minimum_length"], END), ForcedPrefix(wishes["prefix"], CPU)]
+    rules += [MinimumLength(wishes["minimum_length"], END), ForcedPrefix(wishes["prefix"])]
     rules += [NoRepeatedNgram(wishes["no_repeat_ngram"])] if wishes["no_repeat_ngram"] else []
     width = 1 if wishes["sampling"] else wishes["beam_size"]
     request = Request(
@@ -88,7 +87,7 @@ def visited(engine: Engine, guests: Sequence[Visit]) -> list[list[Hypothesis] | 
 def test_requests_of_any_settings_that_come_and_go_find_what_they_find_alone(
     wishes: list[dict[str, Any]], batch_tokens: int, ties: bool
 ) -> None:
-    ban, not_blank = Ban([2], CPU), NotBlank([3], END, SIZE, CPU)
+    ban, not_blank = Ban([2]), NotBlank([3], END, SIZE)
     guests = [visit(each, ban, not_blank) for each in wishes]
     toy = Toy(SIZE, ties=ties)
     together = visited(Engine(toy, start=START, end=END, batch_tokens=batch_tokens), guests)
@@ -124,7 +123,7 @@ class Failing(Toy):
 def test_a_request_that_fails_disturbs_no_other(
     wishes: list[dict[str, Any]], fails: list[int | None], batch_tokens: int
 ) -> None:
-    ban, not_blank = Ban([2], CPU), NotBlank([3], END, SIZE, CPU)
+    ban, not_blank = Ban([2]), NotBlank([3], END, SIZE)
     wishes = [{**each, "source": [*each["source"], number]} for number, each in enumerate(wishes)]
     guests = [visit(each, ban, not_blank) for each in wishes]
     failing = {tuple(each["source"]): at for each, at in zip(wishes, fails, strict=False) if at is not None}
@@ -139,7 +138,7 @@ def test_a_request_that_fails_disturbs_no_other(
 
 def test_a_request_that_fails_says_why_and_the_next_step_goes_on() -> None:
     engine = Engine(Failing(SIZE, {(7, 1): 2}), start=START, end=END)
-    never = (Ban([END], CPU),)
+    never = (Ban([END]),)
     good, bad = (engine.admit(Request([7, number], 5, rules=never)) for number in (0, 1))
     ended = [found for _ in range(3) for found in engine.step()]
     assert [found.ticket for found in ended] == [bad]
@@ -177,7 +176,7 @@ def random_visits(count: int, vocabulary: int) -> list[Visit]:
     guests = []
     for number in range(count):
         width = dice.choice([1, 1, 2, 4])
-        rules = (Ban([0, 1, 2], CPU), *([ForcedPrefix(ids(1, 3), CPU)] if number % 3 else [MinimumLength(4, 3)]))
+        rules = (Ban([0, 1, 2]), *([ForcedPrefix(ids(1, 3))] if number % 3 else [MinimumLength(4, 3)]))
         request = Request([2, *ids(1, 9), 3], dice.randint(5, 15), width, dice.randint(1, width), 0.6, rules)
         guests.append(Visit(request, dice.randint(0, 12), None if number % 4 else 3 + number // 2))
     return guests
@@ -186,7 +185,7 @@ def random_visits(count: int, vocabulary: int) -> list[Visit]:
 def test_a_cancelled_request_frees_its_rows_at_once() -> None:
     toy = Toy(SIZE)
     engine = Engine(toy, start=START, end=END, batch_tokens=40)
-    never = (Ban([END], CPU),)
+    never = (Ban([END]),)
     first, second, waiting = (
         engine.admit(Request([7, length], 30, width, rules=never)) for length, width in ((3, 4), (4, 2), (5, 16))
     )
@@ -230,7 +229,7 @@ class Watching:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_an_observer_sees_every_candidate_and_its_fate_and_changes_nothing(seed: int) -> None:
-    requests = [Request([seed, width], 7, width, width, 0.6, (Ban([2], CPU),)) for width in (1, 2, 3)]
+    requests = [Request([seed, width], 7, width, width, 0.6, (Ban([2]),)) for width in (1, 2, 3)]
     watching = Watching()
     assert isinstance(watching, SearchObserver)
     found = search(Engine(Toy(SIZE, seed), start=START, end=END, observer=watching), requests)

@@ -8,6 +8,7 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -83,12 +84,12 @@ def test_rows_that_join_double_slide_and_change_places_keep_their_log_probabilit
             fresh = [waiting.pop() for _ in range(2)]
             stepper.admit([text[:-1] for text in fresh])
             rows += [(text, len(text)) for text in fresh]
-        log_prob = stepper.advance(torch.tensor([[tokens[-1]] for tokens, _ in rows])).log_prob
+        log_prob = stepper.advance(np.array([tokens[-1] for tokens, _ in rows])).log_prob
         for (tokens, prompt), row in zip(rows, log_prob, strict=True):
             expected = recomputed(model, window(tokens, context, prompt)).float()
             torch.testing.assert_close(row, expected, atol=1e-5, rtol=1e-5)
         chosen = [words.randrange(len(rows)) for _ in range(words.randint(2, 6))]
-        stepper.select(torch.tensor(chosen))
+        stepper.select(np.array(chosen))
         rows = [([*rows[i][0], words.randrange(4, VOCABULARY)], rows[i][1]) for i in chosen]
 
 

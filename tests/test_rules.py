@@ -3,29 +3,31 @@
 import itertools
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from reference_search import Toy, beam_search, search
 
-from dragoman.decoding import Engine, Request
-from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule, written
+from dragoman.decoding import Engine, Request, TensorStep
+from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule, Written
+from dragoman.decoding.table import Table
 
 SIZE, START, END = 6, 0, 1
-CPU = torch.device("cpu")
 Rows = st.lists(st.lists(st.integers(2, SIZE - 1), max_size=7), min_size=1, max_size=4)
 
 
 def allowed(rule: Rule, rows: Sequence[Sequence[int]]) -> list[set[int]]:
     """What the rule leaves to rows that wrote this. It must not change what it leaves, nor rows that do not obey it."""
-    longest = max(map(len, rows)) + 1
-    free = [START] * longest
-    history = torch.tensor([free, *([-1] * (longest - len(row) - 1) + [START, *row] for row in rows), free])
-    before = torch.randn(len(rows) + 2, SIZE)
+    everyone = [[3, 3, 3], *rows, [3, 3, 3]]
+    table = written_by(everyone)
+    before = torch.randn(len(everyone), SIZE)
     after = before.clone()
-    rule(after, history, torch.arange(1, len(rows) + 1))
+    rule(TensorStep(after), Written(np.arange(1, len(rows) + 1), table.tokens, table.lengths))
     assert torch.equal(after[[0, -1]], before[[0, -1]])
+    if not any(len(row) < rule.until for row in rows):
+        assert torch.equal(after, before), "the rule said that it has nothing more to say"
     before, after = before[1:-1], after[1:-1]
     left = [{i for i in range(SIZE) if row[i] > -torch.inf} for row in after.tolist()]
     for old, new, kept in zip(before.tolist(), after.tolist(), left, strict=True):
@@ -33,19 +35,34 @@ def allowed(rule: Rule, rows: Sequence[Sequence[int]]) -> list[set[int]]:
     return left
 
 
+def written_by(rows: Sequence[Sequence[int]]) -> Table:
+    """A table whose rows entered one after the other, so that all have written this by now, and what they wrote before
+    they were selected is still there.
+    """
+    table = Table()
+    longest = max(map(len, rows))
+    for step in range(longest):
+        entering = sum(longest - len(row) == step for row in rows)
+        table.enter([START] * entering)
+        late = sorted(rows, key=len, reverse=True)[: len(table)]
+        token = np.array([row[step - (longest - len(row))] for row in late])
+        table.append(token, np.zeros(len(table), np.float32), np.zeros(len(table)))
+    table.enter([START] * (len(rows) - len(table)))
+    order = sorted(range(len(rows)), key=lambda number: -len(rows[number]))
+    table.select(np.argsort(order))
+    assert [table.hypothesis(number).tokens for number in range(len(rows))] == [tuple(row) for row in rows]
+    return table
+
+
 def test_every_rule_is_a_rule() -> None:
-    not_blank = NotBlank([START, 3], END, SIZE, CPU)
-    for rule in (Ban([2], CPU), MinimumLength(3, END), NoRepeatedNgram(2), ForcedPrefix([3], CPU), not_blank):
+    not_blank = NotBlank([START, 3], END, SIZE)
+    for rule in (Ban([2]), MinimumLength(3, END), NoRepeatedNgram(2), ForcedPrefix([3]), not_blank):
         assert isinstance(rule, Rule)
-
-
-def test_written_tokens_are_counted_without_the_start() -> None:
-    assert written(torch.tensor([[-1, -1, 0], [0, 4, 5]])).tolist() == [0, 2]
 
 
 @given(rows=Rows)
 def test_banned_tokens_are_never_left(rows: list[list[int]]) -> None:
-    assert allowed(Ban([2, 4], CPU), rows) == [{0, 1, 3, 5}] * len(rows)
+    assert allowed(Ban([2, 4]), rows) == [{0, 1, 3, 5}] * len(rows)
 
 
 @given(rows=Rows, length=st.integers(1, 6))
@@ -56,7 +73,7 @@ def test_no_end_before_the_minimum_length(rows: list[list[int]], length: int) ->
 @given(rows=Rows)
 def test_no_end_and_one_blank_at_most_before_the_first_visible_token(rows: list[list[int]]) -> None:
     blank = {3, 4}
-    for row, left in zip(rows, allowed(NotBlank(sorted(blank), END, SIZE, CPU), rows), strict=True):
+    for row, left in zip(rows, allowed(NotBlank(sorted(blank), END, SIZE), rows), strict=True):
         if set(row) - blank or len(row) > 1:  # the rule itself rules out that the first two tokens are blank
             assert left == set(range(SIZE))
         else:
@@ -74,7 +91,7 @@ def test_no_run_of_tokens_comes_twice(rows: list[list[int]], size: int) -> None:
 
 @given(rows=Rows, prefix=st.lists(st.integers(2, SIZE - 1), max_size=4))
 def test_a_prefix_leaves_one_token_until_it_is_written(rows: list[list[int]], prefix: list[int]) -> None:
-    for row, left in zip(rows, allowed(ForcedPrefix(prefix, CPU), rows), strict=True):
+    for row, left in zip(rows, allowed(ForcedPrefix(prefix), rows), strict=True):
         assert left == ({prefix[len(row)]} if len(row) < len(prefix) else set(range(SIZE)))
 
 
@@ -82,10 +99,10 @@ def test_a_prefix_leaves_one_token_until_it_is_written(rows: list[list[int]], pr
 def test_a_search_with_rules_is_the_search_of_a_model_that_obeys_them(width: int) -> None:
     sources = [[7] * length for length in (2, 5, 3, 1)]
     prefixes = [[4, 2], [], [3], []]
-    everywhere = (Ban([0], CPU), MinimumLength(3, END), NoRepeatedNgram(2))
-    not_blank = NotBlank([START, 4], END, SIZE, CPU)
+    everywhere = (Ban([0]), MinimumLength(3, END), NoRepeatedNgram(2))
+    not_blank = NotBlank([START, 4], END, SIZE)
     requests = [
-        Request(source, 8, width, 1, 0.6, (*everywhere, ForcedPrefix(prefix, CPU) if prefix else not_blank))
+        Request(source, 8, width, 1, 0.6, (*everywhere, ForcedPrefix(prefix) if prefix else not_blank))
         for source, prefix in zip(sources, prefixes, strict=True)
     ]
     toy = Toy(SIZE)

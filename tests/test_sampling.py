@@ -1,11 +1,13 @@
 """Samples: drawn as a plain walk along the sorted probabilities draws them, whatever else is under way."""
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,14 +16,13 @@ from reference_search import Toy, drawn, greedy, search
 
 import dragoman
 from dragoman.cli.main import main
-from dragoman.decoding import Engine, Request, Sampling
+from dragoman.decoding import Engine, Request, Sampling, TensorStep
 from dragoman.decoding.rules import Ban, MinimumLength
 from dragoman.decoding.sampling import draw
 from dragoman.errors import ConfigError, DecodeError
 from dragoman.translating import Translation
 
 SIZE, START, END = 6, 0, 1
-CPU = torch.device("cpu")
 
 SAMPLINGS = st.builds(
     Sampling,
@@ -37,6 +38,13 @@ def sample(toy: Toy, source: Sequence[int], sampling: Sampling, **request: Any) 
     engine = Engine(toy, start=START, end=END)
     ((found,),) = search(engine, [Request(source, **{"limit": 8, "sampling": sampling, **request})])
     return found.tokens
+
+
+def draws(log_prob: torch.Tensor, samplings: Sequence[Sampling], uniforms: Sequence[float]) -> list[int]:
+    """The token that each row draws, with its log-probability."""
+    found = draw(TensorStep(log_prob), np.arange(len(log_prob)), samplings, uniforms)
+    assert found.log_prob[:, 0].tolist() == log_prob.gather(1, torch.tensor(found.token))[:, 0].tolist()
+    return found.token[:, 0].tolist()
 
 
 def uniforms_of(source: Sequence[int], sampling: Sampling) -> list[float]:
@@ -56,7 +64,7 @@ def test_a_sample_is_that_of_the_plain_walk(sampling: Sampling, source: list[int
 
 
 def test_rules_come_before_the_draw() -> None:
-    toy, never = Toy(SIZE), (Ban([2], CPU), MinimumLength(3, END))
+    toy, never = Toy(SIZE), (Ban([2]), MinimumLength(3, END))
     for seed in range(20):
         sampling = Sampling(seed=seed, temperature=2.0)
         (found,) = search(Engine(toy, start=START, end=END), [Request([seed], 8, rules=never, sampling=sampling)])[0]
@@ -78,7 +86,7 @@ def test_the_narrowest_draws_are_greedy(sampling: Sampling) -> None:
 
 
 def test_samples_of_one_request_differ_and_each_is_the_same_in_any_company() -> None:
-    request = Request([4, 5], 8, rules=(Ban([END], CPU),), sampling=Sampling(temperature=3.0, seed=7))
+    request = Request([4, 5], 8, rules=(Ban([END]),), sampling=Sampling(temperature=3.0, seed=7))
     together = [found[0].tokens for found in search(Engine(Toy(SIZE), start=START, end=END), request.samples(12))]
     assert len(set(together)) == 12
     for number, tokens in enumerate(together):
@@ -90,7 +98,7 @@ def test_every_source_has_random_numbers_of_its_own() -> None:
     log_prob, sampling = torch.full((1, 10), 0.1).log(), Sampling(seed=3)
     requests = [Request([number, 5], 8, sampling=sampling) for number in range(5_000)]
     first, second = ([each.uniform(position) for each in requests] for position in (0, 1))
-    tokens = draw(log_prob.expand(5_000, 10), [sampling] * 5_000, first)[:, 0].tolist()
+    tokens = draws(log_prob.expand(5_000, 10), [sampling] * 5_000, first)
     counts = Counter(tokens)
     assert chi_square([0.1] * 10, [counts[token] for token in range(10)]) < 27.9, "0.1 % of fair draws are further off"
     assert len({*first, *second}) == 10_000
@@ -120,12 +128,12 @@ def test_draws_follow_the_distribution(sampling: Sampling, expected: list[float]
     log_prob[0, shuffled] = torch.tensor([0.4, 0.3, 0.15, 0.1, 0.05], dtype=torch.float64).log()
     count = 20_000
     uniforms = [sampling.uniform(bytes(24), position) for position in range(count)]
-    tokens = draw(log_prob.expand(count, 5), [sampling] * count, uniforms)[:, 0]
-    counts = Counter(tokens.tolist())
+    tokens = draws(log_prob.expand(count, 5), [sampling] * count, uniforms)
+    counts = Counter(tokens)
     found = [counts[token] for token in shuffled]
     assert all(number == 0 for number, p in zip(found, expected, strict=True) if p == 0)
     assert chi_square(expected, found) < 18.5, "0.1 % of fair draws are further off, with four degrees of freedom"
-    neighbours = Counter(zip(tokens.tolist(), tokens.tolist()[1:], strict=False))
+    neighbours = Counter(itertools.pairwise(tokens))
     pairs = [
         (p * q, neighbours[a, b])
         for p, a in zip(expected, shuffled, strict=True)
@@ -138,13 +146,13 @@ def test_rows_with_different_settings_are_drawn_as_alone() -> None:
     log_prob = torch.randn(40, 30, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
     samplings = [Sampling(0.5 + row / 20, row % 7 or None, 1 - row % 5 / 10, row, row % 3) for row in range(40)]
     uniforms = [each.uniform(bytes(24), row) for row, each in enumerate(samplings)]
-    together = draw(log_prob, samplings, uniforms)
-    alone = [draw(log_prob[[row]], [samplings[row]], [uniforms[row]]).item() for row in range(40)]
-    assert together[:, 0].tolist() == alone
+    together = draws(log_prob, samplings, uniforms)
+    alone = [draws(log_prob[[row]], [samplings[row]], [uniforms[row]]) for row in range(40)]
+    assert [[token] for token in together] == alone
 
 
 def test_a_sample_with_nothing_left_to_draw_ends_and_a_broken_model_is_named() -> None:
-    assert sample(Toy(SIZE), [1], Sampling(), rules=(Ban(range(SIZE), CPU),)) == ()
+    assert sample(Toy(SIZE), [1], Sampling(), rules=(Ban(range(SIZE)),)) == ()
     broken = Toy(SIZE)
     broken.log_probs = lambda source, tokens: torch.full((SIZE,), math.nan)
     with pytest.raises(DecodeError, match="outputs are NaN"):

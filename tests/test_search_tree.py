@@ -1,12 +1,13 @@
 """The tree of a search beside the search in plain loops, and reasons whose figures are those of the tree."""
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
-import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy_search import BeamSearch, Rules, beam_search
@@ -14,8 +15,8 @@ from recorded_numbers import check_search
 from reference_search import Toy
 from small_records import learn, store_translator
 
-from dragoman.decoding import Engine, Request
-from dragoman.decoding.rules import Rule
+from dragoman.decoding import Engine, Request, Step
+from dragoman.decoding.rules import Rule, Written
 from dragoman.explaining.record import Node, Search
 from dragoman.explaining.recording import WIDTHS, Recorder
 from dragoman.explaining.search_tree import Candidates, search_tree
@@ -206,16 +207,17 @@ def was_live(tree: Search, node: Node, why: str, request: Request) -> None:
 class Silence(Rule):
     """Forbids every token after so many."""
 
-    def __init__(self, tokens: int) -> None:
-        self.tokens = tokens
+    until = math.inf
 
-    def __call__(self, log_prob: torch.Tensor, history: torch.Tensor, rows: torch.Tensor) -> None:
-        if history.size(1) > self.tokens:
-            log_prob[rows] = -torch.inf
+    def __init__(self, tokens: int, vocabulary: int) -> None:
+        self.tokens, self.vocabulary = tokens, np.arange(vocabulary)
+
+    def __call__(self, step: Step, written: Written) -> None:
+        step.forbid(written.rows[written.lengths >= self.tokens][:, None], self.vocabulary)
 
 
 def test_a_search_that_may_write_nothing_more_says_so() -> None:
-    tree = tree_of(Toy(6, seed=3), Request(SOURCE, limit=6, beam_size=2, rules=(Silence(2),)))
+    tree = tree_of(Toy(6, seed=3), Request(SOURCE, limit=6, beam_size=2, rules=(Silence(2, 6),)))
     reasons = {node.reason for node in live(steps_of(tree)[-1])}
     assert tree.nodes[-1].step == 2
     assert "still live when the search stopped: the rules forbid every further token" in reasons
