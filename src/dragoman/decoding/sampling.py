@@ -89,25 +89,27 @@ def _draw(
     uniform: float,
 ) -> int:
     """The token that one row draws, given its likeliest tokens in order: they are enough for most draws."""
-    best = ordered[0]
+    best = float(ordered[0])
     if not best > -np.inf:
         return int(token[0])
 
-    def weigh(x: Float[np.ndarray, "N"]) -> Float[np.ndarray, "N"]:
-        return np.exp((x - best).astype(np.float64) / sampling.temperature)
-
     most = min(sampling.top_k or len(log_prob), len(log_prob))
-    everything = weigh(ordered[:most]).sum() if most <= len(ordered) else None
+    everything = _weigh(ordered[:most], best, sampling).sum() if most <= len(ordered) else None
     if everything is None and sampling.top_k is None:
-        everything = weigh(log_prob).sum()
+        everything = _weigh(log_prob, best, sampling).sum()
     if everything is not None:
-        place = _place(weigh(ordered[:most]).cumsum(), everything, sampling.top_p, uniform)
+        place = _place(_weigh(ordered[:most], best, sampling).cumsum(), everything, sampling.top_p, uniform)
         if place is not None:
             return int(token[place])
     order = np.argsort(-log_prob, kind="stable")[:most]
-    reached = weigh(log_prob[order]).cumsum()
+    reached = _weigh(log_prob[order], best, sampling).cumsum()
     place = _place(reached, reached[-1] if everything is None else everything, sampling.top_p, uniform)
     return int(order[len(order) - 1 if place is None else place])
+
+
+def _weigh(x: Float[np.ndarray, "N"], best: float, sampling: Sampling) -> Float[np.ndarray, "N"]:
+    """How likely tokens are beside the best, at this temperature."""
+    return np.exp((x - best).astype(np.float64) / sampling.temperature)
 
 
 def _place(reached: Float[np.ndarray, "C"], everything: float, top_p: float, uniform: float) -> int | None:
