@@ -79,11 +79,16 @@ class Company:
         self.searches, self.first, self.end = searches, first, searches[0].end
         self.width, self.draws = searches[0].kind
         self.rows = slice(first, first + self.width * len(searches))
-        self._limits = np.array([search.request.limit for search in searches])
+        self.limits = np.array([search.request.limit for search in searches])
         self._undecided = {b for b, each in enumerate(searches) if each.ended or each.request.stops is not None}
         """Requests that may be done before their limit although something lives."""
         self._lives = np.ones(len(searches), np.int64)  # hypotheses of each request, after a step
         self._outcomes: dict[int, Outcome] = {}
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether its next step may be one that a `Step` takes by itself."""
+        return not self.draws and not self._undecided
 
     @property
     def candidates(self) -> int:
@@ -121,7 +126,7 @@ class Company:
 
     def ended(self, table: Table) -> dict[int, Outcome]:
         """How the requests ended that ended with this step, which `table` has taken in; by ticket."""
-        closing = (self._lives == 0) | (table.lengths[self.rows][:: self.width] >= self._limits)
+        closing = (self._lives == 0) | (table.lengths[self.rows][:: self.width] >= self.limits)
         for b in sorted({*closing.nonzero()[0].tolist(), *self._undecided}):
             search = self.searches[b]
             live = self._hypotheses(b, table, int(self._lives[b]))

@@ -132,7 +132,14 @@ class Engine:
             if self._now < until:
                 rule(step, Written(rows, table.tokens, table.lengths))
         self._now += 1
+        if self._is_usual and step.write_next(table, self._companies[0].limits, self.end):
+            return []
         return self._take(step)
+
+    @property
+    def _is_usual(self) -> bool:
+        """Whether the step may be taken all at once: nobody watches, and all requests are of one kind."""
+        return self.observer is None and len(self._companies) == 1 and self._companies[0].is_usual
 
     def _enter(self) -> None:
         """Lets waiting requests in, once enough of the room is free."""
@@ -169,7 +176,9 @@ class Engine:
             table.select(following.parent)
         table.append(following.token, following.log_prob, following.total)
         outcomes = {ticket: end for each in self._companies for ticket, end in each.ended(table).items()}
-        if outcomes:
+        if len(outcomes) == len(self._searches):
+            self._keep(lambda _: False)
+        elif outcomes:
             self._keep(lambda search: search.ticket not in outcomes, following.parent)
         elif moves:
             self.stepper.select(following.parent)

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.decoding.step import Best
+from dragoman.decoding.table import Table
 from dragoman.model import Cache, EncoderDecoder, LanguageModel, Packing
 from dragoman.model.observer import Observer
 
@@ -34,6 +35,9 @@ class TensorStep:
     def best(self, count: int) -> Best:
         value, token = best_tokens(self.log_prob, min(count, self.log_prob.size(1)))
         return Best(value.cpu().numpy(), token.cpu().numpy())
+
+    def write_next(self, table: Table, limits: Int[np.ndarray, "B"], end: int) -> bool:
+        return False
 
     def log_probs(self) -> Float[np.ndarray, "R V"]:
         return self.log_prob.cpu().numpy()

@@ -5,6 +5,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int
 
+from dragoman.decoding.table import Table
+
 
 class Best(NamedTuple):
     """The likeliest tokens of each row in order, the lower id first among equals."""
@@ -29,6 +31,12 @@ class Step(Protocol):
 
     def best(self, count: int) -> Best:
         """The best `count` tokens of each row, or all if there are fewer. NaN anywhere in a row is seen in it."""
+        ...
+
+    def write_next(self, table: Table, limits: Int[np.ndarray, "B"], end: int) -> bool:
+        """Writes the best next token of every row, for requests of equally many rows, if this can be done at once and
+        nothing ends by it: no hypothesis, no request at its limit, none with NaN. Returns whether it was.
+        """
         ...
 
     def log_probs(self) -> Float[np.ndarray, "R V"]:

@@ -48,13 +48,21 @@ class Table:
         self, token: Int[np.ndarray, "R"], log_prob: Float[np.ndarray, "R"], total: Float[np.ndarray, "R"]
     ) -> None:
         """Writes the next token of every row."""
-        if self._longest == self.tokens.shape[1]:
-            wider = ((0, 0), (0, max(_GROWTH, self._longest // 2)))
-            self.tokens, self.log_probs = np.pad(self.tokens, wider), np.pad(self.log_probs, wider)
+        self.make_room()
         self.tokens[self._all, self.lengths] = self.last = token
         self.log_probs[self._all, self.lengths] = log_prob
         self.lengths += 1
         self.totals = total
+        self.has_grown()
+
+    def make_room(self) -> None:
+        """Makes sure that every row has room for one more token."""
+        if self._longest == self.tokens.shape[1]:
+            wider = ((0, 0), (0, max(_GROWTH, self._longest // 2)))
+            self.tokens, self.log_probs = np.pad(self.tokens, wider), np.pad(self.log_probs, wider)
+
+    def has_grown(self) -> None:
+        """Counts one more token in every row."""
         self._longest += 1
 
     def hypothesis(self, row: int, ended: bool = False) -> Hypothesis:

@@ -1,22 +1,38 @@
 """A packed model that steps: a `Stepper` whose rows under way lie in C++."""
 
+import ctypes
 import weakref
 from collections.abc import Sequence
 from itertools import chain
+from operator import is_
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from dragoman.decoding.step import Best
+from dragoman.decoding.table import Table
 from dragoman.native.library import library
 from dragoman.native.model import NativeModel
 
 
-class LogitStep:
-    """A `Step` of logits (R, V), each row with the logarithm of the sum of their exponentials (R). It is written to."""
+class _Written(ctypes.Structure):
+    """The arrays of a `Table` and its requests: the `Written` of search.h."""
 
-    def __init__(self, logits: Float[np.ndarray, "R V"], norms: Float[np.ndarray, "R"]) -> None:
-        self.logits, self.norms = logits, norms
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("tokens", "log_probs", "lengths", "totals", "last", "limits")),
+        *((name, ctypes.c_int64) for name in ("room", "requests", "width", "end")),
+    ]
+
+
+class LogitStep:
+    """A `Step` of logits (R, V), each row with the logarithm of the sum of their exponentials (R). It is written to,
+    and holds until the next step.
+    """
+
+    def __init__(
+        self, stepper: "NativeStepper", logits: Float[np.ndarray, "R V"], norms: Float[np.ndarray, "R"]
+    ) -> None:
+        self.stepper, self.logits, self.norms = stepper, logits, norms
 
     def forbid(self, rows: Int[np.ndarray, "..."], tokens: Int[np.ndarray, "..."]) -> None:
         self.logits[rows, tokens] = -np.inf
@@ -33,6 +49,9 @@ class LogitStep:
         library().best(*map(_address, (self.logits, self.norms)), rows, vocabulary, count, *map(_address, best))
         return best
 
+    def write_next(self, table: Table, limits: Int[np.ndarray, "B"], end: int) -> bool:
+        return self.stepper.write_next(table, limits, end)
+
     def log_probs(self) -> Float[np.ndarray, "R V"]:
         return self.logits - self.norms[:, None]
 
@@ -40,7 +59,7 @@ class LogitStep:
 class NativeStepper:
     """Steps a packed translation model. It belongs to one thread at a time; others run beside its calls.
 
-    A row's results are the same, to the bit, whatever rows stand beside it. A step holds until the next one.
+    A row's results are the same, to the bit, whatever rows stand beside it.
     """
 
     def __init__(self, model: NativeModel, threads: int = 1) -> None:
@@ -51,7 +70,9 @@ class NativeStepper:
             raise MemoryError("there is no memory for a decoder")
         weakref.finalize(self, self._library.decoder_close, self._decoder)
         self._logits, self._norms = np.empty((0, model.vocabulary), np.float32), np.empty(0, np.float32)
-        self._room = _address(self._logits), _address(self._norms)
+        self._made = _address(self._logits), _address(self._norms)
+        self._arrays: tuple[np.ndarray | None, ...] = (None,) * 6
+        self._written = _Written()
 
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
         ids = np.fromiter(chain.from_iterable(sources), np.int64)
@@ -64,13 +85,26 @@ class NativeStepper:
             # Fresh memory for every step would cost more than the step.
             self._logits = np.empty((self.rows, self.model.vocabulary), np.float32)
             self._norms = np.empty(self.rows, np.float32)
-            self._room = _address(self._logits), _address(self._norms)
-        _done(self._library.decoder_advance(self._decoder, _address(token), *self._room))
-        return LogitStep(self._logits[: self.rows], self._norms[: self.rows])
+            self._made = _address(self._logits), _address(self._norms)
+        _done(self._library.decoder_advance(self._decoder, _address(token), *self._made))
+        return LogitStep(self, self._logits[: self.rows], self._norms[: self.rows])
 
     def select(self, row: Int[np.ndarray, "R2"]) -> None:
         _done(self._library.decoder_select(self._decoder, _address(row), len(row)))
         self.rows = len(row)
+
+    def write_next(self, table: Table, limits: Int[np.ndarray, "B"], end: int) -> bool:
+        """The usual step of a search, as a `Step` takes it."""
+        table.make_room()
+        arrays = (table.tokens, table.log_probs, table.lengths, table.totals, table.last, limits)
+        if not all(map(is_, arrays, self._arrays)):
+            width = self.rows // len(limits)
+            self._arrays = arrays
+            self._written = _Written(*map(_address, arrays), table.tokens.shape[1], len(limits), width, end)
+        if not self._library.decoder_write_next(self._decoder, ctypes.byref(self._written), *self._made):
+            return False
+        table.has_grown()
+        return True
 
 
 def _address(array: np.ndarray) -> int:

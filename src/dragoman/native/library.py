@@ -7,7 +7,7 @@ from pathlib import Path
 from dragoman.kernels.compiling import Library, load_libraries
 from dragoman.progress import Progress, silent
 
-_SOURCES = tuple(Path(__file__).with_name(name) for name in ("model.cpp", "arithmetic.h", "products.h"))
+_SOURCES = tuple(Path(__file__).with_name(name) for name in ("model.cpp", "search.h", "arithmetic.h", "products.h"))
 _POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int64
 _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "model_open": (_POINTER, [_POINTER, _POINTER]),
@@ -17,6 +17,7 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "decoder_admit": (ctypes.c_bool, [_POINTER, _POINTER, _POINTER, _NUMBER]),
     "decoder_select": (ctypes.c_bool, [_POINTER, _POINTER, _NUMBER]),
     "decoder_advance": (ctypes.c_bool, [*[_POINTER] * 4]),
+    "decoder_write_next": (ctypes.c_bool, [*[_POINTER] * 4]),
     "decoder_judge": (ctypes.c_bool, [*[_POINTER] * 5]),
     "best": (None, [_POINTER, _POINTER, _NUMBER, _NUMBER, _NUMBER, _POINTER, _POINTER]),
 }

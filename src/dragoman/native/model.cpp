@@ -5,7 +5,7 @@
 
 #include <omp.h>
 
-#include "arithmetic.h"
+#include "search.h"
 
 namespace {
 
@@ -168,6 +168,8 @@ class Decoder {
         float *own;        // its own keys
     };
     std::vector<Token> tokens;
+    std::vector<Candidate> chosen;
+    std::vector<int64_t> parents;
 
   public:
     Decoder(const Model &model_, int threads_)
@@ -284,6 +286,18 @@ class Decoder {
             project(hidden, done, some, each, norms.data());
             for (int64_t i = 0; i < some; ++i) log_probs[done + i] = each[i * vocabulary + labels[done + i]] - norms[i];
         }
+    }
+
+    // Writes the next token of every row if nothing ends; else does nothing. Returns which.
+    bool write_next(const Written &of, const float *logits, const float *norms) {
+        if (!choose_all(of, logits, norms, model.of.vocabulary, chosen)) return false;
+        write_all(of, chosen);
+        if (of.width > 1) {
+            parents.clear();
+            for (auto &each : chosen) parents.push_back(each.row);
+            select(parents.data(), int64_t(parents.size()));
+        }
+        return true;
     }
 
   private:
@@ -456,6 +470,12 @@ bool decoder_select(Decoder *decoder, const int64_t *rows, int64_t count) {
 // log-probabilities of them.
 bool decoder_advance(Decoder *decoder, const int64_t *ids, float *logits, float *norms) {
     return succeeds([&] { decoder->project(decoder->advance(ids, nullptr), 0, decoder->count(), logits, norms); });
+}
+
+// The usual step of a search. Returns whether it was one; if not, nothing has changed.
+bool decoder_write_next(Decoder *decoder, const Written *of, const float *logits, const float *norms) {
+    bool usual = false;
+    return succeeds([&] { usual = decoder->write_next(*of, logits, norms); }) && usual;
 }
 
 // Takes in so many tokens of each row, one row after the other. `log_probs` receives that of each token's label.

@@ -138,11 +138,14 @@ class Tokenizer:
         """
         return [(first, last) for _, first, last in self._pieces(text)]
 
-    def unknown_words(self, text: str) -> list[str]:
-        """The words of `text` that the vocabulary does not hold, each once.
+    def unknown_words(self, text: str, ids: Sequence[int] | None = None) -> list[str]:
+        """The words of `text` that the vocabulary does not hold, each once. The text's `ids`, if they are known, save
+        time.
 
         In subwords: the words with a character that training saw never or too rarely. `byte_bpe` knows all words.
         """
+        if ids is not None and min(ids, default=_FIRST_PIECE) >= (_FIRST_PIECE if self._spells else _FIRST_BYTE):
+            return []
         pieces = self._pieces(text)
         if self._spells:
             spelled = [(first, last) for piece, first, last in pieces if piece < _FIRST_PIECE]

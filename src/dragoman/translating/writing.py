@@ -43,7 +43,7 @@ class Writer:
     ) -> Translation:
         """One text's translation from what was found for each translated segment, with the next best beside it."""
         known = self.tokenizers.source.unknown_words
-        unknown = tuple(dict.fromkeys(word for each in segments.translated for word in known(each.text)))
+        unknown = tuple(dict.fromkeys(word for each in segments.translated for word in known(each.text, each.ids)))
         best, *others = [
             self._joined(segments, parts, score, unknown, options) for score, parts in _combined(found, options)
         ]
