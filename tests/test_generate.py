@@ -19,7 +19,7 @@ from small import VOCABULARY, language_model
 import dragoman
 from dragoman import GenerateOptions, Generator
 from dragoman.cli.main import main
-from dragoman.decoding import Engine, Request, Sampling, Stepper, TextStepper
+from dragoman.decoding import Engine, ModelStepper, Request, Sampling, Stepper, TextStepper
 from dragoman.errors import CheckpointError, ConfigError, DecodeError, TokenizerError
 from dragoman.generating.generator import Generation
 from dragoman.generating.growing import GrowingText, StopTexts
@@ -64,7 +64,7 @@ POSITIONS = [{"positions": "rotary"}, {"positions": "sinusoidal"}, {"positions":
 
 
 def test_a_text_stepper_is_a_stepper() -> None:
-    assert isinstance(TextStepper(language_model()), Stepper)
+    assert isinstance(TextStepper(ModelStepper(language_model())), Stepper)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_rows_that_join_double_slide_and_change_places_keep_their_log_probabilit
     settings: dict[str, Any], context: int | None
 ) -> None:
     model, words = opinionated(**settings), random.Random(0)
-    stepper, waiting = TextStepper(model, context), texts(10)
+    stepper, waiting = TextStepper(ModelStepper(model), context), texts(10)
     rows: list[tuple[list[int], int]] = []  # the tokens that a row was fed, and how many came at first
     for step in range(16):
         if waiting and step % 2 == 0:
@@ -103,10 +103,10 @@ def test_prompts_of_any_length_are_continued_as_alone_and_as_the_plain_walk_does
         return Request(text[:-1], 12, sampling=sampling, start=text[-1])
 
     requests = [request(number, text) for number, text in enumerate(texts(14))]
-    engine = Engine(TextStepper(model, context), start=2, end=never, batch_tokens=60)
+    engine = Engine(TextStepper(ModelStepper(model), context), start=2, end=never, batch_tokens=60)
     together = search(engine, requests)
     for number, (text, (found,)) in enumerate(zip(texts(14), together, strict=True)):
-        ((alone,),) = search(Engine(TextStepper(model, context), start=2, end=never), [requests[number]])
+        ((alone,),) = search(Engine(TextStepper(ModelStepper(model), context), start=2, end=never), [requests[number]])
         assert found.tokens == alone.tokens
         assert found.total == pytest.approx(alone.total, abs=1e-5)
 
@@ -120,7 +120,7 @@ def test_prompts_of_any_length_are_continued_as_alone_and_as_the_plain_walk_does
 
 
 def test_a_row_takes_no_more_room_than_its_context() -> None:
-    engine = Engine(TextStepper(opinionated(), 5), start=2, end=0, batch_tokens=40)
+    engine = Engine(TextStepper(ModelStepper(opinionated()), 5), start=2, end=0, batch_tokens=40)
     for _ in range(9):
         engine.admit(Request([4] * 30, 100, start=5, context=5))
     engine.step()
@@ -239,7 +239,7 @@ def test_the_log_probability_is_the_models_own_whatever_the_temperature(generato
         (found,) = generator.generate(["one"], options)
         ids = generator.tokenizer.encode("one") + generator.tokenizer.encode(found.text)
         if len(ids) == 3 + found.tokens:  # broken characters do not come back
-            total = sum(recomputed(generator.model, ids[:n])[ids[n]].item() for n in range(3, len(ids)))
+            total = sum(recomputed(generator.runtime.model, ids[:n])[ids[n]].item() for n in range(3, len(ids)))
             assert found.log_prob == pytest.approx(total, abs=1e-3)
 
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from dragoman.decoding.hypothesis import Hypothesis as Hypothesis
     from dragoman.decoding.model_stepper import ModelStepper as ModelStepper
     from dragoman.decoding.model_stepper import TensorStep as TensorStep
-    from dragoman.decoding.model_stepper import TextStepper as TextStepper
     from dragoman.decoding.observer import Candidate as Candidate
     from dragoman.decoding.observer import SearchObserver as SearchObserver
     from dragoman.decoding.request import Request as Request
@@ -24,5 +23,6 @@ if TYPE_CHECKING:
     from dragoman.decoding.step import Best as Best
     from dragoman.decoding.step import Step as Step
     from dragoman.decoding.stepper import Stepper as Stepper
+    from dragoman.decoding.text_stepper import TextStepper as TextStepper
 else:
     __getattr__, __dir__, __all__ = names_from(__name__, __file__)

@@ -132,8 +132,13 @@ class Engine:
             if self._now < until:
                 rule(step, Written(rows, table.tokens, table.lengths))
         self._now += 1
-        if self._is_usual and step.write_next(table, self._companies[0].limits, self.end):
-            return []
+        if self._is_usual:
+            company = self._companies[0]
+            parent = step.write_next(table, company.limits, self.end)
+            if parent is not None:
+                if company.width > 1:
+                    self.stepper.select(parent)
+                return []
         return self._take(step)
 
     @property

@@ -36,8 +36,8 @@ class TensorStep:
         value, token = best_tokens(self.log_prob, min(count, self.log_prob.size(1)))
         return Best(value.cpu().numpy(), token.cpu().numpy())
 
-    def write_next(self, table: Table, limits: Int[np.ndarray, "B"], end: int) -> bool:
-        return False
+    def write_next(self, table: Table, limits: Int[np.ndarray, "B"], end: int) -> None:
+        return None  # PyTorch knows no shorter way
 
     def log_probs(self) -> Float[np.ndarray, "R V"]:
         return self.log_prob.cpu().numpy()
@@ -66,12 +66,13 @@ def best_tokens(log_prob: Float[Tensor, "R V"], count: int) -> tuple[Float[Tenso
 
 
 class ModelStepper:
-    """Steps an encoder-decoder through its cache. Log-probabilities are float32, whatever the weights are.
+    """Steps a model through its cache. Log-probabilities are float32, whatever the weights are.
 
-    The observer is shown what the model computes for all rows under way.
+    The observer is shown what the model computes for all rows under way. A language model reads its sources when they
+    are admitted.
     """
 
-    def __init__(self, model: EncoderDecoder, observer: Observer | None = None) -> None:
+    def __init__(self, model: EncoderDecoder | LanguageModel, observer: Observer | None = None) -> None:
         self.model, self.observer = model, observer
         self.cache: Cache | None = None
 
@@ -82,9 +83,14 @@ class ModelStepper:
     @torch.inference_mode()
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
         packing = Packing.of([len(source) for source in sources], self.device)
-        source = torch.tensor(list(chain.from_iterable(sources)), device=self.device)
-        memory = self.model.encode(source, packing, observer=self.observer)
-        fresh = self.model.start(memory, packing)
+        source = torch.tensor(list(chain.from_iterable(sources)), dtype=torch.int64, device=self.device)
+        if isinstance(self.model, EncoderDecoder):
+            memory = self.model.encode(source, packing, observer=self.observer)
+            fresh = self.model.start(memory, packing)
+        else:
+            fresh = self.model.start(len(sources))
+            if packing.tokens:
+                self.model.decode(source, packing, fresh, observer=self.observer)
         if self.cache is None or not self.cache.rows:
             self.cache = fresh
         else:
@@ -101,72 +107,3 @@ class ModelStepper:
     def select(self, row: Int[np.ndarray, "R2"]) -> None:
         assert self.cache is not None, "a row is admitted before it is selected"
         self.cache.reorder(torch.from_numpy(row).to(self.device))
-
-
-class TextStepper:
-    """Steps a language model through its cache. A source is the beginning of a text, without its last token, which is
-    the first that the row is fed.
-
-    A row sees at most `context` tokens, as many as the model was trained on. When it has seen so many, the newer half
-    of them is read again as if a text began there, and the row goes on after it. So what follows a token depends on its
-    own row alone. None: a row sees all of its text.
-    """
-
-    def __init__(self, model: LanguageModel, context: int | None = None, observer: Observer | None = None) -> None:
-        self.model, self.context, self.observer = model, context, observer
-        self.cache = model.start(rows=0)
-        self._seen: list[list[int]] = []
-        """The tokens in each row of the cache."""
-
-    @property
-    def device(self) -> torch.device:
-        return self.model.output.device
-
-    @torch.inference_mode()
-    def admit(self, sources: Sequence[Sequence[int]]) -> None:
-        most = None if self.context is None else self.context - 1
-        seen = [_last(source, most) for source in sources]
-        self.cache.join(self._read(seen))
-        self._seen += seen
-
-    @torch.inference_mode()
-    def advance(self, token: Int[np.ndarray, "R"]) -> TensorStep:
-        self._make_room()
-        packing = Packing.even(len(token), 1, self.device)
-        hidden = self.model.decode(torch.from_numpy(token).to(self.device), packing, self.cache, observer=self.observer)
-        for seen, new in zip(self._seen, token.tolist(), strict=True):
-            seen.append(new)
-        return TensorStep(self.model.project(hidden).float().log_softmax(-1))
-
-    @torch.inference_mode()
-    def select(self, row: Int[np.ndarray, "R2"]) -> None:
-        self.cache.reorder(torch.from_numpy(row).to(self.device))
-        self._seen = [list(self._seen[number]) for number in row.tolist()]
-
-    def _make_room(self) -> None:
-        """Lets the rows that are full begin anew with the newer half of their context."""
-        if self.context is None:
-            return
-        full = [row for row, seen in enumerate(self._seen) if len(seen) == self.context]
-        if not full:
-            return
-        for row in full:
-            self._seen[row] = _last(self._seen[row], self.context // 2)
-        order = [row for row in range(len(self._seen)) if row not in full] + full
-        self.cache.reorder(torch.tensor(order[: -len(full)], dtype=torch.int64, device=self.device))
-        self.cache.join(self._read([self._seen[row] for row in full]))
-        self.cache.reorder(torch.tensor(order, device=self.device).argsort())
-
-    def _read(self, rows: Sequence[Sequence[int]]) -> Cache:
-        """A cache that holds these tokens."""
-        cache = self.model.start(len(rows))
-        packing = Packing.of([len(row) for row in rows], self.device)
-        if packing.tokens:
-            tokens = torch.tensor(list(chain.from_iterable(rows)), device=self.device)
-            self.model.decode(tokens, packing, cache, observer=self.observer)
-        return cache
-
-
-def _last(tokens: Sequence[int], count: int | None) -> list[int]:
-    """The last `count` of some tokens; None: all."""
-    return list(tokens if count is None else tokens[max(0, len(tokens) - count) :])

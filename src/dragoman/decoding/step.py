@@ -33,9 +33,10 @@ class Step(Protocol):
         """The best `count` tokens of each row, or all if there are fewer. NaN anywhere in a row is seen in it."""
         ...
 
-    def write_next(self, table: Table, limits: Int[np.ndarray, "B"], end: int) -> bool:
-        """Writes the best next token of every row, for requests of equally many rows, if this can be done at once and
-        nothing ends by it: no hypothesis, no request at its limit, none with NaN. Returns whether it was.
+    def write_next(self, table: Table, limits: Int[np.ndarray, "B"], end: int) -> Int[np.ndarray, "R"] | None:
+        """Writes the best next token of every row, for B requests of equally many rows, if this can be done at once and
+        nothing ends by it: no hypothesis, no request at its limit, none with NaN. Returns from which row each row goes
+        on; None if it did nothing.
         """
         ...
 

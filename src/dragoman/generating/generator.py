@@ -16,17 +16,18 @@ from typing import Literal, NamedTuple
 from dragoman.config import check
 from dragoman.decoding.engine import Engine
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.model_stepper import TextStepper
 from dragoman.decoding.request import Request
 from dragoman.decoding.rules import Ban
+from dragoman.decoding.text_stepper import TextStepper
 from dragoman.errors import CheckpointError, ConfigError, DecodeError
 from dragoman.generating.growing import GrowingText, StopTexts
 from dragoman.generating.options import GenerateOptions
-from dragoman.machine import use_threads
+from dragoman.machine import threads, use_threads
 from dragoman.memory import out_of_memory_as
 from dragoman.model import LanguageModel
+from dragoman.native.runtime import Runtime
 from dragoman.progress import Progress, silent
-from dragoman.store import GENERATION, USES, StoredModel, load_model, make_ready
+from dragoman.store import GENERATION, USES, StoredModel, load_model
 from dragoman.tokenizing.framing import DEFAULT_FRAMING
 from dragoman.tokenizing.specials import SYMBOLS
 
@@ -100,7 +101,9 @@ class Generator:
     ) -> None:
         if not isinstance(stored.model, LanguageModel):
             raise DecodeError(f"{stored.folder} holds a model that {USES[stored.config.family]}")
-        self.model, self.device, self.precision = make_ready(stored.model, device, precision, progress)
+        self.config = stored.config
+        self.runtime = Runtime(stored.model, device, precision, progress=progress)
+        self.device, self.precision = self.runtime.device, self.runtime.precision
         self.tokenizer = stored.tokenizers.target
         try:
             self.options = check(stored.files.generation, str(stored.folder / GENERATION), GenerateOptions)
@@ -175,7 +178,7 @@ class Generator:
 
     def context(self, options: GenerateOptions) -> int | None:
         """Most tokens of a text that the model sees at a time; None if it sees all."""
-        asked, positions = options.context or self.options.context, self.model.config.max_positions
+        asked, positions = options.context or self.options.context, self.config.max_positions
         return asked if positions is None else min(asked or positions, positions)
 
     def _read(self, prompt: str) -> _Prompt:
@@ -184,7 +187,7 @@ class Generator:
         return _Prompt(prompt, self.tokenizer.encode(prompt or _BEGINNING))
 
     def _engine(self, options: GenerateOptions) -> Engine:
-        stepper = TextStepper(self.model, self.context(options))
+        stepper = TextStepper(self.runtime.stepper(threads()), self.context(options))
         return Engine(stepper, start=DEFAULT_FRAMING.target_start, end=DEFAULT_FRAMING.target_end, batch_tokens=_ROOM)
 
     def _requests(self, prompt: _Prompt, options: GenerateOptions, stops: StopTexts) -> list[Request]:

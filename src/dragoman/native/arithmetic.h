@@ -243,21 +243,27 @@ inline float log_sum_exp(const float *x, int64_t count) {
 
 // The best `count` of a row of logits in order, the lower id first among equals.
 inline void best_of(const float *x, int64_t width, int64_t count, float *values, int64_t *tokens) {
-    const float least = -__builtin_inff();
     int64_t held = 0;
-    float worst = least;
-    for (int64_t i = 0; i < width; i += PANEL) {
-        Lanes each = first_lanes(x + i, width - i, least);
-        if (held == count && !any(each > worst)) continue;
-        for (int64_t j = i; j < std::min(i + PANEL, width); ++j) {
-            if (held == count && !(x[j] > worst)) continue;
+    float worst = -__builtin_inff();
+    auto take = [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) {
+            if (held == count && !(x[i] > worst)) continue;
             int64_t place = held < count ? held++ : count - 1;
-            for (; place > 0 && x[j] > values[place - 1]; --place)
+            for (; place > 0 && x[i] > values[place - 1]; --place)
                 values[place] = values[place - 1], tokens[place] = tokens[place - 1];
-            values[place] = x[j], tokens[place] = j;
+            values[place] = x[i], tokens[place] = i;
             worst = values[held - 1];
         }
+    };
+    auto larger = [](Lanes a, Lanes b) { return a > b ? a : b; };
+    int64_t i = std::min(rounded_up(count, 4 * PANEL), width);
+    take(0, i);
+    for (; i + 4 * PANEL <= width; i += 4 * PANEL) {  // few blocks hold anything better
+        Lanes one = larger(lanes(x + i), lanes(x + i + PANEL));
+        Lanes other = larger(lanes(x + i + 2 * PANEL), lanes(x + i + 3 * PANEL));
+        if (any(larger(one, other) > worst)) take(i, i + 4 * PANEL);
     }
+    take(i, width);
 }
 
 }  // namespace

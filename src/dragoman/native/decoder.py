@@ -15,13 +15,30 @@ from dragoman.native.library import library
 from dragoman.native.model import NativeModel
 
 
-class _Written(ctypes.Structure):
-    """The arrays of a `Table` and its requests: the `Written` of search.h."""
+class _Search(ctypes.Structure):
+    """The arrays of a `Table`, and its requests: the `Written` of search.h."""
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("tokens", "log_probs", "lengths", "totals", "last", "limits")),
         *((name, ctypes.c_int64) for name in ("room", "requests", "width", "end")),
     ]
+
+
+class _Arrays:
+    """The arrays of a search as C++ takes them, described anew only when they have moved."""
+
+    def __init__(self) -> None:
+        self._described: tuple[np.ndarray | None, ...] = (None,) * 6
+        self._search, self.parents = _Search(), np.empty(0, np.int64)
+
+    def describe(self, table: Table, limits: Int[np.ndarray, "B"], end: int) -> _Search:
+        table.make_room()
+        arrays = (table.tokens, table.log_probs, table.lengths, table.totals, table.last, limits)
+        if not all(map(is_, arrays, self._described)):
+            rows, room = table.tokens.shape
+            self._described, self.parents = arrays, np.empty(rows, np.int64)
+            self._search = _Search(*map(_address, arrays), room, len(limits), rows // len(limits), end)
+        return self._search
 
 
 class LogitStep:
@@ -30,9 +47,9 @@ class LogitStep:
     """
 
     def __init__(
-        self, stepper: "NativeStepper", logits: Float[np.ndarray, "R V"], norms: Float[np.ndarray, "R"]
+        self, logits: Float[np.ndarray, "R V"], norms: Float[np.ndarray, "R"], arrays: _Arrays | None = None
     ) -> None:
-        self.stepper, self.logits, self.norms = stepper, logits, norms
+        self.logits, self.norms, self._arrays = logits, norms, arrays or _Arrays()
 
     def forbid(self, rows: Int[np.ndarray, "..."], tokens: Int[np.ndarray, "..."]) -> None:
         self.logits[rows, tokens] = -np.inf
@@ -49,17 +66,23 @@ class LogitStep:
         library().best(*map(_address, (self.logits, self.norms)), rows, vocabulary, count, *map(_address, best))
         return best
 
-    def write_next(self, table: Table, limits: Int[np.ndarray, "B"], end: int) -> bool:
-        return self.stepper.write_next(table, limits, end)
+    def write_next(self, table: Table, limits: Int[np.ndarray, "B"], end: int) -> Int[np.ndarray, "R"] | None:
+        search, parents = self._arrays.describe(table, limits, end), self._arrays.parents
+        made = _address(self.logits), _address(self.norms), self.logits.shape[1]
+        if not library().write_next(ctypes.byref(search), *made, _address(parents)):
+            return None
+        table.has_grown()
+        return parents
 
     def log_probs(self) -> Float[np.ndarray, "R V"]:
         return self.logits - self.norms[:, None]
 
 
 class NativeStepper:
-    """Steps a packed translation model. It belongs to one thread at a time; others run beside its calls.
+    """Steps a packed model. It belongs to one thread at a time; others run beside its calls.
 
-    A row's results are the same, to the bit, whatever rows stand beside it.
+    A row's results are the same, to the bit, whatever rows stand beside it. A language model reads its sources when
+    they are admitted.
     """
 
     def __init__(self, model: NativeModel, threads: int = 1) -> None:
@@ -71,13 +94,15 @@ class NativeStepper:
         weakref.finalize(self, self._library.decoder_close, self._decoder)
         self._logits, self._norms = np.empty((0, model.vocabulary), np.float32), np.empty(0, np.float32)
         self._made = _address(self._logits), _address(self._norms)
-        self._arrays: tuple[np.ndarray | None, ...] = (None,) * 6
-        self._written = _Written()
+        self._arrays = _Arrays()
 
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
         ids = np.fromiter(chain.from_iterable(sources), np.int64)
         lengths = np.array([len(source) for source in sources], np.int64)
         _done(self._library.decoder_admit(self._decoder, _address(ids), _address(lengths), len(lengths)))
+        if self.model.config.family == "language_model":
+            counts = np.concatenate([np.zeros(self.rows, np.int64), lengths])
+            _done(self._library.decoder_read(self._decoder, _address(ids), _address(counts)))
         self.rows += len(lengths)
 
     def advance(self, token: Int[np.ndarray, "R"]) -> LogitStep:
@@ -87,24 +112,11 @@ class NativeStepper:
             self._norms = np.empty(self.rows, np.float32)
             self._made = _address(self._logits), _address(self._norms)
         _done(self._library.decoder_advance(self._decoder, _address(token), *self._made))
-        return LogitStep(self, self._logits[: self.rows], self._norms[: self.rows])
+        return LogitStep(self._logits[: self.rows], self._norms[: self.rows], self._arrays)
 
     def select(self, row: Int[np.ndarray, "R2"]) -> None:
         _done(self._library.decoder_select(self._decoder, _address(row), len(row)))
         self.rows = len(row)
-
-    def write_next(self, table: Table, limits: Int[np.ndarray, "B"], end: int) -> bool:
-        """The usual step of a search, as a `Step` takes it."""
-        table.make_room()
-        arrays = (table.tokens, table.log_probs, table.lengths, table.totals, table.last, limits)
-        if not all(map(is_, arrays, self._arrays)):
-            width = self.rows // len(limits)
-            self._arrays = arrays
-            self._written = _Written(*map(_address, arrays), table.tokens.shape[1], len(limits), width, end)
-        if not self._library.decoder_write_next(self._decoder, ctypes.byref(self._written), *self._made):
-            return False
-        table.has_grown()
-        return True
 
 
 def _address(array: np.ndarray) -> int:

@@ -17,8 +17,9 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "decoder_admit": (ctypes.c_bool, [_POINTER, _POINTER, _POINTER, _NUMBER]),
     "decoder_select": (ctypes.c_bool, [_POINTER, _POINTER, _NUMBER]),
     "decoder_advance": (ctypes.c_bool, [*[_POINTER] * 4]),
-    "decoder_write_next": (ctypes.c_bool, [*[_POINTER] * 4]),
+    "decoder_read": (ctypes.c_bool, [*[_POINTER] * 3]),
     "decoder_judge": (ctypes.c_bool, [*[_POINTER] * 5]),
+    "write_next": (ctypes.c_bool, [_POINTER, _POINTER, _POINTER, _NUMBER, _POINTER]),
     "best": (None, [_POINTER, _POINTER, _NUMBER, _NUMBER, _NUMBER, _POINTER, _POINTER]),
 }
 

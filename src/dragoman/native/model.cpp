@@ -168,8 +168,6 @@ class Decoder {
         float *own;        // its own keys
     };
     std::vector<Token> tokens;
-    std::vector<Candidate> chosen;
-    std::vector<int64_t> parents;
 
   public:
     Decoder(const Model &model_, int threads_)
@@ -286,18 +284,6 @@ class Decoder {
             project(hidden, done, some, each, norms.data());
             for (int64_t i = 0; i < some; ++i) log_probs[done + i] = each[i * vocabulary + labels[done + i]] - norms[i];
         }
-    }
-
-    // Writes the next token of every row if nothing ends; else does nothing. Returns which.
-    bool write_next(const Written &of, const float *logits, const float *norms) {
-        if (!choose_all(of, logits, norms, model.of.vocabulary, chosen)) return false;
-        write_all(of, chosen);
-        if (of.width > 1) {
-            parents.clear();
-            for (auto &each : chosen) parents.push_back(each.row);
-            select(parents.data(), int64_t(parents.size()));
-        }
-        return true;
     }
 
   private:
@@ -472,16 +458,27 @@ bool decoder_advance(Decoder *decoder, const int64_t *ids, float *logits, float 
     return succeeds([&] { decoder->project(decoder->advance(ids, nullptr), 0, decoder->count(), logits, norms); });
 }
 
-// The usual step of a search. Returns whether it was one; if not, nothing has changed.
-bool decoder_write_next(Decoder *decoder, const Written *of, const float *logits, const float *norms) {
-    bool usual = false;
-    return succeeds([&] { usual = decoder->write_next(*of, logits, norms); }) && usual;
+// Takes in so many tokens of each row, one row after the other.
+bool decoder_read(Decoder *decoder, const int64_t *ids, const int64_t *counts) {
+    return succeeds([&] { decoder->advance(ids, counts); });
 }
 
-// Takes in so many tokens of each row, one row after the other. `log_probs` receives that of each token's label.
+// The same; `log_probs` receives that of each token's label.
 bool decoder_judge(Decoder *decoder, const int64_t *ids, const int64_t *counts, const int64_t *labels,
                    float *log_probs) {
     return succeeds([&] { decoder->judge(decoder->advance(ids, counts), labels, log_probs); });
+}
+
+// The usual step of a search. Returns whether it was one; if not, nothing has changed. `parents` (R) receives from which
+// row each row goes on.
+bool write_next(const Written *of, const float *logits, const float *norms, int64_t vocabulary, int64_t *parents) {
+    bool usual = false;
+    return succeeds([&] {
+        std::vector<Candidate> chosen;
+        if (!(usual = choose_all(*of, logits, norms, vocabulary, chosen))) return;
+        write_all(*of, chosen);
+        for (auto &each : chosen) *parents++ = each.row;
+    }) && usual;
 }
 
 // The best `count` tokens of each row (rows, count) with their log-probabilities, likeliest first.

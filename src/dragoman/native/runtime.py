@@ -1,7 +1,8 @@
-"""How a finished translation model runs: compiled, or in PyTorch where it cannot be."""
+"""How a finished translation or language model runs: compiled, or in PyTorch where it cannot be."""
 
 import logging
 from functools import cached_property
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from dragoman.decoding.stepper import Stepper
 from dragoman.errors import ConfigError
 from dragoman.kernels.compiling import NotCompiled
 from dragoman.machine import choose_device, choose_precision
-from dragoman.model import EncoderDecoder, prepare_for_decoding
+from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.model.observer import Observer
 from dragoman.model.projection import Projection
 from dragoman.native.decoder import NativeStepper
@@ -20,10 +21,13 @@ from dragoman.native.library import library
 from dragoman.native.model import FORMATS, NativeModel
 from dragoman.progress import Progress, silent
 
+Decodes = TypeVar("Decodes", EncoderDecoder, LanguageModel)
+"""A model of a family that writes."""
+
 log = logging.getLogger(__name__)
 
 
-class Runtime:
+class Runtime(Generic[Decodes]):
     """A model on a device, in a precision, and the steppers over it.
 
     Attributes:
@@ -33,7 +37,7 @@ class Runtime:
 
     def __init__(
         self,
-        model: EncoderDecoder,
+        model: Decodes,
         device: str = "auto",
         precision: str = "auto",
         native: bool = True,
@@ -59,7 +63,7 @@ class Runtime:
             self.precision, _ = choose_precision(precision, self.device)
 
     @cached_property
-    def model(self) -> EncoderDecoder:
+    def model(self) -> Decodes:
         """The model in PyTorch, prepared for decoding; in int8 its numbers are float32."""
         if self.device == "cpu":
             kernels.prepare(self._progress)
@@ -74,7 +78,7 @@ class Runtime:
 
 
 @torch.no_grad()
-def effective_weights(model: EncoderDecoder) -> dict[str, np.ndarray]:
+def effective_weights(model: EncoderDecoder | LanguageModel) -> dict[str, np.ndarray]:
     """Every weight by its name, as it takes part in a pass: an adapter is added to what it adapts."""
     weights: dict[str, torch.Tensor | None] = dict(model.named_parameters())
     for name, module in model.named_modules():
