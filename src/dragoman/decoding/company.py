@@ -110,8 +110,9 @@ class Company:
         width = self.width
         expansion = expand(table.totals[self.rows].reshape(-1, width), best)
         goes_on = (expansion.total > -np.inf) & (expansion.token != self.end)
-        if observer is not None or not goes_on[:, :width].all():
-            self._set_aside(table, expansion, goes_on, np.isnan(best.log_prob[:, 0]), observer)
+        is_nan = np.isnan(best.log_prob[:, 0])
+        if observer is not None or not goes_on[:, :width].all() or is_nan.any():
+            self._set_aside(table, expansion, goes_on, is_nan, observer)
         if width == 1:
             self._lives = goes_on[:, 0]
             return Next(np.arange(self.rows.start, self.rows.stop), *(each[:, 0] for each in expansion.columns))
