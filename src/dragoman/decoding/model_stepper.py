@@ -56,10 +56,11 @@ def best_tokens(log_prob: Float[Tensor, "R V"], count: int) -> tuple[Float[Tenso
         return value[:, :count], token[:, :count]
     value, token = value[:, :count], token[:, :count]
     edge = value[:, -1:]  # topk took any of those that equal the last
+    above = ~(value <= edge)  # as NaN is
     id_ = torch.arange(log_prob.size(1), device=log_prob.device)
     lowest = torch.where(log_prob == edge, -id_, -log_prob.size(1)).topk(count).indices
-    place = torch.arange(count, device=log_prob.device) - (value > edge).sum(1, keepdim=True)
-    token = torch.where(value > edge, token, lowest.gather(1, place.clamp(min=0)))
+    place = torch.arange(count, device=log_prob.device) - above.sum(1, keepdim=True)
+    token = torch.where(above, token, lowest.gather(1, place.clamp(min=0)))
     token, order = token.sort(dim=1)
     value, order = value.gather(1, order).sort(dim=1, descending=True, stable=True)
     return value, token.gather(1, order)
