@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from dragoman.decoding import Engine, Hypothesis, Request, Sampling, TensorStep
+from dragoman.decoding import Beam, Engine, Hypothesis, Request, Sampling, TensorStep
+from dragoman.decoding.rules import Written
 
 Beginning = tuple[int, ...]
 Model = Callable[[Beginning], list[float]]
@@ -118,6 +119,19 @@ class Toy:
 
     def select(self, row: np.ndarray) -> None:
         self.rows = [self.rows[i] for i in row.tolist()]
+
+
+def defined(toy: Toy, request: Request, end: int) -> list[Hypothesis]:
+    """What `Beam` finds, the search in plain Python, for a model that obeys the rules of the request."""
+
+    def follow(tokens: Beginning) -> list[float]:
+        step = TensorStep(toy.log_probs(request.source, tokens)[None].clone())
+        written = Written(np.zeros(1, np.int64), np.array([[*tokens, 0]]), np.array([len(tokens)]))
+        for rule in request.rules:
+            rule(step, written)
+        return step.log_probs()[0].tolist()
+
+    return Beam(request, end).search(follow)
 
 
 def drawn(model: Model, limit: int, end: int, uniforms: Sequence[float], sampling: Sampling) -> tuple[Beginning, float]:

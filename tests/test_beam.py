@@ -1,17 +1,20 @@
 """The search over toy models, against plain loops. Nothing here knows a Transformer."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_search import Toy, beam_search, every_ended, greedy, normalised, search
+from reference_search import Toy, beam_search, defined, every_ended, greedy, normalised, search
 
-from dragoman.decoding import Engine, Hypothesis, Request, Stepper
-from dragoman.decoding.beam import best_tokens, expand
+from dragoman.decoding import Engine, Hypothesis, Request, Step, Stepper, TensorStep
+from dragoman.decoding.company import expand
 from dragoman.decoding.length_penalty import length_penalty
+from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram
 from dragoman.errors import DecodeError
 
 START, END = 0, 1
@@ -26,6 +29,7 @@ def found(
 
 def test_the_toy_is_a_stepper() -> None:
     assert isinstance(Toy(4), Stepper)
+    assert isinstance(TensorStep(torch.zeros(1, 4)), Step)
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -55,6 +59,73 @@ def test_beam_equals_the_plain_loops_exactly_also_in_ties(
     expected = beam_search(toy.model([5]), width, wanted, limit, exponent, END)
     assert [h.tokens for h in hypotheses] == [tokens for tokens, _ in expected]
     assert [h.total for h in hypotheses] == pytest.approx([total for _, total in expected], abs=1e-5)
+
+
+RULES = st.lists(
+    st.sampled_from(
+        [
+            Ban([2]),
+            Ban([END]),
+            Ban([END, 2, 3, 4]),
+            MinimumLength(3, END),
+            NoRepeatedNgram(1),
+            NoRepeatedNgram(2),
+            ForcedPrefix([4, 3]),
+        ]
+    ),
+    max_size=3,
+    unique=True,
+)
+WISHES = st.fixed_dictionaries(
+    {
+        "limit": st.integers(1, 9),
+        "beam_size": st.integers(1, 5),
+        "n_best": st.integers(1, 5),
+        "length_penalty": st.sampled_from([0.0, 0.6, 1.0, 3.0]),
+        "rules": RULES.map(tuple),
+        "early_stopping": st.booleans(),
+    }
+)
+TOYS = st.builds(Toy, st.integers(5, 7), st.integers(0, 10**6), st.booleans())
+
+
+@given(toy=TOYS, wishes=WISHES)
+@settings(max_examples=80)
+def test_the_engine_finds_what_the_search_in_plain_python_finds_to_the_bit(toy: Toy, wishes: dict[str, Any]) -> None:
+    (hypotheses,) = search(Engine(toy, start=START, end=END), [wished(wishes)])
+    assert hypotheses == defined(toy, wished(wishes), END)
+
+
+def wished(wishes: dict[str, Any], **others: Any) -> Request:
+    return Request([5], **{**wishes, "n_best": min(wishes["n_best"], wishes["beam_size"]), **others})
+
+
+@given(toy=TOYS, limit=st.integers(1, 9), stop=st.integers(2, 4))
+@settings(max_examples=30)
+def test_an_output_that_stops_by_itself_is_that_of_the_search_in_plain_python(toy: Toy, limit: int, stop: int) -> None:
+    request = Request([5], limit, stops=lambda tokens: stop in tokens)
+    (hypotheses,) = search(Engine(toy, start=START, end=END), [request])
+    assert hypotheses == defined(toy, request, END)
+
+
+@given(toy=TOYS, wishes=WISHES)
+@settings(max_examples=100)
+def test_a_search_that_does_not_stop_early_finds_nothing_worse(toy: Toy, wishes: dict[str, Any]) -> None:
+    engine = Engine(toy, start=START, end=END)
+    early, late = search(engine, [wished(wishes, early_stopping=early) for early in (True, False)])
+    scores = [[h.score(wishes["length_penalty"]) for h in found if h.ended] for found in (early, late)]
+    assert all(one <= other for one, other in zip(*scores, strict=False))
+    assert len(scores[0]) <= len(scores[1])
+
+
+def test_a_search_that_does_not_stop_early_finds_something_better_now_and_then() -> None:
+    """Otherwise the setting would do nothing."""
+    better = 0
+    for seed in range(60):
+        engine, request = Engine(Toy(5, seed), start=START, end=END), Request([5], 9, 2, length_penalty=1.0)
+        (early,), (late,) = search(engine, [request, replace(request, early_stopping=False)])
+        better += late.score(1.0) > early.score(1.0)
+    assert better
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.6, 1.5])
@@ -142,10 +213,25 @@ def test_nan_log_probabilities_are_refused() -> None:
             found(Broken(5), [[5]], [6], beam_size=width)
 
 
+@pytest.mark.parametrize("width", [1, 2, 4])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_one_nan_in_one_hypothesis_is_refused_although_the_others_could_go_on(width: int, rank: int) -> None:
+    class Cracked(Toy):
+        def log_probs(self, source, tokens):
+            log_probs = super().log_probs(source, tokens)
+            if len(tokens) == 2 and tokens == second[min(rank, width - 1)].tokens:
+                log_probs[-1] = torch.nan
+            return log_probs
+
+    ((*second,),) = found(Toy(9, seed=3), [[5]], [2], beam_size=width, n_best=width, rules=(Ban([END]),))
+    with pytest.raises(DecodeError, match="NaN"):
+        found(Cracked(9, seed=3), [[5]], [6], beam_size=width, rules=(Ban([END]),))
+
+
 def test_expand_continues_the_hypotheses_of_each_sentence() -> None:
-    total = torch.tensor([[0.0, -1.0], [-5.0, -torch.inf]])
+    total = np.array([[0.0, -1.0], [-5.0, -np.inf]])
     log_prob = torch.tensor([[-1.0, -9.0, -2.0], [-0.5, -9.0, -9.0], [-1.0, -2.0, -3.0], [-1.0, -2.0, -3.0]])
-    best = expand(total, log_prob)
+    best = expand(total, TensorStep(log_prob).best(4))
     assert best.total.tolist()[0] == [-1.0, -1.5, -2.0, -9.0]
     assert best.parent.tolist()[0] == [0, 1, 0, 0]
     assert best.token.tolist()[0] == [0, 0, 2, 1]
@@ -158,11 +244,19 @@ def test_expand_continues_the_hypotheses_of_each_sentence() -> None:
     rows=st.lists(st.lists(st.integers(-3, 0), min_size=7, max_size=7), min_size=1, max_size=4), count=st.integers(1, 9)
 )
 def test_best_tokens_break_ties_by_the_lower_id(rows: list[list[int]], count: int) -> None:
-    value, token = best_tokens(torch.tensor(rows, dtype=torch.float32), min(count, 7))
+    value, token = TensorStep(torch.tensor(rows, dtype=torch.float32)).best(count)
     for row, values, tokens in zip(rows, value.tolist(), token.tolist(), strict=True):
         expected = sorted(range(7), key=lambda i: (-row[i], i))[:count]
         assert tokens == expected
         assert values == [row[i] for i in expected]
+
+
+@pytest.mark.parametrize("count", [1, 3, 7])
+def test_the_best_token_of_a_row_with_nan_is_nan_also_beside_rows_with_ties(count: int) -> None:
+    log_prob = torch.tensor([[-1.0, -2, -torch.nan, -3, -4, -5, -6], [-1.0] * 7])
+    value, token = TensorStep(log_prob).best(count)
+    assert np.isnan(value[0, 0])
+    assert token.tolist() == [[2, 0, 1, 3, 4, 5, 6][:count], list(range(count))]
 
 
 def test_all_live_hypotheses_begin_with_what_they_agree_on_and_so_does_the_result() -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_search import Toy, search
+from reference_search import Toy, defined, search
 from small import translator
 
 from dragoman.decoding import Candidate, Engine, Hypothesis, ModelStepper, Request, Sampling, SearchObserver
@@ -42,6 +42,7 @@ WISHES = st.fixed_dictionaries(
         "sampling": st.none() | st.builds(Sampling, st.sampled_from([0.5, 1.0, 2.0]), st.none() | st.integers(1, 4)),
         "comes": st.integers(0, 8),
         "cancelled": st.none() | st.integers(0, 12),
+        "early_stopping": st.booleans(),
     }
 )
 """Settings of a request and its visit, in plain numbers."""
@@ -61,6 +62,7 @@ def visit(wishes: dict[str, Any], ban: Rule, not_blank: Rule) -> Visit:
         wishes["length_penalty"],
         tuple(rules),
         wishes["sampling"],
+        early_stopping=wishes["early_stopping"],
     )
     return Visit(request, wishes["comes"], wishes["cancelled"])
 
@@ -96,7 +98,10 @@ def test_requests_of_any_settings_that_come_and_go_find_what_they_find_alone(
         if found is None:
             assert guest.cancelled is not None
             continue
-        assert [found] == search(Engine(Toy(SIZE, ties=ties), start=START, end=END), [guest.request])
+        alone = Toy(SIZE, ties=ties)
+        assert [found] == search(Engine(alone, start=START, end=END), [guest.request])
+        if guest.request.sampling is None:
+            assert found == defined(alone, guest.request, END)
 
 
 class Failing(Toy):
