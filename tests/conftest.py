@@ -14,7 +14,8 @@ import jaxtyping
 import pytest
 
 # Every annotated shape in these rooms is checked at every call; a plain process wraps nothing.
-jaxtyping.install_import_hook(["dragoman.model", "dragoman.decoding", "dragoman.predicting"], "beartype.beartype")
+_CHECKED = ["dragoman.model", "dragoman.decoding", "dragoman.native", "dragoman.predicting"]
+jaxtyping.install_import_hook(_CHECKED, "beartype.beartype")
 
 hypothesis.settings.register_profile("dragoman", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("dragoman")
