@@ -13,6 +13,8 @@ from dragoman.decoding.table import Table
 from dragoman.model import Cache, EncoderDecoder, LanguageModel, Packing
 from dragoman.model.observer import Observer
 
+_ROWS = 512  # of logits at a time, to bound the memory of large vocabularies
+
 
 class TensorStep:
     """A `Step` whose log-probabilities (R, V) lie where the model does. It is written to."""
@@ -84,7 +86,7 @@ class ModelStepper:
     @torch.inference_mode()
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
         packing = Packing.of([len(source) for source in sources], self.device)
-        source = torch.tensor(list(chain.from_iterable(sources)), dtype=torch.int64, device=self.device)
+        source = self._joined(sources)
         if isinstance(self.model, EncoderDecoder):
             memory = self.model.encode(source, packing, observer=self.observer)
             fresh = self.model.start(memory, packing)
@@ -108,3 +110,22 @@ class ModelStepper:
     def select(self, row: Int[np.ndarray, "R2"]) -> None:
         assert self.cache is not None, "a row is admitted before it is selected"
         self.cache.reorder(torch.from_numpy(row).to(self.device))
+
+    @torch.inference_mode()
+    def judge(
+        self, sources: Sequence[Sequence[int]], given: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
+    ) -> Float[np.ndarray, "M"]:
+        assert isinstance(self.model, EncoderDecoder), "a translation is judged by its source"
+        of_sources = Packing.of([len(source) for source in sources], self.device)
+        of_targets = Packing.of([len(each) for each in labels], self.device)
+        source, fed, label = (self._joined(rows) for rows in (sources, given, labels))
+        keys = self.model.cross_keys(self.model.encode(source, of_sources), of_sources)
+        hidden = self.model.decode(fed, of_targets, keys)
+        log_probs = [
+            self.model.project(rows).float().log_softmax(-1).gather(1, some[:, None])[:, 0]
+            for rows, some in zip(hidden.split(_ROWS), label.split(_ROWS), strict=True)
+        ]
+        return torch.cat(log_probs).cpu().numpy()
+
+    def _joined(self, rows: Sequence[Sequence[int]]) -> Int[Tensor, "N"]:
+        return torch.tensor(list(chain.from_iterable(rows)), dtype=torch.int64, device=self.device)

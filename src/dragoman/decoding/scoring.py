@@ -1,61 +1,63 @@
 """The log-probability of given targets, each in one pass and without a search."""
 
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, runtime_checkable
 
-import torch
+import numpy as np
+from jaxtyping import Float
 
-from dragoman.model import EncoderDecoder, Packing
-
-_ROWS = 512  # of logits at a time, to bound the memory of large vocabularies
+Ids = Sequence[int]
 
 
-@torch.inference_mode()
+@runtime_checkable
+class Judge(Protocol):
+    """What scoring needs of a model."""
+
+    def judge(self, sources: Sequence[Ids], given: Sequence[Ids], labels: Sequence[Ids]) -> Float[np.ndarray, "M"]:
+        """The log-probability of each label of each target in turn: that of what follows the tokens that the decoder is
+        `given` up to its place. The judge is idle before and after.
+        """
+        ...
+
+
 def score(
-    model: EncoderDecoder,
-    sources: Sequence[Sequence[int]],
-    targets: Sequence[Sequence[int]],
+    judge: Callable[[], Judge],
+    sources: Sequence[Ids],
+    targets: Sequence[Ids],
     start: int,
     batch_tokens: int = 4096,
+    workers: int = 1,
 ) -> list[list[float]]:
     """The log-probability of each token of each target, given its source and the tokens before it.
 
     Sources hold the symbols around them, and targets their end symbol. The decoder is fed `start` before the first
-    token.
+    token. Batches are shared among `workers`, threads with a judge of their own.
     """
     results: list[list[float]] = [[] for _ in sources]
-    order = sorted(range(len(sources)), key=lambda i: (len(sources[i]), len(targets[i])))
-    batch: list[int] = []
-    for i in order:
-        if batch and (len(batch) + 1) * max(len(sources[i]), *(len(targets[j]) for j in (*batch, i))) > batch_tokens:
-            _score_batch(model, sources, targets, start, batch, results)
-            batch = []
-        batch.append(i)
-    if batch:
-        _score_batch(model, sources, targets, start, batch, results)
+
+    def work(batch: Sequence[int]) -> None:
+        labels = [targets[i] for i in batch]
+        found = judge().judge([sources[i] for i in batch], [[start, *each[:-1]] for each in labels], labels)
+        ends = np.cumsum([len(each) for each in labels])[:-1]
+        for i, log_probs in zip(batch, np.split(found, ends), strict=True):
+            results[i] = log_probs.tolist()
+
+    with ThreadPoolExecutor(workers) as pool:
+        for _ in pool.map(work, _batches(sources, targets, batch_tokens)):
+            pass
     return results
 
 
-def _score_batch(
-    model: EncoderDecoder,
-    sources: Sequence[Sequence[int]],
-    targets: Sequence[Sequence[int]],
-    start: int,
-    batch: Sequence[int],
-    results: list[list[float]],
-) -> None:
-    device = model.output.device
-    of_sources = Packing.of([len(sources[i]) for i in batch], device)
-    of_targets = Packing.of([len(targets[i]) for i in batch], device)
-    source = torch.tensor(list(chain.from_iterable(sources[i] for i in batch)), device=device)
-    label = torch.tensor(list(chain.from_iterable(targets[i] for i in batch)), device=device)
-    given = torch.tensor(list(chain.from_iterable((start, *targets[i][:-1]) for i in batch)), device=device)
-    keys = model.cross_keys(model.encode(source, of_sources), of_sources)
-    hidden = model.decode(given, of_targets, keys)
-    log_probs = [
-        model.project(rows).float().log_softmax(-1).gather(1, labels[:, None])[:, 0]
-        for rows, labels in zip(hidden.split(_ROWS), label.split(_ROWS), strict=True)
-    ]
-    each = iter(torch.cat(log_probs).tolist())
-    for i in batch:
-        results[i] = [next(each) for _ in targets[i]]
+def _batches(sources: Sequence[Ids], targets: Sequence[Ids], batch_tokens: int) -> Iterator[list[int]]:
+    """Numbers of pairs that are scored together: alike in length, and so many that they fit."""
+    batch: list[int] = []
+    longest = 0
+    for i in sorted(range(len(sources)), key=lambda i: (len(sources[i]), len(targets[i]))):
+        longest = max(longest, len(sources[i]), len(targets[i]))
+        if batch and (len(batch) + 1) * longest > batch_tokens:
+            yield batch
+            batch, longest = [], max(len(sources[i]), len(targets[i]))
+        batch.append(i)
+    if batch:
+        yield batch

@@ -114,6 +114,17 @@ class NativeStepper:
         _done(self._library.decoder_advance(self._decoder, _address(token), *self._made))
         return LogitStep(self._logits[: self.rows], self._norms[: self.rows], self._arrays)
 
+    def judge(
+        self, sources: Sequence[Sequence[int]], given: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
+    ) -> Float[np.ndarray, "M"]:
+        self.admit(sources)
+        counts = np.array([len(each) for each in labels], np.int64)
+        fed, label = (np.fromiter(chain.from_iterable(rows), np.int64) for rows in (given, labels))
+        log_probs = np.empty(len(label), np.float32)
+        _done(self._library.decoder_judge(self._decoder, *map(_address, (fed, counts, label, log_probs))))
+        self.select(np.empty(0, np.int64))
+        return log_probs
+
     def select(self, row: Int[np.ndarray, "R2"]) -> None:
         _done(self._library.decoder_select(self._decoder, _address(row), len(row)))
         self.rows = len(row)

@@ -9,7 +9,6 @@ import torch
 
 from dragoman import kernels
 from dragoman.decoding.model_stepper import ModelStepper
-from dragoman.decoding.stepper import Stepper
 from dragoman.errors import ConfigError
 from dragoman.kernels.compiling import NotCompiled
 from dragoman.machine import choose_device, choose_precision
@@ -63,6 +62,7 @@ class Runtime(Generic[Decodes]):
             self.precision, _ = choose_precision(precision, self.device)
 
     @cached_property
+    @torch.inference_mode(False)  # gradients may be asked for
     def model(self) -> Decodes:
         """The model in PyTorch, prepared for decoding; in int8 its numbers are float32."""
         if self.device == "cpu":
@@ -70,7 +70,7 @@ class Runtime(Generic[Decodes]):
         dtype = torch.bfloat16 if self.precision == "bf16" else torch.float32
         return prepare_for_decoding(self._model, self.device, dtype)
 
-    def stepper(self, threads: int, observer: Observer | None = None) -> Stepper:
+    def stepper(self, threads: int, observer: Observer | None = None) -> ModelStepper | NativeStepper:
         """A fresh stepper. An observer sees into PyTorch alone, so with one PyTorch runs."""
         if self.native is None or observer is not None:
             return ModelStepper(self.model, observer)

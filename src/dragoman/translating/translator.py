@@ -8,6 +8,7 @@ Texts that are given together are translated side by side, and none affects anot
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from dragoman.config import check
@@ -214,7 +215,9 @@ class Translator:
         rows = [self.framing.source(ids) for ids in self._whole(sources)]
         labels = [self.framing.labels(ids) for ids in self._whole(targets, target=True)]
         with out_of_memory_as(_lower(options)):
-            found = score(self.model, rows, labels, self.framing.target_start, options.batch_tokens)
+            workers = 1 if self.runtime.native is None else threads()
+            judge = partial(self.runtime.stepper, max(1, threads() // workers))
+            found = score(judge, rows, labels, self.framing.target_start, options.batch_tokens // workers, workers)
         return [
             self.writer.scored(*each, options.length_penalty)
             for each in zip(sources, targets, labels, found, strict=True)
