@@ -1,6 +1,7 @@
 """A packed model that steps: a `Stepper` whose rows under way lie in C++."""
 
 import ctypes
+import time
 import weakref
 from collections.abc import Sequence
 from itertools import chain
@@ -87,6 +88,7 @@ class NativeStepper:
 
     def __init__(self, model: NativeModel, threads: int = 1) -> None:
         self.model, self.rows = model, 0
+        self._pace, self._threads = model.pace(threads), threads
         self._library = library()
         self._decoder = self._library.decoder_open(model.address, threads)
         if not self._decoder:
@@ -111,8 +113,17 @@ class NativeStepper:
             self._logits = np.empty((self.rows, self.model.vocabulary), np.float32)
             self._norms = np.empty(self.rows, np.float32)
             self._made = _address(self._logits), _address(self._norms)
+        self._use_threads(self._pace.threads(self.rows))
+        start = time.perf_counter()
         _done(self._library.decoder_advance(self._decoder, _address(token), *self._made))
+        if self._pace.wants_time(self.rows):
+            self._pace.took(self._threads, time.perf_counter() - start)
         return LogitStep(self._logits[: self.rows], self._norms[: self.rows], self._arrays)
+
+    def _use_threads(self, count: int) -> None:
+        if count != self._threads:
+            self._library.decoder_use_threads(self._decoder, count)
+            self._threads = count
 
     def judge(
         self, sources: Sequence[Sequence[int]], given: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]

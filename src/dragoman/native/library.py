@@ -14,6 +14,7 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "model_close": (None, [_POINTER]),
     "decoder_open": (_POINTER, [_POINTER, _NUMBER]),
     "decoder_close": (None, [_POINTER]),
+    "decoder_use_threads": (None, [_POINTER, _NUMBER]),
     "decoder_admit": (ctypes.c_bool, [_POINTER, _POINTER, _POINTER, _NUMBER]),
     "decoder_select": (ctypes.c_bool, [_POINTER, _POINTER, _NUMBER]),
     "decoder_advance": (ctypes.c_bool, [*[_POINTER] * 4]),

@@ -177,6 +177,7 @@ class Decoder {
           pool(CHUNK * 2 * model.key_width * model.of.decoder_layers) {}
 
     int64_t count() const { return int64_t(rows.size()); }
+    void use_threads(int count) { threads = count; }
 
     // New rows after those under way, one for each source; without an encoder they begin with no token.
     void admit(const int64_t *ids, const int64_t *lengths, int64_t count) {
@@ -441,6 +442,9 @@ Decoder *decoder_open(const Model *model, int64_t threads) {
     succeeds([&] { decoder = new Decoder(*model, int(threads)); });
     return decoder;
 }
+
+// From now on. Results are the same for any number.
+void decoder_use_threads(Decoder *decoder, int64_t threads) { decoder->use_threads(int(threads)); }
 
 void decoder_close(Decoder *decoder) { delete decoder; }
 

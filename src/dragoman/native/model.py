@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dragoman.model.config import ModelConfig
 from dragoman.native.library import library
+from dragoman.native.pace import Pace
 
 FORMATS = ("float32", "bf16", "int8")
 """The precisions of the weights, as `Format` of products.h numbers them."""
@@ -58,6 +59,11 @@ class NativeModel:
         if not self.address:
             raise MemoryError("there is no memory for the packed weights")
         weakref.finalize(self, library().model_close, self.address)
+        self._paces: dict[int, Pace] = {}
+
+    def pace(self, threads: int) -> Pace:
+        """That of all decoders with so many threads."""
+        return self._paces.setdefault(threads, Pace(threads))
 
 
 def weight_names(config: ModelConfig) -> list[str]:

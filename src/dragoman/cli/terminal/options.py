@@ -72,7 +72,8 @@ LengthPenalty = Annotated[
 ]
 Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")]
 Precision = Annotated[
-    Literal["auto", "float32", "bf16"], typer.Option(help="The number format that the model computes in.")
+    Literal["auto", "float32", "bf16", "int8"],
+    typer.Option(help="The number format that the model computes in; int8 is for translation and language models."),
 ]
 Threads = Annotated[
     int | None, typer.Option(min=1, max=MOST_THREADS, help="Processor threads.", show_default="all cores")
