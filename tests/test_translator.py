@@ -9,8 +9,11 @@ import pytest
 import torch
 
 from dragoman.config import Settings, check
+from dragoman.decoding import ModelStepper
 from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemory, TokenizerError
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
+from dragoman.native.decoder import NativeStepper
+from dragoman.native.runtime import Runtime
 from dragoman.progress import Silent
 from dragoman.store import Languages, ModelFiles, StoredModel, save_model
 from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN
@@ -58,6 +61,11 @@ def asked(**settings: object) -> SearchOptions:
 
 def make(kind: str = "word", **settings: object) -> Translator:
     return Translator(stored(kind, **settings), device="cpu", precision="float32")
+
+
+def make_plain(kind: str = "word") -> Translator:
+    """One that runs in PyTorch, so that its weights can be changed."""
+    return Translator(stored(kind), device="cpu", precision="float32", native=False)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +118,7 @@ def test_texts_come_back_in_order_whatever_their_company(translator: Translator,
 def test_a_blank_text_stays_empty_and_asks_nothing_of_the_model(
     translator: Translator, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(translator.model, "encode", lambda *_, **__: pytest.fail("the model was asked"))
+    monkeypatch.setattr(NativeStepper, "admit", lambda *_: pytest.fail("the model was asked"))
     assert translator.translate([text]) == [Translation(text)]
     assert list(translator.stream(text)) == []
 
@@ -231,7 +239,7 @@ def test_learned_positions_bound_what_is_read_and_written() -> None:
 @pytest.mark.slow
 def test_a_translation_that_never_ends_is_bounded_and_flagged(translator: Translator) -> None:
     with torch.inference_mode():
-        never = make()
+        never = make_plain()
         row = never.model.output
         row[END] = 0
         row[5] = row[6] = 0
@@ -252,7 +260,7 @@ def test_loops_are_counted_for_runs_of_any_length() -> None:
 
 @pytest.mark.parametrize("kind", ["word", "bpe"])
 def test_special_symbols_are_never_written_and_unknown_ones_only_if_allowed(kind: str) -> None:
-    translator = make(kind)
+    translator = make_plain(kind)
     target = translator.tokenizers.target
     with torch.no_grad():  # a model that would write little else
         for symbol in (PADDING, START, UNKNOWN):
@@ -268,7 +276,7 @@ def test_output_is_one_line_whatever_the_model_writes(speller: Translator) -> No
     target = speller.tokenizers.target
     with torch.no_grad():
         breaks = [b for text in "\n\r\0\x0b\x85\u2028" for b in target.encode(text)]
-        favoured = Translator(stored("bpe"), "cpu", "float32")
+        favoured = make_plain("bpe")
         favoured.model.output[breaks] *= 8
     found = favoured.translate(lines(12), asked(beam_size=1))
     assert not set("".join(t.text for t in found)) & set("\0\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
@@ -348,8 +356,10 @@ def test_an_observer_sees_model_and_search_and_changes_nothing(translator: Trans
         def candidates(self, ticket: int, candidates: Sequence[object]) -> None:
             self.tickets.add(ticket)
 
-    watching, texts, options = Watching(), lines(5), asked(beam_size=3)
-    assert translator.translate(texts, options, observer=watching) == translator.translate(texts, options)
+    watching, texts, options, plain = Watching(), lines(5), asked(beam_size=3), make_plain()
+    watched = translator.translate(texts, options, observer=watching)
+    assert watched == plain.translate(texts, options)
+    assert [each.tokens for each in watched] == [each.tokens for each in translator.translate(texts, options)]
     assert len(watching.tickets) == 5
     assert {"encoder.0.self_attention.weights", "decoder.0.cross_attention.weights"} <= watching.sites
 
@@ -387,13 +397,13 @@ def test_threads_count_for_one_call_and_loading_sets_none(tmp_path: Path, monkey
     model = stored()
     save_model(tmp_path / "m", model.model, model.files)
     before, seen = torch.get_num_threads(), []
-    encode = EncoderDecoder.encode
+    stepper = Runtime.stepper
 
-    def watched(*given: Any, **named: Any) -> torch.Tensor:
-        seen.append(torch.get_num_threads())
-        return encode(*given, **named)
+    def watched(*given: Any) -> ModelStepper | NativeStepper:
+        seen.append(given[1])
+        return stepper(*given)
 
-    monkeypatch.setattr(EncoderDecoder, "encode", watched)
+    monkeypatch.setattr(Runtime, "stepper", watched)
     translate(tmp_path / "m", ["the cat"], device="cpu", threads=before + 1)
     Translator.load(tmp_path / "m", "cpu").translate(["the cat"])
     assert seen == [before + 1, before]
@@ -420,8 +430,10 @@ def test_a_full_memory_says_what_to_lower(error: Exception, monkeypatch: pytest.
         raise error
 
     monkeypatch.setattr(EncoderDecoder, "encode", full)
-    with pytest.raises(OutOfMemory, match=r"lower decode.batch_tokens \(now 1,000\) or decode.beam_size \(now 3\)"):
-        make().translate(["the cat"], asked(batch_tokens=1000, beam_size=3))
+    monkeypatch.setattr(NativeStepper, "admit", full)
+    for translator in (make(), make_plain()):
+        with pytest.raises(OutOfMemory, match=r"lower decode.batch_tokens \(now 1,000\) or decode.beam_size \(now 3\)"):
+            translator.translate(["the cat"], asked(batch_tokens=1000, beam_size=3))
 
 
 # Empty translations
@@ -432,7 +444,7 @@ def test_a_full_memory_says_what_to_lower(error: Exception, monkeypatch: pytest.
 @pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("blanks", [0.0, 60.0], ids=["the end is preferred", "spaces are preferred"])
 def test_an_empty_translation_never_wins_where_there_is_something_to_say(kind: str, width: int, blanks: float) -> None:
-    translator = make(kind)
+    translator = make_plain(kind)
     target = translator.tokenizers.target
     spaces = [i for i in range(4, target.size) if not target.decode([i]).strip()]
     favour(translator, ([END], 40.0), (spaces, blanks))
@@ -447,7 +459,7 @@ def test_an_empty_translation_never_wins_where_there_is_something_to_say(kind: s
 
 
 def test_punctuation_alone_may_stay_empty_and_a_prefix_is_enough() -> None:
-    translator = make("bpe")
+    translator = make_plain("bpe")
     favour(translator, ([END], 40.0))
     assert [each.text for each in translator.translate(["!", "...", "— ? —"], asked(beam_size=1))] == ["", "", ""]
     (found,) = translator.translate(["the cat"], asked(beam_size=1, prefix="il gatto"))
@@ -457,7 +469,7 @@ def test_punctuation_alone_may_stay_empty_and_a_prefix_is_enough() -> None:
 
 
 def test_a_translation_that_replaced_an_empty_one_has_the_models_own_score() -> None:
-    translator, compared = make(), 0
+    translator, compared = make_plain(), 0
     target = translator.tokenizers.target
     favour(translator, ([END], 5.0))
     options = asked(beam_size=3, split="never")
@@ -472,7 +484,7 @@ def test_a_translation_that_replaced_an_empty_one_has_the_models_own_score() -> 
 def test_what_the_model_itself_finds_unlikely_is_doubtful() -> None:
     seen: set[bool] = set()
     for scale in (0.01, 30.0):  # a model without opinions, and one that is sure of what it says
-        translator = make()
+        translator = make_plain()
         with torch.no_grad():
             translator.model.output.mul_(scale)
         for found in translator.translate(lines(8), asked(beam_size=1)):
@@ -522,7 +534,7 @@ def test_a_copied_word_is_one_line_of_unicode(translator: Translator) -> None:
 
 
 def test_a_giant_word_costs_the_model_nothing(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translator.model, "encode", lambda *_, **__: pytest.fail("the model was asked"))
+    monkeypatch.setattr(NativeStepper, "admit", lambda *_: pytest.fail("the model was asked"))
     word = "q" * 100_000
     assert translator.translate([word])[0].text == word
 
