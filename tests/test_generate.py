@@ -84,8 +84,8 @@ def test_rows_that_join_double_slide_and_change_places_keep_their_log_probabilit
             fresh = [waiting.pop() for _ in range(2)]
             stepper.admit([text[:-1] for text in fresh])
             rows += [(text, len(text)) for text in fresh]
-        log_prob = stepper.advance(np.array([tokens[-1] for tokens, _ in rows])).log_prob
-        for (tokens, prompt), row in zip(rows, log_prob, strict=True):
+        log_probs = torch.from_numpy(stepper.advance(np.array([tokens[-1] for tokens, _ in rows])).log_probs())
+        for (tokens, prompt), row in zip(rows, log_probs, strict=True):
             expected = recomputed(model, window(tokens, context, prompt)).float()
             torch.testing.assert_close(row, expected, atol=1e-5, rtol=1e-5)
         chosen = [words.randrange(len(rows)) for _ in range(words.randint(2, 6))]

@@ -16,7 +16,7 @@ from reference_search import Toy
 from small_records import learn, store_translator
 
 from dragoman.decoding import Engine, Request, Step
-from dragoman.decoding.rules import Rule, Written
+from dragoman.decoding.rules import Written
 from dragoman.explaining.record import Node, Search
 from dragoman.explaining.recording import WIDTHS, Recorder
 from dragoman.explaining.search_tree import Candidates, search_tree
@@ -204,7 +204,7 @@ def was_live(tree: Search, node: Node, why: str, request: Request) -> None:
         assert ended and could_become <= tree.score + 1e-6
 
 
-class Silence(Rule):
+class Silence:
     """Forbids every token after so many."""
 
     until = math.inf

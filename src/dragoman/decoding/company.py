@@ -153,9 +153,9 @@ class Company:
         observer: SearchObserver | None,
     ) -> None:
         """Gives each request the hypotheses that end now. Those that fail, or may write nothing more, have ended."""
-        fails = is_nan.reshape(-1, self.width).any(1)
-        close = fails | ~goes_on[:, : self.width].all(1) | (observer is not None)
-        for b in close.nonzero()[0].tolist():
+        fails: Bool[np.ndarray, "B"] = np.any(is_nan.reshape(-1, self.width), axis=1)
+        ends: Bool[np.ndarray, "B"] = ~np.all(goes_on[:, : self.width], axis=1)
+        for b in np.flatnonzero(fails | ends | (observer is not None)).tolist():
             search = self.searches[b]
             if fails[b]:
                 self._outcomes[search.ticket] = DecodeError(_NAN)

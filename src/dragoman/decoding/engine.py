@@ -192,7 +192,7 @@ class Engine:
     def _best(self, step: Step) -> Iterator[tuple[Company, Best]]:
         """Each company, and what its rows may go on with: the best tokens for a search, the one drawn for a sample."""
         searching = [company.candidates for company in self._companies if not company.draws]
-        best = step.best(max(searching)) if searching else None
+        best = step.best(max(searching, default=1))
         for company in self._companies:
             if company.draws:
                 yield company, company.drawn(step, self._table)

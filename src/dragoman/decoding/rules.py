@@ -34,8 +34,10 @@ class Written:
 
 @runtime_checkable
 class Rule(Protocol):
-    until: float
-    """Tokens of a row after which the rule has nothing more to say about it; infinite: it always has."""
+    @property
+    def until(self) -> float:
+        """Tokens of a row after which the rule has nothing more to say about it; infinite: it always has."""
+        ...
 
     def __call__(self, step: Step, written: Written) -> None:
         """Forbids in `step` what these rows may not write next; other rows do not obey the rule."""

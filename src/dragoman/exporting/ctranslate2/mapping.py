@@ -51,7 +51,8 @@ def specify(config: ModelConfig, weights: Weights, positions: int) -> specs.Tran
     layers.stack(decoder, "decoder", decoder.embeddings, "target", positions)
     layers.linear(decoder.projection, layers.table("output"), weights.get("output_bias"))
     spec = specs.TransformerSpec(encoder, decoder)
-    spec.config.layer_norm_epsilon = config.norm_epsilon
+    facts: Any = spec.config
+    facts.layer_norm_epsilon = config.norm_epsilon
     return spec
 
 
