@@ -133,12 +133,16 @@ inline uint16_t to_bf16(float x) {  // rounds to nearest, ties to even; NaN stay
     return uint16_t(x != x ? 0x7fc0 : (bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-// The largest size of a row of numbers, or 1 if all are zero, over 127: the step of its 8-bit form.
+// The largest size of a row of numbers, or 1 if all are zero, over 127: the step of its 8-bit form. It is NaN if one of
+// them is NaN or infinite, which no whole number can be, and so is every product of the row then.
 inline float int8_step(const float *x, int64_t count) {
-    float most = 0.0f;
-#pragma omp simd reduction(max : most)
-    for (int64_t i = 0; i < count; ++i) most = std::max(most, std::fabs(x[i]));
-    return (most > 0.0f ? most : 1.0f) / 127.0f;
+    float most = 0.0f, nothing = 0.0f;
+#pragma omp simd reduction(max : most) reduction(+ : nothing)
+    for (int64_t i = 0; i < count; ++i) {
+        most = std::max(most, std::fabs(x[i]));
+        nothing += x[i] * 0.0f;
+    }
+    return (most > 0.0f ? most : 1.0f) / 127.0f + nothing;
 }
 
 inline int32_t to_int8(float x, float per_step) {
