@@ -267,9 +267,9 @@ class Decoder {
             multiply(model.output, convert(model.output, from, model.wide, some), made, room, some, false, threads);
 #pragma omp parallel for num_threads(threads) if (threads > 1 && some > 1)
             for (int64_t i = 0; i < some; ++i) {
-                float *row = logits + i * vocabulary;
-                if (made != logits) std::memcpy(row, made + i * room, vocabulary * sizeof(float));
+                const float *row = made + i * room;  // ends with a whole panel, as `logits` may not
                 norms[i] = log_sum_exp(row, vocabulary);
+                if (made != logits) std::memcpy(logits + i * vocabulary, row, vocabulary * sizeof(float));
             }
         }
     }
