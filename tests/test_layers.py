@@ -11,8 +11,8 @@ import dragoman
 
 LINE = (
     "errors | processor | notation | run_folder < config | files | memory | progress | machine < documents"
-    " < manifest | kernels | text < tokenizing < data | model < tuning < store < decoding | training < native < translating |"
-    " predicting | generating < exporting | evaluating"
+    " < manifest | kernels | text < tokenizing < data | model < tuning < store < decoding | training < native <"
+    " translating | predicting | generating < exporting | evaluating"
     " < explaining < recipe < tasks < runs < commands < cli"
 )
 # The floors inside each room of more than eight files; a folder inside a room counts as one file.
@@ -21,8 +21,8 @@ FLOORS = {
     " train_tokenizer | translate < predict | train < demo | fine_tune < main",
     "commands": "benchmark | compare_labels | doctor | forecast | judge_heads | making | train | train_tokenizer <"
     " fine_tune | reproduce | seeds < compare",
-    "decoding": "length_penalty | scoring | step < hypothesis | model_stepper | rules | sampling | stepper < observer |"
-    " request | table < beam < company < queue < engine < crew",
+    "decoding": "length_penalty | scoring < hypothesis < observer | table < step < model_stepper | rules | sampling |"
+    " stepper < request | text_stepper < beam < company < queue < engine < crew",
     "evaluating": "direction | metrics | startup < references | scores | significance | spread < evaluation |"
     " groups < comparison | labels | speed",
     "explaining": "page | words < passes | record < alignment | contributions | embeddings | heat_maps | search_tree |"
