@@ -13,7 +13,7 @@ import torch
 from compiler import needs_compiler
 from small import END, START
 
-from dragoman.decoding import ModelStepper, Stepper
+from dragoman.decoding import ModelStepper, Stepper, score
 from dragoman.model import EncoderDecoder, ModelConfig, build_model, weight_shapes
 from dragoman.native.decoder import NativeStepper
 from dragoman.native.library import library
@@ -222,6 +222,15 @@ def test_a_weight_that_is_nan_is_seen_in_every_output(name: str, precision: str)
     step = stepper.advance(np.full(3, START))
     assert np.isnan(step.best(4).log_prob).all()
     assert np.isnan(step.log_probs()).all()
+
+
+@pytest.mark.parametrize("preset", ["paper", "modern"])
+def test_given_targets_are_scored_as_by_the_plain_model(preset: str) -> None:
+    model, rows, targets = random_model(preset=preset), sources(12), [each[1:] for each in sources(24)[12:]]
+    compiled = score(lambda: native(model), rows, targets, START, batch_tokens=100, workers=2)
+    plain = score(lambda: ModelStepper(model), rows, targets, START)
+    for one, other in zip(compiled, plain, strict=True):
+        assert one == pytest.approx(other, rel=1e-4, abs=1e-4)
 
 
 @pytest.mark.parametrize("vocabulary", [33, 41, 48])

@@ -113,7 +113,7 @@ def test_greedy_search_is_the_likeliest_token_of_the_recomputed_model() -> None:
 def test_the_score_of_what_was_found_is_the_score_reported(preset: str, width: int) -> None:
     model, rows = tiny(preset), sources(20)
     best = [hypotheses[0] for hypotheses in found(model, rows, beam_size=width)]
-    scores = score(model, rows, [h.tokens for h in best], START, batch_tokens=100)
+    scores = score(lambda: ModelStepper(model), rows, [h.tokens for h in best], START, batch_tokens=100)
     for hypothesis, log_probs in zip(best, scores, strict=True):
         assert log_probs == pytest.approx(hypothesis.log_probs, abs=1e-4)
         assert sum(log_probs) == pytest.approx(hypothesis.total, abs=1e-4)
