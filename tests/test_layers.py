@@ -21,8 +21,8 @@ FLOORS = {
     " train_tokenizer | translate < predict | train < demo | fine_tune < main",
     "commands": "benchmark | compare_labels | doctor | forecast | judge_heads | making | train | train_tokenizer <"
     " fine_tune | reproduce | seeds < compare",
-    "decoding": "length_penalty | scoring < hypothesis < observer | table < step < model_stepper | rules | sampling |"
-    " stepper < request | text_stepper < beam < company < queue < engine < crew",
+    "decoding": "length_penalty | scoring < hypothesis < observer | table < stepping < rules | sampling < request <"
+    " beam < company < queue < engine < crew",
     "evaluating": "direction | metrics | startup < references | scores | significance | spread < evaluation |"
     " groups < comparison | labels | speed",
     "explaining": "page | words < passes | record < alignment | contributions | embeddings | heat_maps | search_tree |"

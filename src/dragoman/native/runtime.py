@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from dragoman import kernels
-from dragoman.decoding.model_stepper import ModelStepper
+from dragoman.decoding.stepping.model_stepper import ModelStepper
 from dragoman.errors import ConfigError
 from dragoman.kernels.compiling import NotCompiled
 from dragoman.machine import choose_device, choose_precision

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Int
 
-from dragoman.decoding.step import Step
-from dragoman.decoding.stepper import Stepper
+from dragoman.decoding.stepping.step import Step
+from dragoman.decoding.stepping.stepper import Stepper
 
 
 class TextStepper:

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Int
 
-from dragoman.decoding.step import Step
+from dragoman.decoding.stepping.step import Step
 
 
 @runtime_checkable
