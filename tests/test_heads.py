@@ -577,8 +577,10 @@ def own_translations(system: Translator, sources: Sequence[str]) -> list[tuple[s
 
 def bleu_by_hand(system: Translator, head: Head, pairs: Sequence[tuple[str, str]]) -> float:
     """The score of a translator whose weights are changed."""
-    changed = deepcopy(system)
-    changed.model = with_zero_columns(system.model, [head])  # pyright: ignore[reportAttributeAccessIssue]
+    changed = system.in_torch()
+    without_head = with_zero_columns(system.model, [head])
+    assert isinstance(without_head, EncoderDecoder)
+    changed.runtime.model = without_head
     sources, references = zip(*pairs, strict=True)
     hypotheses = [target for _, target in own_translations(changed, sources)]
     return score(hypotheses, references, metrics=["bleu"], language="it", samples=0)["bleu"].value

@@ -68,7 +68,7 @@ def _judge_translator(
     known_trees = read_trees(trees) if trees else None
     pairs = read_gold(aligned) if aligned else own_gold(*(stored.files.languages or ("", "")))
     found = read_references(test or own_test_set(model), references, naming_for(model))
-    translator = Translator(stored, "cpu", "float32", native=False)  # heads are removed in PyTorch
+    translator = Translator(stored, "cpu", "float32")
     return head_table(
         translator,
         [(source, row[0]) for source, row in zip(found.sources, found.references, strict=True)],

@@ -61,6 +61,9 @@ class NativeModel:
         weakref.finalize(self, library().model_close, self.address)
         self._paces: dict[int, Pace] = {}
 
+    def __deepcopy__(self, memo: object) -> "NativeModel":
+        return self  # it never changes
+
     def pace(self, threads: int) -> Pace:
         """That of all decoders with so many threads."""
         return self._paces.setdefault(threads, Pace(threads))

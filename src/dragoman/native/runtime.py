@@ -1,5 +1,6 @@
 """How a finished translation or language model runs: compiled, or in PyTorch where it cannot be."""
 
+import copy
 import logging
 from functools import cached_property
 from typing import Generic, TypeVar
@@ -69,6 +70,12 @@ class Runtime(Generic[Decodes]):
             kernels.prepare(self._progress)
         dtype = torch.bfloat16 if self.precision == "bf16" else torch.float32
         return prepare_for_decoding(self._model, self.device, dtype)
+
+    def in_torch(self) -> "Runtime[Decodes]":
+        """The same, with the same model in PyTorch, stepped there, so that it can be changed."""
+        other = copy.copy(self)
+        other.native, other.model = None, self.model
+        return other
 
     def stepper(self, threads: int, observer: Observer | None = None) -> ModelStepper | NativeStepper:
         """A fresh stepper. An observer sees into PyTorch alone, so with one PyTorch runs."""

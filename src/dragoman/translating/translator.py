@@ -6,6 +6,7 @@
 Texts that are given together are translated side by side, and none affects another's translation.
 """
 
+import copy
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
@@ -98,6 +99,12 @@ class Translator:
     def model(self) -> EncoderDecoder:
         """The model in PyTorch."""
         return self.runtime.model
+
+    def in_torch(self) -> "Translator":
+        """The same translator with its model run in PyTorch: what is changed in `model` then changes translations."""
+        other = copy.copy(self)
+        other.runtime = self.runtime.in_torch()
+        return other
 
     @classmethod
     def load(

@@ -170,7 +170,7 @@ def _bleu(
 ) -> tuple[Score, dict[Head, Comparison]]:
     """BLEU of greedy translations by the whole model, and how the model without each head compares."""
     sources, references = zip(*pairs, strict=True)
-    options = translator.options.searching(beam_size=1, n_best=1)
+    translator, options = translator.in_torch(), translator.options.searching(beam_size=1, n_best=1)
     language, heads = translator.languages[1], heads_of(translator.model)
 
     def translated() -> list[str]:
