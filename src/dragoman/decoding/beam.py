@@ -58,7 +58,7 @@ class Beam:
         """Whether none of these live hypotheses can change the result; each line gives a reason."""
         if not live or len(live[0].tokens) == self.request.limit:
             return True  # all have ended, or the longest length is reached
-        if self.request.stops is not None and self.request.stops(live[0].tokens):
+        if live[0].tokens and self.request.stops is not None and self.request.stops(live[0].tokens):
             return True  # it says so itself
         return self.settled(live[0].total)
 

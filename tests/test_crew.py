@@ -1,0 +1,79 @@
+"""Several engines over one queue: they find what one finds, and an error in one of them stops all."""
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from reference_search import Toy, search
+
+from dragoman.decoding import Engine, Request, TensorStep
+from dragoman.decoding.crew import Crew
+from dragoman.decoding.queue import Queue
+
+SIZE, START, END = 6, 0, 1
+
+
+def requests(count: int) -> list[Request]:
+    return [Request([number, *range(number % 5)], 4 + number % 7, 1 + number % 3, 1, 0.6) for number in range(count)]
+
+
+def crew(workers: int, toy: type[Toy] = Toy, batch_tokens: int = 20) -> Crew:
+    return Crew(workers, lambda queue: Engine(toy(SIZE), start=START, end=END, batch_tokens=batch_tokens, queue=queue))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_a_crew_finds_what_one_engine_finds(workers: int) -> None:
+    asked = requests(40)
+    found = {each.ticket: each.hypotheses for each in crew(workers).run(asked)}
+    assert [found[number] for number in range(40)] == search(Engine(Toy(SIZE), start=START, end=END), asked)
+
+
+def test_an_idle_crew_finds_nothing() -> None:
+    assert list(crew(3).run([])) == []
+
+
+class Broken(Toy):
+    """A toy that fails when it meets one of the sources."""
+
+    def admit(self, sources: Sequence[Sequence[int]]) -> None:
+        if any(source[0] == 7 for source in sources):
+            raise MemoryError("there is no memory for the rows under way")
+        super().admit(sources)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_error_in_one_engine_is_raised_and_stops_all(workers: int) -> None:
+    before = threading.active_count()
+    with pytest.raises(MemoryError, match="rows under way"):
+        list(crew(workers, Broken).run(requests(40)))
+    assert threading.active_count() == before
+
+
+class Endless(Toy):
+    """A toy that never writes the end."""
+
+    def advance(self, token: np.ndarray) -> TensorStep:
+        step = super().advance(token)
+        step.forbid(np.arange(len(token))[:, None], np.array([END]))
+        return step
+
+
+def test_who_stops_listening_stops_the_crew() -> None:
+    before = threading.active_count()
+    asked = [Request([number], 3 if number == 0 else 100_000) for number in range(4)]
+    running = crew(2, Endless).run(asked)
+    assert next(running).ticket == 0
+    running.close()
+    assert threading.active_count() == before
+
+
+def test_engines_share_what_waits() -> None:
+    queue = Queue()
+    one, other = (Engine(Toy(SIZE), start=START, end=END, batch_tokens=1, queue=queue) for _ in range(2))
+    tickets = [one.admit(request) for request in requests(2)]
+    one.step()
+    other.step()
+    assert sorted([*one.under_way, *other.under_way]) == tickets
+    one.cancel(tickets[0])
+    assert not queue
