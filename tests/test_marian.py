@@ -14,6 +14,7 @@ from torch import Tensor
 
 import dragoman
 from dragoman.errors import CheckpointError, ConfigError, DataError, Error, TokenizerError
+from dragoman.exporting.marian import searching
 from dragoman.exporting.marian.folder import read_marian
 from dragoman.exporting.marian.mapping import POSITIONS, Vocabularies, from_marian, to_marian, twins
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
@@ -425,3 +426,12 @@ def test_a_token_that_marian_lacks_costs_no_loss(folders: Path) -> None:
     assert_close(with_start.plain, without.plain)
     smoothed = label_smoothed_loss(hidden, model.output, labels, 0.1, bias=model.output_bias)
     assert smoothed.smoothed.isfinite()
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_when_a_search_ends_travels_both_ways(early: bool) -> None:
+    symbols = searching.Symbols(unknown=1, padding=2, end=0)
+    theirs, _ = searching.generation_for(SearchOptions(beam_size=4, early_stopping=early, length_penalty=0.0), symbols)
+    assert theirs["early_stopping"] == (True if early else "never")
+    ours, notes = searching.options_from(theirs, 512, symbols, "generation_config.json")
+    assert ours.get("early_stopping", True) == early and not notes

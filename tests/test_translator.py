@@ -568,3 +568,10 @@ def test_the_tokenizer_is_given_a_giant_line_a_bounded_number_of_times(kind: str
 def test_every_option_is_documented() -> None:
     assert issubclass(SearchOptions, Settings)
     assert all(field.description for field in SearchOptions.model_fields.values())
+
+
+def test_a_search_that_stops_late_finds_nothing_worse(translator: Translator) -> None:
+    texts = lines(12)
+    usual, late = (translator.translate(texts, asked(beam_size=2, early_stopping=early)) for early in (True, False))
+    ended = [(a, b) for a, b in zip(usual, late, strict=True) if not {*a.flags, *b.flags} & {"truncated"}]
+    assert ended and all(b.score >= a.score - 1e-5 for a, b in ended)

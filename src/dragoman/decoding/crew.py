@@ -1,6 +1,6 @@
 """Several engines over one model, each in a thread of its own: a file is translated by all cores."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from queue import SimpleQueue
 from threading import Event, Thread
 
@@ -21,7 +21,7 @@ class Crew:
         queue = Queue()
         self._engines = [engine(queue) for _ in range(workers)]
 
-    def run(self, requests: Sequence[Request]) -> Iterator[Found]:
+    def run(self, requests: Sequence[Request]) -> Generator[Found]:
         """How each request ended, as they end; a ticket is the request's place in `requests`.
 
         What goes wrong in an engine is raised here, after the others have stopped.

@@ -56,6 +56,7 @@ class Requests:
             options.length_penalty,
             rules,
             sampling,
+            early_stopping=options.early_stopping,
         )
 
     def _rules(self, options: SearchOptions) -> list[Rule]:

@@ -98,6 +98,8 @@ def options_from(
         "split": "long",
         "max_source_tokens": positions - 1,
     }
+    if found.early_stopping == "never":
+        options["early_stopping"] = False
     if found.no_repeat_ngram_size:
         options["no_repeat_ngram"] = found.no_repeat_ngram_size
     if found.min_new_tokens:
@@ -110,7 +112,7 @@ def generation_for(options: SearchOptions, symbols: Symbols) -> tuple[dict[str, 
     generation: dict[str, Any] = {
         "num_beams": options.beam_size,
         "length_penalty": options.length_penalty,
-        "early_stopping": options.beam_size > 1,
+        "early_stopping": options.beam_size > 1 and (options.early_stopping or "never"),
         "max_length": options.length_extra + 2 if options.length_ratio == 0 else MAX_LENGTH,  # start and end symbols
         "bad_words_ids": [[symbols.padding], *([] if options.allow_unknown else [[symbols.unknown]])],
         "decoder_start_token_id": symbols.padding,
@@ -140,7 +142,7 @@ def _left_out(options: SearchOptions) -> Iterator[str]:
 
 def _differences(found: Generation) -> list[str]:
     notes = _penalties(found.num_beams, found.length_penalty)
-    if found.num_beams > 1 and found.early_stopping is not True:
+    if found.num_beams > 1 and found.early_stopping is False:
         notes.append(
             "the search here ends as with early_stopping = true: when as many hypotheses have ended as the beam is wide"
         )
