@@ -24,8 +24,8 @@ class SearchOptions(Settings):
     length_penalty: float = pydantic.Field(default=0.6, ge=0.0, le=5.0)
     """Exponent of the length penalty, 0 (none) to 5; a higher one favours longer translations."""
     early_stopping: bool = True
-    """Whether a search also ends when as many hypotheses have ended as the beam is wide, the usual rule. Else it goes on
-    until none that lives can become better."""
+    """Whether a search ends, as usual, when as many hypotheses have ended as the beam is wide. Else it goes on until
+    none that lives can become better."""
     minimum_length: int = pydantic.Field(default=0, ge=0, le=1_000)
     """Fewest tokens of a translation, before its end symbol."""
     length_ratio: float = pydantic.Field(default=2.0, ge=0.0, le=1_000.0)
