@@ -16,7 +16,7 @@ from small import END, START
 from dragoman.decoding import ModelStepper, Stepper, score
 from dragoman.model import EncoderDecoder, ModelConfig, build_model, weight_shapes
 from dragoman.native.decoder import NativeStepper
-from dragoman.native.library import library
+from dragoman.native.functions import functions
 from dragoman.native.model import FORMATS, NativeModel, weight_names
 from dragoman.native.runtime import effective_weights
 
@@ -246,8 +246,8 @@ def test_nothing_behind_the_logits_is_read(vocabulary: int) -> None:
     assert protect(end, mmap.PAGESIZE, 0) == 0
     norm, values, tokens = np.empty(1, np.float32), np.empty(4, np.float32), np.empty(4, np.int64)
     logits, start = end - 4 * vocabulary, np.array([START])
-    assert library().decoder_advance(stepper._decoder, start.ctypes.data, logits, norm.ctypes.data)
-    library().best(logits, norm.ctypes.data, 1, vocabulary, 4, values.ctypes.data, tokens.ctypes.data)
+    assert functions().decoder_advance(stepper._decoder, start.ctypes.data, logits, norm.ctypes.data)
+    functions().best(logits, norm.ctypes.data, 1, vocabulary, 4, values.ctypes.data, tokens.ctypes.data)
     fresh = native(random_model(target_vocabulary=vocabulary))
     fresh.admit(sources(1))
     assert np.array_equal(fresh.advance(start).best(4).log_prob[0], values)

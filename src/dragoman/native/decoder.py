@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 
 from dragoman.decoding.stepping.step import Best
 from dragoman.decoding.table import Table
-from dragoman.native.library import library
+from dragoman.native.functions import functions
 from dragoman.native.model import NativeModel
 
 
@@ -64,13 +64,13 @@ class LogitStep:
         rows, vocabulary = self.logits.shape
         count = min(count, vocabulary)
         best = Best(np.empty((rows, count), np.float32), np.empty((rows, count), np.int64))
-        library().best(*map(_address, (self.logits, self.norms)), rows, vocabulary, count, *map(_address, best))
+        functions().best(*map(_address, (self.logits, self.norms)), rows, vocabulary, count, *map(_address, best))
         return best
 
     def write_next(self, table: Table, limits: Int[np.ndarray, "B"], end: int) -> Int[np.ndarray, "R"] | None:
         search, parents = self._arrays.describe(table, limits, end), self._arrays.parents
         made = _address(self.logits), _address(self.norms), self.logits.shape[1]
-        if not library().write_next(ctypes.byref(search), *made, _address(parents)):
+        if not functions().write_next(ctypes.byref(search), *made, _address(parents)):
             return None
         table.has_grown()
         return parents
@@ -89,11 +89,11 @@ class NativeStepper:
     def __init__(self, model: NativeModel, threads: int = 1) -> None:
         self.model, self.rows = model, 0
         self._pace, self._threads = model.pace(threads), threads
-        self._library = library()
-        self._decoder = self._library.decoder_open(model.address, threads)
+        self._functions = functions()
+        self._decoder = self._functions.decoder_open(model.address, threads)
         if not self._decoder:
             raise MemoryError("there is no memory for a decoder")
-        weakref.finalize(self, self._library.decoder_close, self._decoder)
+        weakref.finalize(self, self._functions.decoder_close, self._decoder)
         self._logits, self._norms = np.empty((0, model.vocabulary), np.float32), np.empty(0, np.float32)
         self._made = _address(self._logits), _address(self._norms)
         self._arrays = _Arrays()
@@ -101,10 +101,10 @@ class NativeStepper:
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
         ids = np.fromiter(chain.from_iterable(sources), np.int64)
         lengths = np.array([len(source) for source in sources], np.int64)
-        _done(self._library.decoder_admit(self._decoder, _address(ids), _address(lengths), len(lengths)))
+        _done(self._functions.decoder_admit(self._decoder, _address(ids), _address(lengths), len(lengths)))
         if self.model.config.family == "language_model":
             counts = np.concatenate([np.zeros(self.rows, np.int64), lengths])
-            _done(self._library.decoder_read(self._decoder, _address(ids), _address(counts)))
+            _done(self._functions.decoder_read(self._decoder, _address(ids), _address(counts)))
         self.rows += len(lengths)
 
     def advance(self, token: Int[np.ndarray, "R"]) -> LogitStep:
@@ -115,14 +115,14 @@ class NativeStepper:
             self._made = _address(self._logits), _address(self._norms)
         self._use_threads(self._pace.threads(self.rows))
         start = time.perf_counter()
-        _done(self._library.decoder_advance(self._decoder, _address(token), *self._made))
+        _done(self._functions.decoder_advance(self._decoder, _address(token), *self._made))
         if self._pace.wants_time(self.rows):
             self._pace.took(self._threads, time.perf_counter() - start)
         return LogitStep(self._logits[: self.rows], self._norms[: self.rows], self._arrays)
 
     def _use_threads(self, count: int) -> None:
         if count != self._threads:
-            self._library.decoder_use_threads(self._decoder, count)
+            self._functions.decoder_use_threads(self._decoder, count)
             self._threads = count
 
     def judge(
@@ -132,12 +132,12 @@ class NativeStepper:
         counts = np.array([len(each) for each in labels], np.int64)
         fed, label = (np.fromiter(chain.from_iterable(rows), np.int64) for rows in (given, labels))
         log_probs = np.empty(len(label), np.float32)
-        _done(self._library.decoder_judge(self._decoder, *map(_address, (fed, counts, label, log_probs))))
+        _done(self._functions.decoder_judge(self._decoder, *map(_address, (fed, counts, label, log_probs))))
         self.select(np.empty(0, np.int64))
         return log_probs
 
     def select(self, row: Int[np.ndarray, "R2"]) -> None:
-        _done(self._library.decoder_select(self._decoder, _address(row), len(row)))
+        _done(self._functions.decoder_select(self._decoder, _address(row), len(row)))
         self.rows = len(row)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.model.config import ModelConfig
-from dragoman.native.library import library
+from dragoman.native.functions import functions
 from dragoman.native.pace import Pace
 
 FORMATS = ("float32", "bf16", "int8")
@@ -55,10 +55,10 @@ class NativeModel:
         names = weight_names(config)
         given = (_Given * len(names))(*(_given(weights.get(name)) for name in names))
         self._kept = weights  # C++ packs the matrices, and reads tables and vectors where they lie
-        self.address = library().model_open(ctypes.byref(_shape(config, precision)), given)
+        self.address = functions().model_open(ctypes.byref(_shape(config, precision)), given)
         if not self.address:
             raise MemoryError("there is no memory for the packed weights")
-        weakref.finalize(self, library().model_close, self.address)
+        weakref.finalize(self, functions().model_close, self.address)
         self._paces: dict[int, Pace] = {}
 
     def __deepcopy__(self, memo: object) -> "NativeModel":

@@ -17,7 +17,7 @@ from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.model.observer import Observer
 from dragoman.model.projection import Projection
 from dragoman.native.decoder import NativeStepper
-from dragoman.native.library import library
+from dragoman.native.functions import functions
 from dragoman.native.model import FORMATS, NativeModel
 from dragoman.progress import Progress, silent
 
@@ -97,7 +97,7 @@ def effective_weights(model: EncoderDecoder | LanguageModel) -> dict[str, np.nda
 def _compiled(progress: Progress) -> bool:
     """Whether there is a compiled library; if not, it is said why."""
     try:
-        library(progress)
+        functions(progress)
     except NotCompiled as why:
         log.warning("translations are computed in PyTorch, slower: %s", why)
         return False

@@ -1,7 +1,6 @@
-"""The compiled library, and the signatures of what it offers."""
+"""The compiled functions, with their signatures."""
 
 import ctypes
-from functools import cache
 from pathlib import Path
 
 from dragoman.kernels.compiling import Library, load_libraries
@@ -25,15 +24,20 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
 }
 
 
-@cache
-def library(progress: Progress = silent) -> ctypes.CDLL:
-    """The library, compiled now or earlier.
+_loaded: ctypes.CDLL | None = None
+
+
+def functions(progress: Progress = silent) -> ctypes.CDLL:
+    """The compiled functions. The first call in a process compiles or loads them, which `progress` shows.
 
     Raises:
         NotCompiled: there is no compiler, or it failed.
     """
-    (loaded,) = load_libraries([Library("native", _SOURCES)], progress)
-    for name, (result, arguments) in _SIGNATURES.items():
-        function = getattr(loaded, name)
-        function.restype, function.argtypes = result, arguments
-    return loaded
+    global _loaded
+    if _loaded is None:
+        (loaded,) = load_libraries([Library("native", _SOURCES)], progress)
+        for name, (result, arguments) in _SIGNATURES.items():
+            function = getattr(loaded, name)
+            function.restype, function.argtypes = result, arguments
+        _loaded = loaded
+    return _loaded
