@@ -10,8 +10,9 @@ import torch
 from small import VOCABULARY, language_model, random_batch, small_config, translator
 
 from dragoman.errors import ConfigError
-from dragoman.model import ModelConfig, build_model, count_weights, weight_shapes
+from dragoman.model import ModelConfig, build_model
 from dragoman.model.dropout import site_number
+from dragoman.store import count_weights, weight_shapes
 from dragoman.training import label_smoothed_loss
 
 POSITIONS, NORMS = ("sinusoidal", "learned", "rotary"), ("layer", "rms")
@@ -109,23 +110,34 @@ def test_the_papers_base_is_the_paper() -> None:
     assert sum(weight.numel() for weight in model.parameters()) == layers + 100 * 512
 
 
-@pytest.mark.parametrize("family", ["encoder_decoder", "language_model"])
+WEIGHTS: list[dict[str, Any]] = [
+    *({"tied": each} for each in TIES),
+    *({"norm": norm, "bias": bias} for norm in NORMS for bias in (True, False)),
+    *({"positions": each, "embedding_norm": True} for each in POSITIONS),
+    *({"activation": each, "bias": True} for each in ACTIVATIONS),
+    *({"norm_position": "post", "final_norm": each} for each in (True, False)),
+    {"heads": 4, "kv_heads": 2},
+    {"output_bias": True},
+]
+"""Settings that each change which weights there are."""
+
+
 @pytest.mark.parametrize("preset", ["paper", "modern"])
-@pytest.mark.parametrize("tied", ["none", "target", "all"])
-def test_the_weights_of_a_model_are_known_before_it_is_built(family: str, preset: str, tied: str) -> None:
-    config = small_config(
-        family=family,
-        preset=preset,
-        tied=tied,
-        encoder_layers=3,
-        decoder_layers=12,
-        target_vocabulary=19,
-        source_vocabulary=19,
-    )
-    model = build_model(config)
-    assert list(weight_shapes(config)) and dict(weight_shapes(config)) == {
-        name: tuple(weight.shape) for name, weight in model.named_parameters()
-    }
+@pytest.mark.parametrize(
+    ("family", "settings"),
+    [
+        *(("encoder_decoder", each) for each in WEIGHTS),
+        *(("language_model", each) for each in WEIGHTS),
+        *(("encoder", each) for each in [*WEIGHTS, {"labels": 5}] if each.get("tied") != "target"),
+    ],
+    ids=str,
+)
+def test_the_weights_of_a_model_are_known_before_it_is_built(family: str, preset: str, settings: dict) -> None:
+    sizes = {"encoder_layers": 3, "decoder_layers": 12, "target_vocabulary": 19, "source_vocabulary": 19}
+    config = small_config(family=family, preset=preset, **sizes, **settings)
+    with torch.device("meta"):
+        model = build_model(config, seed=None)
+    assert dict(weight_shapes(config)) == {name: tuple(weight.shape) for name, weight in model.named_parameters()}
     assert count_weights(config) == sum(weight.numel() for weight in model.parameters())
 
 

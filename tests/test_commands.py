@@ -230,6 +230,16 @@ def test_merge_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> N
 
 
 @pytest.mark.slow
+def test_quantize_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
+    run = train_small(tmp_path).folder
+    by_command, by_function = pairs_of_folders(tmp_path)
+    told = printed("quantize", run, "--to", by_command / "model")
+    found = dragoman.quantize(run, by_function / "model").scores
+    assert left_in(by_command) == left_in(by_function)
+    assert found is not None and all(f"{each.scores['bleu'].value:.1f}" in told for each in found.evaluations)
+
+
+@pytest.mark.slow
 def test_average_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
     before = train_small(tmp_path).folder
     after = train_small(tmp_path, "train.seed=2", name="other").folder

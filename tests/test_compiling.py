@@ -13,9 +13,9 @@ import torch
 from compiler import needs_compiler
 from small import Counting
 
-from dragoman import kernels, machine
-from dragoman.kernels import calling, compiling
-from dragoman.kernels.compiling import Library, NotCompiled, cache_folder, load_libraries
+from dragoman import compiling, kernels, machine
+from dragoman.compiling import Library, NotCompiled, cache_folder, load_libraries
+from dragoman.kernels import calling
 from dragoman.model.layers import RMSNorm
 
 

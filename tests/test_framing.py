@@ -98,7 +98,7 @@ def folder(marian: StoredModel, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 def in_framing(stored: StoredModel, framing: Framing) -> StoredModel:
-    return stored._replace(files=stored.files._replace(framing=framing))
+    return StoredModel(stored.model, stored.config, stored.files._replace(framing=framing), stored.folder)
 
 
 def test_a_model_in_marians_framing_learns_translates_and_scores(marian: StoredModel) -> None:

@@ -10,7 +10,7 @@ import pytest
 import dragoman
 
 LINE = (
-    "errors | processor | notation | run_folder < config | files | memory | progress | machine < documents"
+    "errors | processor | notation | run_folder < config | files | memory | progress | machine < compiling | documents"
     " < manifest | kernels | text < tokenizing < data | model < tuning < store < decoding | training < native <"
     " translating | predicting | generating < exporting | evaluating"
     " < explaining < recipe < tasks < runs < commands < cli"
@@ -18,9 +18,9 @@ LINE = (
 # The floors inside each room of more than eight files; a folder inside a room counts as one file.
 FLOORS = {
     "cli": "terminal < benchmark | evaluate | generate | looking | making | prepare_data | reproduce |"
-    " train_tokenizer | translate < predict | train < demo | fine_tune < main",
+    " train_tokenizer | translate < predict | quantize | train < demo | fine_tune < main",
     "commands": "benchmark | compare_labels | doctor | forecast | judge_heads | making | train | train_tokenizer <"
-    " fine_tune | reproduce | seeds < compare",
+    " fine_tune | reproduce | seeds < compare < quantize",
     "decoding": "length_penalty | scoring < hypothesis < observer | table < stepping < rules | sampling < request <"
     " beam < company < queue < engine < crew",
     "evaluating": "direction | metrics | startup < references | scores | significance | spread < evaluation |"
@@ -28,8 +28,8 @@ FLOORS = {
     "explaining": "page | words < passes | record < alignment | contributions | embeddings | heat_maps | search_tree |"
     " stacks < heads | pictures | steps | summary < understanding | writing < recording",
     "explaining/heads": "head | shares | subjects < removal | texts < roles < one_text | rows < table",
-    "model": "config | dropout | packing < observer | projection < layers | positions < attention | embedding <"
-    " blocks < decoder | encoder < families < build",
+    "model": "config | dropout | packing < observer | projection < layers | positions < attention |"
+    " embedding < blocks < decoder | encoder < families < build",
     "model/attention": "context | equation | keys < cache | compiled | flash | padded < ways < multi_head",
     "recipe": "expected | recipe < choices | settings < refusals < encoder_choices | language_model_choices | source |"
     " steps | translation_choices < resolution",

@@ -89,6 +89,29 @@ def test_importing_machine_loads_no_torch():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("variables", [{}, {"OMP_NUM_THREADS": "1"}, {"OMP_NUM_THREADS": "3"}])
+def test_threads_are_those_of_torch_before_it_is_loaded(variables: dict[str, str]) -> None:
+    code = """if True:
+        import dragoman.machine as m
+        before = m.threads()
+        m.set_threads(5)
+        set_before = m.threads()
+        import torch
+        print(before, set_before, m.threads())
+        m.set_threads(2)
+        print(torch.get_num_threads())
+    """
+    usual = "import torch; print(torch.get_num_threads())"
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | variables
+
+    def printed(code: str) -> str:
+        run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        return run.stdout
+
+    assert printed(code).split() == [printed(usual).strip(), "5", "5", "2"]
+
+
 def test_libraries_get_our_variables_unless_the_user_set_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {"LRU_CACHE_CAPACITY": "512"})
     machine.prepare_environment()

@@ -5,6 +5,7 @@ import mmap
 import random
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,16 @@ import torch
 from compiler import needs_compiler
 from small import END, START
 
+from dragoman.compiling import NotCompiled
 from dragoman.decoding import ModelStepper, Stepper, score
-from dragoman.model import EncoderDecoder, ModelConfig, build_model, weight_shapes
+from dragoman.errors import ConfigError
+from dragoman.model import EncoderDecoder, ModelConfig, build_model
+from dragoman.native import functions as compiled
 from dragoman.native.decoder import NativeStepper
 from dragoman.native.functions import functions
 from dragoman.native.model import FORMATS, NativeModel, weight_names
-from dragoman.native.runtime import effective_weights
+from dragoman.native.runtime import Runtime
+from dragoman.store import ModelFiles, StoredModel, effective_weights, weight_shapes
 
 pytestmark = needs_compiler
 VOCABULARY = 41
@@ -246,9 +251,50 @@ def test_nothing_behind_the_logits_is_read(vocabulary: int) -> None:
     assert protect(end, mmap.PAGESIZE, 0) == 0
     norm, values, tokens = np.empty(1, np.float32), np.empty(4, np.float32), np.empty(4, np.int64)
     logits, start = end - 4 * vocabulary, np.array([START])
-    assert functions().decoder_advance(stepper._decoder, start.ctypes.data, logits, norm.ctypes.data)
+    assert functions().decoder_advance(stepper._decoder, start.ctypes.data, logits, norm.ctypes.data) == 0
     functions().best(logits, norm.ctypes.data, 1, vocabulary, 4, values.ctypes.data, tokens.ctypes.data)
     fresh = native(random_model(target_vocabulary=vocabulary))
     fresh.admit(sources(1))
     assert np.array_equal(fresh.advance(start).best(4).log_prob[0], values)
     assert protect(end, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_WRITE) == 0
+
+
+@pytest.mark.parametrize("token", [-1, VOCABULARY, 10**12])
+def test_a_token_that_the_model_does_not_have_is_refused(token: int) -> None:
+    model = random_model(preset="modern")
+    with pytest.raises(IndexError, match="beyond those that the model has"):
+        native(model).admit([[START, token, END]])
+    stepper = native(model)
+    stepper.admit([[START, 7, END]])
+    with pytest.raises(IndexError, match="beyond those that the model has"):
+        stepper.advance(np.array([token]))
+    with pytest.raises(IndexError, match="beyond those that the model has"):
+        native(model).judge([[START, 7, END]], [[START]], [[token]])
+
+
+def test_a_position_that_the_model_does_not_have_is_refused() -> None:
+    model = random_model(preset="paper", positions="learned", max_positions=4)
+    native(model).admit([[START, 7, 8, END]])
+    with pytest.raises(IndexError, match="beyond those that the model has"):
+        native(model).admit([[START, 7, 8, 9, END]])
+
+
+def test_without_a_compiler_the_reason_is_asked_for_and_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[int] = []
+
+    def refuse(*_: object) -> None:
+        asked.append(1)
+        raise NotCompiled("no C++ compiler was found")
+
+    monkeypatch.setattr(compiled, "_loaded", None)
+    monkeypatch.setattr(compiled, "_why_not", None)
+    monkeypatch.setattr(compiled, "load_libraries", refuse)
+    model = random_model(preset="paper")
+    stored = StoredModel(model, model.config, ModelFiles(), Path("model"))
+    runtimes = [Runtime(stored, "cpu", "float32") for _ in range(2)]
+    assert all(isinstance(each.stepper(1), ModelStepper) for each in runtimes)
+    assert len(asked) == 1 and sum("no C++ compiler" in each.message for each in caplog.records) == 1
+    with pytest.raises(ConfigError, match="int8 needs a processor and a C\\+\\+ compiler"):
+        Runtime(stored, "cpu", "int8")

@@ -19,14 +19,13 @@ from dragoman.commands.train import RunResult, train
 from dragoman.data.batching import build_batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import ConfigError, DataError, Error, Interrupted, OutOfMemory
-from dragoman.model import count_weights
 from dragoman.progress import silent
 from dragoman.recipe.recipe import Recipe
 from dragoman.run_folder import RunFolder
 from dragoman.runs import resolving, session, trial
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.options import RunOptions
-from dragoman.store import Languages, load_model
+from dragoman.store import Languages, count_weights, load_model
 from dragoman.tasks import pairs as pairs_module
 from dragoman.text.inputs import DataSettings
 from dragoman.text.prepare import prepare_data

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from dragoman.errors import CheckpointError, DataError, DiskFull, Error
 from dragoman.manifest import write_manifest
-from dragoman.model import build, build_model, weight_shapes
+from dragoman.model import build_model
 from dragoman.store import (
     WEIGHTS,
     Languages,
@@ -24,12 +24,12 @@ from dragoman.store import (
     find_model,
     load_model,
     named_weights,
+    placing,
     read_weights,
     save_model,
     weights,
     write_weights,
 )
-from dragoman.store import folder as reading
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 
@@ -187,7 +187,7 @@ def rewritten(folder: Path, name: str, content: object) -> Path:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda facts: facts.update(format=2), r"has format 2, newer than this version reads \(1\); upgrade dragoman"),
+        (lambda facts: facts.update(format=3), r"has format 3, newer than this version reads \(2\); upgrade dragoman"),
         (lambda facts: facts.pop("format"), "config.json is not Dragoman's: it has no format number"),
         (lambda facts: facts.update(format="1"), "it has no format number"),
         (lambda facts: facts.update(format=True), "it has no format number"),
@@ -232,19 +232,10 @@ def test_a_config_that_asks_for_more_than_the_weights_hold_builds_nothing(
     value, told = HUGE[name]
     facts = json.loads((folder / "config.json").read_text())
     facts["model"][name] = value
-    monkeypatch.setattr(reading, "build_model", lambda *_, **__: pytest.fail("a model was built"))
+    monkeypatch.setattr(placing, "build_model", lambda *_, **__: pytest.fail("a model was built"))
     monkeypatch.setattr(weights, "safe_open", lambda *_, **__: pytest.fail("weights were read"))
     with pytest.raises(CheckpointError, match=told):
         load_model(rewritten(folder, "config.json", facts))
-
-
-def test_a_stack_of_any_depth_is_described_by_one_block_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    built: list[int] = []
-    block = build.SelfBlock.__init__
-    monkeypatch.setattr(build.SelfBlock, "__init__", lambda *given, **more: (built.append(1), block(*given, **more))[1])
-    config = small_config(encoder_layers=900)
-    assert len({name for name, _ in weight_shapes(config) if name.startswith("encoder.blocks.")}) % 900 == 0
-    assert len(built) == 1
 
 
 @pytest.mark.parametrize(
@@ -353,8 +344,8 @@ NAME = "encoder.blocks.0.feed_forward.inner.weight"
         (lambda weights: weights.update({NAME: torch.zeros(2, 2)}), rf"{NAME} has shape \[2, 2\], but this"),
         (lambda weights: weights[NAME].view(-1)[3:4].fill_(torch.nan), f"{NAME} holds numbers that are not finite"),
         (lambda weights: weights[NAME].view(-1)[3:4].fill_(-torch.inf), f"{NAME} holds numbers that are not finite"),
-        (lambda weights: weights.update({NAME: weights[NAME].half()}), f"{NAME} is of type F16, but weights are F32"),
-        (lambda weights: weights.update({NAME: weights[NAME].int()}), f"{NAME} is of type I32, but weights are F32"),
+        (lambda weights: weights.update({NAME: weights[NAME].half()}), f"{NAME} is of type F16, but should be F32"),
+        (lambda weights: weights.update({NAME: weights[NAME].int()}), f"{NAME} is of type I32, but should be F32"),
     ],
 )  # fmt: skip
 def test_tensors_that_do_not_fit_are_named(
@@ -368,7 +359,7 @@ def test_weights_whose_sum_alone_is_not_finite_are_read(tmp_path: Path) -> None:
     large = torch.full((2,), torch.finfo(torch.float32).max)
     write_weights(tmp_path / "a.safetensors", {"large": large, "none": torch.empty(0)})
     found = read_weights(tmp_path / "a.safetensors", {"large": (2,), "none": (0,)})
-    assert torch.equal(found["large"], large)
+    assert (found["large"] == large.numpy()).all()
 
 
 class Harmful:
@@ -440,4 +431,4 @@ def test_weights_that_are_views_of_others_are_written_whole(tmp_path: Path) -> N
     whole = torch.arange(12.0).unflatten(0, (3, 4))
     write_weights(tmp_path / "a.safetensors", {"part": whole.T[1:3], "step": torch.tensor(3.0)})
     found = read_weights(tmp_path / "a.safetensors", {"part": (2, 3), "step": ()})
-    assert torch.equal(found["part"], whole.T[1:3]) and found["step"].item() == 3
+    assert (found["part"] == whole.T[1:3].numpy()).all() and found["step"].item() == 3

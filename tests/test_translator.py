@@ -1,12 +1,15 @@
 """Text to text with small models of random weights: what must be true whatever they say."""
 
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 import torch
+from compiler import needs_compiler
 
 from dragoman.config import Settings, check
 from dragoman.decoding import ModelStepper
@@ -320,7 +323,8 @@ def test_contradictory_options_are_refused_together() -> None:
 def test_options_of_the_model_folder_are_used_and_checked(translator: Translator) -> None:
     assert translator.options == asked(beam_size=3)
     model = stored()
-    misspelt = model._replace(files=model.files._replace(generation={"beem_size": 3}))
+    files = model.files._replace(generation={"beem_size": 3})
+    misspelt = StoredModel(model.model, model.config, files, model.folder)
     with pytest.raises(
         CheckpointError, match=r"generation_config\.json: unknown setting beem_size; did you mean beam_size"
     ) as caught:
@@ -391,6 +395,16 @@ def test_a_model_folder_is_loaded_and_translates_the_same(translator: Translator
     save_model(tmp_path / "m", model.model, model.files)
     found = translate(tmp_path / "m", SOURCES, device="cpu", precision="float32")
     assert [t.text for t in found] == [t.text for t in translator.translate(SOURCES)]
+
+
+@needs_compiler
+def test_translating_with_the_compiled_model_loads_no_torch(tmp_path: Path) -> None:
+    model = stored()
+    save_model(tmp_path / "m", model.model, model.files)
+    command = ["translate", str(tmp_path / "m"), "--device", "cpu", "--threads", "1", *SOURCES]
+    code = f"import sys; from dragoman.cli.main import main; sys.exit(main({command}) or 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == len(SOURCES), done.stderr
 
 
 def test_threads_count_for_one_call_and_loading_sets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -147,14 +147,43 @@ def cores() -> int:
 
 
 def threads() -> int:
-    """The number of threads that torch uses inside one operation."""
-    import torch
+    """The number of threads inside one operation: torch's if it is loaded, else what it would choose."""
+    global _asked
+    if torch := sys.modules.get("torch"):
+        if _asked is not None:
+            torch.set_num_threads(_asked)
+            _asked = None
+        return torch.get_num_threads()
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    most = int(first) if first.isdecimal() else 0
+    return _asked or min(most or _physical_cores(), _physical_cores())
 
-    return torch.get_num_threads()
+
+def set_threads(count: int) -> None:
+    """Makes this the number of threads inside one operation, in the whole process."""
+    global _asked
+    _asked = count
+    threads()
+
+
+_asked: int | None = None
+"""Threads that were asked for before torch was loaded. `threads` passes them on."""
+
+
+def _physical_cores() -> int:
+    """Cores of this process, those counted once that are two threads of the same core."""
+    siblings: set[str] = set()
+    for core in os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ():
+        try:
+            with open(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list") as file:
+                siblings.add(file.read())
+        except OSError:
+            return cores()
+    return len(siblings) or cores()
 
 
 def choose_threads(asked: int | None) -> int:
-    """The number of threads that was asked for, or torch's own choice.
+    """The number of threads that was asked for, or the usual one.
 
     Raises:
         ConfigError: fewer than one, or more than `MOST_THREADS`.
@@ -166,21 +195,19 @@ def choose_threads(asked: int | None) -> int:
 
 @contextmanager
 def use_threads(asked: int | None) -> Generator[None]:
-    """Within the block, torch uses this many threads inside one operation, in the whole process; None changes nothing.
+    """Within the block, this many threads work inside one operation, in the whole process; None changes nothing.
 
     Raises:
         ConfigError: fewer than one, or more than `MOST_THREADS`.
     """
-    import torch
-
     before = threads()
     if asked is not None:
-        torch.set_num_threads(choose_threads(asked))
+        set_threads(choose_threads(asked))
     try:
         yield
     finally:
         if asked is not None:
-            torch.set_num_threads(before)
+            set_threads(before)
 
 
 def rank() -> int:
@@ -261,6 +288,8 @@ def choose_device(requested: str = "auto") -> tuple[str, str]:
     Raises:
         ConfigError: the device is unknown, or torch does not find it here.
     """
+    if requested in {"auto", "cpu"} and not _may_have_gpu():
+        return "cpu", "as asked for" if requested == "cpu" else "no GPU that torch can use"
     import torch
 
     present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
@@ -272,6 +301,11 @@ def choose_device(requested: str = "auto") -> tuple[str, str]:
     if not present[requested]:
         raise ConfigError(f"device {requested} was asked for, but torch finds none here; use auto or cpu")
     return requested, "as asked for"
+
+
+def _may_have_gpu() -> bool:
+    """Whether it is worth asking torch for a GPU: not if Linux has no device file of one."""
+    return sys.platform != "linux" or any(map(os.path.exists, ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")))
 
 
 def choose_precision(requested: str = "auto", device: str = "cpu") -> tuple[str, str]:

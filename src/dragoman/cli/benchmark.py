@@ -56,9 +56,10 @@ def show(measured: "Benchmark") -> None:
         console.write(str(ratio))
     console.write()
     show_starts(measured)
+    of = " of float32" if measured.precision == "int8" else ""
     console.write(
         f"{measured.where}; {measured.device}, {measured.precision}; {measured.gemm_gflops:,.0f} GFLOP/s in matrix "
-        f"products; {measured.texts:,} texts, medians and ranges of {measured.rounds} rounds"
+        f"products{of}; {measured.texts:,} texts, medians and ranges of {measured.rounds} rounds"
     )
 
 

@@ -25,6 +25,7 @@ from dragoman.cli.making.convert import convert
 from dragoman.cli.making.merge import merge
 from dragoman.cli.predict import predict
 from dragoman.cli.prepare_data import prepare_data
+from dragoman.cli.quantize import quantize
 from dragoman.cli.reproduce import reproduce
 from dragoman.cli.terminal import console
 from dragoman.cli.terminal.streams import prepare_streams
@@ -66,6 +67,7 @@ _LIFE = (
     fine_tune,
     merge,
     average,
+    quantize,
     convert,
     benchmark,
 )

@@ -182,10 +182,10 @@ class Work:
             self._screen.note(f"flagged {flag}: {meaning}")
 
     def _unknown(self, found: "Translation") -> Sequence[str]:
-        from dragoman.text.phrasebook import words
-
         if self._known_words is None:
             return found.unknown_words
+        from dragoman.text.phrasebook import words
+
         return [word for word in words(found.source) if word not in self._known_words]
 
 

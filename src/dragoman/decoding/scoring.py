@@ -43,8 +43,13 @@ def score(
         for i, log_probs in zip(batch, np.split(found, ends), strict=True):
             results[i] = log_probs.tolist()
 
+    batches = _batches(sources, targets, batch_tokens)
+    if workers == 1:
+        for batch in batches:
+            work(batch)
+        return results
     with ThreadPoolExecutor(workers) as pool:
-        for _ in pool.map(work, _batches(sources, targets, batch_tokens)):
+        for _ in pool.map(work, batches):
             pass
     return results
 

@@ -65,8 +65,8 @@ class Table:
         """Counts one more token in every row."""
         self._longest += 1
 
-    def hypothesis(self, row: int, ended: bool = False) -> Hypothesis:
+    def hypothesis(self, row: int) -> Hypothesis:
         """What a row has written."""
         length = self.lengths[row]
         tokens, log_probs = self.tokens[row, :length].tolist(), self.log_probs[row, :length].tolist()
-        return Hypothesis(tuple(tokens), tuple(log_probs), float(self.totals[row]), ended)
+        return Hypothesis(tuple(tokens), tuple(log_probs), float(self.totals[row]))

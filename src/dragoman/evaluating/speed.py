@@ -118,6 +118,7 @@ class Benchmark:
     """Facts for JSON; `where` gives them in one line."""
     where: str
     gemm_gflops: float
+    """Of matrix products in the models' precision; in float32 where that is int8."""
     precision: str
     device: str
     texts: int
@@ -177,7 +178,7 @@ def _benchmark(
 ) -> Benchmark:
     translators = {name: Translator.load(name, device, precision) for name in names}
     device, precision = translators[names[0]].device, translators[names[0]].precision
-    gemm = gemm_rate(precision, device=device)
+    gemm = gemm_rate("float32" if precision == "int8" else precision, device=device)
     speeds, ratios = measure(translators, texts, searches=searches, rounds=rounds, progress=progress)
     widest = max(searches, key=lambda options: options.beam_size)
     with progress.track("start-up", total=len(names), unit="models") as advance:

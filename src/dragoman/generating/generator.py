@@ -11,7 +11,7 @@ import collections.abc
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from dragoman.config import check
 from dragoman.decoding.engine import Engine
@@ -24,12 +24,14 @@ from dragoman.generating.growing import GrowingText, StopTexts
 from dragoman.generating.options import GenerateOptions
 from dragoman.machine import threads, use_threads
 from dragoman.memory import out_of_memory_as
-from dragoman.model import LanguageModel
 from dragoman.native.runtime import Runtime
 from dragoman.progress import Progress, silent
 from dragoman.store import GENERATION, USES, StoredModel, load_model
 from dragoman.tokenizing.framing import DEFAULT_FRAMING
 from dragoman.tokenizing.specials import SYMBOLS
+
+if TYPE_CHECKING:
+    from dragoman.model import LanguageModel
 
 _ROOM = 32_768
 """Tokens under way at a time."""
@@ -99,10 +101,10 @@ class Generator:
     def __init__(
         self, stored: StoredModel, device: str = "auto", precision: str = "auto", *, progress: Progress = silent
     ) -> None:
-        if not isinstance(stored.model, LanguageModel):
+        if stored.config.family != "language_model":
             raise DecodeError(f"{stored.folder} holds a model that {USES[stored.config.family]}")
         self.config = stored.config
-        self.runtime = Runtime(stored.model, device, precision, progress=progress)
+        self.runtime: Runtime["LanguageModel"] = Runtime(stored, device, precision, progress=progress)
         self.device, self.precision = self.runtime.device, self.runtime.precision
         self.tokenizer = stored.tokenizers.target
         try:

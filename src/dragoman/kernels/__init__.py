@@ -1,7 +1,7 @@
 """Compiled arithmetic. Every kernel has a plain twin in PyTorch beside its call, which is its definition.
 
-`prepare` compiles the kernels, or loads them from the user's cache; until then the plain twins run. Start with
-`calling`, which calls kernels; `compiling` compiles and keeps them. This room knows nothing of models.
+`prepare` compiles the kernels, or loads them from the user's cache; until then the plain twins run. `calling` calls
+kernels. This room knows nothing of models.
 """
 
 from dragoman.kernels.calling import KERNELS as KERNELS

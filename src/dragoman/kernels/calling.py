@@ -15,12 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.kernels.compiling import Library, NotCompiled, load_libraries
+from dragoman.compiling import Library, NotCompiled, load_libraries
 from dragoman.progress import Progress, silent
 
 ELEMENTS = {torch.float32: "float", torch.bfloat16: "bf16"}
 """The types of numbers that have kernels, with their names in C++."""
-_SOURCES = tuple(Path(__file__).with_name(name) for name in ("arithmetic.cpp", "attention.cpp", "kernels.h"))
+_NAMES = ("arithmetic.cpp", "attention.cpp", "kernels.h", "numbers.h")
+_SOURCES = tuple(Path(__file__).with_name(name) for name in _NAMES)
 LIBRARIES = {
     dtype: Library(f"kernels-{element}", _SOURCES, (f"ELEMENT={element}",)) for dtype, element in ELEMENTS.items()
 }

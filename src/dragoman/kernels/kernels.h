@@ -3,10 +3,10 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
-#include <cstring>
 #include <new>
 #include <vector>
+
+#include "numbers.h"
 
 namespace {
 
@@ -14,15 +14,10 @@ struct bf16 { uint16_t bits; };
 
 using T = ELEMENT;  // float or bf16; the file is compiled once for each
 
-template <class To, class From> inline To bits_of(From from) { To to; std::memcpy(&to, &from, sizeof to); return to; }
-
 inline float load(float x) { return x; }
 inline float load(bf16 x) { return bits_of<float>(uint32_t(x.bits) << 16); }
 inline void store(float &to, float x) { to = x; }
-inline void store(bf16 &to, float x) {  // rounds to nearest, ties to even; NaN stays NaN
-    uint32_t bits = bits_of<uint32_t>(x);
-    to.bits = uint16_t(x != x ? 0x7fc0 : (bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
+inline void store(bf16 &to, float x) { to.bits = to_bf16(x); }
 
 #ifdef __AVX512F__
 constexpr int LANES = 16;
@@ -32,22 +27,11 @@ constexpr int LANES = 8;
 typedef float Lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t Wholes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
-// e^x of one number or of many, to 2 units in the last place (Cephes' polynomial). It is 0 below -87.3, infinite above
-// 88.7, and NaN for NaN.
+// e^x of one number or of many: 0 below -87.3, infinite above 88.7, and NaN for NaN.
 template <class Number, class Whole> inline Number exponential(Number x) {
     const Number nothing{};
-    Number bounded = x < -87.3f ? nothing - 87.3f : x > 88.3f ? nothing + 88.3f : x;
-    Number shifted = bounded * 1.44269504f + 12582912.0f;  // adding 1.5 * 2^23 rounds to a whole number
-    Number whole = shifted - 12582912.0f;
-    Number rest = bounded - whole * 0.693359375f - whole * -2.12194440e-4f;
-    Number y = rest * 1.9875691500e-4f + 1.3981999507e-3f;
-    y = y * rest + 8.3334519073e-3f;
-    y = y * rest + 4.1665795894e-2f;
-    y = y * rest + 1.6666665459e-1f;
-    y = y * rest + 5.0000001201e-1f;
-    y = y * rest * rest + rest + 1.0f;
-    Number power = bits_of<Number>((bits_of<Whole>(shifted) - 0x4B400000 + 127) << 23);
-    return x < -87.3f ? nothing : x > 88.7f ? nothing + __builtin_inff() : y * power;
+    Number y = exponential_within<Number, Whole>(x < -87.3f ? nothing - 87.3f : x > 88.3f ? nothing + 88.3f : x);
+    return x < -87.3f ? nothing : x > 88.7f ? nothing + __builtin_inff() : y;
 }
 
 // Scratch space for `width` float32, one for each thread. It starts at a cache line, so that no vector spans two.

@@ -2,7 +2,7 @@
 
 Read in the order of the paper: `positions`, `projection`, `attention` (a floor of its own), `layers` (norms,
 feed-forward, residual), `blocks`, `encoder` and `decoder`, `families`. Knows nothing of text, losses, searches or
-files. `config` and `build_model` alone know settings.
+files. `config` and `build` alone know settings.
 """
 
 from typing import TYPE_CHECKING
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from dragoman.model.attention.cache import CrossKeys as CrossKeys
     from dragoman.model.attention.equation import attend as attend
     from dragoman.model.build import build_model as build_model
-    from dragoman.model.build import count_weights as count_weights
-    from dragoman.model.build import weight_shapes as weight_shapes
     from dragoman.model.config import ModelConfig as ModelConfig
     from dragoman.model.dropout import StepNoise as StepNoise
     from dragoman.model.families import AnyModel as AnyModel

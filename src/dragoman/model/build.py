@@ -1,17 +1,13 @@
-"""Settings to modules: the only place in the model that reads a `ModelConfig`, and where weights get their first
+"""Settings to modules: the only place that builds what a `ModelConfig` says, and where weights get their first
 values.
 """
-
-import math
-from collections.abc import Iterator
 
 import torch
 from torch import nn
 
-from dragoman.errors import ConfigError
 from dragoman.model.attention.multi_head import Attention
 from dragoman.model.blocks import CrossBlock, LayerParts, SelfBlock
-from dragoman.model.config import ModelConfig
+from dragoman.model.config import ModelConfig, check_vocabularies
 from dragoman.model.decoder import Decoder
 from dragoman.model.embedding import Embedding, table
 from dragoman.model.encoder import Encoder
@@ -27,41 +23,11 @@ def build_model(config: ModelConfig, seed: int | None = 0) -> AnyModel:
     Raises:
         ConfigError: the vocabulary is not known yet.
     """
-    build, vocabularies = _FAMILIES[config.family]
-    if any(getattr(config, name) is None for name in vocabularies):
-        raise ConfigError("the vocabulary sizes are not set; train or load a tokenizer first")
-    model = build(config)
+    check_vocabularies(config)
+    model = _FAMILIES[config.family](config)
     if seed is not None:
         initialise(model, torch.Generator().manual_seed(seed))
     return model
-
-
-def weight_shapes(config: ModelConfig) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Name and shape of every weight of the model that `build_model` would build, one after another.
-
-    No weight is allocated, and names that the caller never reaches cost nothing.
-    """
-    for name, shape, blocks in _kinds_of_weights(config):
-        before, block, after = name.partition(".0.") if blocks else (name, "", "")
-        for number in range(blocks or 1):
-            yield f"{before}.{number}.{after}" if block else name, shape
-
-
-def count_weights(config: ModelConfig) -> int:
-    """How many numbers the model that `build_model` would build learns, by arithmetic."""
-    return sum(math.prod(shape) * (blocks or 1) for _, shape, blocks in _kinds_of_weights(config))
-
-
-def _kinds_of_weights(config: ModelConfig) -> Iterator[tuple[str, tuple[int, ...], int]]:
-    """Name and shape of every weight of a model of one block a stack, and how many blocks hold one like it: 0 for a
-    weight outside the stacks. All blocks of a stack are alike.
-    """
-    blocks = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}
-    with torch.device("meta"):
-        model = build_model(config.model_copy(update={"encoder_layers": 1, "decoder_layers": 1}), seed=None)
-    for name, weight in model.named_parameters():
-        stack, inside, _ = name.partition(".blocks.0.")
-        yield name, tuple(weight.shape), blocks[stack] if inside else 0
 
 
 def initialise(model: nn.Module, generator: torch.Generator) -> None:
@@ -132,12 +98,7 @@ def _encoder_model(config: ModelConfig) -> EncoderModel:
     return EncoderModel(config, _embedding(config, source, "source_embedding"), encoder, head, output)
 
 
-_FAMILIES = {
-    "encoder_decoder": (_encoder_decoder, ("source_vocabulary", "target_vocabulary")),
-    "language_model": (_language_model, ("target_vocabulary",)),
-    "encoder": (_encoder_model, ("source_vocabulary",)),
-}
-"""Builds each family, and the vocabularies that it needs."""
+_FAMILIES = {"encoder_decoder": _encoder_decoder, "language_model": _language_model, "encoder": _encoder_model}
 
 
 def _parts(config: ModelConfig, layer: str) -> LayerParts:

@@ -11,6 +11,7 @@ from typing import Any, Literal, cast, get_args
 import pydantic
 
 from dragoman.config import Settings
+from dragoman.errors import ConfigError
 
 Size = Literal["tiny", "mini", "small", "base", "big"]
 
@@ -54,6 +55,14 @@ def modern(size: Size) -> dict[str, Any]:
         "bias": False,
         "dropout": 0.1,
     }
+
+
+_VOCABULARIES = {
+    "encoder_decoder": ("source_vocabulary", "target_vocabulary"),
+    "language_model": ("target_vocabulary",),
+    "encoder": ("source_vocabulary",),
+}
+"""The vocabularies that each family needs."""
 
 
 class ModelConfig(Settings):
@@ -160,3 +169,13 @@ class ModelConfig(Settings):
         if self.tied == "all" and self.source_vocabulary != self.target_vocabulary:
             raise ValueError("model.tied = 'all' needs one joint vocabulary (tokenizer.joint = true)")
         return self
+
+
+def check_vocabularies(config: ModelConfig) -> None:
+    """Refuses a model whose vocabularies are not known yet.
+
+    Raises:
+        ConfigError: a size that its family needs is not set.
+    """
+    if any(getattr(config, name) is None for name in _VOCABULARIES[config.family]):
+        raise ConfigError("the vocabulary sizes are not set; train or load a tokenizer first")

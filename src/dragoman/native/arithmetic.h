@@ -6,19 +6,9 @@
 
 namespace {
 
-// e^x for x up to 0, to 2 units in the last place (Cephes' polynomial); below -87 it is e^-87. NaN stays NaN.
+// e^x for x up to 0; below -87 it is e^-87. NaN stays NaN.
 inline Lanes exponential_below_one(Lanes x) {
-    x = x < -87.0f ? Lanes{} - 87.0f : x;
-    Lanes shifted = x * 1.44269504f + 12582912.0f;  // adding 1.5 * 2^23 rounds to a whole number
-    Lanes whole = shifted - 12582912.0f;
-    Lanes rest = x - whole * 0.693359375f - whole * -2.12194440e-4f;
-    Lanes y = rest * 1.9875691500e-4f + 1.3981999507e-3f;
-    y = y * rest + 8.3334519073e-3f;
-    y = y * rest + 4.1665795894e-2f;
-    y = y * rest + 1.6666665459e-1f;
-    y = y * rest + 5.0000001201e-1f;
-    y = y * rest * rest + rest + 1.0f;
-    return y * (Lanes)((((Wholes)shifted) - 0x4B400000 + 127) << 23);
+    return exponential_within<Lanes, Wholes>(x < -87.0f ? Lanes{} - 87.0f : x);
 }
 
 // e^x for any x; beyond e^87 it is e^87.
@@ -149,21 +139,30 @@ inline void rotate(float *x, int64_t heads, int64_t width, const float *angles) 
     }
 }
 
+// The largest of some numbers, and the sum of e^(x - largest), which are kept if there is a place for them.
+struct Exponentials {
+    float largest, sum;
+};
+
+inline Exponentials exponentials(const float *x, int64_t count, float *kept = nullptr) {
+    const float least = -__builtin_inff();
+    Lanes most = Lanes{} + least, sums{};
+    for (int64_t i = 0; i < count; i += PANEL) {
+        Lanes each = first_lanes(x + i, count - i, least);
+        most = most > each ? most : each;
+    }
+    const float largest = most_of(most);
+    for (int64_t i = 0; i < count; i += PANEL) {
+        Lanes each = exponential_below_one(first_lanes(x + i, count - i, least) - largest);
+        sums += ascending() < float(count - i) ? each : Lanes{};
+        if (kept) keep(kept + i, each);
+    }
+    return {largest, sum_of(sums)};
+}
+
 // A softmax over `count` scores. NaN stays NaN.
 inline void softmax(float *scores, int64_t count) {
-    const Lanes least = Lanes{} - __builtin_inff();
-    Lanes most = least, sums{};
-    for (int64_t i = 0; i < count; i += PANEL) {
-        Lanes x = first_lanes(scores + i, count - i, least[0]);
-        most = most > x ? most : x;
-    }
-    float highest = most_of(most);
-    for (int64_t i = 0; i < count; i += PANEL) {
-        Lanes x = exponential_below_one(first_lanes(scores + i, count - i, least[0]) - highest);
-        sums += ascending() < float(count - i) ? x : Lanes{};
-        keep(scores + i, x);
-    }
-    float share = 1.0f / sum_of(sums);
+    const float share = 1.0f / exponentials(scores, count, scores).sum;
     for (int64_t i = 0; i < count; i += PANEL) keep(scores + i, lanes(scores + i) * share);
 }
 
@@ -227,18 +226,8 @@ inline void attend(const float *query, float *mixed, const Keys &keys, int64_t h
 
 // The logarithm of the sum of e^x: what is subtracted from logits to make log-probabilities.
 inline float log_sum_exp(const float *x, int64_t count) {
-    const Lanes least = Lanes{} - __builtin_inff();
-    Lanes most = least, sums{};
-    for (int64_t i = 0; i < count; i += PANEL) {
-        Lanes each = first_lanes(x + i, count - i, least[0]);
-        most = most > each ? most : each;
-    }
-    float highest = most_of(most);
-    for (int64_t i = 0; i < count; i += PANEL) {
-        Lanes each = exponential_below_one(first_lanes(x + i, count - i, least[0]) - highest);
-        sums += ascending() < float(count - i) ? each : Lanes{};
-    }
-    return highest + std::log(sum_of(sums));
+    const Exponentials of = exponentials(x, count);
+    return of.largest + std::log(of.sum);
 }
 
 // The best `count` of a row of logits in order, the lower id first among equals.

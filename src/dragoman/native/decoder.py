@@ -147,6 +147,9 @@ def _address(array: np.ndarray) -> int:
     return array.ctypes.data
 
 
-def _done(succeeded: bool) -> None:
-    if not succeeded:
+def _done(status: int) -> None:
+    """Raises what a `Status` of model.cpp says."""
+    if status == 1:
         raise MemoryError("there is no memory for the rows under way")
+    if status:
+        raise IndexError("a token or a position is beyond those that the model has")

@@ -1,12 +1,16 @@
 """The compiled functions, with their signatures."""
 
 import ctypes
+import logging
 from pathlib import Path
 
-from dragoman.kernels.compiling import Library, load_libraries
+from dragoman.compiling import Library, NotCompiled, load_libraries
 from dragoman.progress import Progress, silent
 
-_SOURCES = tuple(Path(__file__).with_name(name) for name in ("model.cpp", "search.h", "arithmetic.h", "products.h"))
+_SOURCES = (
+    *(Path(__file__).with_name(name) for name in ("model.cpp", "search.h", "arithmetic.h", "products.h")),
+    Path(__file__).parents[1] / "kernels" / "numbers.h",
+)
 _POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int64
 _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "model_open": (_POINTER, [_POINTER, _POINTER]),
@@ -14,28 +18,48 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "decoder_open": (_POINTER, [_POINTER, _NUMBER]),
     "decoder_close": (None, [_POINTER]),
     "decoder_use_threads": (None, [_POINTER, _NUMBER]),
-    "decoder_admit": (ctypes.c_bool, [_POINTER, _POINTER, _POINTER, _NUMBER]),
-    "decoder_select": (ctypes.c_bool, [_POINTER, _POINTER, _NUMBER]),
-    "decoder_advance": (ctypes.c_bool, [*[_POINTER] * 4]),
-    "decoder_read": (ctypes.c_bool, [*[_POINTER] * 3]),
-    "decoder_judge": (ctypes.c_bool, [*[_POINTER] * 5]),
+    "decoder_admit": (_NUMBER, [_POINTER, _POINTER, _POINTER, _NUMBER]),
+    "decoder_select": (_NUMBER, [_POINTER, _POINTER, _NUMBER]),
+    "decoder_advance": (_NUMBER, [*[_POINTER] * 4]),
+    "decoder_read": (_NUMBER, [*[_POINTER] * 3]),
+    "decoder_judge": (_NUMBER, [*[_POINTER] * 5]),
     "write_next": (ctypes.c_bool, [_POINTER, _POINTER, _POINTER, _NUMBER, _POINTER]),
     "best": (None, [_POINTER, _POINTER, _NUMBER, _NUMBER, _NUMBER, _POINTER, _POINTER]),
 }
 
-
 _loaded: ctypes.CDLL | None = None
+_why_not: NotCompiled | None = None
+
+log = logging.getLogger(__name__)
+
+
+def available(progress: Progress = silent) -> bool:
+    """Compiles or loads the functions, and returns whether there are any. Only the first call in a process does
+    anything; if it fails, a warning says why.
+    """
+    try:
+        functions(progress)
+    except NotCompiled:
+        return False
+    return True
 
 
 def functions(progress: Progress = silent) -> ctypes.CDLL:
-    """The compiled functions. The first call in a process compiles or loads them, which `progress` shows.
+    """The compiled functions.
 
     Raises:
         NotCompiled: there is no compiler, or it failed.
     """
-    global _loaded
+    global _loaded, _why_not
+    if _why_not is not None:
+        raise _why_not
     if _loaded is None:
-        (loaded,) = load_libraries([Library("native", _SOURCES)], progress)
+        try:
+            (loaded,) = load_libraries([Library("native", _SOURCES)], progress)
+        except NotCompiled as why:
+            _why_not = why
+            log.warning("the compiled decoder is not used: %s; PyTorch computes instead, slower", why)
+            raise
         for name, (result, arguments) in _SIGNATURES.items():
             function = getattr(loaded, name)
             function.restype, function.argtypes = result, arguments

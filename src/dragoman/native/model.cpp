@@ -1,9 +1,11 @@
 // A finished model without Python or torch: the encoder, and the decoder step by step, of `dragoman.model`, which is its
 // definition. Weights are packed once; a sentence's keys are computed once, and rows of a beam share them.
 //
-// Start at the end, with what Python calls. Everything that can fail for want of memory returns whether it succeeded.
+// Start at the end, with what Python calls. What can fail returns how it went.
 
 #include <omp.h>
+
+#include <stdexcept>
 
 #include "search.h"
 
@@ -18,22 +20,16 @@ struct Shape {
 
 enum Positions : int64_t { SINUSOIDAL, LEARNED, ROTARY };
 
-// `_Given` of native/model.py: one weight of the model, (rows, columns); a vector has one row. Null: the model lacks it.
-struct Given {
-    const float *data;
-    int64_t rows, columns;
-};
-
 // Hands out the given weights in the order in which native/model.py lists them.
 class Reader {
-    const Given *next;
+    const Weights *next;
     Format format;
     Arena &arena;
 
   public:
-    Reader(const Given *first, Format format_, Arena &arena_) : next(first), format(format_), arena(arena_) {}
-    Given weight() { return *next++; }
-    const float *vector() { return weight().data; }
+    Reader(const Weights *first, Format format_, Arena &arena_) : next(first), format(format_), arena(arena_) {}
+    Weights weights() { return *next++; }
+    const float *vector() { return weights().data; }
     Norm norm() {
         const float *weight = vector();
         return {weight, vector()};
@@ -43,10 +39,10 @@ class Reader {
         std::vector<Weights> parts;
         std::vector<const float *> biases;
         for (; count > 0; --count) {
-            Given part = weight();
+            const Weights part = weights();
             const float *bias = vector();
             if (!part.data) continue;
-            parts.push_back({part.data, part.rows, part.columns});
+            parts.push_back(part);
             biases.push_back(bias);
         }
         return Matrix(arena, format, parts, biases);
@@ -54,7 +50,7 @@ class Reader {
 };
 
 struct Embedding {
-    const float *table, *learned;
+    Weights table, learned;
     Norm norm;
 };
 
@@ -77,7 +73,7 @@ struct Model {
     Matrix cross_keys, output;  // keys and values of all layers in turn
     bool gated;
 
-    Model(const Shape &shape, const Given *weights) : of(shape) {
+    Model(const Shape &shape, const Weights *weights) : of(shape) {
         d_head = of.d_model / of.heads, key_width = of.kv_heads * d_head, wide = rounded_up(of.d_model, PANEL);
         gated = of.activation == SWIGLU || of.activation == GEGLU;
         Reader read(weights, Format(of.format), arena);
@@ -90,7 +86,7 @@ struct Model {
   private:
     Stack stack(Reader &read, int64_t layers, bool cross) {
         Stack made;
-        made.embedding = {read.vector(), read.vector(), read.norm()};
+        made.embedding = {read.weights(), read.weights(), read.norm()};
         for (int64_t layer = 0; layer < layers; ++layer) {
             Block block;
             block.self_norm = read.norm(), block.self = read.matrix(3), block.self_output = read.matrix();
@@ -283,11 +279,18 @@ class Decoder {
             some = std::min(AT_A_TIME, total() - done);
             float *each = logits.take(AT_A_TIME * vocabulary);
             project(hidden, done, some, each, norms.data());
-            for (int64_t i = 0; i < some; ++i) log_probs[done + i] = each[i * vocabulary + labels[done + i]] - norms[i];
+            for (int64_t i = 0; i < some; ++i) {
+                check(labels[done + i], vocabulary);
+                log_probs[done + i] = each[i * vocabulary + labels[done + i]] - norms[i];
+            }
         }
     }
 
   private:
+    static void check(int64_t index, int64_t size) {
+        if (index < 0 || index >= size) throw std::out_of_range("a token or position that the model does not have");
+    }
+
     static int64_t block_row(const Matrix &matrix) { return matrix.panels * PANEL; }
 
     // Sources to the keys of their sentences.
@@ -333,16 +336,20 @@ class Decoder {
 
     float *embed(const Embedding &embedding) {
         int64_t furthest = 0;
-        for (auto &token : tokens) furthest = std::max(furthest, token.position + 1);
-        if (model.of.positions != LEARNED) angles.reach(furthest);
+        for (auto &token : tokens) {
+            check(token.id, embedding.table.outputs);
+            furthest = std::max(furthest, token.position + 1);
+        }
+        if (model.of.positions == LEARNED) check(furthest, embedding.learned.outputs + 1);
+        else angles.reach(furthest);
         const int64_t width = model.of.d_model;
         float *x = x_room.take(total() * model.wide);
         for (int64_t i = 0; i < total(); ++i) {
             float *to = x + i * model.wide;
             const Token &token = tokens[i];
-            const float *row = embedding.table + token.id * width;
+            const float *row = embedding.table.data + token.id * width;
             const float *place = model.of.positions == SINUSOIDAL ? angles.at(token.position)
-                                 : model.of.positions == LEARNED  ? embedding.learned + token.position * width
+                                 : model.of.positions == LEARNED  ? embedding.learned.data + token.position * width
                                                                   : nullptr;
             for (int64_t j = 0; j < width; ++j) to[j] = row[j] * model.of.embedding_scale + (place ? place[j] : 0.0f);
             std::fill(to + width, to + model.wide, 0.0f);
@@ -415,13 +422,17 @@ class Decoder {
     }
 };
 
-// Whether there was memory for `work`. An exception must not leave C++: it would end the process.
-template <class Work> bool succeeds(Work work) {
+enum Status : int64_t { DONE, NO_MEMORY, NO_SUCH_INDEX };
+
+// How `work` went. An exception must not leave C++: it would end the process.
+template <class Work> Status status_of(Work work) {
     try {
         work();
-        return true;
+        return DONE;
     } catch (const std::bad_alloc &) {
-        return false;
+        return NO_MEMORY;
+    } catch (const std::out_of_range &) {
+        return NO_SUCH_INDEX;
     }
 }
 
@@ -429,9 +440,9 @@ template <class Work> bool succeeds(Work work) {
 
 extern "C" {
 
-Model *model_open(const Shape *shape, const Given *weights) {
+Model *model_open(const Shape *shape, const Weights *weights) {
     Model *model = nullptr;
-    succeeds([&] { model = new Model(*shape, weights); });
+    status_of([&] { model = new Model(*shape, weights); });
     return model;
 }
 
@@ -439,7 +450,7 @@ void model_close(Model *model) { delete model; }
 
 Decoder *decoder_open(const Model *model, int64_t threads) {
     Decoder *decoder = nullptr;
-    succeeds([&] { decoder = new Decoder(*model, int(threads)); });
+    status_of([&] { decoder = new Decoder(*model, int(threads)); });
     return decoder;
 }
 
@@ -448,36 +459,36 @@ void decoder_use_threads(Decoder *decoder, int64_t threads) { decoder->use_threa
 
 void decoder_close(Decoder *decoder) { delete decoder; }
 
-bool decoder_admit(Decoder *decoder, const int64_t *ids, const int64_t *lengths, int64_t count) {
-    return succeeds([&] { decoder->admit(ids, lengths, count); });
+int64_t decoder_admit(Decoder *decoder, const int64_t *ids, const int64_t *lengths, int64_t count) {
+    return status_of([&] { decoder->admit(ids, lengths, count); });
 }
 
-bool decoder_select(Decoder *decoder, const int64_t *rows, int64_t count) {
-    return succeeds([&] { decoder->select(rows, count); });
+int64_t decoder_select(Decoder *decoder, const int64_t *rows, int64_t count) {
+    return status_of([&] { decoder->select(rows, count); });
 }
 
 // Takes in the next token of each row. `logits` (rows, V) receives what may follow, and `norms` what makes
 // log-probabilities of them.
-bool decoder_advance(Decoder *decoder, const int64_t *ids, float *logits, float *norms) {
-    return succeeds([&] { decoder->project(decoder->advance(ids, nullptr), 0, decoder->count(), logits, norms); });
+int64_t decoder_advance(Decoder *decoder, const int64_t *ids, float *logits, float *norms) {
+    return status_of([&] { decoder->project(decoder->advance(ids, nullptr), 0, decoder->count(), logits, norms); });
 }
 
 // Takes in so many tokens of each row, one row after the other.
-bool decoder_read(Decoder *decoder, const int64_t *ids, const int64_t *counts) {
-    return succeeds([&] { decoder->advance(ids, counts); });
+int64_t decoder_read(Decoder *decoder, const int64_t *ids, const int64_t *counts) {
+    return status_of([&] { decoder->advance(ids, counts); });
 }
 
 // The same; `log_probs` receives that of each token's label.
-bool decoder_judge(Decoder *decoder, const int64_t *ids, const int64_t *counts, const int64_t *labels,
+int64_t decoder_judge(Decoder *decoder, const int64_t *ids, const int64_t *counts, const int64_t *labels,
                    float *log_probs) {
-    return succeeds([&] { decoder->judge(decoder->advance(ids, counts), labels, log_probs); });
+    return status_of([&] { decoder->judge(decoder->advance(ids, counts), labels, log_probs); });
 }
 
 // The usual step of a search. Returns whether it was one; if not, nothing has changed. `parents` (R) receives from which
 // row each row goes on.
 bool write_next(const Written *of, const float *logits, const float *norms, int64_t vocabulary, int64_t *parents) {
     bool usual = false;
-    return succeeds([&] {
+    return DONE == status_of([&] {
         std::vector<Candidate> chosen;
         if (!(usual = choose_all(*of, logits, norms, vocabulary, chosen))) return;
         write_all(*of, chosen);

@@ -30,7 +30,7 @@ class _Shape(ctypes.Structure):
 
 
 class _Given(ctypes.Structure):
-    """One weight, or none: the `Given` of model.cpp."""
+    """One weight, or none: the `Weights` of products.h."""
 
     _fields_ = [
         ("data", ctypes.c_void_p),

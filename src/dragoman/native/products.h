@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "../kernels/numbers.h"
+
 #ifdef __AVX512F__
 #include <immintrin.h>
 #endif
@@ -34,7 +36,6 @@ typedef uint32_t Bits __attribute__((vector_size(64), aligned(4), may_alias));
 inline Lanes lanes(const float *x) { return *(const Lanes *)x; }
 inline void keep(float *x, Lanes y) { *(Lanes *)x = y; }
 inline int64_t rounded_up(int64_t x, int64_t multiple) { return (x + multiple - 1) / multiple * multiple; }
-template <class To, class From> inline To bits_of(From from) { To to; std::memcpy(&to, &from, sizeof to); return to; }
 
 // Memory that starts at a cache line; much of it lies in huge pages, so that few addresses need to be translated.
 inline void *aligned(size_t bytes) {
@@ -87,7 +88,6 @@ template <class Number> class Room {
         }
         return start;
     }
-    Number *get() const { return start; }
 };
 
 // What one 32-bit group of the inner axis holds: one float32, two bf16, or four 8-bit numbers. A product adds to each
@@ -95,13 +95,11 @@ template <class Number> class Room {
 template <Format> struct Group;
 
 template <> struct Group<FLOAT32> {
-    static constexpr int64_t NUMBERS = 1;
     using Sum = Lanes;
     static Sum add(Sum sum, uint32_t row, Bits weights) { return sum + bits_of<float>(row) * (Lanes)weights; }
 };
 
 template <> struct Group<BF16> {
-    static constexpr int64_t NUMBERS = 2;
     using Sum = Lanes;
     static Sum add(Sum sum, uint32_t row, Bits weights) {
 #ifdef __AVX512BF16__
@@ -115,7 +113,6 @@ template <> struct Group<BF16> {
 
 // A row's numbers are unsigned here, 128 too large; `Matrix::excess` takes that out of the sums.
 template <> struct Group<INT8> {
-    static constexpr int64_t NUMBERS = 4;
     using Sum = Wholes;
     static Sum add(Sum sum, uint32_t row, Bits weights) {
 #ifdef __AVX512VNNI__
@@ -127,11 +124,6 @@ template <> struct Group<INT8> {
 #endif
     }
 };
-
-inline uint16_t to_bf16(float x) {  // rounds to nearest, ties to even; NaN stays NaN
-    uint32_t bits = bits_of<uint32_t>(x);
-    return uint16_t(x != x ? 0x7fc0 : (bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
 
 // The largest size of a row of numbers, or 1 if all are zero, over 127: the step of its 8-bit form. It is NaN if one of
 // them is NaN or infinite, which no whole number can be, and so is every product of the row then.
@@ -149,7 +141,7 @@ inline int32_t to_int8(float x, float per_step) {
     return int32_t(std::nearbyint(std::min(127.0f, std::max(-127.0f, x * per_step))));
 }
 
-// Weights as they come, row by row.
+// `_Given` of native/model.py: weights as they come, row by row; a vector has one row. Null: the model lacks them.
 struct Weights {
     const float *data;
     int64_t outputs, inner;
@@ -165,7 +157,6 @@ class Matrix {
     Format format = FLOAT32;
     int64_t outputs = 0, inner = 0, groups = 0, panels = 0;
 
-    bool has() const { return outputs > 0; }
     const uint32_t *panel(int64_t number) const { return packed + number * groups * PANEL; }
 
     // Several matrices of one inner size, as one. A bias may be null.

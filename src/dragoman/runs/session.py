@@ -16,14 +16,14 @@ from dragoman import kernels, machine
 from dragoman.documents import write_json
 from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted, OutOfMemory
 from dragoman.memory import memory_bytes, usable_memory_bytes
-from dragoman.model import AnyModel, ModelConfig, build_model, count_weights
+from dragoman.model import AnyModel, ModelConfig, build_model
 from dragoman.progress import Advance
 from dragoman.recipe.recipe import Recipe
 from dragoman.runs.metrics import MetricsLog
 from dragoman.runs.options import RunContext
 from dragoman.runs.resuming import decisive_settings, refuse_other_checkpoint
 from dragoman.runs.signals import stop_on_signals
-from dragoman.store import ModelFiles, adapter_of, load_model, save_model
+from dragoman.store import ModelFiles, adapter_of, count_weights, load_model, save_model
 from dragoman.tasks.starting import place_start
 from dragoman.training import Chore, Every, TrainState, run_steps
 from dragoman.training.checkpoint import newest_checkpoint, restore, save_checkpoint

@@ -14,7 +14,8 @@ it was, and no tokenizer. Its `config.json` names that model by folder and SHA-2
 
 The names and shapes of the weights must match `config.json` before anything is built. A newer format is refused.
 
-Read `description`, then `weights`, `adapters` and `folder`; `ready` makes a model ready for use.
+Read `description`, then `shapes`, `weights`, `placing`, `adapters` and `folder`; `ready` makes a model ready for use in
+PyTorch.
 """
 
 from typing import TYPE_CHECKING
@@ -42,10 +43,15 @@ if TYPE_CHECKING:
     from dragoman.store.folder import load_model as load_model
     from dragoman.store.folder import save_model as save_model
     from dragoman.store.folder import write_model as write_model
+    from dragoman.store.placing import as_tensors as as_tensors
+    from dragoman.store.placing import effective_weights as effective_weights
+    from dragoman.store.placing import named_weights as named_weights
+    from dragoman.store.placing import place_weights as place_weights
     from dragoman.store.ready import Ready as Ready
     from dragoman.store.ready import make_ready as make_ready
-    from dragoman.store.weights import named_weights as named_weights
-    from dragoman.store.weights import place_weights as place_weights
+    from dragoman.store.shapes import count_weights as count_weights
+    from dragoman.store.shapes import weight_shapes as weight_shapes
+    from dragoman.store.weights import Weights as Weights
     from dragoman.store.weights import read_weights as read_weights
     from dragoman.store.weights import write_weights as write_weights
 else:

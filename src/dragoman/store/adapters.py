@@ -27,7 +27,8 @@ from dragoman.store.description import (
     read_adapter,
     verify_model,
 )
-from dragoman.store.weights import named_weights, place_weights, read_weights, write_weights
+from dragoman.store.placing import as_tensors, named_weights, place_weights
+from dragoman.store.weights import read_weights, write_weights
 from dragoman.tuning.lora import adapt, merged
 from dragoman.tuning.settings import Adapter, LoraSettings
 
@@ -64,7 +65,7 @@ def write_adapter(
     write_file(folder / CARD, f"{files.card}\n{what}\n")
 
 
-def with_adapter(base: StoredModel, folder: Path, device: str) -> StoredModel:
+def with_adapter(base: StoredModel, folder: Path) -> StoredModel:
     """A base and the adapter in a folder as one plain model.
 
     Raises:
@@ -82,8 +83,7 @@ def with_adapter(base: StoredModel, folder: Path, device: str) -> StoredModel:
         adapted, plain = (build_model(base.config, seed=None) for _ in range(2))
         _adapt(adapted, found, folder)
     shapes = {name: tuple(weight.shape) for name, weight in _trained(adapted).items()}
-    learnt = read_weights(folder / ADAPTER, shapes)
-    learnt = {name: weight.to(device) for name, weight in learnt.items()}
+    learnt = as_tensors(read_weights(folder / ADAPTER, shapes))
     place_weights(plain, merged(adapted, named_weights(base.model) | learnt))
     files = base.files._replace(generation=read_object(folder / GENERATION))
     return StoredModel(plain.eval(), base.config, files, folder)

@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pydantic
-from torch import nn
 
 from dragoman.config import Settings
-from dragoman.documents import read_document, read_object
+from dragoman.documents import Content, read_document, read_object
 from dragoman.errors import CheckpointError
 from dragoman.files import nearest
 from dragoman.manifest import MANIFEST, listed_hash, verify_manifest
 from dragoman.model import ModelConfig
 from dragoman.run_folder import RunFolder
+from dragoman.store.weights import Weights
 from dragoman.text.reading.language_tags import LanguageTag
 from dragoman.text.report import REPORT
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
@@ -21,8 +21,11 @@ from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tuning.settings import Adapter
 
-FORMAT, ADAPTER_FORMAT = 1, 1
-"""Of `config.json`, of a model and of an adapter."""
+if TYPE_CHECKING:
+    from torch import nn
+
+FORMAT, ADAPTER_FORMAT = 2, 1
+"""Of `config.json`, of a model and of an adapter. Format 2 may say that the weights are quantised."""
 CONFIG, WEIGHTS, GENERATION, CARD = "config.json", "model.safetensors", "generation_config.json", "README.md"
 ADAPTER = "adapter.safetensors"
 
@@ -52,6 +55,7 @@ class _Config(Settings):
     format: int
     languages: _Languages | None = None
     framing: Framing | None = None
+    quantised: bool = False
     model: ModelConfig
 
     @pydantic.model_validator(mode="after")
@@ -75,6 +79,8 @@ class Description(NamedTuple):
     """None for a model that does not translate."""
     framing: Framing
     model: ModelConfig
+    quantised: bool
+    """Whether the matrices are kept as whole numbers of 8 bits."""
 
 
 class ModelFiles(NamedTuple):
@@ -96,15 +102,40 @@ class ModelFiles(NamedTuple):
     """What an adapter folder says of its base; None for a whole model."""
 
 
-class StoredModel(NamedTuple):
-    """A model folder in memory."""
+class StoredModel:
+    """A model folder in memory, read from `folder`."""
 
-    model: nn.Module
-    """In evaluation mode, float32."""
-    config: ModelConfig
-    files: ModelFiles
-    folder: Path
-    """The folder that it was read from."""
+    def __init__(
+        self,
+        model: "nn.Module | None",
+        config: ModelConfig,
+        files: ModelFiles,
+        folder: Path,
+        weights: Weights | None = None,
+        quantised: bool = False,
+    ) -> None:
+        """Given a model, or the weights of one that is built when it is first asked for, which may be `quantised`."""
+        self.config, self.files, self.folder, self.quantised = config, files, folder, quantised
+        self._model, self._weights = model, weights
+
+    @property
+    def model(self) -> "nn.Module":
+        """The model in PyTorch, in evaluation mode, float32."""
+        if self._model is None:
+            from dragoman.store.placing import model_of
+
+            assert self._weights is not None, "a model or its weights are given"
+            self._model = model_of(self.config, self._weights)
+        return self._model
+
+    @property
+    def weights(self) -> Weights:
+        """Every weight by its name, as it takes part in a pass."""
+        if self._model is None and self._weights is not None:
+            return self._weights  # nobody can have changed them
+        from dragoman.store.placing import effective_weights
+
+        return effective_weights(self.model)
 
     @property
     def tokenizers(self) -> Tokenizers:
@@ -176,11 +207,16 @@ def read_config(folder: Path) -> Description:
     if (adapter := read_adapter(folder)) is not None:
         folder = find_base(folder, adapter)
     path = folder / CONFIG
-    found = read_document(path, _Config, FORMAT)
+    found = read_document(path, _Config, FORMAT, upgrades={1: _from_1_to_2})
     if found.languages is None and found.model.family == "encoder_decoder":
         raise CheckpointError(f"{path}: languages must be given")
     languages = found.languages and Languages(found.languages.source, found.languages.target)
-    return Description(languages, found.framing or DEFAULT_FRAMING, found.model)
+    return Description(languages, found.framing or DEFAULT_FRAMING, found.model, found.quantised)
+
+
+def _from_1_to_2(content: Content) -> Content:
+    """A model of format 1 is not quantised."""
+    return {**content, "format": 2, "quantised": False}
 
 
 def read_adapter(folder: Path) -> Adapter | None:

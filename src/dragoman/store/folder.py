@@ -3,16 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING
 
 from dragoman.documents import read_object, write_json
 from dragoman.errors import CheckpointError, ConfigError, DataError, TokenizerError
 from dragoman.files import check_new_folder, new_folder, write_file
 from dragoman.manifest import MANIFEST, write_manifest
-from dragoman.model import ModelConfig, build_model, weight_shapes
-from dragoman.store.adapters import with_adapter, write_adapter
+from dragoman.model import ModelConfig
 from dragoman.store.description import (
     CARD,
     CONFIG,
@@ -28,21 +25,27 @@ from dragoman.store.description import (
     read_config,
     verify_model,
 )
-from dragoman.store.weights import Shape, named_weights, place_weights, read_weights, write_weights
+from dragoman.store.shapes import weight_shapes
+from dragoman.store.weights import Shape, read_weights, write_weights
 from dragoman.tokenizing.framing import DEFAULT_FRAMING
 from dragoman.tokenizing.labels import FILE as LABELS
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.tokenizers import Tokenizers
 
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
 
 def save_model(
     folder: Path | str,
-    model: nn.Module,
+    model: "nn.Module",
     files: ModelFiles,
-    weights: Mapping[str, Tensor] | None = None,
+    weights: "Mapping[str, Tensor] | None" = None,
     replace: bool = False,
+    quantised: bool = False,
 ) -> None:
-    """Writes a model folder, completely or not at all. With `replace`, it replaces an existing one.
+    """Writes a model folder, completely or not at all. With `replace`, it replaces an existing one. If `quantised`, its
+    matrices are rounded to 8 bits.
 
     Raises:
         CheckpointError: a weight is not finite.
@@ -50,7 +53,7 @@ def save_model(
         DiskFull: nothing was written.
     """
     with new_folder(folder, replace) as aside:
-        write_model(aside, model, files, weights)
+        write_model(aside, model, files, weights, quantised)
         write_manifest(aside)
 
 
@@ -68,20 +71,31 @@ def check_new_model(path: Path | str) -> None:
             )
 
 
-def write_model(folder: Path, model: nn.Module, files: ModelFiles, weights: Mapping[str, Tensor] | None = None) -> None:
+def write_model(
+    folder: Path,
+    model: "nn.Module",
+    files: ModelFiles,
+    weights: "Mapping[str, Tensor] | None" = None,
+    quantised: bool = False,
+) -> None:
     """Writes all files of a model folder but the manifest. `weights` (masters or averages) replace the model's own.
 
     If `files` name an adapter, only what trains is written, and the rest is left to its base.
     """
+    from dragoman.store.adapters import write_adapter
+    from dragoman.store.placing import named_weights
+
+    weights = weights if weights is not None else named_weights(model)
     if files.adapter is not None:
-        write_adapter(folder, model, files, files.adapter, weights if weights is not None else named_weights(model))
+        write_adapter(folder, model, files, files.adapter, weights)
         return
     config: ModelConfig = model.config  # pyright: ignore[reportAssignmentType]
     languages = {} if files.languages is None else {"languages": files.languages._asdict()}
     framing = {} if files.framing == DEFAULT_FRAMING else {"framing": asdict(files.framing)}
     architecture = config.model_dump(mode="json", exclude_none=True)
-    write_json(folder / CONFIG, {"format": FORMAT, **languages, **framing, "model": architecture})
-    write_weights(folder / WEIGHTS, weights if weights is not None else named_weights(model))
+    kept = {"format": FORMAT, "quantised": True} if quantised else {"format": 1}  # which older versions read
+    write_json(folder / CONFIG, {**kept, **languages, **framing, "model": architecture})
+    write_weights(folder / WEIGHTS, weights, quantised)
     if files.tokenizers is not None:
         files.tokenizers.save(folder)
     if files.labels is not None:
@@ -90,7 +104,7 @@ def write_model(folder: Path, model: nn.Module, files: ModelFiles, weights: Mapp
     write_file(folder / CARD, files.card or default_card(files.languages, config))
 
 
-def load_model(path: Path | str, device: str = "cpu", adapter: Path | str | None = None) -> StoredModel:
+def load_model(path: Path | str, adapter: Path | str | None = None) -> StoredModel:
     """Reads a model folder, or the best model of a run folder, after checking every file of it. An adapter, or a folder
     that holds one, comes merged into its base, so the model is a plain one.
 
@@ -100,26 +114,29 @@ def load_model(path: Path | str, device: str = "cpu", adapter: Path | str | None
     folder = find_model(path)
     verify_model(folder)
     if (own := read_adapter(folder)) is None:
-        stored = _load_whole(folder, device)
-        return stored if adapter is None else with_adapter(stored, find_model(adapter), device)
+        stored = _load_whole(folder)
+        return stored if adapter is None else _with_adapter(stored, find_model(adapter))
     if adapter is not None:
         raise CheckpointError(f"{path} is an adapter itself; --adapter goes with {own.base}, to which it belongs")
     base = find_base(folder, own)
     verify_model(base)
-    return with_adapter(_load_whole(base, device), folder, device)
+    return _with_adapter(_load_whole(base), folder)
 
 
-def _load_whole(folder: Path, device: str) -> StoredModel:
+def _with_adapter(base: StoredModel, folder: Path) -> StoredModel:
+    from dragoman.store.adapters import with_adapter  # here, because it loads torch, which a whole model may not need
+
+    return with_adapter(base, folder)
+
+
+def _load_whole(folder: Path) -> StoredModel:
     """The model in a folder that was verified."""
-    languages, framing, config = read_config(folder)
+    languages, framing, config, quantised = read_config(folder)
     expected = _expected_weights(config, folder / CONFIG)
     tokenizers, labels = _load_tokenizers(folder, config), _load_labels(folder, config)
-    weights = read_weights(folder / WEIGHTS, expected)
-    with torch.device("meta"):
-        model = build_model(config, seed=None)
-    place_weights(model, {name: weight.to(device) for name, weight in weights.items()})
+    weights = read_weights(folder / WEIGHTS, expected, quantised=quantised)
     files = ModelFiles(tokenizers, languages, read_object(folder / GENERATION), framing=framing, labels=labels)
-    return StoredModel(model.eval(), config, files, folder)
+    return StoredModel(None, config, files, folder, weights, quantised)
 
 
 def _expected_weights(config: ModelConfig, path: Path) -> dict[str, Shape]:

@@ -1,16 +1,20 @@
 """Weights in and out: safetensors that are compared, by name, shape and type, with what is expected."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import safetensors.torch
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from torch import Tensor, nn
 
 from dragoman.errors import CheckpointError
 from dragoman.files import write_file
 from dragoman.notation import parse_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _HEADER_BYTES = 4_096
 _HEADER_BYTES_A_TENSOR = 160
@@ -18,62 +22,83 @@ _HEADER_BYTES_A_TENSOR = 160
 
 Shape = tuple[int, ...]
 """Of a tensor."""
+SCALE = ".scale"
+"""After the name of a quantised matrix: the tensor with the scale of each of its rows."""
+Weights = Mapping[str, NDArray[np.float32]]
+"""Weights by their names. As arrays, because a compiled model needs no torch."""
 
 
-def named_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Every weight once, under its first name, because tied matrices have several."""
-    return {name: weight.detach() for name, weight in model.named_parameters(remove_duplicate=True)}
-
-
-def place_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Makes these tensors the model's parameters; tied ones stay shared."""
-    shared = {id(parameter): weights[name] for name, parameter in model.named_parameters(remove_duplicate=True)}
-    placed = {key: nn.Parameter(weight) for key, weight in shared.items()}
-    for module in model.modules():
-        for name, parameter in list(module.named_parameters(recurse=False)):
-            setattr(module, name, placed[id(parameter)])
-
-
-def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
-    """Writes tensors as safetensors.
+def write_weights(path: Path, weights: "Mapping[str, Tensor]", quantised: bool = False) -> None:
+    """Writes tensors as safetensors; if `quantised`, each matrix as whole numbers of 8 bits with a scale for each row.
 
     Raises:
         CheckpointError: a number is not finite.
     """
-    for name, weight in weights.items():
+    plain = {name: weight.detach().cpu().contiguous().numpy() for name, weight in weights.items()}
+    for name, weight in plain.items():
         if not _is_finite(weight):
             raise CheckpointError(f"{name} holds numbers that are not finite; it was not saved")
-    plain = {name: weight.detach().cpu().contiguous() for name, weight in weights.items()}
-    write_file(path, safetensors.torch.save(plain))
+    if quantised:
+        for name in [name for name, weight in plain.items() if weight.ndim == 2]:
+            plain[name], plain[name + SCALE] = quantise(plain[name])
+    write_file(path, safetensors.numpy.save(plain))
 
 
-def read_weights(path: Path, expected: Mapping[str, Shape], whole: bool = True) -> dict[str, Tensor]:
+def quantise(matrix: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """A matrix as whole numbers from -127 to 127, and the scale of each row. No number moves by more than half a scale.
+
+    The compiled model rounds in the same way, so that it gets the same whole numbers of a quantised matrix again.
+    """
+    largest = np.abs(matrix).max(axis=1, initial=0.0)
+    scale = np.where(largest > 0, largest, 1).astype(np.float32) / np.float32(127)
+    return np.rint(matrix / scale[:, None]).astype(np.int8), scale
+
+
+def read_weights(
+    path: Path, expected: Mapping[str, Shape], whole: bool = True, quantised: bool = False
+) -> dict[str, NDArray[np.float32]]:
     """Reads safetensors, after comparing names, shapes and types with what is `expected`. Tensors may be missing if
-    not `whole`.
+    not `whole`. Matrices that were `quantised` are multiplied by their scales.
 
     Raises:
         CheckpointError: a tensor is missing, unknown, of another shape or type, or not finite. The error names it.
     """
+    kinds = _quantised(expected) if quantised else {name: ("F32", shape) for name, shape in expected.items()}
     try:
-        _compare(path, _header(path, expected), expected, whole)
-        with safe_open(path, framework="pt") as file:
+        _compare(path, _header(path, kinds), kinds, whole)
+        with safe_open(path, framework="np") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, ValueError, OSError) as error:
         raise CheckpointError(f"{path} is not a readable safetensors file: {error}") from None
     for name, tensor in tensors.items():
         if not _is_finite(tensor):
             raise CheckpointError(f"{path}: {name} holds numbers that are not finite")
+    for name in [name for name in kinds if name.endswith(SCALE)] if quantised else ():
+        scale = tensors.pop(name)
+        matrix = name.removesuffix(SCALE)
+        tensors[matrix] = tensors[matrix] * scale[:, None]
     return tensors
 
 
-def _is_finite(tensor: Tensor) -> bool:
+def _quantised(expected: Mapping[str, Shape]) -> dict[str, tuple[str, Shape]]:
+    """Type and shape of each tensor of a quantised model."""
+    matrices = {name: shape for name, shape in expected.items() if len(shape) == 2}
+    return {
+        **{name: ("F32", shape) for name, shape in expected.items()},
+        **{name: ("I8", shape) for name, shape in matrices.items()},
+        **{name + SCALE: ("F32", shape[:1]) for name, shape in matrices.items()},
+    }
+
+
+def _is_finite(tensor: NDArray[np.float32]) -> bool:
     """Whether all numbers are finite. If their sum is finite, so are they; that check is many times faster than looking
     at each. Finite numbers may still have an infinite sum.
     """
-    return bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(tensor.sum())) or bool(np.isfinite(tensor).all())
 
 
-def _header(path: Path, expected: Mapping[str, Shape]) -> dict[str, Any]:
+def _header(path: Path, expected: Collection[str]) -> dict[str, Any]:
     """The header of a safetensors file: dtype and shape of each tensor by name.
 
     Raises:
@@ -93,16 +118,16 @@ def _header(path: Path, expected: Mapping[str, Shape]) -> dict[str, Any]:
     return header
 
 
-def _compare(path: Path, found: Mapping[str, Any], expected: Mapping[str, Shape], whole: bool) -> None:
+def _compare(path: Path, found: Mapping[str, Any], expected: Mapping[str, tuple[str, Shape]], whole: bool) -> None:
     if whole and (missing := sorted(expected.keys() - found.keys())):
         raise CheckpointError(f"{path}: tensor {missing[0]} is missing")
     if extra := sorted(found.keys() - expected.keys()):
         raise CheckpointError(f"{path}: tensor {extra[0][:100]} does not belong to this architecture")
     for name, facts in found.items():
-        shape, kind = facts["shape"], facts["dtype"]
-        if list(expected[name]) != shape:
+        kind, shape = expected[name]
+        if list(shape) != facts["shape"]:
             raise CheckpointError(
-                f"{path}: {name} has shape {str(shape)[:100]}, but this architecture has {list(expected[name])}"
+                f"{path}: {name} has shape {str(facts['shape'])[:100]}, but this architecture has {list(shape)}"
             )
-        if kind != "F32":
-            raise CheckpointError(f"{path}: {name} is of type {str(kind)[:100]}, but weights are F32")
+        if kind != facts["dtype"]:
+            raise CheckpointError(f"{path}: {name} is of type {str(facts['dtype'])[:100]}, but should be {kind}")

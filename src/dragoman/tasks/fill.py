@@ -168,11 +168,12 @@ def score_run(run: RunFolder, recipe: Recipe, device: str, progress: Progress) -
 
 
 def _score(run: RunFolder, test: Path, recipe: Recipe, device: str, progress: Progress) -> TextEvaluation:
-    stored = load_model(run.best, device)
-    assert isinstance(stored.model, EncoderModel), "the recipe says so"
+    stored = load_model(run.best)
+    model = stored.model.to(device)
+    assert isinstance(model, EncoderModel), "the recipe says so"
     with TemporaryDirectory(prefix="dragoman-") as folder:
         corpus = encode_split(run.data, "test", stored.tokenizers.source, Path(folder) / "test", recipe, progress)
-        held_out = HeldOut(stored.model, corpus, recipe, stored.files.framing)
+        held_out = HeldOut(model, corpus, recipe, stored.files.framing)
         loss, right = held_out.losses()
     masked = sum(len(batch.labels) for batch in held_out.batches)
     facts = f"masked:{masked}|seed:{SEED}|vocabulary:{stored.tokenizers.source.size}|version:{dragoman.__version__}"

@@ -257,12 +257,13 @@ def score_run(run: RunFolder, recipe: Recipe, device: str, progress: Progress) -
 
 
 def _score(run: RunFolder, test: Path, recipe: Recipe, device: str) -> TextEvaluation:
-    stored, characters = load_model(run.best, device), read_text_report(run.data).splits[test.stem].characters
-    assert isinstance(stored.model, LanguageModel), "the recipe says so"
+    stored, characters = load_model(run.best), read_text_report(run.data).splits[test.stem].characters
+    model = stored.model.to(device)
+    assert isinstance(model, LanguageModel), "the recipe says so"
     tokenizer, length = stored.tokenizers.target, recipe.batches.sentence_tokens
     with TemporaryDirectory(prefix="dragoman-") as folder:
         corpus = encode_text(read_text(run.data, test.stem), tokenizer, Path(folder) / "test", length)
-        held_out = HeldOut(stored.model, stored.tokenizers, corpus, characters, recipe)
+        held_out = HeldOut(model, stored.tokenizers, corpus, characters, recipe)
         a_token, a_character = held_out.losses()
     facts = f"window:{length}|vocabulary:{tokenizer.size}|version:{dragoman.__version__}"
     losses = {

@@ -23,7 +23,16 @@ from dragoman.documents import read_document, write_json
 from dragoman.errors import CheckpointError
 from dragoman.files import new_folder, remove, set_aside
 from dragoman.manifest import write_manifest
-from dragoman.store import ADAPTER, WEIGHTS, ModelFiles, read_weights, verify_model, write_model, write_weights
+from dragoman.store import (
+    ADAPTER,
+    WEIGHTS,
+    ModelFiles,
+    as_tensors,
+    read_weights,
+    verify_model,
+    write_model,
+    write_weights,
+)
 from dragoman.training.state import TrainState
 
 FORMAT = 2
@@ -139,7 +148,7 @@ def restore(path: Path, state: TrainState) -> None:
     facts = read_checkpoint_facts(path)
     shapes = {name: tuple(weight.shape) for name, weight in state.masters.weights.items()}
     possible = {f"{kind}.{name}": () if kind == "step" else shapes[name] for kind in _KINDS for name in shapes}
-    tensors = read_weights(path / STATE, possible, whole=False)
+    tensors = as_tensors(read_weights(path / STATE, possible, whole=False))
     state.average = {
         name: tensors[f"average.{name}"].to(weight.device)
         for name, weight in state.masters.weights.items()
@@ -160,6 +169,6 @@ def restore(path: Path, state: TrainState) -> None:
 def _weights(path: Path, shapes: Mapping[str, tuple[int, ...]], state: TrainState) -> dict[str, Tensor]:
     """All weights of a checkpoint. That of an adapter holds only what trains, beside the weights of its base."""
     if not (path / ADAPTER).is_file():
-        return read_weights(path / WEIGHTS, shapes)
-    trained = read_weights(path / ADAPTER, {name: shapes[name] for name in state.masters.gradients})
+        return as_tensors(read_weights(path / WEIGHTS, shapes))
+    trained = as_tensors(read_weights(path / ADAPTER, {name: shapes[name] for name in state.masters.gradients}))
     return {**state.masters.weights, **trained}

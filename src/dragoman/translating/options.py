@@ -61,7 +61,7 @@ class SearchOptions(Settings):
         """How tokens are drawn; None for a search."""
         if self.temperature is self.top_k is self.top_p is None:
             return None
-        from dragoman.decoding.sampling import Sampling  # here, because it loads torch, which settings do not need
+        from dragoman.decoding.sampling import Sampling  # here, because settings are read without numpy
 
         return Sampling(self.temperature or 1.0, self.top_k, self.top_p or 1.0, self.seed)
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dragoman.config import check
 from dragoman.decoding.crew import Crew
@@ -23,7 +24,6 @@ from dragoman.decoding.scoring import score
 from dragoman.errors import CheckpointError, ConfigError, DecodeError
 from dragoman.machine import threads, use_threads
 from dragoman.memory import out_of_memory_as
-from dragoman.model import EncoderDecoder
 from dragoman.native.runtime import Runtime
 from dragoman.progress import Progress, silent
 from dragoman.store import GENERATION, USES, StoredModel, load_model
@@ -34,8 +34,11 @@ from dragoman.translating.sentences import separator
 from dragoman.translating.translation import Translation
 from dragoman.translating.writing import Writer, one_line
 
-_WORTH_A_WORKER = 4
-"""Requests from which one more worker pays."""
+if TYPE_CHECKING:
+    from dragoman.model import EncoderDecoder
+
+_REQUESTS_A_WORKER, _TOKENS_A_WORKER = 4, 1_024
+"""One more worker pays from so many requests and so many tokens under way for each; fewer rows waste its products."""
 
 
 def translate(
@@ -82,9 +85,9 @@ class Translator:
         progress: Progress = silent,
     ) -> None:
         """Without `native`, the model runs in PyTorch also where it could run compiled."""
-        if not isinstance(stored.model, EncoderDecoder):
+        if stored.config.family != "encoder_decoder":
             raise DecodeError(f"{stored.folder} holds a model that {USES[stored.config.family]}")
-        self.runtime = Runtime(stored.model, device, precision, native, progress)
+        self.runtime: Runtime["EncoderDecoder"] = Runtime(stored, device, precision, native, progress)
         self.device, self.precision = self.runtime.device, self.runtime.precision
         self.tokenizers, self.languages = stored.tokenizers, stored.languages
         try:
@@ -96,7 +99,7 @@ class Translator:
         self.writer = Writer(self.tokenizers)
 
     @property
-    def model(self) -> EncoderDecoder:
+    def model(self) -> "EncoderDecoder":
         """The model in PyTorch."""
         return self.runtime.model
 
@@ -257,7 +260,8 @@ class Translator:
     def _crew(self, requests: int, options: SearchOptions, observer: SearchObserver | None) -> Crew:
         """Engines for so many requests: one for each thread, if there is enough to do and the threads can be used."""
         alone = self.runtime.native is None or observer is not None
-        workers = 1 if alone else max(1, min(threads(), requests // _WORTH_A_WORKER))
+        most = min(threads(), requests // _REQUESTS_A_WORKER, options.batch_tokens // _TOKENS_A_WORKER)
+        workers = 1 if alone else max(1, most)
         return Crew(workers, lambda queue: self.engine(options, observer, workers, queue))
 
     def _whole(self, texts: Sequence[str], target: bool = False) -> list[list[int]]:

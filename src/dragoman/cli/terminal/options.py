@@ -160,11 +160,9 @@ class Place:
 
     def _take_threads(self) -> None:
         if self.threads is not None:
-            import torch
+            from dragoman.machine import choose_threads, set_threads
 
-            from dragoman.machine import choose_threads
-
-            torch.set_num_threads(choose_threads(self.threads))
+            set_threads(choose_threads(self.threads))
 
 
 @dataclass(frozen=True)

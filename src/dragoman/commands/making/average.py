@@ -134,7 +134,7 @@ def between(before: StoredModel, after: StoredModel, share: float) -> StoredMode
     with torch.device("meta"):
         model = build_model(after.config, seed=None)
     place_weights(model, weights)
-    return after._replace(model=model.eval())
+    return StoredModel(model.eval(), after.config, after.files, after.folder)
 
 
 def measure_shares(

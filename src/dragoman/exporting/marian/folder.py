@@ -16,7 +16,8 @@ from dragoman.config import Settings, check
 from dragoman.documents import Content, read_object
 from dragoman.errors import CheckpointError, ConfigError, TokenizerError
 from dragoman.exporting.marian.mapping import BIAS, POSITIONS, Rows, Vocabularies, twins
-from dragoman.model import ModelConfig, weight_shapes
+from dragoman.model import ModelConfig
+from dragoman.store import weight_shapes
 from dragoman.tokenizing.sentencepiece import SentencePieces, SentencePieceTokenizer, read_model
 from dragoman.tokenizing.tokenizers import Tokenizers
 
