@@ -14,6 +14,7 @@ from compiler import needs_compiler
 from dragoman.config import Settings, check
 from dragoman.decoding import ModelStepper
 from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemory, TokenizerError
+from dragoman.machine import use_threads
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.native.decoder import NativeStepper
 from dragoman.native.runtime import Runtime
@@ -115,6 +116,23 @@ def test_texts_come_back_in_order_whatever_their_company(translator: Translator,
         assert alone.score == pytest.approx(translation.score, abs=1e-4)
     backwards = translator.translate(texts[::-1], options)
     assert [t.text for t in backwards[::-1]] == [t.text for t in together]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("search", [{"beam_size": 1}, {"beam_size": 4}, {"temperature": 1.0, "n_best": 2}])
+@pytest.mark.parametrize("native", [pytest.param(True, marks=needs_compiler), False])
+def test_batch_invariant_translations_are_the_same_to_the_bit(native: bool, search: dict[str, Any]) -> None:
+    model = stored(d_model=64, d_ff=160)  # wide enough for PyTorch to divide a product in several ways
+    translator = Translator(model, device="cpu", precision="float32", native=native)
+    options = asked(batch_invariant=not native, **search)  # compiled, it needs no asking
+    texts = lines(12)
+    together = translator.translate(texts, options)
+    for threads in (1, 2):
+        with use_threads(threads):
+            assert [translator.translate([text], options)[0] for text in texts] == together
+            assert translator.translate(texts[::-1], options) == together[::-1]
+    scored = translator.score(texts, [each.text for each in together], options)
+    assert [translator.score([each.source], [each.text], options)[0] for each in scored] == scored
 
 
 @pytest.mark.parametrize("text", ["", " ", "\t \u2003", "\n"])

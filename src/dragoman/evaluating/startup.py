@@ -1,7 +1,7 @@
 """How long a fresh process takes to its first translation, and how much memory it comes to hold.
 
 `measure_start` runs this file as a program of its own, because modules that are loaded once are not loaded again. It
-imports nothing of torch before the clock runs.
+imports nothing large before the clock runs.
 """
 
 from __future__ import annotations
@@ -70,20 +70,18 @@ def main() -> None:
     request = json.loads(sys.stdin.read())
     clock = [time.perf_counter()]
 
-    import torch
-
+    from dragoman.machine import use_threads
     from dragoman.translating import SearchOptions, Translator
 
     clock.append(time.perf_counter())
-    if request["threads"] is not None:
-        torch.set_num_threads(request["threads"])
-    translator = Translator.load(request["folder"], request["device"], request["precision"])
-    clock.append(time.perf_counter())
-    options = SearchOptions(**request["options"])
-    translator.translate(request["texts"][:1], options)
-    clock.append(time.perf_counter())
-    total, first_peak = time.time() - request["started"], peak_memory_bytes()
-    translator.translate(request["texts"], options)
+    with use_threads(request["threads"]):
+        translator = Translator.load(request["folder"], request["device"], request["precision"])
+        clock.append(time.perf_counter())
+        options = SearchOptions(**request["options"])
+        translator.translate(request["texts"][:1], options)
+        clock.append(time.perf_counter())
+        total, first_peak = time.time() - request["started"], peak_memory_bytes()
+        translator.translate(request["texts"], options)
     importing, loading, translating = (after - before for before, after in pairwise(clock))
     start = Start(total, importing, loading, translating, first_peak, peak_memory_bytes())
     sys.stdout.write(json.dumps(dataclasses.asdict(start)) + "\n")

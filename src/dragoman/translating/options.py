@@ -55,6 +55,9 @@ class SearchOptions(Settings):
     """Longest source that the model is given, at least 8 tokens; fewer where its positions end before."""
     batch_tokens: int = pydantic.Field(default=4096, ge=1, le=10**9)
     """Most tokens under way: sentences times beam_size times the tokens of the longest source. One always fits."""
+    batch_invariant: bool = False
+    """Whether a translation may not depend on its company in the last bit either. The compiled translator never lets
+    it; PyTorch then translates sentence by sentence on one thread, which takes several times as long."""
 
     @property
     def sampling(self) -> "Sampling | None":

@@ -9,6 +9,7 @@ Texts that are given together are translated side by side, and none affects anot
 import copy
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -157,7 +158,7 @@ class Translator:
                 line_of += [number] * len(samples)
         left = Counter(line_of)
         found: dict[int, list[Hypothesis]] = {}
-        with progress.track("translate", len(lines), "lines") as advance, out_of_memory_as(_lower(options)):
+        with progress.track("translate", len(lines), "lines") as advance, self._computing(options, observer):
             advance(len(lines) - len(left))
             for ended in self._crew(len(asked), options, observer).run(asked):
                 found[ended.ticket] = ended.hypotheses
@@ -201,7 +202,7 @@ class Translator:
         tickets = [engine.admit(each) for each in request.samples(options.n_best)]
         ended: dict[int, list[Hypothesis]] = {}
         while engine.busy:
-            with out_of_memory_as(_lower(options)):
+            with self._computing(options):
                 ended |= {each.ticket: each.hypotheses for each in engine.step()}
             if tickets[0] not in ended:
                 yield self.writer.settled_text(engine.agreed(tickets[0]))
@@ -224,10 +225,11 @@ class Translator:
         options = options or self.options
         rows = [self.framing.source(ids) for ids in self._whole(sources)]
         labels = [self.framing.labels(ids) for ids in self._whole(targets, target=True)]
-        with out_of_memory_as(_lower(options)):
+        with self._computing(options):
             workers = 1 if self.runtime.native is None else threads()
             judge = partial(self.runtime.stepper, max(1, threads() // workers))
-            found = score(judge, rows, labels, self.framing.target_start, options.batch_tokens // workers, workers)
+            room = self._batch_tokens(options) // workers
+            found = score(judge, rows, labels, self.framing.target_start, room, workers)
         return [
             self.writer.scored(*each, options.length_penalty)
             for each in zip(sources, targets, labels, found, strict=True)
@@ -252,17 +254,33 @@ class Translator:
             self.runtime.stepper(max(1, threads() // workers), observer),
             start=self.framing.target_start,
             end=self.framing.target_end,
-            batch_tokens=max(1, options.batch_tokens // workers),
+            batch_tokens=max(1, self._batch_tokens(options, observer) // workers),
             observer=observer,
             queue=queue,
         )
 
     def _crew(self, requests: int, options: SearchOptions, observer: SearchObserver | None) -> Crew:
         """Engines for so many requests: one for each thread, if there is enough to do and the threads can be used."""
-        alone = self.runtime.native is None or observer is not None
+        alone = self._in_torch(observer)
         most = min(threads(), requests // _REQUESTS_A_WORKER, options.batch_tokens // _TOKENS_A_WORKER)
         workers = 1 if alone else max(1, most)
         return Crew(workers, lambda queue: self.engine(options, observer, workers, queue))
+
+    def _in_torch(self, observer: SearchObserver | None) -> bool:
+        return self.runtime.native is None or observer is not None
+
+    def _batch_tokens(self, options: SearchOptions, observer: SearchObserver | None = None) -> int:
+        """Most tokens under way: in PyTorch, whose sums depend on the size of a batch, 1 where no bit may change."""
+        return 1 if options.batch_invariant and self._in_torch(observer) else options.batch_tokens
+
+    @contextmanager
+    def _computing(self, options: SearchOptions, observer: SearchObserver | None = None) -> Generator[None]:
+        """Says what to do about a full memory; PyTorch, whose sums depend on threads too, has one where no bit may
+        change.
+        """
+        one = options.batch_invariant and self._in_torch(observer)
+        with use_threads(1 if one else None), out_of_memory_as(_lower(options)):
+            yield
 
     def _whole(self, texts: Sequence[str], target: bool = False) -> list[list[int]]:
         """Ids of texts that are not split."""
