@@ -162,14 +162,14 @@ def measure(folder: Path, data: Path, forms: Sequence[str], tuned: Path | None) 
         for form in forms:
             ours, back = Path(aside) / form, Path(aside) / f"{form}-back"
             notes = dragoman.convert(folder / form, ours).notes
-            dragoman.convert(ours, back)
+            dragoman.export(ours, "huggingface", back)
             results[form] = {
                 "notes": notes,
                 **compare(folder / form, ours, pairs),
                 "there_and_back": there_and_back(folder / form, back, pairs),
             }
         if tuned is not None:
-            dragoman.convert(tuned, Path(aside) / "tuned")
+            dragoman.export(tuned, "huggingface", Path(aside) / "tuned")
             results["fine-tuned"] = compare(Path(aside) / "tuned", tuned / "best", pairs)
     return results
 

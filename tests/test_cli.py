@@ -41,7 +41,7 @@ def test_commands_are_the_public_functions() -> None:
     assert functions == {
         *("prepare_data", "train_tokenizer", "train", "translate", "evaluate", "fine_tune", "benchmark"),
         *("reproduce", "doctor", "demo", "runs", "settings", "explain", "embeddings", "merge", "average"),
-        *("predict", "generate", "convert", "quantize"),
+        *("predict", "generate", "convert", "export", "quantize"),
     }
     named = {"runs": "list_runs", "settings": "list_settings", "explain": "record", "embeddings": "load_embeddings"}
     assert {named.get(name, name) for name in functions - {"demo"}} <= set(dir(dragoman))

@@ -252,16 +252,19 @@ def test_average_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) ->
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Recommended")
-def test_convert_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
+def test_convert_and_export_leave_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
     from small_marian import write_marian
 
     marian = write_marian(tmp_path / "marian")
     by_command, by_function = pairs_of_folders(tmp_path)
-    for given, to in ((lambda _: marian, "ours"), (lambda folder: folder / "ours", "theirs")):
-        languages = ("de", "fr") if to == "ours" else None
-        asked = ("--languages", *languages) if languages else ()
-        told = printed("convert", given(by_command), "--to", by_command / to, *asked)
-        assert dragoman.convert(given(by_function), by_function / to, languages).what in told
+    told = printed("convert", marian, "--to", by_command / "ours", "--languages", "de", "fr")
+    assert dragoman.convert(marian, by_function / "ours", ("de", "fr")).what in told
+    (tmp_path / "text").write_text("Where is the station?\n")
+    told = printed(
+        "export", by_command / "ours", "huggingface", "--out", by_command / "theirs", "--text", tmp_path / "text"
+    )
+    found = dragoman.export(by_function / "ours", "huggingface", by_function / "theirs", ["Where is the station?"])
+    assert str(found.proof) in told
     assert left_in(by_command) == left_in(by_function)
 
 

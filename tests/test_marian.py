@@ -13,6 +13,7 @@ from small_marian import ENGLISH, ITALIAN, transformers, write_marian
 from torch import Tensor
 
 import dragoman
+from dragoman.commands.making.export import Export
 from dragoman.errors import CheckpointError, ConfigError, DataError, Error, TokenizerError
 from dragoman.exporting.marian import searching
 from dragoman.exporting.marian.folder import read_marian
@@ -116,7 +117,7 @@ def test_texts_are_as_long_as_theirs(
     changes = {"num_beams": 4, "forced_eos_token_id": forced, **lengths}
     edit(tmp_path / "model" / "generation_config.json", **changes)
     dragoman.convert(tmp_path / "model", tmp_path / "ours")
-    dragoman.convert(tmp_path / "ours", tmp_path / "back")
+    export(tmp_path / "ours", tmp_path / "back")
     dragoman.convert(tmp_path / "back", tmp_path / "again")
     first, last = (dragoman.Translator.load(tmp_path / name, "cpu", "float32") for name in ("ours", "again"))
     assert last.options.length_extra == first.options.length_extra
@@ -132,7 +133,7 @@ def test_what_the_search_leaves_out_is_said(folders: Path, tmp_path: Path) -> No
     stored = load_model(folders / "ours" / "opus")
     generation = {**stored.files.generation, "temperature": 0.7, "prefix": "Il", "length_ratio": 2.0}
     save_model(tmp_path / "model", stored.model, stored.files._replace(generation=generation))
-    sampling, prefix, length_ratio = dragoman.convert(tmp_path / "model", tmp_path / "theirs").notes
+    sampling, prefix, length_ratio = export(tmp_path / "model", tmp_path / "theirs").notes
     assert "decode.temperature draws samples" in sampling and 'decode.prefix = "Il"' in prefix
     assert "decode.length_ratio = 2" in length_ratio and "510 tokens" in length_ratio
 
@@ -141,7 +142,7 @@ def test_there_are_positions_for_the_longest_translation(folders: Path, tmp_path
     stored = load_model(folders / "ours" / "opus")
     generation = {**stored.files.generation, "length_extra": 900}
     save_model(tmp_path / "model", stored.model, stored.files._replace(generation=generation))
-    dragoman.convert(tmp_path / "model", tmp_path / "theirs")
+    export(tmp_path / "model", tmp_path / "theirs")
     model, _ = theirs(tmp_path / "theirs")
     assert model.config.max_position_embeddings == model.generation_config.max_length == 902
 
@@ -149,7 +150,7 @@ def test_there_are_positions_for_the_longest_translation(folders: Path, tmp_path
 @pytest.mark.parametrize("form", FORMS)
 def test_there_and_back_every_tensor_is_the_same(form: str, folders: Path, tmp_path: Path) -> None:
     before, _ = theirs(folders / form)
-    dragoman.convert(folders / "ours" / form, tmp_path / "back")
+    export(folders / "ours" / form, tmp_path / "back")
     after, facts = transformers.MarianMTModel.from_pretrained(tmp_path / "back", output_loading_info=True)
     assert not facts["missing_keys"] and not facts["unexpected_keys"]
     wanted, found = ({n: w for n, w in m.state_dict().items() if n not in POSITIONS} for m in (before, after))
@@ -196,7 +197,7 @@ def test_languages_come_from_the_name_or_from_the_user(folders: Path, tmp_path: 
     assert load_model(tmp_path / "given").languages == Languages("pt-BR", "en")
     with pytest.raises(ConfigError, match="languages"):
         dragoman.convert(tmp_path / "model", tmp_path / "wrong", ["en", "it!"])
-    with pytest.raises(ConfigError, match="knows its languages"):
+    with pytest.raises(ConfigError, match="is a model of Dragoman already; dragoman export"):
         dragoman.convert(tmp_path / "given", tmp_path / "wrong", ["en", "it"])
 
 
@@ -226,8 +227,12 @@ def test_whether_the_unknown_symbol_may_be_written_goes_both_ways(folders: Path,
     dragoman.convert(tmp_path / "model", tmp_path / "ours")
     assert not dragoman.Translator.load(tmp_path / "ours").options.allow_unknown
     assert dragoman.Translator.load(folders / "ours" / "opus").options.allow_unknown
-    dragoman.convert(tmp_path / "ours", tmp_path / "back")
+    export(tmp_path / "ours", tmp_path / "back")
     assert json.loads((tmp_path / "back" / "generation_config.json").read_text())["bad_words_ids"] == [[padding], [1]]
+
+
+def export(model: Path, to: Path) -> Export:
+    return dragoman.export(model, "huggingface", to, ENGLISH)
 
 
 def edit(path: Path, **changes: Any) -> None:
@@ -366,7 +371,7 @@ def test_what_a_marian_folder_cannot_hold_is_refused_by_name(
     config = ModelConfig.model_validate({**stored.config.model_dump(), **change})
     save_model(tmp_path / "model", build_model(config, seed=1), stored.files)
     with pytest.raises(ConfigError, match=message):
-        dragoman.convert(tmp_path / "model", tmp_path / "theirs")
+        export(tmp_path / "model", tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
 
 
@@ -380,8 +385,10 @@ def test_other_tokenizers_and_symbols_are_refused(folders: Path, tmp_path: Path)
     config = ModelConfig.model_validate({**stored.config.model_dump(), **vocabularies, "tied": "target"})
     files = stored.files._replace(tokenizers=tokenizers, framing=type(MARIAN_FRAMING)())
     save_model(tmp_path / "words", build_model(config, seed=1), files)
-    with pytest.raises(ConfigError, match="other symbols than Marian's; its source tokenizer is of kind 'word'"):
-        dragoman.convert(tmp_path / "words", tmp_path / "theirs")
+    with pytest.raises(
+        ConfigError, match="its source tokenizer is of kind 'word'.*its target tokenizer is of kind 'word'"
+    ):
+        dragoman.export(tmp_path / "words", "huggingface", tmp_path / "theirs")
 
 
 def test_a_folder_of_neither_kind_is_refused(folders: Path, tmp_path: Path) -> None:
@@ -392,7 +399,7 @@ def test_a_folder_of_neither_kind_is_refused(folders: Path, tmp_path: Path) -> N
     with pytest.raises(DataError, match="exists already"):
         dragoman.convert(folders / "opus", folders / "ours")
     with pytest.raises(DataError, match="exists already"):
-        dragoman.convert(folders / "ours" / "opus", folders)
+        export(folders / "ours" / "opus", folders)
 
 
 @pytest.mark.parametrize("tied", ["none", "target", "all"])

@@ -37,8 +37,11 @@ WRONG = [
     ("convert RUN", "Missing option '--to'", 2),
     ("convert nowhere --to new", "nowhere does not exist", 4),
     ("convert RUN --to new --languages en", "Option '--languages' requires 2 arguments", 2),
-    ("convert RUN --to new --languages en it", "knows its languages; leave out --languages", 2),
-    ("convert RUN --to new", "cannot become a Marian folder: ", 2),
+    ("convert RUN --to new", "is a model of Dragoman already; dragoman export writes it for other toolkits", 2),
+    ("export RUN huggingface --out new", "cannot become a folder of transformers: model.", 2),
+    ("export RUN onnx --out new", "'onnx' is not one of 'ctranslate2', 'huggingface'", 2),
+    ("export nowhere ctranslate2 --out new", "nowhere does not exist", 4),
+    ("export RUN ctranslate2 --out RUN", "exists already", 2),
     # what to translate, and how
     ("translate RUN text --input pairs.tsv", "TEXT and --input were given; translate takes one of", 2),
     ("translate RUN one two --item 1", "TEXT and --item were given; translate takes one of", 2),
@@ -219,10 +222,11 @@ WRONG_OF_OTHER_TASKS = [
     ("average MODELS/lm MODELS/lm --to new", "does not translate, and the share is chosen by chrF", 2),
     ("average MODELS/classifier MODELS/others --to new --share 0.5", "have other labels", 2),
     # other toolkits
-    ("convert MODELS/classifier --to new", "cannot become a Marian folder: it does not translate", 2),
+    ("export MODELS/classifier --out new huggingface", "cannot become a folder of transformers: it does not", 2),
+    ("export MODELS/classifier --out new ctranslate2", "cannot become a folder of CTranslate2: it does not", 2),
     ("convert MODELS/bert --to new", "is not a complete Marian folder: vocab.json is missing", 4),
     ("convert MODELS/bert --to new --languages en e!", "--languages: target: a language is given by its BCP 47", 2),
-    ("convert pairs.tsv --to new", "convert takes a model, or a Marian folder of transformers", 4),
+    ("convert pairs.tsv --to new", "convert takes a Marian folder of transformers", 4),
 ]
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dragoman.commands.judge_heads import judge_heads as judge_heads
     from dragoman.commands.making.average import average as average
     from dragoman.commands.making.convert import convert as convert
+    from dragoman.commands.making.export import export as export
     from dragoman.commands.making.merge import merge as merge
     from dragoman.commands.quantize import quantize as quantize
     from dragoman.commands.reproduce import reproduce as reproduce

@@ -22,6 +22,7 @@ from dragoman.cli.looking.runs import runs
 from dragoman.cli.looking.settings import settings
 from dragoman.cli.making.average import average
 from dragoman.cli.making.convert import convert
+from dragoman.cli.making.export import export
 from dragoman.cli.making.merge import merge
 from dragoman.cli.predict import predict
 from dragoman.cli.prepare_data import prepare_data
@@ -69,6 +70,7 @@ _LIFE = (
     average,
     quantize,
     convert,
+    export,
     benchmark,
 )
 _ABOUT = (settings, doctor)

@@ -1,4 +1,4 @@
-"""`dragoman convert`: models of Marian, in and out."""
+"""`dragoman convert`: models of Marian."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,7 @@ from dragoman.cli.terminal import console
 
 def convert(
     folder: Annotated[
-        Path, typer.Argument(help="A Marian folder of transformers, as OPUS-MT has it; or a model or run of Dragoman.")
+        Path, typer.Argument(help="A Marian folder of transformers, as OPUS-MT has it.", show_default=False)
     ],
     to: Annotated[Path, typer.Option(help="The new folder.", show_default=False)],
     languages: Annotated[
@@ -19,7 +19,7 @@ def convert(
         typer.Option(help="Source and target of a Marian model whose folder does not say them.", show_default=False),
     ] = None,
 ) -> None:
-    """Convert a Marian model of transformers into a model folder, or a model folder into one of transformers."""
+    """Convert a Marian model of transformers into a model folder."""
     found = dragoman.convert(folder, to, languages)
     console.write(f"{found.folder} is {found.what}")
     for note in found.notes:

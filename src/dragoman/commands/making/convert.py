@@ -1,11 +1,10 @@
-"""A Marian model of transformers into a model folder, or a model folder into one of transformers."""
+"""A Marian model of transformers into a model folder."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from dragoman.config import Settings, check
 from dragoman.errors import CheckpointError, ConfigError
-from dragoman.exporting.marian.exporting import export_marian
 from dragoman.exporting.marian.folder import is_marian
 from dragoman.exporting.marian.importing import Conversion, import_marian
 from dragoman.store import Languages, find_model
@@ -18,25 +17,22 @@ class _Languages(Settings):
 
 
 def convert(folder: Path | str, to: Path | str, languages: Sequence[str] | None = None) -> Conversion:
-    """Converts a Marian model of transformers into a model folder, or a model folder into one of transformers: what
-    `folder` holds decides. `languages` are source and target of a Marian model, where its folder does not say them.
+    """Converts a Marian model of transformers into a model folder. `languages` are its source and target, where its
+    folder does not say them. `export` is the way back.
 
     Raises:
         CheckpointError, TokenizerError: a file is missing or damaged, or holds what our model cannot; it is named.
-        ConfigError: the model holds what a Marian model cannot; it is named. Or languages are not two tags, or given
-            for a model that knows its own.
+        ConfigError: languages are not two tags, or the folder is a model of Dragoman.
         DataError: `to` exists already.
         MissingExtra: the SentencePiece library is not installed.
     """
     if is_marian(Path(folder)):
         return import_marian(Path(folder), Path(to), _pair(languages) if languages is not None else None)
     try:
-        model = find_model(folder)
+        find_model(folder)
     except CheckpointError as error:
-        raise CheckpointError(f"{error}; convert takes a model, or a Marian folder of transformers") from None
-    if languages is not None:
-        raise ConfigError(f"{folder} knows its languages; leave out --languages")
-    return export_marian(model, Path(to))
+        raise CheckpointError(f"{error}; convert takes a Marian folder of transformers") from None
+    raise ConfigError(f"{folder} is a model of Dragoman already; dragoman export writes it for other toolkits")
 
 
 def _pair(languages: Sequence[str]) -> Languages:

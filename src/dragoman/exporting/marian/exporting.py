@@ -1,7 +1,7 @@
 """A model folder into a Marian folder of transformers: `export_marian`."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import safetensors.torch
 from dragoman.config import check
 from dragoman.documents import write_json
 from dragoman.errors import ConfigError
+from dragoman.exporting.huggingface.running import Running, refuse_missing
 from dragoman.exporting.marian.folder import (
     ACTIVATIONS,
     CONFIG,
@@ -23,12 +24,12 @@ from dragoman.exporting.marian.folder import (
     VOCABULARY,
     WEIGHTS,
 )
-from dragoman.exporting.marian.importing import Conversion
 from dragoman.exporting.marian.mapping import Rows, Vocabularies, to_marian
 from dragoman.exporting.marian.searching import Symbols, generation_for
+from dragoman.exporting.proof import Proof, never_written, prove
 from dragoman.files import new_folder, write_file
 from dragoman.model import ModelConfig
-from dragoman.store import StoredModel, check_new_model, load_model, named_weights
+from dragoman.store import StoredModel, named_weights
 from dragoman.tokenizing.framing import MARIAN_FRAMING
 from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer
 from dragoman.tokenizing.tokenizers import Tokenizers
@@ -38,19 +39,19 @@ POSITIONS = 512
 """`max_position_embeddings` of OPUS-MT, and the fewest that are written; a model with sinusoids may have more."""
 
 
-def export_marian(folder: Path, to: Path) -> Conversion:
-    """Writes a folder that `MarianMTModel` and `MarianTokenizer` of transformers load, with the same logits.
+def export_marian(stored: StoredModel, to: Path, texts: Sequence[str]) -> tuple[Proof, list[str]]:
+    """Writes a folder that `MarianMTModel` and `MarianTokenizer` of transformers load, after the proof that it
+    translates as our model does. Returns that, and what a person should know.
 
     Raises:
-        CheckpointError: `folder` is not a complete model folder.
-        ConfigError: a Marian model cannot hold something of this one; it is named.
+        ConfigError: a Marian model cannot hold something of this one; it is named. Or the proof failed.
         DataError: `to` exists already.
+        MissingExtra: transformers is not installed.
     """
-    check_new_model(to)
-    stored = load_model(folder)
     if obstacles := list(_obstacles(stored)):
-        raise ConfigError(f"{folder} cannot become a Marian folder: {'; '.join(obstacles)}")
-    options = check(stored.files.generation, str(folder), SearchOptions)
+        raise ConfigError(f"{stored.folder} cannot become a Marian folder: {'; '.join(obstacles)}")
+    refuse_missing()
+    options = check(stored.files.generation, str(stored.folder), SearchOptions)
     ids = [_ids(tokenizer, _padding(stored.tokenizers)) for tokenizer in stored.tokenizers]
     vocabularies = Vocabularies(
         *(_rows(tokenizer, each) for tokenizer, each in zip(stored.tokenizers, ids, strict=True))
@@ -59,17 +60,33 @@ def export_marian(folder: Path, to: Path) -> Conversion:
     positions = max(POSITIONS, options.max_source_tokens + 1, generation["max_length"])
     weights = to_marian(named_weights(stored.model), stored.config, vocabularies)
     with new_folder(to) as aside:
-        write_json(aside / CONFIG, _config(stored.config, ids, positions))
+        sizes = len(ids[0]), len(ids[1])
+        write_json(aside / CONFIG, {**marian_config(stored.config, sizes, positions), **_symbols(ids[1])})
         write_json(aside / GENERATION, generation)
         write_file(aside / WEIGHTS, safetensors.torch.save(weights, metadata={"format": "pt"}))
         _write_tokenizers(aside, stored, ids)
-    count = sum(tensor.numel() for tensor in weights.values())
-    return Conversion(to, f"a Marian folder of transformers: {count:,} weights", tuple(notes))
+        proof = prove(stored, _run(aside, vocabularies, stored), texts, "transformers")
+    return proof, notes
+
+
+def _run(folder: Path, rows: Vocabularies, stored: StoredModel) -> Running:
+    import transformers
+
+    tokenizer: Any = transformers.MarianTokenizer.from_pretrained(folder)
+    return Running(folder, tokenizer, tokenizer, rows, never_written(stored.tokenizers, stored.files.framing))
 
 
 def _obstacles(stored: StoredModel) -> Iterator[str]:
-    """What a Marian model cannot hold, in the words of the settings."""
-    config = stored.config
+    """What a Marian folder cannot hold, in the words of the settings."""
+    yield from marian_obstacles(stored.config)
+    if stored.config.family != "encoder_decoder":
+        return
+    if stored.files.framing != MARIAN_FRAMING:
+        yield "its sentences stand between other symbols than Marian's"
+
+
+def marian_obstacles(config: ModelConfig) -> Iterator[str]:
+    """What `MarianMTModel` cannot hold, in the words of the settings."""
     if config.family != "encoder_decoder":
         yield "it does not translate, as every Marian model does"
         return
@@ -90,14 +107,6 @@ def _obstacles(stored: StoredModel) -> Iterator[str]:
         yield f"model.activation must be relu, gelu or silu, but is {config.activation!r}"
     if config.kv_heads not in (None, config.heads):
         yield f"model.kv_heads must be as many as model.heads, but is {config.kv_heads}"
-    if stored.files.framing != MARIAN_FRAMING:
-        yield "its sentences stand between other symbols than Marian's"
-    if stored.files.tokenizers is None:
-        yield "it has no tokenizer"
-        return
-    for side, tokenizer in stored.files.tokenizers._asdict().items():
-        if not isinstance(tokenizer, SentencePieceTokenizer):
-            yield f"its {side} tokenizer is of kind {tokenizer.kind!r}, and only models of SentencePiece can be written"
 
 
 def _padding(tokenizers: Tokenizers) -> int:
@@ -116,15 +125,15 @@ def _rows(tokenizer: Any, ids: dict[str, int]) -> Rows:
     return [ids[UNKNOWN], ids[PADDING], None, ids[END], *(ids[piece] for piece in tokenizer.vocabulary.pieces)]
 
 
-def _config(config: ModelConfig, ids: list[dict[str, int]], positions: int) -> dict[str, Any]:
-    padding, end = ids[1][PADDING], ids[1][END]
+def marian_config(config: ModelConfig, sizes: tuple[int, int], positions: int) -> dict[str, Any]:
+    """The content of `config.json` but for symbols. `sizes` are those of the vocabularies there."""
     activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         "is_encoder_decoder": True,
-        "vocab_size": len(ids[0]),
-        "decoder_vocab_size": len(ids[1]),
+        "vocab_size": sizes[0],
+        "decoder_vocab_size": sizes[1],
         "d_model": config.d_model,
         **{f"{stack}_layers": getattr(config, f"{stack}_layers") for stack in ("encoder", "decoder")},
         **{f"{stack}_attention_heads": config.heads for stack in ("encoder", "decoder")},
@@ -140,12 +149,18 @@ def _config(config: ModelConfig, ids: list[dict[str, int]], positions: int) -> d
         "static_position_embeddings": True,
         "normalize_before": False,
         "normalize_embedding": False,
+        "dtype": "float32",
+    }
+
+
+def _symbols(ids: dict[str, int]) -> dict[str, int]:
+    padding, end = ids[PADDING], ids[END]
+    return {
         "pad_token_id": padding,
         "decoder_start_token_id": padding,
         "eos_token_id": end,
         "bos_token_id": end,
         "forced_eos_token_id": end,
-        "dtype": "float32",
     }
 
 

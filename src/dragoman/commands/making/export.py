@@ -1,0 +1,82 @@
+"""A model folder as another toolkit reads it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+from dragoman.errors import ConfigError
+from dragoman.exporting.proof import Proof
+from dragoman.run_folder import RunFolder
+from dragoman.store import StoredModel, check_new_model, load_model
+from dragoman.tokenizing.framing import MARIAN_FRAMING
+
+Target = Literal["ctranslate2", "huggingface"]
+SENTENCES = 64
+"""Sentences that prove an export, evenly spread over the run's own test set, or the phrasebook's."""
+
+
+class Export(NamedTuple):
+    """A folder that was written, what proved it, and what a person should know."""
+
+    folder: Path
+    proof: Proof
+    notes: tuple[str, ...] = ()
+
+
+def export(
+    model: Path | str,
+    target: Target,
+    out: Path | str,
+    texts: Sequence[str] | None = None,
+    adapter: Path | str | None = None,
+) -> Export:
+    """Writes the folder `out`, with which CTranslate2, or Hugging Face transformers, translates as the model does.
+
+    The proof comes first: on `texts`, else on the run's own test set or the phrasebook, both give the same greedy
+    translations, and the same log-probabilities up to 1e-4. A model is written in float32, an `adapter` with its base.
+
+    Raises:
+        ConfigError: the target cannot hold something of this model; it is named. Or the proof failed.
+        CheckpointError: the model folder is missing, damaged or newer.
+        DataError: `out` exists already.
+        MissingExtra: the target's package, with which the export is proved, is not installed.
+    """
+    if target not in get_args(Target):
+        raise ConfigError(f"a model is exported to {' or '.join(get_args(Target))}, but {target!r} was given")
+    out = Path(out)
+    check_new_model(out)
+    stored = load_model(model, adapter=adapter)
+    texts = own_texts(model) if texts is None else texts
+    if target == "ctranslate2":
+        from dragoman.exporting.ctranslate2.exporting import export_ctranslate2
+
+        return Export(out, export_ctranslate2(stored, out, texts))
+    if came_from_marian(stored):
+        from dragoman.exporting.marian.exporting import export_marian
+
+        proof, notes = export_marian(stored, out, texts)
+        return Export(out, proof, tuple(notes))
+    from dragoman.exporting.huggingface.exporting import export_huggingface
+
+    return Export(out, export_huggingface(stored, out, texts))
+
+
+def came_from_marian(stored: StoredModel) -> bool:
+    """Whether a model has Marian's symbols and models of SentencePiece, and so goes back into a Marian folder."""
+    from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer
+
+    if stored.files.tokenizers is None or stored.files.framing != MARIAN_FRAMING:
+        return False
+    return all(isinstance(tokenizer, SentencePieceTokenizer) for tokenizer in stored.files.tokenizers)
+
+
+def own_texts(model: Path | str) -> list[str]:
+    """Sentences of the run's own test set; without one, of the phrasebook."""
+    from dragoman.evaluating.references import own_test_pairs
+    from dragoman.text.phrasebook import make_phrasebook
+
+    if RunFolder(Path(model)).split("test").is_file():
+        found = [source for source, _ in own_test_pairs(model)]
+    else:
+        found = [pair.source for pair in make_phrasebook().test]
+    return found[:: max(1, len(found) // SENTENCES)][:SENTENCES]

@@ -1,0 +1,1 @@
+"""Models with our own tokenizers as folders that `MarianMTModel` and `PreTrainedTokenizerFast` of transformers load."""

@@ -1,0 +1,132 @@
+"""The proof that an exported model is the same model: both translate and score the same sentences."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dragoman.decoding.request import Request
+from dragoman.decoding.rules import Ban
+from dragoman.decoding.scoring import score
+from dragoman.errors import ConfigError
+from dragoman.store import StoredModel
+from dragoman.tokenizing.framing import Framing
+from dragoman.tokenizing.tokenizers import Tokenizers
+from dragoman.translating import Translator
+
+TOLERANCE = 1e-4
+"""The most that the log-probability of a token may differ, in float32."""
+_NO_CHARACTER = "\ufffd"
+"""Stands in a text for bytes that are no character; each toolkit counts them in its own way."""
+_EXTRA = 20
+"""The longest translation has so many tokens more than its source."""
+
+Ids = Sequence[int]
+
+
+class Exported(Protocol):
+    """A model in its new runtime, on ids."""
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Sources as the encoder reads them."""
+        ...
+
+    def decode(self, ids: Ids) -> str: ...
+
+    def translate(self, source: Ids, longest: int) -> list[int]:
+        """The greedy translation, without its end symbol."""
+        ...
+
+    def score(self, source: Ids, target: Ids) -> list[float]:
+        """The log-probability of each token of a target, and of its end symbol."""
+        ...
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was compared."""
+
+    sentences: int
+    tokens: int
+    largest_difference: float
+    """Of a token's log-probabilities."""
+
+    def __str__(self) -> str:
+        return (
+            f"the same greedy translation of all {self.sentences:,} sentences; log-probabilities of "
+            f"{self.tokens:,} tokens differ by {self.largest_difference:.1g} at most"
+        )
+
+
+def prove(stored: StoredModel, exported: Exported, texts: Sequence[str], where: str) -> Proof:
+    """Compares a model with what was made of it on every text.
+
+    Raises:
+        ConfigError: something differs; it is named. Or no text has a token.
+    """
+    translator = Translator(stored, device="cpu", precision="float32")
+    sources = [ids for ids in translator.tokenizers.source.encode_batch(list(texts)) if ids]
+    sources = [ids for ids in sources if len(ids) <= translator.requests.longest_source(translator.options)]
+    if not sources:
+        raise ConfigError("none of the sentences that should prove the export has a token; give others with --text")
+    _compare_source_text(translator, exported, texts, where)
+    framed = [translator.framing.source(ids) for ids in sources]
+    targets = _greedy(translator, framed)
+    for number, (source, target) in enumerate(zip(framed, targets, strict=True), 1):
+        found = exported.translate(source, len(source) + _EXTRA)
+        if found != target:
+            raise ConfigError(
+                f"{where} translates sentence {number} otherwise: {_text(translator.tokenizers, found)!r}, not "
+                f"{_text(translator.tokenizers, target)!r}"
+            )
+        text = translator.tokenizers.target.decode(target)
+        if _NO_CHARACTER not in text and exported.decode(target) != text:
+            raise ConfigError(f"{where} writes the translation of sentence {number} otherwise")
+    return _compare_scores(translator, exported, framed, targets, where)
+
+
+def _greedy(translator: Translator, sources: Sequence[Ids]) -> list[list[int]]:
+    """By the model alone: only symbols that no translation holds are left out, as the other runtime leaves them out."""
+    framing = translator.framing
+    ban = Ban(never_written(translator.tokenizers, translator.framing))
+    requests = [Request(source, len(source) + _EXTRA, rules=(ban,)) for source in sources]
+    engine = translator.engine(translator.options)
+    tickets = [engine.admit(request) for request in requests]
+    found = {ended.ticket: ended.hypotheses[0].tokens for ended in engine.run()}
+    rows = [list(found[ticket]) for ticket in tickets]
+    return [row[:-1] if row[-1:] == [framing.target_end] else row for row in rows]
+
+
+def never_written(tokenizers: Tokenizers, framing: Framing) -> list[int]:
+    """Ids that no translation holds."""
+    return sorted({*framing.never_written, tokenizers.target.unknown})
+
+
+def _compare_source_text(translator: Translator, exported: Exported, texts: Sequence[str], where: str) -> None:
+    ours = [translator.framing.source(ids) for ids in translator.tokenizers.source.encode_batch(list(texts))]
+    for text, own, other in zip(texts, ours, exported.encode(texts), strict=True):
+        if own != other:
+            raise ConfigError(f"{where} cuts {text[:80]!r} into other tokens")
+
+
+def _compare_scores(
+    translator: Translator, exported: Exported, sources: Sequence[Ids], targets: Sequence[Ids], where: str
+) -> Proof:
+    labels = [translator.framing.labels(target) for target in targets]
+    own = score(lambda: translator.runtime.stepper(1), sources, labels, translator.framing.target_start)
+    largest = 0.0
+    for number, (source, target, ours) in enumerate(zip(sources, targets, own, strict=True), 1):
+        theirs = np.array(exported.score(source, target))
+        differences = np.abs(theirs - ours)
+        largest = max(largest, float(differences.max()))
+        if not differences.max() <= TOLERANCE:
+            raise ConfigError(
+                f"{where} gives sentence {number} other log-probabilities: they differ by {differences.max():.2g}, and "
+                f"{TOLERANCE:g} is allowed"
+            )
+    return Proof(len(sources), sum(map(len, labels)), largest)
+
+
+def _text(tokenizers: Tokenizers, ids: Ids) -> str:
+    return tokenizers.target.decode(ids)[:80]

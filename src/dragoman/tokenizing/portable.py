@@ -1,0 +1,79 @@
+"""Our tokenizers as a `tokenizer.json` that the tokenizers library reads by itself: same ids, symbols, bytes and all.
+
+Our own file holds what was learnt, and the rules are code. This one holds the rules too, in the library's words, so
+that other programs cut text as we do. Bytes are named as SentencePiece names them: `<0x0A>`.
+"""
+
+from collections.abc import Iterator
+
+import tokenizers
+from tokenizers import AddedToken, decoders, models, processors
+
+from dragoman.tokenizing.framing import Framing
+from dragoman.tokenizing.specials import SYMBOLS
+from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.vocabulary import Vocabulary, build_library
+
+_NEVER_BEST = -1e6
+"""A score with which no piece is ever chosen: text that is spelled like a symbol stays text."""
+
+
+def obstacles(tokenizer: object) -> Iterator[str]:
+    """What such a file can't say, in words that follow "its tokenizer"."""
+    if not isinstance(tokenizer, Tokenizer):
+        yield "is a model of SentencePiece, which has files of its own"
+    elif tokenizer.kind in ("word", "spacy"):
+        yield f"is of kind {tokenizer.kind!r}, and a tokenizer.json can't say where words are joined without a space"
+    elif set(_symbols_and_bytes(tokenizer.vocabulary)) & set(tokenizer.vocabulary.pieces):
+        yield "has pieces that are spelled like a symbol or a byte"
+
+
+def portable(tokenizer: Tokenizer, framing: Framing) -> tokenizers.Tokenizer:
+    """The library's tokenizer that encodes as `framing.source(tokenizer.encode(text))`, and decodes as ours does.
+
+    It must be of a kind without `obstacles`.
+    """
+    vocabulary = tokenizer.vocabulary
+    library = build_library(vocabulary.kind, vocabulary)
+    library.model = _model(vocabulary)
+    names = vocabulary.specials.names
+    library.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in names])
+    before = [names[symbol] for symbol in framing.source_before]
+    after = [names[symbol] for symbol in framing.source_after]
+    library.post_processor = processors.TemplateProcessing(
+        single=[*before, "$A", *after],
+        pair=[*before, "$A", "$B", *after],
+        special_tokens=[(name, number) for number, name in enumerate(names)],
+    )
+    if vocabulary.kind == "byte_bpe":
+        library.decoder = decoders.ByteLevel()
+    elif vocabulary.kind == "character":
+        library.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
+    else:  # without the space before the first word
+        library.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    library.encode_special_tokens = True
+    return library
+
+
+def names(tokenizer: Tokenizer) -> list[str]:
+    """The name of every id in such a file."""
+    return [*_symbols_and_bytes(tokenizer.vocabulary), *tokenizer.vocabulary.pieces]
+
+
+def _symbols_and_bytes(vocabulary: Vocabulary) -> list[str]:
+    """The ids before the pieces. The vocabulary of bytes holds them as pieces."""
+    spelled = [] if vocabulary.kind == "byte_bpe" else [f"<0x{value:02X}>" for value in range(256)]
+    return [*vocabulary.specials.names, *spelled]
+
+
+def _model(vocabulary: Vocabulary) -> models.Model:
+    before = _symbols_and_bytes(vocabulary)
+    assert len(vocabulary.specials.names) == SYMBOLS, "the symbols come first"
+    if vocabulary.kind == "unigram":
+        scored = [*((name, _NEVER_BEST) for name in before), *zip(vocabulary.pieces, vocabulary.scores, strict=True)]
+        return models.Unigram(scored, unk_id=0, byte_fallback=True)
+    ids = {name: number for number, name in enumerate([*before, *vocabulary.pieces])}
+    merges = list(vocabulary.merges)
+    if vocabulary.kind == "byte_bpe":
+        return models.BPE(ids, merges)
+    return models.BPE(ids, merges, unk_token=before[0], byte_fallback=True)
