@@ -2,11 +2,9 @@
 
 import dataclasses
 import json
-import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,18 +12,16 @@ import typer
 
 import dragoman
 from dragoman.cli.terminal import console
+from dragoman.cli.terminal.lines import check_text, read, standard_input, writer
 from dragoman.cli.terminal.options import Adapter, Format, Model, Place, Quiet, Search, grouped
 from dragoman.cli.terminal.screen import Screen, open_screen
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import ConfigError
 from dragoman.files import check_output
 
 if TYPE_CHECKING:
     from dragoman.translating.options import SearchOptions
     from dragoman.translating.translation import Translation
     from dragoman.translating.translator import Translator
-
-LINES_AT_A_TIME = 1000
-CHARACTERS_AT_A_TIME = 1_000_000
 
 
 @grouped
@@ -86,17 +82,6 @@ def check_sources(texts: Sequence[str] | None, input_file: Path | None, item: in
         read(input_file)
 
 
-def check_text(text: str) -> None:
-    """Refuses a TEXT that is not Unicode, or that is the path of a file."""
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise DataError("TEXT is not valid UTF-8; give it in UTF-8, or as a file with --input")
-    if os.path.isfile(text) and (Path(text).suffix or Path(text).name != text):
-        raise ConfigError(
-            f"TEXT {text} is the name of a file; give --input {text} for the lines in it, "
-            "or pipe the name itself through standard input"
-        )
-
-
 class Work:
     """One translator that works for the command line."""
 
@@ -135,9 +120,11 @@ class Work:
 
     def translate_all(self, texts: Iterable[str], output: Path | None) -> None:
         """Translates every line, many at a time. An output file appears when it is complete."""
+        from dragoman.translating.chunks import chunks
+
         number = 0
         with self._screen.progress.track("translate", unit="lines") as advance, writer(output) as write:
-            for batch in batches(texts):
+            for batch in chunks(texts, len):
                 lines: list[str] = []
                 for found in self._translator.translate(batch, self._options):
                     number += 1
@@ -199,60 +186,9 @@ def test_pair(run: Path, item: int) -> tuple[str, str]:
     return pairs[item - 1]
 
 
-def batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Groups the texts that are translated together, so that memory holds one batch, however many there are."""
-    batch: list[str] = []
-    characters = 0
-    for text in texts:
-        batch.append(text)
-        characters += len(text)
-        if len(batch) == LINES_AT_A_TIME or characters >= CHARACTERS_AT_A_TIME:
-            yield batch
-            batch, characters = [], 0
-    if batch:
-        yield batch
-
-
-@contextmanager
-def writer(output: Path | None) -> Iterator[Callable[[str], object]]:
-    """A function that writes text to a new file, which appears when it is complete, or at once to standard output.
-
-    A signal to stop leaves no part of the file.
-    """
-    from dragoman.files import new_file
-    from dragoman.runs.signals import interrupted_by_signals
-
-    def say(text: str) -> None:
-        console.write(text, end="")
-        console.flush()
-
-    if output is None:
-        yield say
-        return
-    with interrupted_by_signals(f"{output} was not written"), new_file(output) as file:
-        yield lambda text: file.write(text.encode())
-
-
 def meanings(flags: Iterable[str]) -> dict[str, str]:
     """What these flags mean, in their usual order."""
     from dragoman.translating.translation import MEANINGS
 
     given = set(flags)
     return {flag: meaning for flag, meaning in MEANINGS.items() if flag in given}
-
-
-def read(path: Path) -> Iterator[str]:
-    """The lines of a file. It is opened at once, so that a missing one is refused now; an empty file has no lines."""
-    from dragoman.text.reading.lines import open_bytes, read_lines
-
-    if path.is_file() and path.stat().st_size == 0:
-        return iter(())
-    open_bytes(path).close()
-    return read_lines(path)
-
-
-def standard_input() -> Iterator[str]:
-    """The lines of standard input, by the same rules as those of a file."""
-    from dragoman.text.reading.lines import lines_of
-
-    return lines_of(sys.stdin.buffer, "standard input")
