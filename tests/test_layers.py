@@ -47,6 +47,8 @@ FLOORS = {
     " tokenizers < training",
     "training": "exchanges | loss | muon | schedule < distributed | settings | task < objective | optimiser <"
     " masking | state < checkpoint | loop",
+    "translating": "chunks | options | resumable | sentences < translation < segments < requests | writing <"
+    " translator",
 }
 MOST_FILES, FILES_WITHOUT_FLOORS = 14, 8
 

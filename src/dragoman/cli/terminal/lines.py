@@ -38,6 +38,9 @@ def standard_input() -> Iterator[str]:
     return lines_of(sys.stdin.buffer, "standard input")
 
 
+CANNOT_GO_ON = "; only translate with --input FILE goes on where it was stopped"
+
+
 @contextmanager
 def writer(output: Path | None) -> Iterator[Callable[[str], object]]:
     """A function that writes text to a new file, which appears when it is complete, or at once to standard output.
@@ -54,5 +57,5 @@ def writer(output: Path | None) -> Iterator[Callable[[str], object]]:
     if output is None:
         yield say
         return
-    with interrupted_by_signals(f"{output} was not written"), new_file(output) as file:
+    with interrupted_by_signals(f"{output} was not written{CANNOT_GO_ON}"), new_file(output) as file:
         yield lambda text: file.write(text.encode())
