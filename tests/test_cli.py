@@ -14,7 +14,6 @@ from rich.console import Console
 
 import dragoman
 from dragoman import errors
-from dragoman.cli import translate as translate_command
 from dragoman.cli.main import app, main
 from dragoman.cli.terminal import bars, console
 from dragoman.cli.terminal.bars import Bars, Count, Lines
@@ -24,7 +23,7 @@ from dragoman.commands.train import RunResult
 from dragoman.evaluating.evaluation import Evaluation
 from dragoman.progress import silent
 from dragoman.text.reading import lines as data_lines
-from dragoman.translating import SearchOptions, Translation
+from dragoman.translating import SearchOptions, Translation, chunks
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ def test_commands_are_the_public_functions() -> None:
     assert functions == {
         *("prepare_data", "train_tokenizer", "train", "translate", "evaluate", "fine_tune", "benchmark"),
         *("reproduce", "doctor", "demo", "runs", "settings", "explain", "embeddings", "merge", "average"),
-        *("predict", "generate", "convert", "export", "quantize"),
+        *("predict", "generate", "convert", "export", "quantize", "score"),
     }
     named = {"runs": "list_runs", "settings": "list_settings", "explain": "record", "embeddings": "load_embeddings"}
     assert {named.get(name, name) for name in functions - {"demo"}} <= set(dir(dragoman))
@@ -387,7 +386,7 @@ class Echo:
 def test_output_is_written_in_batches_and_appears_when_complete(
     as_json: bool, n_best: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(translate_command, "LINES_AT_A_TIME", 100)
+    monkeypatch.setattr(chunks, "LINES", 100)
     long = "x" * 1000  # more than a file's buffer holds in a batch
     output, ahead = tmp_path / "out", []
 
@@ -405,10 +404,10 @@ def test_output_is_written_in_batches_and_appears_when_complete(
 
 
 def test_batches_are_limited_in_lines_and_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translate_command, "LINES_AT_A_TIME", 3)
-    monkeypatch.setattr(translate_command, "CHARACTERS_AT_A_TIME", 10)
+    monkeypatch.setattr(chunks, "LINES", 3)
+    monkeypatch.setattr(chunks, "CHARACTERS", 10)
     texts = ["a", "b", "c", "d" * 30, "e", "", "f", "g"]
-    assert list(translate_command.batches(texts)) == [["a", "b", "c"], ["d" * 30], ["e", "", "f"], ["g"]]
+    assert list(chunks.chunks(texts, len)) == [["a", "b", "c"], ["d" * 30], ["e", "", "f"], ["g"]]
 
 
 def test_flags_are_counted_and_explained_once(

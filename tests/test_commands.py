@@ -104,6 +104,14 @@ def test_translate_leaves_the_same(run_folder: Path, tmp_path: Path, printed: Ca
     assert (tmp_path / "out.it").read_text("utf-8") == "".join(f"{each.text}\n" for each in found)
 
 
+def test_score_leaves_the_same(run_folder: Path, text: Path, printed: Callable[..., str]) -> None:
+    header = ("--set", "data.header=true")
+    told = printed("score", run_folder, text, "--format", "json", "--length-penalty", "1", *header)
+    found = dragoman.score(run_folder, str(text), ["data.header=true", "decode.length_penalty=1"])
+    facts = [{**dataclasses.asdict(each), "mean_log_prob": each.mean_log_prob} for each in found]
+    assert [json.loads(line) for line in told.splitlines()] == json.loads(json.dumps(facts))
+
+
 def test_predict_leaves_the_same(models: Path, tmp_path: Path, printed: Callable[..., str]) -> None:
     texts = ["the gatt sees", "", "the can"]
     (tmp_path / "in.txt").write_text("".join(f"{each}\n" for each in texts), encoding="utf-8")

@@ -17,10 +17,10 @@ LINE = (
 )
 # The floors inside each room of more than eight files; a folder inside a room counts as one file.
 FLOORS = {
-    "cli": "terminal < benchmark | evaluate | generate | looking | making | prepare_data | reproduce |"
-    " train_tokenizer | translate < predict | quantize | train < demo | fine_tune < main",
-    "commands": "benchmark | compare_labels | doctor | forecast | judge_heads | making | train | train_tokenizer <"
-    " fine_tune | reproduce | seeds < compare < quantize",
+    "cli": "terminal < benchmark | evaluate | generate | looking | predict | prepare_data | reproduce | score |"
+    " train_tokenizer | translate < making | train < demo | fine_tune < main",
+    "commands": "benchmark | compare_labels | doctor | forecast | judge_heads | score | train | train_tokenizer <"
+    " fine_tune | reproduce | seeds < compare < making",
     "decoding": "length_penalty | scoring < hypothesis < observer | table < stepping < rules | sampling < request <"
     " beam < company < queue < engine < crew",
     "evaluating": "direction | metrics | startup < references | scores | significance | spread < evaluation |"
@@ -47,6 +47,8 @@ FLOORS = {
     " tokenizers < training",
     "training": "exchanges | loss | muon | schedule < distributed | settings | task < objective | optimiser <"
     " masking | state < checkpoint | loop",
+    "translating": "chunks | options | resumable | sentences < translation < segments < requests | writing <"
+    " translator",
 }
 MOST_FILES, FILES_WITHOUT_FLOORS = 14, 8
 

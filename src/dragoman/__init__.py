@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from dragoman.commands.making.convert import convert as convert
     from dragoman.commands.making.export import export as export
     from dragoman.commands.making.merge import merge as merge
-    from dragoman.commands.quantize import quantize as quantize
+    from dragoman.commands.making.quantize import quantize as quantize
     from dragoman.commands.reproduce import reproduce as reproduce
+    from dragoman.commands.score import score as score
     from dragoman.commands.seeds import train_seeds as train_seeds
     from dragoman.commands.train import train as train
     from dragoman.commands.train_tokenizer import train_tokenizer as train_tokenizer

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from dragoman.config import Settings, check
+from dragoman.config import Settings, check, flatten
 from dragoman.errors import CheckpointError, ConfigError, Error
 from dragoman.files import write_file
 from dragoman.notation import parse_json
@@ -80,6 +80,18 @@ def read_json(path: Path | str) -> object:
         raise CheckpointError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
+def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What differs between the facts in a document and those of today, in words; empty if nothing does. A setting that
+    is newer than the document counts if it is on.
+    """
+    then, now = flatten(then), flatten(now)
+    return "; ".join(
+        f"{name}: {_brief(then.get(name))} then, {_brief(now.get(name))} now"
+        for name in sorted(then.keys() | now.keys())
+        if then.get(name) != now.get(name) and (name in then or now[name])
+    )
+
+
 def write_json(path: Path | str, content: object) -> None:
     """Writes a JSON file, whole or not at all, indented for people to read.
 
@@ -110,3 +122,8 @@ def _upgraded(
     except (KeyError, TypeError, AttributeError) as missing:
         raise CheckpointError(f"{path} is damaged: {missing}") from None
     return content
+
+
+def _brief(value: Any) -> str:
+    """A value as a message shows it. A long list, such as a processor's flags, is only counted."""
+    return f"{len(value)} values" if isinstance(value, list) and len(value) > 8 else repr(value)

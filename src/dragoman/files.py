@@ -6,6 +6,7 @@ moment leaves the old one or the new one, never a half. A full disk raises `Disk
 
 import difflib
 import errno
+import glob
 import hashlib
 import os
 import shutil
@@ -13,7 +14,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from dragoman.errors import DataError, DiskFull, FolderInUse
 
@@ -51,6 +52,36 @@ def new_file(path: Path | str) -> Generator[IO[bytes]]:
         _flush(aside)
         os.replace(aside, path)
         _flush(path.parent)
+
+
+@contextmanager
+def growing_file(path: Path | str, aside: Path | str) -> Generator[IO[bytes]]:
+    """Opens the file `aside` to go on at its end, and locks it. It becomes `path` when the block ends, and stays aside
+    when the block raises. `path` is no link.
+
+    Raises:
+        DiskFull: the disk is full.
+        FolderInUse: another process writes it.
+    """
+    path, aside = Path(path), Path(aside)
+    with _explained(path, aside):
+        with open(aside, "ab") as file:
+            file.seek(0)  # where Windows locks
+            _hold(file, f"{aside} is in use by another process; wait for it, or name another file")
+            if not aside.exists() or not os.path.samestat(os.fstat(file.fileno()), aside.stat()):
+                raise FolderInUse(f"{aside} was finished by another process just now")
+            yield file
+            flush_file(file)
+        if path.exists():
+            shutil.copymode(path, aside)
+        os.replace(aside, path)
+        _flush(path.parent)
+
+
+def flush_file(file: IO[bytes]) -> None:
+    """Writes what was given to an open file to the disk now."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def check_output(path: Path | str) -> None:
@@ -136,9 +167,11 @@ def new_folder(path: Path | str, replace: bool = False) -> Generator[Path]:
         remove(before)
 
 
-def remove_partial(folder: Path | str) -> None:
-    """Deletes what killed processes left aside in `folder`, and brings back folders moved aside; call it locked."""
-    for leftover in Path(folder).glob(".*.partial"):
+def remove_partial(folder: Path | str, name: str | None = None) -> None:
+    """Deletes what killed processes left aside in `folder`, or of the file `name` in it, and brings back folders moved
+    aside; call it locked.
+    """
+    for leftover in Path(folder).glob(".*.partial" if name is None else f".{glob.escape(name)}.*.partial"):
         if leftover.name.endswith(_BEFORE):
             _bring_back(leftover)
         remove(leftover)
@@ -176,15 +209,9 @@ def lock(folder: Path | str) -> Generator[None]:
         FolderInUse: another process has locked it.
     """
     folder = Path(folder)
-    handle = open(folder / LOCK, "a+")  # noqa: SIM115 (held until the block ends)
-    try:
-        try:
-            _take_soon(handle.fileno())
-        except OSError:
-            raise FolderInUse(f"{folder} is in use by another process; wait for it, or name another folder") from None
+    with open(folder / LOCK, "a+") as handle:
+        _hold(handle, f"{folder} is in use by another process; wait for it, or name another folder")
         yield
-    finally:
-        handle.close()
 
 
 def is_locked(folder: Path | str) -> bool:
@@ -197,6 +224,14 @@ def is_locked(folder: Path | str) -> bool:
     except OSError:
         return True
     return False
+
+
+def _hold(handle: IO[Any], refusal: str) -> None:
+    """Takes the lock of an open file, until it is closed."""
+    try:
+        _take_soon(handle.fileno())
+    except OSError:
+        raise FolderInUse(refusal) from None
 
 
 def _take_soon(handle: int) -> None:
@@ -250,12 +285,22 @@ def _nearest(path: Path, prefixes: bool) -> Path | None:
 @contextmanager
 def _disk_errors(path: Path, aside: Path) -> Generator[None]:
     """Deletes what was written aside after any failure, and explains a full disk or a missing permission."""
+    with _explained(path, aside):
+        try:
+            yield
+        except BaseException:
+            with suppress(OSError):
+                remove(aside)
+            raise
+
+
+@contextmanager
+def _explained(path: Path, aside: Path) -> Generator[None]:
+    """Explains a full disk or a missing permission."""
     try:
         yield
-    except BaseException as error:
-        with suppress(OSError):
-            remove(aside)
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise DiskFull(
                 f"the disk is full: {path} was not written; free some space and run the same command again"
             ) from error

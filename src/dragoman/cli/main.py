@@ -24,10 +24,11 @@ from dragoman.cli.making.average import average
 from dragoman.cli.making.convert import convert
 from dragoman.cli.making.export import export
 from dragoman.cli.making.merge import merge
+from dragoman.cli.making.quantize import quantize
 from dragoman.cli.predict import predict
 from dragoman.cli.prepare_data import prepare_data
-from dragoman.cli.quantize import quantize
 from dragoman.cli.reproduce import reproduce
+from dragoman.cli.score import score
 from dragoman.cli.terminal import console
 from dragoman.cli.terminal.streams import prepare_streams
 from dragoman.cli.train import train
@@ -63,6 +64,7 @@ _LIFE = (
     predict,
     generate,
     evaluate,
+    score,
     explain,
     embeddings,
     fine_tune,

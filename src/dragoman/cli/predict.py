@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dragoman.cli.terminal import console
+from dragoman.cli.terminal.lines import check_text, read, standard_input
 from dragoman.cli.terminal.options import Format, Model, Place, Quiet, grouped
 from dragoman.cli.terminal.screen import open_screen
-from dragoman.cli.translate import batches, check_text, read, standard_input
 from dragoman.errors import ConfigError
 from dragoman.progress import silent
 
@@ -52,6 +52,8 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Label texts or their words, or fill in [MASK], each with probabilities."""
+    from dragoman.translating.chunks import chunks
+
     screen = open_screen(quiet)
     if text and input_file is not None:
         raise ConfigError("TEXT and --input were given; predict takes one of them")
@@ -66,7 +68,7 @@ def predict(
         screen.note("type a text and press Enter; Ctrl-D ends")
     progress = screen.progress if input_file else silent
     with progress.track("predict", unit="texts") as advance:
-        for batch in ([each] for each in texts) if typed else batches(texts):
+        for batch in ([each] for each in texts) if typed else chunks(texts, len):
             for found in predictor.predict(batch, best, words, pretokenized):
                 if output_format == "json":
                     console.write(json.dumps(found.facts(), ensure_ascii=False))

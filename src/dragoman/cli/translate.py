@@ -2,30 +2,26 @@
 
 import dataclasses
 import json
-import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import dragoman
 from dragoman.cli.terminal import console
+from dragoman.cli.terminal.lines import check_text, read, standard_input, writer
 from dragoman.cli.terminal.options import Adapter, Format, Model, Place, Quiet, Search, grouped
 from dragoman.cli.terminal.screen import Screen, open_screen
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import ConfigError
 from dragoman.files import check_output
 
 if TYPE_CHECKING:
     from dragoman.translating.options import SearchOptions
     from dragoman.translating.translation import Translation
     from dragoman.translating.translator import Translator
-
-LINES_AT_A_TIME = 1000
-CHARACTERS_AT_A_TIME = 1_000_000
 
 
 @grouped
@@ -39,8 +35,14 @@ def translate(
     ] = None,
     input_file: Annotated[Path | None, typer.Option("--input", help="Translate every line of this file.")] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Write the translations to this file, whole or not at all.")
+        Path | None,
+        typer.Option(
+            help="Write the translations to this file; with --input, a killed command goes on when run again."
+        ),
     ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Throw away what a killed command left beside --output, and start again.")
+    ] = False,
     item: Annotated[
         int | None,
         typer.Option(min=1, help="Sentence of the run's test set, from 1: shows source, target, prediction."),
@@ -57,8 +59,13 @@ def translate(
 
     screen = open_screen(quiet)
     check_sources(text, input_file, item)
+    if fresh and (input_file is None or output is None):
+        raise ConfigError("--fresh starts a file again; it goes with --input and --output")
     if output is not None:
         check_output(output)
+    total = (
+        None if input_file is None else sum(1 for _ in read(input_file))
+    )  # and so it is refused now if it is damaged
     pair = None if item is None else test_pair(model, item)
     translator = place.load(model, screen.progress, adapter)
     options = choose(dragoman.SearchOptions, "decode", search.overrides, translator.options, n_best=n_best)
@@ -70,8 +77,13 @@ def translate(
         work.say(text[0])
     elif output is None and not text and input_file is None and sys.stdin.isatty():
         work.converse()
+    elif input_file is None:
+        work.translate_all(text or standard_input(), output)
+    elif output is None or (output.exists() and not output.is_file()):  # a pipe or a device takes lines once
+        work.translate_all(read(input_file), output, total)
     else:
-        work.translate_all(text or (read(input_file) if input_file else standard_input()), output)
+        asked = facts(model, adapter, translator, options, output_format)
+        work.translate_file(input_file, output, asked, fresh, total)
 
 
 def check_sources(texts: Sequence[str] | None, input_file: Path | None, item: int | None) -> None:
@@ -84,17 +96,6 @@ def check_sources(texts: Sequence[str] | None, input_file: Path | None, item: in
         check_text(text)
     if input_file is not None:
         read(input_file)
-
-
-def check_text(text: str) -> None:
-    """Refuses a TEXT that is not Unicode, or that is the path of a file."""
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise DataError("TEXT is not valid UTF-8; give it in UTF-8, or as a file with --input")
-    if os.path.isfile(text) and (Path(text).suffix or Path(text).name != text):
-        raise ConfigError(
-            f"TEXT {text} is the name of a file; give --input {text} for the lines in it, "
-            "or pipe the name itself through standard input"
-        )
 
 
 class Work:
@@ -133,20 +134,54 @@ class Work:
         for text in standard_input():
             self.say(text)
 
-    def translate_all(self, texts: Iterable[str], output: Path | None) -> None:
+    def translate_all(self, texts: Iterable[str], output: Path | None, total: int | None = None) -> None:
         """Translates every line, many at a time. An output file appears when it is complete."""
         number = 0
-        with self._screen.progress.track("translate", unit="lines") as advance, writer(output) as write:
-            for batch in batches(texts):
-                lines: list[str] = []
-                for found in self._translator.translate(batch, self._options):
-                    number += 1
-                    self._flags.update(found.flags)
-                    lines += self._lines(number, found)
-                write("".join(f"{line}\n" for line in lines))
-                advance(len(batch))
+        with self._screen.progress.track("translate", total, "lines") as advance, writer(output) as write:
+            for chunk, lines in self._translated(texts, number, self._flags):
+                write(lines)
+                advance(len(chunk))
+                number += len(chunk)
+        self._tell_flags(number)
+
+    def translate_file(
+        self, source: Path, output: Path, asked: Mapping[str, Any], fresh: bool, total: int | None
+    ) -> None:
+        """The same for the lines of a file, in a file that goes on where a killed process left it."""
+        from dragoman.runs.signals import interrupted_by_signals
+        from dragoman.translating.resumable import resumable_file
+
+        with (
+            self._screen.progress.track("translate", total, "lines") as advance,
+            resumable_file(output, asked, fresh) as file,
+            interrupted_by_signals(lambda: file.state),
+        ):
+            rest = file.rest(read(source), str(source))
+            advance(file.record.lines)
+            for chunk, lines in self._translated(rest, file.record.lines, file.counts):
+                file.add(chunk, lines)
+                advance(len(chunk))
+        self._flags = file.counts
+        self._tell_flags(file.record.lines)
+
+    def _translated(
+        self, texts: Iterable[str], number: int, flags: Counter[str]
+    ) -> Iterator[tuple[Sequence[str], str]]:
+        """Chunks of the texts that follow so many others, and what is printed for each. The flags are counted."""
+        from dragoman.translating.chunks import chunks
+
+        for chunk in chunks(texts, len):
+            lines: list[str] = []
+            for found in self._translator.translate(chunk, self._options):
+                number += 1
+                flags.update(found.flags)
+                lines += self._lines(number, found)
+            yield chunk, "".join(f"{line}\n" for line in lines)
+
+    def _tell_flags(self, lines: int) -> None:
+        """Says once what was flagged in so many lines."""
         for flag, meaning in meanings(self._flags).items():
-            of_all = f"{self._flags[flag]:,} of {number:,} {'line' if number == 1 else 'lines'}"
+            of_all = f"{self._flags[flag]:,} of {lines:,} {'line' if lines == 1 else 'lines'}"
             self._screen.note(f"{of_all} flagged {flag}: {meaning}")
 
     def compare(self, source: str, target: str) -> None:
@@ -189,6 +224,25 @@ class Work:
         return [word for word in words(found.source) if word not in self._known_words]
 
 
+def facts(
+    model: Path, adapter: Path | None, translator: "Translator", options: "SearchOptions", output_format: str
+) -> dict[str, Any]:
+    """All that decides what is printed for a line."""
+    from dragoman.files import sha256
+    from dragoman.manifest import MANIFEST
+    from dragoman.store import find_model
+
+    return {
+        "dragoman": dragoman.__version__,
+        "model": sha256(find_model(model) / MANIFEST),
+        "adapter": None if adapter is None else sha256(find_model(adapter) / MANIFEST),
+        "device": translator.device,
+        "precision": translator.precision,
+        "decode": options.model_dump(mode="json"),
+        "format": output_format,
+    }
+
+
 def test_pair(run: Path, item: int) -> tuple[str, str]:
     """One sentence of a run's test set, counted from 1."""
     from dragoman.evaluating.references import own_test_pairs
@@ -199,60 +253,9 @@ def test_pair(run: Path, item: int) -> tuple[str, str]:
     return pairs[item - 1]
 
 
-def batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Groups the texts that are translated together, so that memory holds one batch, however many there are."""
-    batch: list[str] = []
-    characters = 0
-    for text in texts:
-        batch.append(text)
-        characters += len(text)
-        if len(batch) == LINES_AT_A_TIME or characters >= CHARACTERS_AT_A_TIME:
-            yield batch
-            batch, characters = [], 0
-    if batch:
-        yield batch
-
-
-@contextmanager
-def writer(output: Path | None) -> Iterator[Callable[[str], object]]:
-    """A function that writes text to a new file, which appears when it is complete, or at once to standard output.
-
-    A signal to stop leaves no part of the file.
-    """
-    from dragoman.files import new_file
-    from dragoman.runs.signals import interrupted_by_signals
-
-    def say(text: str) -> None:
-        console.write(text, end="")
-        console.flush()
-
-    if output is None:
-        yield say
-        return
-    with interrupted_by_signals(f"{output} was not written"), new_file(output) as file:
-        yield lambda text: file.write(text.encode())
-
-
 def meanings(flags: Iterable[str]) -> dict[str, str]:
     """What these flags mean, in their usual order."""
     from dragoman.translating.translation import MEANINGS
 
     given = set(flags)
     return {flag: meaning for flag, meaning in MEANINGS.items() if flag in given}
-
-
-def read(path: Path) -> Iterator[str]:
-    """The lines of a file. It is opened at once, so that a missing one is refused now; an empty file has no lines."""
-    from dragoman.text.reading.lines import open_bytes, read_lines
-
-    if path.is_file() and path.stat().st_size == 0:
-        return iter(())
-    open_bytes(path).close()
-    return read_lines(path)
-
-
-def standard_input() -> Iterator[str]:
-    """The lines of standard input, by the same rules as those of a file."""
-    from dragoman.text.reading.lines import lines_of
-
-    return lines_of(sys.stdin.buffer, "standard input")

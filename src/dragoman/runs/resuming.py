@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.config import flatten
+from dragoman.documents import differences
 from dragoman.errors import CheckpointError
 from dragoman.recipe.recipe import Recipe
 from dragoman.training import TrainSettings
@@ -33,12 +34,12 @@ def refuse_other_checkpoint(
     begins_more = facts.step == settings.continued_from
     if begins_more:
         then, now = ({key: each[key] for key in each.keys() - RENEWED} for each in (then, now))
-    if changes := _differences(then, now):
+    if changes := differences(then, now):
         raise CheckpointError(
             f"{checkpoint} belongs to other data, another tokenizer or other settings ({changes}); "
             "put back what was changed, or use --fresh to start again"
         )
-    if (changes := _differences(facts.envelope, envelope)) and not anyway and not begins_more:
+    if (changes := differences(facts.envelope, envelope)) and not anyway and not begins_more:
         raise CheckpointError(
             f"{checkpoint} was made on another machine or by another version, and going on here would not end in the "
             f"same weights ({changes}); use --anyway to go on nevertheless, or --fresh to start again"
@@ -50,18 +51,3 @@ def decisive_settings(recipe: Recipe) -> dict[str, Any]:
     groups = recipe.model_dump(mode="json", include={"model", "batches", "train", "tuning"})
     groups["train"] = {name: value for name, value in groups["train"].items() if name not in HARMLESS}
     return flatten(groups)
-
-
-def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """What differs, in words. A setting that is newer than the checkpoint counts if it is on."""
-    then, now = flatten(then), flatten(now)
-    return "; ".join(
-        f"{name}: {_brief(then.get(name))} then, {_brief(now.get(name))} now"
-        for name in sorted(then.keys() | now.keys())
-        if then.get(name) != now.get(name) and (name in then or now[name])
-    )
-
-
-def _brief(value: Any) -> str:
-    """A value as a message shows it. A long list, such as a processor's flags, is only counted."""
-    return f"{len(value)} values" if isinstance(value, list) and len(value) > 8 else repr(value)

@@ -43,11 +43,11 @@ def stop_on_signals() -> Generator[Stop]:
 
 
 @contextmanager
-def interrupted_by_signals(advice: str) -> Generator[None]:
-    """Within the block, the first signal raises `Interrupted` at once, wherever the work is."""
+def interrupted_by_signals(advice: str | Callable[[], str]) -> Generator[None]:
+    """Within the block, the first signal raises `Interrupted` at once, wherever the work is, with this advice."""
 
     def interrupt() -> None:
-        raise Interrupted(f"stopped; {advice}")
+        raise Interrupted(f"stopped; {advice if isinstance(advice, str) else advice()}")
 
     with _first_signal(interrupt):
         yield

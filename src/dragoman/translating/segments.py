@@ -11,7 +11,7 @@ from dragoman.translating.translation import Flag
 
 Split = Literal["sentence", "long", "never"]
 
-_CHARACTERS_A_TOKEN = 16
+CHARACTERS_A_TOKEN = 16
 """A sentence with more characters for each allowed token is cut without asking the tokenizer first."""
 
 
@@ -115,7 +115,7 @@ def _break(segments: Sequence[Segment], tokenizer: Tokenizer, longest: int) -> t
             if len(ids) <= longest:
                 fitting.append(Segment(sentence, ids))
                 continue
-            parts = split_to_fit(sentence, fits, at_most=_CHARACTERS_A_TOKEN * longest)
+            parts = split_to_fit(sentence, fits, at_most=CHARACTERS_A_TOKEN * longest)
             broken = broken or len(parts) > 1
             texts = [part.strip() for part in parts if part.strip()]
             fitting += [Segment(text, ids) for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True)]

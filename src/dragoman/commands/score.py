@@ -1,0 +1,143 @@
+"""`score`: how probable a model finds given translations, pair by pair, in memory that does not grow with their number.
+
+The usual filter of noisy text takes pairs whose mean log-probability a token is high enough.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.config import choose
+from dragoman.errors import TokenizerError
+from dragoman.evaluating.direction import naming_for
+from dragoman.machine import use_threads
+from dragoman.progress import Progress, silent
+from dragoman.text.inputs import ReadingSettings, reading_overrides
+from dragoman.text.reading.addresses import Address
+from dragoman.text.reading.pairs import Pair
+from dragoman.text.reading.readers import open_pairs
+from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.translating.chunks import chunks
+from dragoman.translating.options import SearchOptions
+from dragoman.translating.segments import CHARACTERS_A_TOKEN
+from dragoman.translating.translator import Translator
+
+
+@dataclass(frozen=True)
+class ScoredPair:
+    """A pair, and how probable the model finds its target.
+
+    Attributes:
+        origin: where the pair stands, as in `pairs.tsv:17`.
+        score: `log_prob` over the length penalty, as `translate` would report it.
+        log_prob: natural logarithm of the target's probability; the sum of `token_log_probs`.
+        tokens: those of the target as a person reads them, its end symbol included.
+        problem: why the pair cannot be scored; then it has no figures.
+    """
+
+    source: str
+    target: str
+    origin: str
+    score: float | None = None
+    log_prob: float | None = None
+    tokens: tuple[str, ...] = ()
+    token_log_probs: tuple[float, ...] = ()
+    problem: str = ""
+
+    @property
+    def mean_log_prob(self) -> float | None:
+        """The mean log-probability of a token, in nats: pairs of any length compare by it."""
+        return None if self.log_prob is None else self.log_prob / len(self.tokens)
+
+
+def score(
+    model: Path | str,
+    data: Address | list[Pair] | Iterator[Pair],
+    overrides: Sequence[str] = (),
+    device: str = "auto",
+    precision: str = "auto",
+    threads: int | None = None,
+    progress: Progress = silent,
+    adapter: Path | str | None = None,
+) -> Iterator[ScoredPair]:
+    """Scores each pair of `data`, in order: text in any form that training reads, or pairs.
+
+    A pair is scored whole, not sentence by sentence. One that is blank on a side, or longer there than
+    decode.max_source_tokens or the model's positions, comes back with its `problem` in the place of figures.
+    `overrides` are `data.key=value` and `decode.key=value`.
+
+    Raises:
+        CheckpointError: the model is missing, damaged or newer.
+        ConfigError: a device, precision, setting or number of threads that cannot be had.
+        DataError: the text cannot be read. A file is read once to its end before the first pair is scored.
+        OutOfMemory: the device is full.
+    """
+    of_text, of_search = reading_overrides(overrides)
+    settings = choose(ReadingSettings, "data", of_text)
+    if isinstance(data, list | Iterator):
+        pairs, total = data, None
+    else:
+        pairs = open_pairs(data, naming_for(model, settings.naming), settings.format, settings.encoding_errors)
+        total = sum(1 for _ in pairs) if pairs.files else None
+    translator = Translator.load(model, device, precision, progress, adapter)
+    options = choose(SearchOptions, "decode", of_search, translator.options)
+    return _scored(translator, pairs, options, threads, total, progress)
+
+
+def _scored(
+    translator: Translator,
+    pairs: Iterable[Pair],
+    options: SearchOptions,
+    threads: int | None,
+    total: int | None,
+    progress: Progress,
+) -> Iterator[ScoredPair]:
+    with progress.track("score", total, "pairs") as advance:
+        for chunk in chunks(pairs, lambda pair: len(pair.source) + len(pair.target)):
+            with use_threads(threads):
+                found = _scored_chunk(translator, chunk, options)
+            advance(len(chunk))
+            yield from found
+
+
+def _scored_chunk(translator: Translator, chunk: Sequence[Pair], options: SearchOptions) -> list[ScoredPair]:
+    problems = [_problem(translator, pair, options) for pair in chunk]
+    whole = [pair for pair, problem in zip(chunk, problems, strict=True) if not problem]
+    scores = iter(translator.score([pair.source for pair in whole], [pair.target for pair in whole], options))
+    found: list[ScoredPair] = []
+    for pair, problem in zip(chunk, problems, strict=True):
+        if problem:
+            found.append(ScoredPair(*pair[:3], problem=problem))
+        else:
+            of = next(scores)
+            found.append(ScoredPair(*pair[:3], of.score, of.log_prob, of.tokens, of.token_log_probs))
+    return found
+
+
+def _problem(translator: Translator, pair: Pair, options: SearchOptions) -> str:
+    """Why a pair cannot be scored; empty if it can."""
+    tokenizers, symbols = translator.tokenizers, translator.framing
+    sides = (
+        ("source", pair.source, tokenizers.source, symbols.source_symbols),
+        ("target", pair.target, tokenizers.target, symbols.target_symbols),
+    )
+    for side, text, tokenizer, around in sides:
+        positions = translator.requests.positions
+        longest = min(options.max_source_tokens, positions - around if positions else options.max_source_tokens)
+        if problem := pair.fault or _problem_of_text(text, tokenizer, longest):
+            return problem if pair.fault else f"the {side} {problem}"
+    return ""
+
+
+def _problem_of_text(text: str, tokenizer: Tokenizer, longest: int) -> str:
+    if not text.strip():
+        return "is blank"
+    if len(text) > CHARACTERS_A_TOKEN * longest:
+        return f"has {len(text):,} characters, too many for {longest:,} tokens"
+    try:
+        count = len(tokenizer.encode(text))
+    except TokenizerError:
+        return "is not valid Unicode"
+    if not count:
+        return "holds nothing that the tokenizer knows"
+    return f"has {count:,} tokens, more than {longest:,}" if count > longest else ""
