@@ -4,7 +4,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from small_runs import SETTINGS, train_command, train_small, weights, write_corpus
@@ -260,19 +260,29 @@ def test_average_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) ->
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Recommended")
-def test_convert_and_export_leave_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
+def test_convert_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
     from small_marian import write_marian
 
     marian = write_marian(tmp_path / "marian")
     by_command, by_function = pairs_of_folders(tmp_path)
     told = printed("convert", marian, "--to", by_command / "ours", "--languages", "de", "fr")
     assert dragoman.convert(marian, by_function / "ours", ("de", "fr")).what in told
-    (tmp_path / "text").write_text("Where is the station?\n")
-    told = printed(
-        "export", by_command / "ours", "huggingface", "--out", by_command / "theirs", "--text", tmp_path / "text"
-    )
-    found = dragoman.export(by_function / "ours", "huggingface", by_function / "theirs", ["Where is the station?"])
-    assert str(found.proof) in told
+    assert left_in(by_command) == left_in(by_function)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Recommended")
+@pytest.mark.parametrize("target", ["ctranslate2", "huggingface"])
+def test_export_leaves_the_same(
+    target: Literal["ctranslate2", "huggingface"], tmp_path: Path, printed: Callable[..., str]
+) -> None:
+    from exporting import make
+
+    model, texts = make(tmp_path / "model", {"preset": "paper"}), ["Where is the station?", "Good morning!"]
+    (tmp_path / "text").write_text("".join(f"{text}\n" for text in texts))
+    by_command, by_function = pairs_of_folders(tmp_path)
+    told = printed("export", model, target, "--out", by_command / "theirs", "--text", tmp_path / "text")
+    assert str(dragoman.export(model, target, by_function / "theirs", texts).proof) in told
     assert left_in(by_command) == left_in(by_function)
 
 

@@ -43,8 +43,8 @@ FLOORS = {
     " parts_of_speech",
     "text/reading": "addresses | language_tags | languages | lines < roles < likeliest < columns < header | pairs"
     " < aligned | tables < rows < readers",
-    "tokenizing": "labels | pretokenizing | specials < framing | vocabulary < tokenizer < sentencepiece | words <"
-    " tokenizers < training",
+    "tokenizing": "labels | pretokenizing | specials < framing | vocabulary < tokenizer < portable |"
+    " sentencepiece | words < tokenizers < training",
     "training": "exchanges | loss | muon | schedule < distributed | settings | task < objective | optimiser <"
     " masking | state < checkpoint | loop",
     "translating": "chunks | options | resumable | sentences < translation < segments < requests | writing <"
