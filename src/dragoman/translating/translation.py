@@ -38,7 +38,8 @@ class Translation:
 
     Attributes:
         log_prob: natural logarithm of the translation's probability; the sum of `token_log_probs`.
-        score: what ranks the translations of one text: `log_prob` over length penalty, summed over its segments.
+        score: `log_prob` over length penalty, summed over the segments. It ranks the translations that a search finds;
+            those of minimum Bayes risk are ranked by their likeness to all samples, and this stays the model's view.
         tokens: those of the translation as a person reads them, end symbols included.
         token_log_probs: the natural logarithm of each token's probability.
         flags: what a reader should know; see `MEANINGS`.

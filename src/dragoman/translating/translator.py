@@ -152,7 +152,7 @@ class Translator:
         for number, own in enumerate(self.requests.of(lines, options)):
             tickets.append([])
             for request in own:
-                samples = request.samples(options.n_best)
+                samples = request.samples(options.samples)
                 tickets[-1].append(range(len(asked), len(asked) + len(samples)))
                 asked += samples
                 line_of += [number] * len(samples)
@@ -174,8 +174,8 @@ class Translator:
     def stream(self, text: str, options: SearchOptions | None = None) -> Generator[str, None, Translation]:
         """Yields the translation of one text as it is made, in pieces that no longer change; returns the whole.
 
-        A word comes when it is finished and every hypothesis that can still win agrees on it. Joined, the pieces are
-        the text that `translate` gives.
+        A word comes when it is finished and every hypothesis that can still win agrees on it; with `risk_samples`, a
+        sentence comes as a whole. Joined, the pieces are the text that `translate` gives.
         """
         options = options or self.options
         (segments,) = self.read([text], options)
@@ -199,15 +199,16 @@ class Translator:
     def _grow(self, request: Request, options: SearchOptions, found: list[list[Hypothesis]]) -> Iterator[str]:
         """Yields the final part of one segment's text as it grows; its hypotheses go to `found` at the end."""
         engine = self.engine(options)
-        tickets = [engine.admit(each) for each in request.samples(options.n_best)]
+        tickets = [engine.admit(each) for each in request.samples(options.samples)]
         ended: dict[int, list[Hypothesis]] = {}
         while engine.busy:
             with self._computing(options):
                 ended |= {each.ticket: each.hypotheses for each in engine.step()}
-            if tickets[0] not in ended:
+            if options.risk_samples is None and tickets[0] not in ended:
                 yield self.writer.settled_text(engine.agreed(tickets[0]))
         found.append([each for ticket in tickets for each in ended[ticket]])
-        yield self.writer.text(found[-1][0].tokens)
+        ((best,), *_) = self.writer.choose(found[-1:], options)
+        yield self.writer.text(best.tokens)
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], options: SearchOptions | None = None
