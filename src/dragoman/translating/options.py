@@ -52,6 +52,9 @@ class SearchOptions(Settings):
     """Another seed draws other samples."""
     prefix: str = pydantic.Field(default="", max_length=2_000)
     """Text that every translation begins with."""
+    align: bool = False
+    """Whether a translation says which word of the source each of its words renders, read from attention. It takes one
+    more pass of the model, in PyTorch."""
     allow_unknown: bool = False
     """Whether a translation may hold the unknown symbol."""
     split: Literal["sentence", "long", "never"] = "sentence"

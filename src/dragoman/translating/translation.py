@@ -44,6 +44,10 @@ class Translation:
         token_log_probs: the natural logarithm of each token's probability.
         flags: what a reader should know; see `MEANINGS`.
         unknown_words: words of the source that the vocabulary does not hold.
+        alignment: (source word, target word) pairs in order, if `align` was asked for. Both count from 0 over the whole
+            line; each target word has at most one source word.
+        source_words, target_words: what these count: words, elided articles and punctuation marks. Empty without
+            `align`.
         alternatives: the next best translations, best first, as many as were asked for.
     """
 
@@ -55,6 +59,9 @@ class Translation:
     token_log_probs: tuple[float, ...] = ()
     flags: tuple[Flag, ...] = ()
     unknown_words: tuple[str, ...] = ()
+    alignment: tuple[tuple[int, int], ...] = ()
+    source_words: tuple[str, ...] = ()
+    target_words: tuple[str, ...] = ()
     alternatives: tuple["Translation", ...] = ()
 
 

@@ -6,9 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from dragoman.aligning.words import split_words
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import length_penalty
 from dragoman.tokenizing.tokenizers import Tokenizers
+from dragoman.translating.alignment import SegmentLinks, line_links
 from dragoman.translating.options import SearchOptions
 from dragoman.translating.risk import Rated, least_risk
 from dragoman.translating.segments import Segments
@@ -40,12 +42,16 @@ class Writer:
         return ""
 
     def translation(
-        self, segments: Segments, found: Sequence[Sequence[Hypothesis]], options: SearchOptions
+        self,
+        segments: Segments,
+        chosen: Sequence[Sequence[Hypothesis]],
+        options: SearchOptions,
+        links: SegmentLinks | None = None,
     ) -> Translation:
-        """One text's translation from what was found for each translated segment, with the next best beside it."""
+        """One text's translation: the first that was chosen, with the next best beside it. With `links`, aligned."""
         known = self.tokenizers.source.unknown_words
         unknown = tuple(dict.fromkeys(word for each in segments.translated for word in known(each.text, each.ids)))
-        best, *others = [self._joined(segments, parts, unknown, options) for parts in self.choose(found, options)]
+        best, *others = [self._joined(segments, parts, unknown, options, links) for parts in chosen]
         return dataclasses.replace(best, alternatives=tuple(others))
 
     def choose(self, found: Sequence[Sequence[Hypothesis]], options: SearchOptions) -> list[tuple[Hypothesis, ...]]:
@@ -77,20 +83,26 @@ class Writer:
         parts: Sequence[Hypothesis],
         unknown: tuple[str, ...],
         options: SearchOptions,
+        links: SegmentLinks | None,
     ) -> Translation:
         """The translation that has these parts."""
         texts, cleaned = self._texts(segments, parts)
         prefix = options.prefix.strip() if segments.begins_with_copy else ""
         ids = [token for part in parts for token in part.tokens]
+        text = join([prefix, *texts])
+        aligned = links is not None
         return Translation(
             source=segments.text,
-            text=join([prefix, *texts]),
+            text=text,
             log_prob=sum((part.total for part in parts), 0.0),
             score=sum((part.score(options.length_penalty) for part in parts), 0.0),
             tokens=tuple(self.tokenizers.target.tokens(ids)),
             token_log_probs=tuple(log_prob for part in parts for log_prob in part.log_probs),
             flags=(*segments.flags, *_flags(segments, parts, cleaned)),
             unknown_words=unknown,
+            alignment=line_links(segments, parts, prefix, texts, links) if aligned else (),
+            source_words=tuple(split_words(segments.text)) if aligned else (),
+            target_words=tuple(split_words(text)) if aligned else (),
         )
 
     def _texts(self, segments: Segments, parts: Sequence[Hypothesis]) -> tuple[list[str], bool]:
