@@ -11,7 +11,6 @@ from dragoman.aligning.passes import Given, Seen, run_given
 from dragoman.aligning.words import places_in_line, split_words, words_of, words_written
 from dragoman.cli.main import main
 from dragoman.store import save_model
-from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.translating import Translation, Translator
 
 TWO = "Where is the cat ? The dog is old ."
@@ -31,6 +30,7 @@ def moved(translation: Translation, source: int, target: int) -> set[tuple[int, 
     return {(one + source, other + target) for one, other in translation.alignment}
 
 
+@pytest.mark.slow
 def test_the_links_are_those_of_the_last_layer_but_one() -> None:
     translator = make("bpe", decoder_layers=3)
     for text in SOURCES:
@@ -99,6 +99,7 @@ def test_texts_are_aligned_alone_as_in_company(translator: Translator) -> None:
     assert [translator.translate([text], options)[0].alignment for text in texts] == [t.alignment for t in together]
 
 
+@pytest.mark.slow
 def test_streams_samples_and_pytorch_align_too() -> None:
     translator, options = make_plain("bpe"), asked(align=True, risk_samples=4, batch_invariant=True)
     (found,) = translator.translate([TWO], options)
@@ -113,10 +114,10 @@ def test_streams_samples_and_pytorch_align_too() -> None:
 
 
 def test_words_of_a_text_find_their_tokens_where_the_tokenizer_has_other_words() -> None:
-    target: Tokenizers = stored("word").files.tokenizers
-    ids = target.target.encode("dov'è la stazione ?")
-    assert target.target.decode(ids) == "dov'è la stazione?"
-    found = words_written(target.target, ids, target.target.decode(ids))
+    target = make("word").tokenizers.target
+    ids = target.encode("dov'è la stazione ?")
+    assert target.decode(ids) == "dov'è la stazione?"
+    found = words_written(target, ids, target.decode(ids))
     assert [each.text for each in found] == ["dov'è", "la", "stazione", "?"]
     assert [each.first for each in found] == [0, *(each.last for each in found[:-1])]
     assert found[-1].last == len(ids)
