@@ -32,8 +32,8 @@ import torch
 from command_line import command_line, figures_file
 from ibm1 import train_model1
 
+from dragoman.aligning.attention import AlignmentChoice
 from dragoman.errors import Error
-from dragoman.explaining.alignment.attention import AlignmentChoice
 from dragoman.explaining.alignment.choosing import align_pairs, measure_heads
 from dragoman.explaining.alignment.gold import halves, own_gold, read_gold
 from dragoman.explaining.alignment.links import Agreement, AlignedPair, Links, agree, judge

@@ -34,6 +34,8 @@ from command_line import command_line, figures_file
 from jaxtyping import Float
 from torch import Tensor
 
+from dragoman.aligning.passes import Given, Seen, run_given
+from dragoman.aligning.words import Word, words_of
 from dragoman.errors import Error
 from dragoman.explaining.contributions.agreement import Mean
 from dragoman.explaining.contributions.erasure import falls
@@ -42,8 +44,6 @@ from dragoman.explaining.contributions.question import read_choice
 from dragoman.explaining.contributions.scores import contributions_of
 from dragoman.explaining.embeddings.directions import wilson
 from dragoman.explaining.heads.table import spread
-from dragoman.explaining.passes import Given, Seen, run_given
-from dragoman.explaining.words import Word, words_of
 from dragoman.machine import describe, machine
 from dragoman.text.reading.lines import read_lines
 from dragoman.translating.translator import Translator

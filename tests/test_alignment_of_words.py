@@ -16,9 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ibm1 import NULL, Model1, train_model1
 
+from dragoman.aligning.attention import AlignmentChoice, align_words, best_links, word_weights
+from dragoman.aligning.passes import Given, Seen, run_given
+from dragoman.aligning.words import Word, split_words, words_in_tokens, words_of
 from dragoman.errors import DataError
 from dragoman.explaining.alignment import choosing
-from dragoman.explaining.alignment.attention import AlignmentChoice, align_words, best_links, word_weights
 from dragoman.explaining.alignment.choosing import (
     align_pairs,
     choose_alignment,
@@ -28,9 +30,7 @@ from dragoman.explaining.alignment.choosing import (
 )
 from dragoman.explaining.alignment.gold import halves, own_gold, read_gold
 from dragoman.explaining.alignment.links import Agreement, AlignedPair, Links, agree, judge, total
-from dragoman.explaining.passes import Given, Seen, run_given
-from dragoman.explaining.words import Word, split_words, words_of
-from dragoman.model import ModelConfig, build_model
+from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.store import Languages, ModelFiles, save_model
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 from dragoman.translating.translator import Translator
@@ -272,14 +272,14 @@ def test_words_are_found_in_the_text_as_they_are_in_the_tokens(bpe: Translator) 
     for pair in GOLD:
         source, target = words_in(bpe, encoded(bpe, pair))
         before = len(bpe.framing.source_before)
-        assert choosing._words_in_tokens(bpe.tokenizers.source, pair.source, pair.source_words, before) == source
-        assert choosing._words_in_tokens(bpe.tokenizers.target, pair.target, pair.target_words) == target
+        assert words_in_tokens(bpe.tokenizers.source, pair.source, pair.source_words, before) == source
+        assert words_in_tokens(bpe.tokenizers.target, pair.target, pair.target_words) == target
 
 
 def test_a_word_tokenizer_may_cut_words_its_own_way(translators: dict[str, Translator]) -> None:
     tokenizer, text = translators["word"].tokenizers.target, "L'altro orso c'è!"
     assert [text[first:last] for first, last in tokenizer.offsets(text)] == ["L'", "altro", "orso", "c'", "è", "!"]
-    assert choosing._words_in_tokens(tokenizer, text, split_words(text), symbols=1) == [
+    assert words_in_tokens(tokenizer, text, split_words(text), symbols=1) == [
         Word("L'", 1, 2),
         Word("altro", 2, 3),
         Word("orso", 3, 4),
@@ -316,17 +316,17 @@ def test_a_head_that_aligns_is_found(bpe: Translator, monkeypatch: pytest.Monkey
     """Head 1 of layer 0 looks where the person who aligned the pairs looked; all others look anywhere."""
     pair_of = {tuple(encoded(bpe, pair).target): pair for pair in GOLD}
 
-    def planted(translator: Translator, given: Sequence[Given]) -> np.ndarray:
+    def planted(_: EncoderDecoder, given: Sequence[Given]) -> np.ndarray:
         sizes = max(len(each.target) for each in given), max(len(each.source or []) for each in given)
         weights = some_weights(len(given), 2, 2, *sizes)
         for each, head in zip(given, weights[:, 0, 1], strict=True):
-            source, target = words_in(translator, each)
+            source, target = words_in(bpe, each)
             head[:] = 0
             for one, other in pair_of[tuple(each.target)].sure:
                 head[target[other].first + shifted : target[other].last + shifted, source[one].first] = 1
         return weights
 
-    monkeypatch.setattr(choosing, "_cross_weights", planted)
+    monkeypatch.setattr(choosing, "cross_weights", planted)
     choice = choose_alignment(bpe)
     assert (choice.layer, choice.head, choice.shifted, choice.pairs) == (0, 1, shifted, 50)
     assert choice.aer is not None and choice.aer < 0.1

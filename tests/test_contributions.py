@@ -12,6 +12,8 @@ from small import language_model, translator
 from small_records import store_language_model, store_translator
 from torch import Tensor, nn
 
+from dragoman.aligning.passes import Given, run_given
+from dragoman.aligning.words import Word, words_of
 from dragoman.errors import DataError
 from dragoman.explaining.contributions.agreement import Mean, agreement, kendall
 from dragoman.explaining.contributions.erasure import falls
@@ -25,9 +27,7 @@ from dragoman.explaining.contributions.gradients import (
 from dragoman.explaining.contributions.portions import portions
 from dragoman.explaining.contributions.question import Why, why
 from dragoman.explaining.contributions.scores import contributions_of
-from dragoman.explaining.passes import Given, run_given
 from dragoman.explaining.record import Contributions
-from dragoman.explaining.words import Word, words_of
 from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.store import load_model
 from dragoman.tokenizing.framing import DEFAULT_FRAMING

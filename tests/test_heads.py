@@ -17,6 +17,8 @@ from small import END, START, Counting, language_model, sentences, translator
 from small_records import PAIRS, learn, store_language_model, store_translator
 from torch import Tensor
 
+from dragoman.aligning.passes import Given, Seen, run_given
+from dragoman.aligning.words import Word
 from dragoman.errors import DataError, DecodeError
 from dragoman.evaluating.metrics import score
 from dragoman.explaining.alignment.links import AlignedPair
@@ -29,8 +31,6 @@ from dragoman.explaining.heads.shares import Looked, Share, Side, Span, Tally, b
 from dragoman.explaining.heads.subjects import Subject, Tree, read_trees, word_pairs
 from dragoman.explaining.heads.table import head_table, language_model_head_table, spread
 from dragoman.explaining.heads.texts import ReadText, ReadTree, linked_pairs
-from dragoman.explaining.passes import Given, Seen, run_given
-from dragoman.explaining.words import Word
 from dragoman.model import EncoderDecoder, LanguageModel
 from dragoman.store import load_model
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing

@@ -11,8 +11,8 @@ import dragoman
 
 LINE = (
     "errors | processor | notation | run_folder < config | files | memory | progress | machine < compiling | documents"
-    " < manifest | kernels | text < tokenizing < data | model < tuning < store < decoding | training < native <"
-    " translating | predicting | generating < exporting | evaluating"
+    " < manifest | kernels | text < tokenizing < data | model < tuning < store < aligning | decoding | training <"
+    " native < translating | predicting | generating < exporting | evaluating"
     " < explaining < recipe < tasks < runs < commands < cli"
 )
 # The floors inside each room of more than eight files; a folder inside a room counts as one file.
@@ -25,7 +25,7 @@ FLOORS = {
     " beam < company < queue < engine < crew",
     "evaluating": "direction | metrics | startup < references | scores | significance | spread < evaluation |"
     " groups < comparison | labels | speed",
-    "explaining": "page | words < passes | record < alignment | contributions | embeddings | heat_maps | search_tree |"
+    "explaining": "page | record < alignment | contributions | embeddings | heat_maps | search_tree |"
     " stacks < heads | pictures | steps | summary < understanding | writing < recording",
     "explaining/heads": "head | shares | subjects < removal | texts < roles < one_text | rows < table",
     "model": "config | dropout | packing < observer | projection < layers | positions < attention |"
@@ -47,8 +47,8 @@ FLOORS = {
     " sentencepiece | words < tokenizers < training",
     "training": "exchanges | loss | muon | schedule < distributed | settings | task < objective | optimiser <"
     " masking | state < checkpoint | loop",
-    "translating": "chunks | options | resumable | sentences < translation < segments < requests | writing <"
-    " translator",
+    "translating": "chunks | options | resumable | risk | sentences < translation < segments < alignment | requests <"
+    " writing < translator",
 }
 MOST_FILES, FILES_WITHOUT_FLOORS = 14, 8
 

@@ -50,6 +50,9 @@ def translate(
     n_best: Annotated[
         int | None, typer.Option(help="Translations of each text; with text output: line, rank, score, text.")
     ] = None,
+    align: Annotated[
+        bool, typer.Option("--align", help="Say which word renders which; with text output: text, tab, 0-0 1-2 ….")
+    ] = False,
     adapter: Adapter = None,
     output_format: Format = "text",
     quiet: Quiet = False,
@@ -63,12 +66,11 @@ def translate(
         raise ConfigError("--fresh starts a file again; it goes with --input and --output")
     if output is not None:
         check_output(output)
-    total = (
-        None if input_file is None else sum(1 for _ in read(input_file))
-    )  # and so it is refused now if it is damaged
+    total = None if input_file is None else sum(1 for _ in read(input_file))  # a damaged file is refused now
     pair = None if item is None else test_pair(model, item)
     translator = place.load(model, screen.progress, adapter)
-    options = choose(dragoman.SearchOptions, "decode", search.overrides, translator.options, n_best=n_best)
+    asked = {"n_best": n_best, "align": align or None}
+    options = choose(dragoman.SearchOptions, "decode", search.overrides, translator.options, **asked)
     screen.note(f"{' → '.join(translator.languages)}, {translator.device}, {translator.precision}")
     work = Work(screen, translator, options, output_format == "json")
     if pair is not None:
@@ -121,7 +123,7 @@ class Work:
 
     def say(self, text: str) -> None:
         """Translates one text; on a terminal the words appear as they are found."""
-        if self._as_json or self._options.n_best > 1 or not sys.stdout.isatty():
+        if self._as_json or self._options.align or self._options.n_best > 1 or not sys.stdout.isatty():
             (found,) = self._translator.translate([text], self._options)
             console.write("\n".join(self._lines(1, found)))
         else:
@@ -191,6 +193,8 @@ class Work:
             console.write(json.dumps({"target": target, **dataclasses.asdict(found)}, ensure_ascii=False))
         else:
             console.write(f"source:     {source}\ntarget:     {target}\nprediction: {found.text}")
+            if self._options.align:
+                console.write(f"alignment:  {pharaoh(found)}")
 
     def _stream(self, text: str) -> "Translation":
         words = self._translator.stream(text, self._options)
@@ -205,10 +209,16 @@ class Work:
     def _lines(self, number: int, found: "Translation") -> list[str]:
         if self._as_json:
             return [json.dumps(dataclasses.asdict(found), ensure_ascii=False)]
-        if self._options.n_best == 1:
-            return [found.text]
         ranked = enumerate((found, *found.alternatives), 1)
-        return [f"{number}\t{rank}\t{each.score:.4f}\t{each.text}" for rank, each in ranked]
+        columns = [
+            [
+                *([str(number), str(rank), f"{each.score:.4f}"] if self._options.n_best > 1 else []),
+                each.text,
+                *([pharaoh(each)] if self._options.align else []),
+            ]
+            for rank, each in ranked
+        ]
+        return ["\t".join(row) for row in columns]
 
     def _explain(self, found: "Translation") -> None:
         if unknown := self._unknown(found):
@@ -251,6 +261,11 @@ def test_pair(run: Path, item: int) -> tuple[str, str]:
     if item > len(pairs):
         raise ConfigError(f"--item must be from 1 to {len(pairs):,}, the size of the test set, but is {item:,}")
     return pairs[item - 1]
+
+
+def pharaoh(found: "Translation") -> str:
+    """An alignment as Pharaoh and most tools since write it: `0-0 1-2`, source word and target word."""
+    return " ".join(f"{source}-{target}" for source, target in found.alignment)
 
 
 def meanings(flags: Iterable[str]) -> dict[str, str]:

@@ -43,19 +43,19 @@ def score(
         for i, log_probs in zip(batch, np.split(found, ends), strict=True):
             results[i] = log_probs.tolist()
 
-    batches = _batches(sources, targets, batch_tokens)
+    together = batches(sources, targets, batch_tokens)
     if workers == 1:
-        for batch in batches:
+        for batch in together:
             work(batch)
         return results
     with ThreadPoolExecutor(workers) as pool:
-        for _ in pool.map(work, batches):
+        for _ in pool.map(work, together):
             pass
     return results
 
 
-def _batches(sources: Sequence[Ids], targets: Sequence[Ids], batch_tokens: int) -> Iterator[list[int]]:
-    """Numbers of pairs that are scored together: alike in length, and so many that they fit."""
+def batches(sources: Sequence[Ids], targets: Sequence[Ids], batch_tokens: int) -> Iterator[list[int]]:
+    """Numbers of pairs that the model is given together: alike in length, and so many that they fit."""
     batch: list[int] = []
     longest = 0
     for i in sorted(range(len(sources)), key=lambda i: (len(sources[i]), len(targets[i]))):

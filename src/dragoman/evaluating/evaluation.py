@@ -203,7 +203,8 @@ def describe(options: SearchOptions) -> str:
     if (sampling := options.sampling) is not None:
         nucleus = "" if sampling.top_p == 1 else f", top p {sampling.top_p:g}"
         likeliest = "" if sampling.top_k is None else f", top k {sampling.top_k}"
-        return f"sampled at temperature {sampling.temperature:g}{likeliest}{nucleus}, seed {sampling.seed}"
+        risk = "" if options.risk_samples is None else f"minimum Bayes risk (chrF), {options.risk_samples:,} samples, "
+        return f"{risk}sampled at temperature {sampling.temperature:g}{likeliest}{nucleus}, seed {sampling.seed}"
     if options.beam_size == 1:
         return "greedy"
     return f"beam {options.beam_size}, length penalty {options.length_penalty:g}"

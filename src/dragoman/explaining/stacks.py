@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dragoman.aligning.words import words_of
 from dragoman.errors import ConfigError
 from dragoman.explaining.record import Array, AttentionRecord, Layer, Matrix, Stack, Token, Units
-from dragoman.explaining.words import words_of
 from dragoman.model.blocks import CrossBlock, SelfBlock
 from dragoman.model.projection import Projection
 from dragoman.tokenizing.tokenizer import Tokenizer

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.explaining.passes import Given
+from dragoman.aligning.passes import Given
 from dragoman.explaining.record import TEMPERATURES, Candidate, Step, Token
 from dragoman.explaining.stacks import read_tokens
 from dragoman.tokenizing.tokenizer import Tokenizer

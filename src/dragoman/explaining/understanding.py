@@ -7,16 +7,16 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from dragoman.aligning.attention import AlignmentChoice, align_words
+from dragoman.aligning.passes import Given
+from dragoman.aligning.words import Word, words_of
 from dragoman.errors import DecodeError
-from dragoman.explaining.alignment.attention import AlignmentChoice, align_words
 from dragoman.explaining.alignment.choosing import choose_alignment
 from dragoman.explaining.alignment.links import AlignedPair
 from dragoman.explaining.contributions.scores import contributions_of
 from dragoman.explaining.heads.one_text import heads_of_text
 from dragoman.explaining.heads.texts import ReadText
-from dragoman.explaining.passes import Given
 from dragoman.explaining.record import Alignment, Part
-from dragoman.explaining.words import Word, words_of
 from dragoman.model import EncoderDecoder, LanguageModel
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.translating import Translator

@@ -9,6 +9,9 @@ from dragoman.config import Settings
 if TYPE_CHECKING:
     from dragoman.decoding.sampling import Sampling
 
+DRAWS = ("temperature", "top_k", "top_p", "risk_samples")
+"""The settings that draw samples instead of searching."""
+
 
 class SearchOptions(Settings):
     """How translations are searched for and what is handed back; `beam_size = 1` is greedy search.
@@ -20,7 +23,8 @@ class SearchOptions(Settings):
     beam_size: int = pydantic.Field(default=4, ge=1, le=256)
     """Hypotheses kept at each step, 1 to 256."""
     n_best: int = pydantic.Field(default=1, ge=1, le=256)
-    """Translations handed back for each text: the best of a search, 1 to beam_size; or so many samples."""
+    """Translations handed back for each text: the best of a search, 1 to beam_size; of risk_samples, the best of those
+    that differ; or so many samples."""
     length_penalty: float = pydantic.Field(default=0.6, ge=0.0, le=5.0)
     """Exponent of the length penalty, 0 (none) to 5; a higher one favours longer translations."""
     early_stopping: bool = True
@@ -41,10 +45,16 @@ class SearchOptions(Settings):
     """Draws only from so many of the likeliest tokens, at least 1."""
     top_p: float | None = pydantic.Field(default=None, gt=0.0, le=1.0)
     """Draws only from the fewest likeliest tokens whose probabilities reach this sum, above 0, at most 1."""
+    risk_samples: int | None = pydantic.Field(default=None, ge=2, le=1_000)
+    """Minimum Bayes risk (Eikema and Aziz 2020): draws so many samples of each sentence, 2 to 1,000, and takes the one
+    that is most like all of them by chrF. Samples have temperature 1 unless temperature, top_k or top_p is given."""
     seed: int = pydantic.Field(default=1, ge=0, lt=2**63)
     """Another seed draws other samples."""
     prefix: str = pydantic.Field(default="", max_length=2_000)
     """Text that every translation begins with."""
+    align: bool = False
+    """Whether a translation says which word of the source each of its words renders, read from attention. It takes one
+    more pass of the model, in PyTorch."""
     allow_unknown: bool = False
     """Whether a translation may hold the unknown symbol."""
     split: Literal["sentence", "long", "never"] = "sentence"
@@ -62,20 +72,34 @@ class SearchOptions(Settings):
     @property
     def sampling(self) -> "Sampling | None":
         """How tokens are drawn; None for a search."""
-        if self.temperature is self.top_k is self.top_p is None:
+        if not self._draws:
             return None
         from dragoman.decoding.sampling import Sampling  # here, because settings are read without numpy
 
         return Sampling(self.temperature or 1.0, self.top_k, self.top_p or 1.0, self.seed)
 
+    @property
+    def samples(self) -> int:
+        """How many samples are drawn of each sentence, if any is."""
+        return self.risk_samples or self.n_best
+
     def searching(self, **changes: Any) -> "SearchOptions":
         """The same without samples, and with these changes."""
-        return self.but(**{"temperature": None, "top_k": None, "top_p": None, **changes})
+        return self.but(**{**dict.fromkeys(DRAWS), **changes})
+
+    @property
+    def _draws(self) -> bool:
+        return any(getattr(self, name) is not None for name in DRAWS)
 
     @pydantic.model_validator(mode="after")
     def _refuse_contradictions(self) -> "SearchOptions":
         problems = []
-        if self.n_best > self.beam_size and self.temperature is self.top_k is self.top_p is None:
+        if self.risk_samples is not None and self.n_best > self.risk_samples:
+            problems.append(
+                f"decode.n_best must be at most decode.risk_samples, but is {self.n_best} "
+                f"of {self.risk_samples} samples"
+            )
+        if self.n_best > self.beam_size and not self._draws:
             problems.append(
                 f"decode.n_best must be at most decode.beam_size, but is {self.n_best} with a beam of {self.beam_size}"
             )

@@ -38,11 +38,16 @@ class Translation:
 
     Attributes:
         log_prob: natural logarithm of the translation's probability; the sum of `token_log_probs`.
-        score: what ranks the translations of one text: `log_prob` over length penalty, summed over its segments.
+        score: `log_prob` over length penalty, summed over the segments. It ranks the translations that a search finds;
+            those of minimum Bayes risk are ranked by their likeness to all samples, and this stays the model's view.
         tokens: those of the translation as a person reads them, end symbols included.
         token_log_probs: the natural logarithm of each token's probability.
         flags: what a reader should know; see `MEANINGS`.
         unknown_words: words of the source that the vocabulary does not hold.
+        alignment: (source word, target word) pairs in order, if `align` was asked for. Both count from 0 over the whole
+            line; each target word has at most one source word.
+        source_words, target_words: what these count: words, elided articles and punctuation marks. Empty without
+            `align`.
         alternatives: the next best translations, best first, as many as were asked for.
     """
 
@@ -54,6 +59,9 @@ class Translation:
     token_log_probs: tuple[float, ...] = ()
     flags: tuple[Flag, ...] = ()
     unknown_words: tuple[str, ...] = ()
+    alignment: tuple[tuple[int, int], ...] = ()
+    source_words: tuple[str, ...] = ()
+    target_words: tuple[str, ...] = ()
     alternatives: tuple["Translation", ...] = ()
 
 

@@ -28,6 +28,7 @@ from dragoman.memory import out_of_memory_as
 from dragoman.native.runtime import Runtime
 from dragoman.progress import Progress, silent
 from dragoman.store import GENERATION, USES, StoredModel, load_model
+from dragoman.translating.alignment import TOKENS_AT_ONCE, align
 from dragoman.translating.options import SearchOptions
 from dragoman.translating.requests import Requests
 from dragoman.translating.segments import Segments, read_segments
@@ -152,7 +153,7 @@ class Translator:
         for number, own in enumerate(self.requests.of(lines, options)):
             tickets.append([])
             for request in own:
-                samples = request.samples(options.n_best)
+                samples = request.samples(options.samples)
                 tickets[-1].append(range(len(asked), len(asked) + len(samples)))
                 asked += samples
                 line_of += [number] * len(samples)
@@ -164,18 +165,17 @@ class Translator:
                 found[ended.ticket] = ended.hypotheses
                 left[line_of[ended.ticket]] -= 1
                 advance(0 if left[line_of[ended.ticket]] else 1)
-        return [
-            self.writer.translation(
-                line, [[each for ticket in part for each in found[ticket]] for part in own], options
-            )
-            for line, own in zip(lines, tickets, strict=True)
+        chosen = [
+            self.writer.choose([[each for ticket in part for each in found[ticket]] for part in own], options)
+            for own in tickets
         ]
+        return self._written(lines, chosen, options)
 
     def stream(self, text: str, options: SearchOptions | None = None) -> Generator[str, None, Translation]:
         """Yields the translation of one text as it is made, in pieces that no longer change; returns the whole.
 
-        A word comes when it is finished and every hypothesis that can still win agrees on it. Joined, the pieces are
-        the text that `translate` gives.
+        A word comes when it is finished and every hypothesis that can still win agrees on it; with `risk_samples`, a
+        sentence comes as a whole. Joined, the pieces are the text that `translate` gives.
         """
         options = options or self.options
         (segments,) = self.read([text], options)
@@ -194,20 +194,21 @@ class Translator:
                     yield now[len(said) :]
                     said = now
             before = written or before
-        return self.writer.translation(segments, found, options)
+        return self._written([segments], [self.writer.choose(found, options)], options)[0]
 
     def _grow(self, request: Request, options: SearchOptions, found: list[list[Hypothesis]]) -> Iterator[str]:
         """Yields the final part of one segment's text as it grows; its hypotheses go to `found` at the end."""
         engine = self.engine(options)
-        tickets = [engine.admit(each) for each in request.samples(options.n_best)]
+        tickets = [engine.admit(each) for each in request.samples(options.samples)]
         ended: dict[int, list[Hypothesis]] = {}
         while engine.busy:
             with self._computing(options):
                 ended |= {each.ticket: each.hypotheses for each in engine.step()}
-            if tickets[0] not in ended:
+            if options.risk_samples is None and tickets[0] not in ended:
                 yield self.writer.settled_text(engine.agreed(tickets[0]))
         found.append([each for ticket in tickets for each in ended[ticket]])
-        yield self.writer.text(found[-1][0].tokens)
+        ((best,), *_) = self.writer.choose(found[-1:], options)
+        yield self.writer.text(best.tokens)
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], options: SearchOptions | None = None
@@ -258,6 +259,19 @@ class Translator:
             observer=observer,
             queue=queue,
         )
+
+    def _written(
+        self, lines: Sequence[Segments], chosen: Sequence[Sequence[tuple[Hypothesis, ...]]], options: SearchOptions
+    ) -> list[Translation]:
+        """The translation of each line, from what was chosen for its segments; aligned, if that was asked for."""
+        each = list(zip(lines, chosen, strict=True))
+        links = None
+        if options.align:
+            pairs = [pair for line, best in each for parts in best for pair in zip(line.translated, parts, strict=True)]
+            at_once = 1 if options.batch_invariant else min(options.batch_tokens, TOKENS_AT_ONCE)
+            with self._computing(options):
+                links = align(self.model, self.tokenizers, self.framing, self.writer.text, pairs, at_once)
+        return [self.writer.translation(line, best, options, links) for line, best in each]
 
     def _crew(self, requests: int, options: SearchOptions, observer: SearchObserver | None) -> Crew:
         """Engines for so many requests: one for each thread, if there is enough to do and the threads can be used."""

@@ -3,13 +3,16 @@
 import dataclasses
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from dragoman.aligning.words import split_words
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import length_penalty
 from dragoman.tokenizing.tokenizers import Tokenizers
+from dragoman.translating.alignment import SegmentLinks, line_links
 from dragoman.translating.options import SearchOptions
+from dragoman.translating.risk import Rated, least_risk
 from dragoman.translating.segments import Segments
 from dragoman.translating.sentences import join, spaceless
 from dragoman.translating.translation import DOUBTFUL_LOG_PROB, Flag, Translation, repeats
@@ -39,15 +42,26 @@ class Writer:
         return ""
 
     def translation(
-        self, segments: Segments, found: Sequence[Sequence[Hypothesis]], options: SearchOptions
+        self,
+        segments: Segments,
+        chosen: Sequence[Sequence[Hypothesis]],
+        options: SearchOptions,
+        links: SegmentLinks | None = None,
     ) -> Translation:
-        """One text's translation from what was found for each translated segment, with the next best beside it."""
+        """One text's translation: the first that was chosen, with the next best beside it. With `links`, aligned."""
         known = self.tokenizers.source.unknown_words
         unknown = tuple(dict.fromkeys(word for each in segments.translated for word in known(each.text, each.ids)))
-        best, *others = [
-            self._joined(segments, parts, score, unknown, options) for score, parts in _combined(found, options)
-        ]
+        best, *others = [self._joined(segments, parts, unknown, options, links) for parts in chosen]
         return dataclasses.replace(best, alternatives=tuple(others))
+
+    def choose(self, found: Sequence[Sequence[Hypothesis]], options: SearchOptions) -> list[tuple[Hypothesis, ...]]:
+        """One hypothesis for each segment, as often as asked for: the best, best first; or as drawn."""
+        if options.risk_samples is not None:
+            return _combinations([least_risk(each, self.text) for each in found], options.n_best)
+        if options.sampling is None:
+            rated = [[Rated(each.score(options.length_penalty), each) for each in own] for own in found]
+            return _combinations(rated, options.n_best)
+        return list(zip(*found, strict=True)) if found else [()]
 
     def scored(
         self, source: str, target: str, labels: Sequence[int], log_probs: Sequence[float], exponent: float
@@ -67,23 +81,28 @@ class Writer:
         self,
         segments: Segments,
         parts: Sequence[Hypothesis],
-        score: float,
         unknown: tuple[str, ...],
         options: SearchOptions,
+        links: SegmentLinks | None,
     ) -> Translation:
         """The translation that has these parts."""
         texts, cleaned = self._texts(segments, parts)
         prefix = options.prefix.strip() if segments.begins_with_copy else ""
         ids = [token for part in parts for token in part.tokens]
+        text = join([prefix, *texts])
+        aligned = links is not None
         return Translation(
             source=segments.text,
-            text=join([prefix, *texts]),
+            text=text,
             log_prob=sum((part.total for part in parts), 0.0),
-            score=score,
+            score=sum((part.score(options.length_penalty) for part in parts), 0.0),
             tokens=tuple(self.tokenizers.target.tokens(ids)),
             token_log_probs=tuple(log_prob for part in parts for log_prob in part.log_probs),
             flags=(*segments.flags, *_flags(segments, parts, cleaned)),
             unknown_words=unknown,
+            alignment=line_links(segments, parts, prefix, texts, links) if aligned else (),
+            source_words=tuple(split_words(segments.text)) if aligned else (),
+            target_words=tuple(split_words(text)) if aligned else (),
         )
 
     def _texts(self, segments: Segments, parts: Sequence[Hypothesis]) -> tuple[list[str], bool]:
@@ -110,21 +129,10 @@ def _flags(segments: Segments, parts: Sequence[Hypothesis], cleaned: bool) -> li
     return [flag for flag, is_so in flags.items() if is_so]
 
 
-def _combined(
-    found: Sequence[Sequence[Hypothesis]], options: SearchOptions
-) -> Iterator[tuple[float, tuple[Hypothesis, ...]]]:
-    """One hypothesis for each segment, as often as asked for: the best by their scores; or as drawn."""
-    if options.sampling is None:
-        yield from _combinations(found, options.n_best, options.length_penalty)
-        return
-    for parts in zip(*found, strict=True) if found else [()]:
-        yield sum((part.score(options.length_penalty) for part in parts), 0.0), parts
-
-
 class _Path(NamedTuple):
     """One hypothesis for each of the segments so far: the last of them, and the path to it."""
 
-    score: float
+    value: float
     last: Hypothesis | None = None
     before: "_Path | None" = None
 
@@ -136,15 +144,13 @@ class _Path(NamedTuple):
         return tuple(reversed(found))
 
 
-def _combinations(
-    found: Sequence[Sequence[Hypothesis]], wanted: int, exponent: float
-) -> Iterator[tuple[float, tuple[Hypothesis, ...]]]:
-    """The best ways to take one hypothesis for each segment, by the sum of their scores, best first."""
+def _combinations(found: Sequence[Sequence[Rated]], wanted: int) -> list[tuple[Hypothesis, ...]]:
+    """The best ways to take one hypothesis for each segment, by the sum of their values, best first."""
     best = [_Path(0.0)]
-    for hypotheses in found:
-        longer = (_Path(path.score + h.score(exponent), h, path) for path in best for h in hypotheses)
-        best = sorted(longer, key=lambda path: -path.score)[:wanted]
-    return ((path.score, path.hypotheses()) for path in best)
+    for rated in found:
+        longer = (_Path(path.value + value, each, path) for path in best for value, each in rated)
+        best = sorted(longer, key=lambda path: -path.value)[:wanted]
+    return [path.hypotheses() for path in best]
 
 
 def one_line(text: str) -> tuple[str, int]:

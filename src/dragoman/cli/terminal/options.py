@@ -82,10 +82,6 @@ Format = Annotated[Literal["text", "json"], typer.Option("--format", help="How r
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show only results, warnings and errors.")]
 
 
-DRAWS = ("temperature", "top_k", "top_p")
-"""Settings of `[decode]` that draw samples instead of searching."""
-
-
 @dataclass(frozen=True)
 class Run:
     """The options of every run."""
@@ -176,6 +172,8 @@ class Search:
     @property
     def overrides(self) -> list[str]:
         """All of them as `dotted.key=value`; a `--set` comes last, so that it wins."""
+        from dragoman.translating.options import DRAWS
+
         asked = {"beam_size": self.beam_size, "length_penalty": self.length_penalty}
         given = [f"decode.{name}={value}" for name, value in asked.items() if value is not None]
         drawn = [text for text in self.settings or () if text.partition("=")[0].split(".")[-1].strip() in DRAWS]

@@ -1,5 +1,5 @@
-"""Which word of a translation renders which word of its source: read from attention, and judged by hand-made links.
+"""Which cross-attention of a model aligns words best, judged by links that people drew.
 
-Start with `attention.choose_alignment`, which finds the heads of a model that align best. `links` compares links with
-those of people, and `gold` reads them from a file.
+Start with `choosing.choose_alignment`, which finds the heads that align best. `links` compares links with those of
+people, and `gold` reads them from a file.
 """

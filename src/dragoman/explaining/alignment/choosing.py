@@ -4,16 +4,14 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
+from dragoman.aligning.attention import AlignmentChoice, Links, align_words, best_links, word_weights
+from dragoman.aligning.passes import Given, cross_weights
+from dragoman.aligning.words import Word, words_in_tokens
 from dragoman.errors import DataError
-from dragoman.explaining.alignment.attention import AlignmentChoice, align_words, best_links, word_weights
 from dragoman.explaining.alignment.gold import halves, own_gold
-from dragoman.explaining.alignment.links import AlignedPair, Links, judge
-from dragoman.explaining.passes import Given, run_given
-from dragoman.explaining.words import Word
-from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.explaining.alignment.links import AlignedPair, judge
 from dragoman.translating.translator import Translator
 
 _AT_ONCE = 50
@@ -87,14 +85,6 @@ def align_pairs(translator: Translator, pairs: Sequence[AlignedPair], choice: Al
     return [align_words(list(weights), source, target, choice).links for weights, source, target in passes]
 
 
-class _CrossWeights(dict[int, torch.Tensor]):
-    """An observer that keeps the cross-attention weights (B, H, T, S) of each layer, and nothing else."""
-
-    def tensor(self, site: str, value: torch.Tensor) -> None:
-        if site.endswith("cross_attention.weights"):
-            self[len(self)] = value
-
-
 def _passes(
     translator: Translator, pairs: Sequence[AlignedPair]
 ) -> Iterator[tuple[Float[np.ndarray, "L H T S"], list[Word], list[Word]]]:
@@ -104,9 +94,9 @@ def _passes(
         some = pairs[first : first + _AT_ONCE]
         given = _given(translator, some)
         _check_lengths(translator, given, first)
-        for pair, weights in zip(some, _cross_weights(translator, given), strict=True):
-            source = _words_in_tokens(translator.tokenizers.source, pair.source, pair.source_words, before)
-            yield weights, source, _words_in_tokens(translator.tokenizers.target, pair.target, pair.target_words)
+        for pair, weights in zip(some, cross_weights(translator.model, given), strict=True):
+            source = words_in_tokens(translator.tokenizers.source, pair.source, pair.source_words, before)
+            yield weights, source, words_in_tokens(translator.tokenizers.target, pair.target, pair.target_words)
 
 
 def _given(translator: Translator, pairs: Sequence[AlignedPair]) -> list[Given]:
@@ -134,29 +124,3 @@ def _check_lengths(translator: Translator, given: Sequence[Given], before: int) 
             raise DataError(
                 f"aligned pair {number} has {tokens:,} tokens, but the model has positions for {positions:,}"
             )
-
-
-@torch.inference_mode()
-def _cross_weights(translator: Translator, given: Sequence[Given]) -> Float[np.ndarray, "B L H T S"]:
-    """Of texts side by side in one pass."""
-    seen = _CrossWeights()
-    run_given(translator.model, given, seen)
-    return torch.stack([seen[layer] for layer in range(len(seen))], dim=1).float().cpu().numpy()
-
-
-def _words_in_tokens(tokenizer: Tokenizer, text: str, words: Sequence[str], symbols: int = 0) -> list[Word]:
-    """The tokens that each word touches, after so many special symbols, whatever the tokenizer takes for a word.
-
-    A token of spaces alone belongs to the word after it, as in `words_of`.
-    """
-    tokens, found, end = tokenizer.offsets(text), [], 0
-    for word in words:
-        before, start = end, text.index(word, end)
-        end = start + len(word)
-        own = [
-            place
-            for place, (first, last) in enumerate(tokens, symbols)
-            if first < end and (last > start or (last >= before and not text[first:last].strip()))
-        ]
-        found.append(Word(word, own[0], own[-1] + 1) if own else Word(word, 0, 0))
-    return found

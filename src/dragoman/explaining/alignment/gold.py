@@ -20,8 +20,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 
+from dragoman.aligning.attention import Link
 from dragoman.errors import DataError
-from dragoman.explaining.alignment.links import AlignedPair, Link
+from dragoman.explaining.alignment.links import AlignedPair
 from dragoman.text.reading.lines import read_lines
 
 _OWN = "gold.en-it.tsv"

@@ -5,11 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from dragoman.explaining.words import split_words
-
-Link = tuple[int, int]
-"""A word of the source and a word of the target, counted from 0."""
-Links = frozenset[Link]
+from dragoman.aligning.attention import Links
+from dragoman.aligning.words import split_words
 
 
 @dataclass(frozen=True)

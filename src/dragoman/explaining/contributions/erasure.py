@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.aligning.passes import Given, run_given
+from dragoman.aligning.words import Word
 from dragoman.explaining.contributions.portions import portions
-from dragoman.explaining.passes import Given, run_given
-from dragoman.explaining.words import Word
 from dragoman.model import EncoderDecoder, LanguageModel
 
 

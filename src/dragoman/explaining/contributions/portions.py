@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from dragoman.explaining.passes import Given
+from dragoman.aligning.passes import Given
 
 ROWS = 1_024
 """Tokens of a pass. With gradients, a model of size base holds some 0.5 MB for each; more is hardly faster."""

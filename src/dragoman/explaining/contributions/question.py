@@ -14,11 +14,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from dragoman.aligning.passes import Given, run_given
+from dragoman.aligning.words import Word, words_of
 from dragoman.errors import DataError
 from dragoman.explaining.contributions.erasure import falls
 from dragoman.explaining.contributions.gradients import by_word, difference, gradients
-from dragoman.explaining.passes import Given, run_given
-from dragoman.explaining.words import Word, words_of
 from dragoman.model import EncoderDecoder, LanguageModel
 from dragoman.tokenizing.framing import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer

@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.aligning.passes import Given
+from dragoman.aligning.words import Word
 from dragoman.explaining import record
 from dragoman.explaining.contributions.agreement import agreement
 from dragoman.explaining.contributions.erasure import falls
 from dragoman.explaining.contributions.gradients import by_word, gradients, log_prob_of
-from dragoman.explaining.passes import Given
-from dragoman.explaining.words import Word
 from dragoman.model import EncoderDecoder, LanguageModel
 
 

@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from dragoman.aligning.passes import Given, Seen, run_given
 from dragoman.explaining.heads.head import Head, Stack, attention_of, heads_of
-from dragoman.explaining.passes import Given, Seen, run_given
 from dragoman.model import CrossKeys, EncoderDecoder, LanguageModel, Packing
 from dragoman.model.attention.multi_head import Attention
 from dragoman.model.decoder import Decoder

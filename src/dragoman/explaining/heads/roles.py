@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from dragoman.aligning.passes import Seen, run_given
 from dragoman.explaining.heads.head import Head, Kind, Stack, heads_of
 from dragoman.explaining.heads.shares import Looked, Share, Side, Span, Tally
 from dragoman.explaining.heads.texts import ReadText, ReadTree
-from dragoman.explaining.passes import Seen, run_given
 from dragoman.model import EncoderDecoder, LanguageModel, Packing
 
 ROLES = {

@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dragoman.explaining.alignment.attention import word_weights
-from dragoman.explaining.words import Word
+from dragoman.aligning.attention import word_weights
+from dragoman.aligning.words import Word
 
 Span = tuple[int, int]
 """The first token and the last + 1."""

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Self
 
+from dragoman.aligning.attention import Link
+from dragoman.aligning.passes import Given
+from dragoman.aligning.words import Word, words_of
 from dragoman.errors import DataError
-from dragoman.explaining.alignment.links import AlignedPair, Link
+from dragoman.explaining.alignment.links import AlignedPair
 from dragoman.explaining.heads.shares import Side, Span
 from dragoman.explaining.heads.subjects import Tree, overlapping, word_pairs
-from dragoman.explaining.passes import Given
-from dragoman.explaining.words import Word, words_of
 from dragoman.tokenizing.framing import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.tokenizers import Tokenizers

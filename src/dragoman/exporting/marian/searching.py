@@ -8,6 +8,7 @@ import pydantic
 from dragoman.config import Settings, check
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.translating import SearchOptions
+from dragoman.translating.options import DRAWS
 
 MAX_LENGTH = 512
 """`max_length` of OPUS-MT."""
@@ -129,7 +130,7 @@ def generation_for(options: SearchOptions, symbols: Symbols) -> tuple[dict[str, 
 
 def _left_out(options: SearchOptions) -> Iterator[str]:
     """What the folder cannot hold."""
-    if drawn := [name for name in ("temperature", "top_k", "top_p") if getattr(options, name) is not None]:
+    if drawn := [name for name in DRAWS if getattr(options, name) is not None]:
         yield f"decode.{drawn[0]} draws samples here, but transformers will search; samples are left out"
     if options.prefix:
         yield f'decode.prefix = "{options.prefix}" is left out: translations there begin as the model likes'

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -79,6 +80,22 @@ def run_given(
             memory = torch.cat([memory_of[source] for source in sources])
         keys = model.cross_keys(memory, Packing.of([len(source) for source in sources], device))
         return model.decode(target, of_target, keys, observer=observer), of_target
+
+
+class _CrossWeights(dict[int, Tensor]):
+    """An observer that keeps the cross-attention weights (B, H, T, S) of each layer, and nothing else."""
+
+    def tensor(self, site: str, value: Tensor) -> None:
+        if site.endswith("cross_attention.weights"):
+            self[len(self)] = value
+
+
+@torch.inference_mode()
+def cross_weights(model: EncoderDecoder, given: Sequence[Given]) -> Float[np.ndarray, "B L H T S"]:
+    """The cross-attention weights of all layers, in one pass over these texts side by side."""
+    seen = _CrossWeights()
+    run_given(model, given, seen)
+    return torch.stack([seen[layer] for layer in range(len(seen))], dim=1).float().cpu().numpy()
 
 
 def _rows(ids: Sequence[Sequence[int]], device: torch.device) -> Tensor:

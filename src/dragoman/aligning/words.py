@@ -1,7 +1,7 @@
 """Pieces to words: people ask about words, and models speak in pieces."""
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
 from typing import NamedTuple
@@ -59,6 +59,62 @@ def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Word]:
         spelled = b"".join(each for _, _, each in tokens).decode(errors="replace").strip()
         words.append(Word(spelled, tokens[0][1], tokens[-1][1] + 1))
     return words
+
+
+def words_in_tokens(tokenizer: Tokenizer, text: str, words: Sequence[str], symbols: int = 0) -> list[Word]:
+    """The tokens of `encode(text)` that each word touches, after so many special symbols, whatever the tokenizer takes
+    for a word.
+
+    A token of spaces alone belongs to the word after it, as in `words_of`.
+    """
+    tokens, found, end = tokenizer.offsets(text), [], 0
+    for word in words:
+        before, start = end, text.index(word, end)
+        end = start + len(word)
+        own = [
+            place
+            for place, (first, last) in enumerate(tokens, symbols)
+            if first < end and (last > start or (last >= before and not text[first:last].strip()))
+        ]
+        found.append(Word(word, own[0], own[-1] + 1) if own else Word(word, 0, 0))
+    return found
+
+
+def words_written(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[Word]:
+    """The words of a text that was decoded from `ids`, and the tokens of each: those that share a letter with it.
+
+    They are those of `words_of`, except that what the tokenizer takes for several words may be one of the text, or the
+    other way round.
+    """
+    spelled = words_of(tokenizer, ids)
+    ends = [*accumulate(_visible(each.text) for each in spelled)]
+    found, end = [], 0
+    for word in split_words(text):
+        begin, end = end, end + _visible(word)
+        own = spelled[bisect_right(ends, begin) : bisect_left(ends, end) + 1]
+        found.append(Word(word, own[0].first, own[-1].last) if own else Word(word, 0, 0))
+    return found
+
+
+def places_in_line(line: str, parts: Sequence[str]) -> list[list[int]]:
+    """For each word of each part of a line, the number of the word of the line that it belongs to.
+
+    >>> places_in_line("Good morning. He sleeps.", ["Good morning.", "He sleeps."])
+    [[0, 1, 2], [3, 4, 5]]
+    """
+    begins = [first for _, (first, _) in _WORDS.pre_tokenize_str(line)]
+    places, end = [], 0
+    for part in parts:
+        start = line.index(part, end)
+        end = start + len(part)
+        words = _WORDS.pre_tokenize_str(part)
+        places.append([bisect_right(begins, start + first) - 1 for _, (first, _) in words])
+    return places
+
+
+def _visible(text: str) -> int:
+    """How many characters of a text a person sees."""
+    return sum(not (character.isspace() or character == "\0") for character in text)
 
 
 def _is_text(tokenizer: Tokenizer, id_: int) -> bool:

@@ -1,7 +1,7 @@
 """Word alignments from cross-attention: each target word is linked to the source word that it looks at most.
 
 A word's weight on a source word is summed over the source word's tokens and averaged over its own (Garg et al. 2019).
-`choosing` measures which layer and head align best.
+`dragoman.explaining.alignment` measures which layer and head align best.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from dragoman.explaining.alignment.links import Links
-from dragoman.explaining.words import Word
+from dragoman.aligning.words import Word
+
+Link = tuple[int, int]
+"""A word of the source and a word of the target, counted from 0."""
+Links = frozenset[Link]
 
 
 @dataclass(frozen=True)
