@@ -207,7 +207,7 @@ def test_a_signal_says_how_to_go_on(
     assert main(command(run_folder, source, out, "--beam-size", "1")) == 2
     told = capsys.readouterr().err
     assert "decode.beam_size: 2 then, 1 now" in told and "--fresh" in told
-    assert main(command(run_folder, source, out)) == 0
+    assert main(command(run_folder, source, out, "--set", "batch_tokens=500")) == 0
     going_on = capsys.readouterr().err
     assert f"going on after 20 lines, which are in {out}.part" in going_on
     flagged = [line for line in at_once.splitlines() if "flagged" in line]

@@ -237,7 +237,7 @@ class Work:
 def facts(
     model: Path, adapter: Path | None, translator: "Translator", options: "SearchOptions", output_format: str
 ) -> dict[str, Any]:
-    """All that decides what is printed for a line."""
+    """All that decides what is printed for a line; its company, `batch_tokens`, does not."""
     from dragoman.files import sha256
     from dragoman.manifest import MANIFEST
     from dragoman.store import find_model
@@ -248,7 +248,7 @@ def facts(
         "adapter": None if adapter is None else sha256(find_model(adapter) / MANIFEST),
         "device": translator.device,
         "precision": translator.precision,
-        "decode": options.model_dump(mode="json"),
+        "decode": options.model_dump(mode="json", exclude={"batch_tokens"}),
         "format": output_format,
     }
 
