@@ -3,9 +3,9 @@
     python benchmarks/searching.py MODEL [--data FOLDER] [--lines 1000] [--out results/searching.json]
 
 The first lines of `test.multiref.tsv` are translated by greedy search, beam 5, samples, and minimum Bayes risk.
-sacreBLEU scores them against all references. Five translations of a line by a beam and five samples are compared in how much they
-differ (the mean chrF of one with another; lower is more different) and in the best of them (oracle: the one with the
-highest sentence chrF). Times are of one run after a short one to warm up, beside beam 5 in the same process.
+sacreBLEU scores them against all references. Five translations of a line by a beam and five samples are compared in how
+much they differ (the mean chrF of one with another; lower is more different) and in the best of them (oracle: the one
+with the highest sentence chrF). Times are of one run after a short one to warm up, beside beam 5 in the same process.
 """
 
 import argparse
