@@ -2,10 +2,12 @@
 
     python benchmarks/searching.py MODEL [--data FOLDER] [--lines 1000] [--out results/searching.json]
 
-The first lines of `test.multiref.tsv` are translated by greedy search, beam 5, samples, and minimum Bayes risk. sacreBLEU
-scores them against all references. Five translations of a line by a beam and five samples are compared in how much they
-differ (the mean chrF of one with another; lower is more different) and in the best of them (oracle: the one with the
-highest sentence chrF). Times are of one run after a short one to warm up, beside beam 5 in the same process.
+The first lines of `test.multiref.tsv` are translated by greedy search, beam 5, samples, and minimum Bayes risk.
+sacreBLEU scores them against all references.
+
+Five translations of a line by a beam and five samples are compared in how much they differ (the mean chrF of one with
+another; lower is more different) and in the best of them (oracle: the one with the highest sentence chrF). Times are of
+one run after a short one to warm up, beside beam 5 in the same process.
 """
 
 import argparse
@@ -35,6 +37,7 @@ SEARCHES: dict[str, dict[str, Any]] = {
     "sampling, top-k 10": {"top_k": 10},
     "sampling, top-p 0.9": {"top_p": 0.9},
     **{f"minimum Bayes risk, {count} samples": {"risk_samples": count} for count in (16, 32, 64)},
+    "minimum Bayes risk, 32 samples, top-p 0.9": {"risk_samples": 32, "top_p": 0.9},
 }
 FIVE: dict[str, dict[str, Any]] = {
     "five best of beam 5": {"beam_size": 5, "n_best": 5},
