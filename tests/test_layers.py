@@ -25,7 +25,7 @@ FLOORS = {
     " beam < company < queue < engine < crew",
     "evaluating": "direction | metrics | startup < references | scores | significance | spread < evaluation |"
     " groups < comparison | labels | speed",
-    "explaining": "page | record < alignment | contributions | embeddings | heat_maps | search_tree |"
+    "explaining": "page < record < alignment | contributions | embeddings | heat_maps | search_tree |"
     " stacks < heads | pictures | steps | summary < understanding | writing < recording",
     "explaining/heads": "head | shares | subjects < removal | texts < roles < one_text | rows < table",
     "model": "config | dropout | packing < observer | projection < layers | positions < attention |"
