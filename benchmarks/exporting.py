@@ -19,8 +19,8 @@ import torch
 from command_line import command_line, figures_file, markdown
 
 import dragoman
-from dragoman.commands.making.export import Target
 from dragoman.errors import ConfigError
+from dragoman.exporting import Target
 from dragoman.model import ModelConfig, build_model
 from dragoman.store import Languages, ModelFiles, save_model
 from dragoman.text.phrasebook import make_phrasebook

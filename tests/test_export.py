@@ -10,9 +10,8 @@ import pytest
 from exporting import COMBINATIONS, KINDS, make, outcome, phrases, told
 
 import dragoman
-from dragoman.commands.making.export import Target
 from dragoman.errors import ConfigError, DataError
-from dragoman.exporting import proof
+from dragoman.exporting import Target, proof
 from dragoman.store import load_model
 from dragoman.tokenizing.framing import Framing
 from dragoman.tokenizing.portable import names, portable

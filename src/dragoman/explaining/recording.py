@@ -149,7 +149,7 @@ class Recorder:
         found = self._search(translator, segments, options)
         chosen = [searches[options.beam_size].hypothesis for searches in found]
         _check_lengths([each.tokens for each in chosen], "the translation")
-        translation = translator.writer.translation(segments, [[each] for each in chosen], options)
+        translation = translator.writer.translation(segments, [chosen], options)
         each = iter(zip(found, chosen, strict=True))
         parts = []
         for segment in segments.all:

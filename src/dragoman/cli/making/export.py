@@ -8,7 +8,7 @@ import typer
 import dragoman
 from dragoman.cli.terminal import console
 from dragoman.cli.terminal.options import Adapter, Model
-from dragoman.commands.making.export import Target
+from dragoman.exporting import Target
 
 
 def export(

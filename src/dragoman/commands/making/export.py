@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 from dragoman.errors import ConfigError
+from dragoman.exporting import Target
 from dragoman.exporting.proof import Proof
 from dragoman.run_folder import RunFolder
 from dragoman.store import StoredModel, check_new_model, load_model
 from dragoman.tokenizing.framing import MARIAN_FRAMING
 
-Target = Literal["ctranslate2", "huggingface"]
 SENTENCES = 64
 """Sentences that prove an export, evenly spread over the run's own test set, or the phrasebook's."""
 
