@@ -13,7 +13,7 @@ import typer
 import dragoman
 from dragoman.cli.terminal import console
 from dragoman.cli.terminal.lines import check_text, read, standard_input, writer
-from dragoman.cli.terminal.options import Adapter, Format, Model, Place, Quiet, Search, grouped
+from dragoman.cli.terminal.options import Adapter, Ensemble, Format, Model, Place, Quiet, Search, grouped
 from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.errors import ConfigError
 from dragoman.files import check_output
@@ -54,6 +54,7 @@ def translate(
         bool, typer.Option("--align", help="Say which word renders which; with text output: text, tab, 0-0 1-2 ….")
     ] = False,
     adapter: Adapter = None,
+    ensemble: Ensemble = None,
     output_format: Format = "text",
     quiet: Quiet = False,
 ) -> None:
@@ -68,7 +69,7 @@ def translate(
         check_output(output)
     total = None if input_file is None else sum(1 for _ in read(input_file))  # a damaged file is refused now
     pair = None if item is None else test_pair(model, item)
-    translator = place.load(model, screen.progress, adapter)
+    translator = place.load(model, screen.progress, adapter, ensemble or ())
     asked = {"n_best": n_best, "align": align or None}
     options = choose(dragoman.SearchOptions, "decode", search.overrides, translator.options, **asked)
     screen.note(f"{' → '.join(translator.languages)}, {translator.device}, {translator.precision}")
@@ -84,7 +85,7 @@ def translate(
     elif output is None or (output.exists() and not output.is_file()):  # a pipe or a device takes lines once
         work.translate_all(read(input_file), output, total)
     else:
-        asked = facts(model, adapter, translator, options, output_format)
+        asked = facts([model, *(ensemble or ())], adapter, translator, options, output_format)
         work.translate_file(input_file, output, asked, fresh, total)
 
 
@@ -235,7 +236,7 @@ class Work:
 
 
 def facts(
-    model: Path, adapter: Path | None, translator: "Translator", options: "SearchOptions", output_format: str
+    models: Sequence[Path], adapter: Path | None, translator: "Translator", options: "SearchOptions", output_format: str
 ) -> dict[str, Any]:
     """All that decides what is printed for a line; its company, `batch_tokens`, does not."""
     from dragoman.files import sha256
@@ -244,7 +245,7 @@ def facts(
 
     return {
         "dragoman": dragoman.__version__,
-        "model": sha256(find_model(model) / MANIFEST),
+        "model": [sha256(find_model(model) / MANIFEST) for model in models],
         "adapter": None if adapter is None else sha256(find_model(adapter) / MANIFEST),
         "device": translator.device,
         "precision": translator.precision,

@@ -4,12 +4,14 @@ Only where PyTorch runs is it loaded.
 """
 
 import copy
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from dragoman.errors import ConfigError
 from dragoman.machine import choose_device, choose_precision, threads
 from dragoman.native.decoder import NativeStepper
+from dragoman.native.ensemble import EnsembleStepper
 from dragoman.native.functions import available
 from dragoman.native.model import FORMATS, NativeModel
 from dragoman.progress import Progress, silent
@@ -18,6 +20,8 @@ from dragoman.store import StoredModel
 if TYPE_CHECKING:
     from dragoman.decoding.stepping.model_stepper import ModelStepper
     from dragoman.model import EncoderDecoder, LanguageModel, Observer
+
+    Judging = ModelStepper | NativeStepper | EnsembleStepper
 
 Decodes = TypeVar("Decodes", "EncoderDecoder", "LanguageModel")
 """A model of a family that writes."""
@@ -31,7 +35,10 @@ class Runtime(Generic[Decodes]):
     Attributes:
         device, precision: where and in which numbers the model runs.
         native: the packed model; None where PyTorch runs.
+        others: models that translate with this one as one, an ensemble.
     """
+
+    others: "Sequence[Runtime[Decodes]]" = ()
 
     def __init__(
         self,
@@ -79,13 +86,33 @@ class Runtime(Generic[Decodes]):
             return prepare_for_decoding(cast(Decodes, self._stored.model), self.device, dtype)
 
     def in_torch(self) -> "Runtime[Decodes]":
-        """The same, with the same model in PyTorch, stepped there, so that it can be changed."""
+        """The same, with the same model in PyTorch, stepped there, so that it can be changed.
+
+        Raises:
+            ConfigError: this is an ensemble.
+        """
+        self._refuse_others()
         other = copy.copy(self)
         other.native, other.model = None, self.model
         return other
 
-    def stepper(self, threads: int, observer: "Observer | None" = None) -> "ModelStepper | NativeStepper":
-        """A fresh stepper. An observer sees into PyTorch alone, so with one PyTorch runs."""
+    def stepper(self, threads: int, observer: "Observer | None" = None) -> "Judging":
+        """A fresh stepper. An observer sees into PyTorch alone, so with one PyTorch runs.
+
+        Raises:
+            ConfigError: an observer is to see into an ensemble.
+        """
+        if not self.others:
+            return self._own_stepper(threads, observer)
+        if observer is not None:
+            self._refuse_others()
+        return EnsembleStepper([each._own_stepper(threads, None) for each in (self, *self.others)])
+
+    def _refuse_others(self) -> None:
+        if self.others:
+            raise ConfigError("an ensemble has no single model to look into; take one of its models")
+
+    def _own_stepper(self, threads: int, observer: "Observer | None") -> "ModelStepper | NativeStepper":
         if self.native is not None and observer is None:
             return NativeStepper(self.native, threads)
         from dragoman.decoding.stepping.model_stepper import ModelStepper

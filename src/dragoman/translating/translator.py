@@ -52,10 +52,12 @@ def translate(
     threads: int | None = None,
     progress: Progress = silent,
     adapter: Path | str | None = None,
+    ensemble: Sequence[Path | str] = (),
 ) -> list[Translation]:
     """Translates texts with a model folder, or the best model of a run folder; one translation for each, in order.
 
-    `threads` counts for this call alone. An `adapter` is merged into the model when it is loaded.
+    `threads` counts for this call alone. An `adapter` is merged into the model when it is loaded. The models of
+    an `ensemble` translate with it as one.
 
     Raises:
         CheckpointError: the model folder is missing, damaged or newer.
@@ -64,7 +66,8 @@ def translate(
         OutOfMemory: the device is full.
     """
     with use_threads(threads):
-        return Translator.load(model, device, precision, progress, adapter).translate(texts, options, progress)
+        translator = Translator.load(model, device, precision, progress, adapter, ensemble)
+        return translator.translate(texts, options, progress)
 
 
 class Translator:
@@ -96,14 +99,19 @@ class Translator:
             self.options = check(stored.files.generation, str(stored.folder / GENERATION), SearchOptions)
         except ConfigError as error:
             raise CheckpointError(str(error)) from None
-        self.framing, self._positions = stored.files.framing, stored.config.max_positions
-        self.requests = Requests(self.tokenizers, self.framing, self._positions)
+        self.framing = stored.files.framing
+        self.limit_positions(stored.config.max_positions)
         self.writer = Writer(self.tokenizers)
 
     @property
     def model(self) -> "EncoderDecoder":
         """The model in PyTorch."""
         return self.runtime.model
+
+    def limit_positions(self, positions: int | None) -> None:
+        """Sources and translations have so many tokens at most; None: as many as memory holds."""
+        self._positions = positions
+        self.requests = Requests(self.tokenizers, self.framing, positions)
 
     def in_torch(self) -> "Translator":
         """The same translator with its model run in PyTorch: what is changed in `model` then changes translations."""
@@ -119,15 +127,25 @@ class Translator:
         precision: str = "auto",
         progress: Progress = silent,
         adapter: Path | str | None = None,
+        ensemble: Sequence[Path | str] = (),
     ) -> "Translator":
         """The translator of a model folder, or of the best model of a run folder, with an `adapter` of it if one is
-        given. The folder of an adapter finds its base by itself.
+        given. The folder of an adapter finds its base by itself. The models of an `ensemble` translate with it as one:
+        what is written next has the mean of the probabilities that they give it.
 
         Raises:
             CheckpointError: the model folder is missing, damaged or newer; the adapter is, or has another base.
-            ConfigError: a device or precision that cannot be had.
+            ConfigError: a device or precision that cannot be had, or a model of the ensemble that does not fit.
         """
-        return cls(load_model(path, adapter=adapter), device, precision, progress=progress)
+        translator = cls(first := load_model(path, adapter=adapter), device, precision, progress=progress)
+        others = [load_model(each) for each in ensemble]
+        for other in others:
+            _refuse_misfit(first, other)
+        runtimes = [Runtime["EncoderDecoder"](each, device, precision, progress=progress) for each in others]
+        translator.runtime.others = runtimes
+        limits = [each.config.max_positions for each in (first, *others) if each.config.max_positions is not None]
+        translator.limit_positions(min(limits, default=None))
+        return translator
 
     def translate(
         self,
@@ -310,6 +328,27 @@ class Translator:
                     f"{self._positions - symbols:,}"
                 )
         return rows
+
+
+def _refuse_misfit(first: StoredModel, other: StoredModel) -> None:
+    """Refuses a model that can't translate with the first one as one.
+
+    Raises:
+        ConfigError: it is of another family, or has other vocabularies, symbols or languages.
+    """
+    if other.config.family != first.config.family:
+        raise ConfigError(f"{other.folder} can't join the ensemble: it {USES[other.config.family]}")
+    pairs = zip(first.tokenizers._fields, first.tokenizers, other.tokenizers, strict=True)
+    if others := [side for side, ours, theirs in pairs if ours.identity != theirs.identity]:
+        raise ConfigError(
+            f"{other.folder} can't join the ensemble: its {' and '.join(others)} vocabulary is not that of "
+            f"{first.folder}; train both on one tokenizer"
+        )
+    if other.files.framing != first.files.framing:
+        raise ConfigError(f"{other.folder} can't join the ensemble: its sentences stand between other symbols")
+    if other.languages != first.languages:
+        ours, theirs = (" to ".join(each.languages) for each in (first, other))
+        raise ConfigError(f"{other.folder} can't join the ensemble: it translates {theirs}, not {ours}")
 
 
 def _lower(options: SearchOptions) -> str:

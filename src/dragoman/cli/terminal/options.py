@@ -35,6 +35,12 @@ Adapter = Annotated[
     Path | None,
     typer.Option("--adapter", help="An adapter of MODEL: its folder, or the run that trained it.", show_default=False),
 ]
+Ensemble = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--ensemble", help="A further model that translates with MODEL as one; may be repeated.", show_default=False
+    ),
+]
 Data = Annotated[
     list[str],
     typer.Argument(
@@ -137,12 +143,14 @@ class Place:
         """As every function that loads a model takes them."""
         return {"device": self.device, "precision": self.precision, "threads": self.threads}
 
-    def load(self, model: Path, progress: "Progress", adapter: Path | None = None) -> "Translator":
-        """The translator of a model, and of an adapter if one is given, after this process has taken the threads that
-        were asked for.
+    def load(
+        self, model: Path, progress: "Progress", adapter: Path | None = None, ensemble: Sequence[Path] = ()
+    ) -> "Translator":
+        """The translator of a model, with an adapter and an ensemble if they are given, after this process has taken
+        the threads that were asked for.
         """
         self._take_threads()
-        return dragoman.Translator.load(model, self.device, self.precision, progress, adapter)
+        return dragoman.Translator.load(model, self.device, self.precision, progress, adapter, ensemble)
 
     def load_generator(self, model: Path, progress: "Progress") -> "Generator":
         """The generator of a language model, likewise."""
