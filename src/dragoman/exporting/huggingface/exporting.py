@@ -23,7 +23,7 @@ from dragoman.store import StoredModel, named_weights
 from dragoman.tokenizing.framing import Framing
 from dragoman.tokenizing.portable import obstacles as tokenizer_obstacles
 from dragoman.tokenizing.portable import portable
-from dragoman.tokenizing.specials import END, PADDING, START
+from dragoman.tokenizing.specials import PADDING
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.translating import SearchOptions
 
@@ -49,7 +49,7 @@ def export_huggingface(stored: StoredModel, to: Path, texts: Sequence[str]) -> P
     never = never_written(stored.tokenizers, stored.files.framing)
     with new_folder(to) as aside:
         write_json(aside / CONFIG, _config(stored, max(_FEWEST_POSITIONS, longest + 2)))
-        write_json(aside / GENERATION, _generation(options, longest, never))
+        write_json(aside / GENERATION, _generation(options, longest, never, _symbols(stored.files.framing)))
         write_file(aside / WEIGHTS, safetensors.torch.save(weights, metadata={"format": "pt"}))
         _write_tokenizer(aside, stored.tokenizers.source, stored.files.framing)
         if not stored.tokenizers.joint:
@@ -70,27 +70,26 @@ def obstacles(stored: StoredModel) -> Iterator[str]:
 
 def _config(stored: StoredModel, positions: int) -> dict[str, Any]:
     sizes = stored.tokenizers.source.size, stored.tokenizers.target.size
-    symbols = {
-        "pad_token_id": PADDING,
-        "bos_token_id": START,
-        "eos_token_id": stored.files.framing.target_end,
-        "decoder_start_token_id": stored.files.framing.target_start,
+    return {
+        **marian_config(stored.config, sizes, positions),
+        **_symbols(stored.files.framing),
         "forced_eos_token_id": None,
     }
-    return {**marian_config(stored.config, sizes, positions), **symbols}
 
 
-def _generation(options: SearchOptions, longest: int, never: Sequence[int]) -> dict[str, Any]:
+def _symbols(framing: Framing) -> dict[str, int]:
+    start, end = framing.target_start, framing.target_end
+    return {"pad_token_id": PADDING, "bos_token_id": start, "eos_token_id": end, "decoder_start_token_id": start}
+
+
+def _generation(options: SearchOptions, longest: int, never: Sequence[int], symbols: dict[str, int]) -> dict[str, Any]:
     return {
         "num_beams": options.beam_size,
         "max_length": longest,
         "length_penalty": 1.0,
         "early_stopping": True,
         "suppress_tokens": list(never),
-        "pad_token_id": PADDING,
-        "bos_token_id": START,
-        "eos_token_id": END,
-        "decoder_start_token_id": START,
+        **symbols,
     }
 
 
