@@ -37,6 +37,11 @@ class Framing:
         return [*ids, self.target_end]
 
     @property
+    def padding(self) -> int:
+        """What fills up a rectangle in other toolkits; here rows are never padded."""
+        return PADDING
+
+    @property
     def source_symbols(self) -> int:
         """How many symbols are added to a source."""
         return len(self.source_before) + len(self.source_after)

@@ -23,7 +23,6 @@ from dragoman.store import StoredModel, named_weights
 from dragoman.tokenizing.framing import Framing
 from dragoman.tokenizing.portable import obstacles as tokenizer_obstacles
 from dragoman.tokenizing.portable import portable
-from dragoman.tokenizing.specials import PADDING
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.translating import SearchOptions
 
@@ -79,7 +78,12 @@ def _config(stored: StoredModel, positions: int) -> dict[str, Any]:
 
 def _symbols(framing: Framing) -> dict[str, int]:
     start, end = framing.target_start, framing.target_end
-    return {"pad_token_id": PADDING, "bos_token_id": start, "eos_token_id": end, "decoder_start_token_id": start}
+    return {
+        "pad_token_id": framing.padding,
+        "bos_token_id": start,
+        "eos_token_id": end,
+        "decoder_start_token_id": start,
+    }
 
 
 def _generation(options: SearchOptions, longest: int, never: Sequence[int], symbols: dict[str, int]) -> dict[str, Any]:
