@@ -148,7 +148,7 @@ class Race:
                 latency_ms=Latency.of([seconds for turn in calls for seconds in turn.seconds]),
                 bleu=scores["bleu"].value,
                 chrf=scores["chrf"].value,
-                p_value=compared["bleu"].p_value,
+                p_value=1.0 if texts == plain else compared["bleu"].p_value,
                 equal=sum(map(str.__eq__, plain, texts)),
                 lines=len(texts),
                 megabytes=max(turn.peak_memory_bytes or 0 for turn in turns) / 1e6,
