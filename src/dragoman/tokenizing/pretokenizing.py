@@ -80,7 +80,7 @@ def join_words(words: Iterable[str]) -> str:
     """
     text, glued, quoted = "", True, False
     for word in words:
-        closes = word in _NO_SPACE_BEFORE or _SUFFIX.fullmatch(word) is not None or (word == '"' and quoted)
+        closes = word in _NO_SPACE_BEFORE or not may_stand_apart(word) or (word == '"' and quoted)
         if not glued and not closes:
             text += " "
         text += word
@@ -88,6 +88,11 @@ def join_words(words: Iterable[str]) -> str:
             quoted = not quoted
         glued = word in _NO_SPACE_AFTER or _ELIDED.fullmatch(word) is not None or (word == '"' and quoted)
     return text
+
+
+def may_stand_apart(word: str) -> bool:
+    """Whether a space may stand before a word: not before the ending of another, as in `don` + `'t`."""
+    return _SUFFIX.fullmatch(word) is None
 
 
 @cache

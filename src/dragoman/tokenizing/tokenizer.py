@@ -28,6 +28,7 @@ from dragoman.tokenizing.pretokenizing import (
     GAP_BETWEEN_WORDS,
     cut_running,
     join_words,
+    may_stand_apart,
     spacy_split,
 )
 from dragoman.tokenizing.specials import UNKNOWN, Specials
@@ -114,7 +115,7 @@ class Tokenizer:
         Bytes that are no character, which a model may write, become U+FFFD.
         """
         spelled = [self._spelling[i] for i in ids if i == UNKNOWN or i >= _FIRST_BYTE]
-        if self.kind in ("word", "spacy"):
+        if self.whole_words:
             return join_words(word.decode() for word in spelled)
         text = b"".join(spelled).decode(errors="replace")
         return text.removeprefix(" ") if self._adds_space else text
@@ -126,6 +127,16 @@ class Tokenizer:
     def spelling(self, id_: int) -> bytes:
         """What one id stands for in a text, as UTF-8; the name of a special symbol."""
         return self._spelling[id_]
+
+    @property
+    def whole_words(self) -> bool:
+        """Whether each id is a word or a punctuation mark, around which spaces stand by rule."""
+        return self.kind in ("word", "spacy")
+
+    def spelling_in_line(self, id_: int) -> bytes:
+        """What one id adds to a line: its spelling, and before a word the space that may stand there."""
+        spelled = self._spelling[id_]
+        return b" " + spelled if self.whole_words and may_stand_apart(spelled.decode()) else spelled
 
     def is_special(self, id_: int) -> bool:
         """Whether an id is a special symbol, and no part of a text."""

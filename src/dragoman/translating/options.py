@@ -1,5 +1,6 @@
 """What can be asked of a translation, checked as a whole before any work is done."""
 
+import re
 from typing import TYPE_CHECKING, Any, Literal
 
 import pydantic
@@ -38,6 +39,9 @@ class SearchOptions(Settings):
     """Tokens added to the longest output, at least 1; see length_ratio."""
     no_repeat_ngram: int | None = pydantic.Field(default=None, ge=1, le=1_000_000)
     """No run of this many tokens occurs twice in a translation; left out: any may."""
+    banned_words: tuple[str, ...] = pydantic.Field(default=(), max_length=1_000)
+    """Words and phrases that no translation holds as whole words, however its tokens spell them; with their case, so
+    that "Sea" is another word than "sea". At most 1,000."""
     temperature: float | None = pydantic.Field(default=None, gt=0.0, le=100.0)
     """Draws translations by their probabilities instead of searching for the best, and divides log-probabilities by
     this number, above 0. Left out: 1 with top_k or top_p, else a search. Samples have no beam."""
@@ -105,6 +109,8 @@ class SearchOptions(Settings):
             )
         if self.prefix and not self.prefix.strip():
             problems.append("decode.prefix must hold more than spaces; leave it out for none")
+        if not all(re.search(r"[^\s\0]", each) for each in self.banned_words):
+            problems.append("decode.banned_words must hold words, but one of them is blank")
         if problems:
             raise ValueError("; ".join(problems))
         return self

@@ -1,14 +1,15 @@
 """What the search is asked for each segment: its ids and their symbols, its longest output, what it may not write."""
 
 import unicodedata
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
 
 from dragoman.decoding.request import Request
 from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule
 from dragoman.errors import DecodeError
 from dragoman.tokenizing.framing import Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
+from dragoman.translating.banned_words import BannedWords, NoBannedEnd
 from dragoman.translating.options import SearchOptions
 from dragoman.translating.segments import Segment, Segments
 
@@ -18,6 +19,7 @@ class Requests:
 
     def __init__(self, tokenizers: Tokenizers, framing: Framing, positions: int | None) -> None:
         self.tokenizers, self.framing, self.positions = tokenizers, framing, positions
+        self._banned_words = lru_cache(maxsize=8)(self._ban)
 
     def longest_source(self, options: SearchOptions) -> int:
         """The most tokens of a segment, not counting the symbols around it."""
@@ -47,14 +49,15 @@ class Requests:
     ) -> Request:
         longest = int(options.length_ratio * len(segment.ids)) + options.length_extra + prefix_tokens
         limit = max(longest, options.minimum_length + 1)
+        limit = min(limit, self.positions or limit)
         sampling = options.sampling
         return Request(
             self.framing.source(segment.ids),
-            min(limit, self.positions or limit),
+            limit,
             options.beam_size if sampling is None else 1,
             options.n_best if sampling is None else 1,
             options.length_penalty,
-            rules,
+            (*rules, *self._rules_of_end(options, limit)),
             sampling,
             early_stopping=options.early_stopping,
         )
@@ -67,7 +70,17 @@ class Requests:
             rules.append(MinimumLength(options.minimum_length, self.framing.target_end))
         if options.no_repeat_ngram is not None:
             rules.append(NoRepeatedNgram(options.no_repeat_ngram))
+        if options.banned_words:
+            rules.append(self._banned_words(options.banned_words))
         return rules
+
+    def _rules_of_end(self, options: SearchOptions, limit: int) -> Iterator[Rule]:
+        """What an output may not end in where it is cut."""
+        if options.banned_words:
+            yield NoBannedEnd(self._banned_words(options.banned_words), limit)
+
+    def _ban(self, phrases: tuple[str, ...]) -> BannedWords:
+        return BannedWords(phrases, self.tokenizers.target, self.framing.target_end)
 
     @cached_property
     def _not_blank(self) -> NotBlank:
@@ -82,6 +95,9 @@ class Requests:
         if target.unknown in ids and not options.allow_unknown:
             words = ", ".join(target.unknown_words(options.prefix))
             raise DecodeError(f"prefix holds words that the vocabulary does not: {words}; choose others")
+        held = self._banned_words(options.banned_words).held_by(options.prefix) if options.banned_words else None
+        if held is not None:
+            raise DecodeError(f"prefix holds {held!r}, which decode.banned_words forbids")
         size = options.no_repeat_ngram or len(ids) + 1
         runs = [tuple(ids[i : i + size]) for i in range(len(ids) - size + 1)]
         if len(set(runs)) < len(runs):
