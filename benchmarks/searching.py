@@ -1,9 +1,9 @@
 """What does each way to find a translation give, and what does it cost?
 
-    python benchmarks/searching.py MODEL [--data FOLDER] [--lines 1000] [--out results/searching.json]
+    python benchmarks/searching.py MODEL [--ensemble OTHER ...] [--data FOLDER] [--lines 1000] [--out results/searching.json]
 
-The first lines of `test.multiref.tsv` are translated by greedy search, beam 5, samples, and minimum Bayes risk.
-sacreBLEU scores them against all references. Five translations of a line by a beam and five samples are compared in how
+The first lines of `test.multiref.tsv` are translated by greedy search, beam 5, samples, minimum Bayes risk, and beam 5
+of an ensemble with other models. sacreBLEU scores them against all references. Five translations of a line by a beam and five samples are compared in how
 much they differ (the mean chrF of one with another; lower is more different) and in the best of them (oracle: the one
 with the highest sentence chrF). Times are of one run after a short one to warm up, beside beam 5 in the same process.
 """
@@ -137,7 +137,11 @@ def main() -> None:
             plain = translator.options.searching(n_best=1)
             return {name: (translator, plain.but(**changes)) for name, changes in searches.items()}
 
-        results, fives = measure(asked(SEARCHES), test), differences(asked(FIVE), test)
+        systems = asked(SEARCHES)
+        if options.ensemble:
+            several = Translator.load(options.model, options.device, ensemble=options.ensemble)
+            systems["beam 5, ensemble"] = (several, systems[BASELINE][1])
+        results, fives = measure(systems, test), differences(asked(FIVE), test)
     facts = {"lines": len(test), "machine": machine(), "command": command_line()}
     print(f"\n{table(results)}\n\n{table_of_five(fives)}\n")
     for found in results[0]["scores"].values():
@@ -151,6 +155,7 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("model", type=Path, help="a model folder or a run folder")
+    parser.add_argument("--ensemble", type=Path, nargs="+", default=[], help="models that translate with it as one")
     parser.add_argument("--data", type=Path, default=Path("../shared/data/tatoeba-en-it"))
     parser.add_argument("--lines", type=int, default=1000, help="test sentences, from the first")
     parser.add_argument("--threads", type=int, default=None)

@@ -20,8 +20,8 @@ from dragoman.memory import peak_memory_bytes
 
 Runtime = Literal["dragoman", "plain", "ctranslate2", "huggingface"]
 """`plain` is Dragoman's model in PyTorch, the definition of what the others compute."""
-Translate = Callable[[Sequence[str], int], "list[Said]"]
-"""Translates texts with a beam this wide."""
+Translate = Callable[[Sequence[str], int, int | None], "list[Said]"]
+"""Translates texts with a beam this wide; each gets so many tokens, or as many as it needs."""
 BATCH = 64
 """Sentences that Hugging Face translates at a time, alike in length."""
 
@@ -84,9 +84,11 @@ class Contender:
         self.loaded_bytes: int | None = self._hear()
         """The most memory that it held before the first translation."""
 
-    def turn(self, texts: Sequence[str], beam_size: int, alone: bool) -> Turn:
-        """Translates the texts in one call, or `alone`: each in a call of its own."""
-        self._pipe.send((texts, beam_size, alone))
+    def turn(self, texts: Sequence[str], beam_size: int, alone: bool, output: int | None = None) -> Turn:
+        """Translates the texts in one call, or `alone`: each in a call of its own; each gets `output` tokens, or as
+        many as it needs.
+        """
+        self._pipe.send((texts, beam_size, alone, output))
         return self._hear()
 
     def leave(self) -> None:
@@ -108,12 +110,12 @@ def _serve(pipe: Connection, way: Way, model: Path) -> None:
         translate = LOADERS[way.runtime](way, model)
         pipe.send(peak_memory_bytes())
         while True:
-            texts, beam_size, alone = pipe.recv()
+            texts, beam_size, alone, output = pipe.recv()
             said: list[Said] = []
             seconds: list[float] = []
             for call in [[text] for text in texts] if alone else [texts]:
                 began = time.perf_counter()
-                said += translate(call, beam_size)
+                said += translate(call, beam_size, output)
                 seconds.append(time.perf_counter() - began)
             pipe.send(Turn(said, seconds, peak_memory_bytes()))
     except EOFError:
@@ -130,8 +132,11 @@ def _dragoman(way: Way, model: Path) -> Translate:
     set_threads(way.threads)
     translator = Translator(load_model(model), "cpu", way.precision, native=way.runtime == "dragoman")
 
-    def translate(texts: Sequence[str], beam_size: int) -> list[Said]:
-        found = translator.translate(texts, SearchOptions(beam_size=beam_size, split="never"))
+    def translate(texts: Sequence[str], beam_size: int, output: int | None) -> list[Said]:
+        options = SearchOptions(beam_size=beam_size, split="never", max_source_tokens=10**6)
+        if output:
+            options = options.but(minimum_length=output, length_ratio=0.0, length_extra=output)
+        found = translator.translate(texts, options)
         return [Said(each.text, len(each.tokens)) for each in found]
 
     return translate
@@ -155,7 +160,7 @@ def _ctranslate2(way: Way, model: Path) -> Translate:
     names, written_names = (vocabulary(way.folder, side) for side in ("source", "target"))
     ids = {name: i for i, name in enumerate(written_names)}
 
-    def translate(texts: Sequence[str], beam_size: int) -> list[Said]:
+    def translate(texts: Sequence[str], beam_size: int, output: int | None) -> list[Said]:
         rows = [[names[i] for i in framing.source(row)] for row in source.encode_batch(list(texts))]
         longest = 2 * max(len(row) for row in rows) + 20
         found = translator.translate_batch(
@@ -163,7 +168,8 @@ def _ctranslate2(way: Way, model: Path) -> Translate:
             beam_size=beam_size,
             max_batch_size=way.batch_tokens,
             batch_type="tokens",
-            max_decoding_length=longest,
+            min_decoding_length=output or 1,
+            max_decoding_length=output or longest,
         )
         written = [[ids[name] for name in each.hypotheses[0]] for each in found]
         return [Said(target.decode(row), len(row) + 1) for row in written]
@@ -186,7 +192,7 @@ def _huggingface(way: Way, model: Path) -> Translate:
     tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(way.folder)
     loaded: Any = transformers.MarianMTModel.from_pretrained(way.folder).eval()
 
-    def translate(texts: Sequence[str], beam_size: int) -> list[Said]:
+    def translate(texts: Sequence[str], beam_size: int, output: int | None) -> list[Said]:
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         said: dict[int, Said] = {}
         for first in range(0, len(order), BATCH):
@@ -195,7 +201,9 @@ def _huggingface(way: Way, model: Path) -> Translate:
             batch.pop("token_type_ids", None)
             longest = 2 * batch["input_ids"].shape[1] + 20
             with torch.inference_mode():
-                written = loaded.generate(**batch, num_beams=beam_size, max_length=longest)
+                written = loaded.generate(
+                    **batch, num_beams=beam_size, min_length=output or 0, max_length=output or longest
+                )
             for i, row in zip(rows, written, strict=True):
                 tokens = int((row[1:] != loaded.config.pad_token_id).sum())
                 said[i] = Said(tokenizer.decode(row, skip_special_tokens=True), tokens)
