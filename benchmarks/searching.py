@@ -1,11 +1,12 @@
 """What does each way to find a translation give, and what does it cost?
 
-    python benchmarks/searching.py MODEL [--ensemble OTHER ...] [--data FOLDER] [--lines 1000] [--out results/searching.json]
+    python benchmarks/searching.py MODEL [--ensemble OTHER ...] [--data FOLDER] [--lines 1000] [--out FILE]
 
 The first lines of `test.multiref.tsv` are translated by greedy search, beam 5, samples, minimum Bayes risk, and beam 5
-of an ensemble with other models. sacreBLEU scores them against all references. Five translations of a line by a beam and five samples are compared in how
-much they differ (the mean chrF of one with another; lower is more different) and in the best of them (oracle: the one
-with the highest sentence chrF). Times are of one run after a short one to warm up, beside beam 5 in the same process.
+of an ensemble with other models. sacreBLEU scores them against all references. Five translations of a line by a beam
+and five samples are compared in how much they differ (the mean chrF of one with another; lower is more different) and
+in the best of them (oracle: the one with the highest sentence chrF). Times are of one run after a short one to warm up,
+beside beam 5 in the same process.
 """
 
 import argparse
