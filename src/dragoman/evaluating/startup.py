@@ -70,6 +70,7 @@ def main() -> None:
     request = json.loads(sys.stdin.read())
     clock = [time.perf_counter()]
 
+    from dragoman.config import check
     from dragoman.machine import use_threads
     from dragoman.translating import SearchOptions, Translator
 
@@ -77,7 +78,7 @@ def main() -> None:
     with use_threads(request["threads"]):
         translator = Translator.load(request["folder"], request["device"], request["precision"])
         clock.append(time.perf_counter())
-        options = SearchOptions(**request["options"])
+        options = check(request["options"], "options", SearchOptions)
         translator.translate(request["texts"][:1], options)
         clock.append(time.perf_counter())
         total, first_peak = time.time() - request["started"], peak_memory_bytes()
