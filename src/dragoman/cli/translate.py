@@ -24,29 +24,55 @@ if TYPE_CHECKING:
     from dragoman.translating.translator import Translator
 
 
-@grouped
-def translate(
-    model: Model,
-    place: Place,
-    search: Search,
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What is translated, and where it goes: one of TEXT, `--input` and `--item`, or else standard input."""
+
     text: Annotated[
         list[str] | None,
         typer.Argument(help="One text or several, each in quotes.", show_default="standard input, a text a line"),
-    ] = None,
-    input_file: Annotated[Path | None, typer.Option("--input", help="Translate every line of this file.")] = None,
+    ] = None
+    input_file: Annotated[Path | None, typer.Option("--input", help="Translate every line of this file.")] = None
     output: Annotated[
         Path | None,
         typer.Option(
             help="Write the translations to this file; with --input, a killed command goes on when run again."
         ),
-    ] = None,
+    ] = None
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Throw away what a killed command left beside --output, and start again.")
-    ] = False,
+    ] = False
     item: Annotated[
         int | None,
         typer.Option(min=1, help="Sentence of the run's test set, from 1: shows source, target, prediction."),
-    ] = None,
+    ] = None
+
+    def check(self) -> None:
+        """Refuses, before a model is loaded, what cannot be translated or written."""
+        given = {"TEXT": self.text or None, "--input": self.input_file, "--item": self.item}
+        names = [name for name, value in given.items() if value is not None]
+        if len(names) > 1:
+            raise ConfigError(f"{' and '.join(names)} were given; translate takes one of TEXT, --input and --item")
+        for text in self.text or ():
+            check_text(text)
+        if self.input_file is not None:
+            read(self.input_file)
+        if self.fresh and (self.input_file is None or self.output is None):
+            raise ConfigError("--fresh starts a file again; it goes with --input and --output")
+        if self.output is not None:
+            check_output(self.output)
+
+    def lines(self) -> int | None:
+        """The lines of `--input`, every one of which is read, so that a damaged file is refused."""
+        return None if self.input_file is None else sum(1 for _ in read(self.input_file))
+
+
+@grouped
+def translate(
+    model: Model,
+    place: Place,
+    search: Search,
+    job: Job,
     n_best: Annotated[
         int | None, typer.Option(help="Translations of each text; with text output: line, rank, score, text.")
     ] = None,
@@ -62,43 +88,28 @@ def translate(
     from dragoman.config import choose
 
     screen = open_screen(quiet)
-    check_sources(text, input_file, item)
-    if fresh and (input_file is None or output is None):
-        raise ConfigError("--fresh starts a file again; it goes with --input and --output")
-    if output is not None:
-        check_output(output)
-    total = None if input_file is None else sum(1 for _ in read(input_file))  # a damaged file is refused now
-    pair = None if item is None else test_pair(model, item)
+    job.check()
+    total = job.lines()
+    pair = None if job.item is None else test_pair(model, job.item)
     translator = place.load(model, screen.progress, adapter, ensemble or ())
     asked = {"n_best": n_best, "align": align or None}
     options = choose(dragoman.SearchOptions, "decode", search.overrides, translator.options, **asked)
     screen.note(f"{' → '.join(translator.languages)}, {translator.device}, {translator.precision}")
     work = Work(screen, translator, options, output_format == "json")
+    text, output = job.text, job.output
     if pair is not None:
         work.compare(*pair)
     elif output is None and text and len(text) == 1:
         work.say(text[0])
-    elif output is None and not text and input_file is None and sys.stdin.isatty():
+    elif output is None and not text and job.input_file is None and sys.stdin.isatty():
         work.converse()
-    elif input_file is None:
+    elif job.input_file is None:
         work.translate_all(text or standard_input(), output)
     elif output is None or (output.exists() and not output.is_file()):  # a pipe or a device takes lines once
-        work.translate_all(read(input_file), output, total)
+        work.translate_all(read(job.input_file), output, total)
     else:
-        asked = facts([model, *(ensemble or ())], adapter, translator, options, output_format)
-        work.translate_file(input_file, output, asked, fresh, total)
-
-
-def check_sources(texts: Sequence[str] | None, input_file: Path | None, item: int | None) -> None:
-    """Refuses, before a model is loaded, input that cannot be translated."""
-    given = {"TEXT": texts or None, "--input": input_file, "--item": item}
-    names = [name for name, value in given.items() if value is not None]
-    if len(names) > 1:
-        raise ConfigError(f"{' and '.join(names)} were given; translate takes one of TEXT, --input and --item")
-    for text in texts or ():
-        check_text(text)
-    if input_file is not None:
-        read(input_file)
+        identity = facts([model, *(ensemble or ())], adapter, translator, options, output_format)
+        work.translate_file(job.input_file, output, identity, job.fresh, total)
 
 
 class Work:
