@@ -142,7 +142,7 @@ class BannedWords:
     def _with(self, tail: Tail, token: int) -> tuple[bool, str]:
         """What a text ends in after one more token, and whether a character of a word stands before that."""
         text = (tail.begun.encode(errors=_BYTES) + self._spellings[token]).decode(errors=_BYTES)
-        return tail.inside and not text[:1].isspace(), _plain(text)
+        return tail.inside and not _SPACES.match(text), _plain(text)
 
     def _begins_inside(self, token: int) -> bool:
         """Whether a token goes on with the word before it."""
