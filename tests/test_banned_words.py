@@ -116,7 +116,9 @@ def test_a_space_between_bytes_keeps_them_apart() -> None:
     car = tokenizer.encode("car")
     assert not allows(BannedWords(["car"], tokenizer, END), [*parted, *car])
     null = [4]
-    assert not allows(BannedWords(["car"], tokenizer, END), [*tokenizer.encode("la"), *null, *car]), "written as a space"
+    assert not allows(BannedWords(["car"], tokenizer, END), [*tokenizer.encode("la"), *null, *car]), (
+        "written as a space"
+    )
     spaced = [4 + byte for byte in "! è".encode()]
     assert not allows(BannedWords(["! è"], tokenizer, END), spaced)
     assert not allows(BannedWords(["è"], tokenizer, END), spaced)
