@@ -8,6 +8,7 @@ import pytest
 from reference_search import Toy, search
 
 from dragoman.decoding import Engine, Request, TensorStep
+from dragoman.decoding.company import Search
 from dragoman.decoding.crew import Crew
 from dragoman.decoding.queue import Queue
 
@@ -27,6 +28,17 @@ def test_a_crew_finds_what_one_engine_finds(workers: int) -> None:
     asked = requests(40)
     found = {each.ticket: each.hypotheses for each in crew(workers).run(asked)}
     assert [found[number] for number in range(40)] == search(Engine(Toy(SIZE), start=START, end=END), asked)
+
+
+def test_engines_share_what_they_begin_with() -> None:
+    queue = Queue(takers=2)
+    for ticket, request in enumerate(requests(7)):
+        queue.add(Search(ticket, request, END))
+    began = [len(queue.take(0, 0, 4096)) for _ in range(2)]
+    assert began == [4, 3] and not queue
+    for ticket, request in enumerate(requests(7)):
+        queue.add(Search(ticket, request, END))
+    assert len(queue.take(0, 0, 4096)) == 7, "later, one that has room takes all"
 
 
 def test_an_idle_crew_finds_nothing() -> None:

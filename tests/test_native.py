@@ -110,6 +110,21 @@ def test_the_compiled_model_computes_what_the_plain_one_defines(settings: dict[s
         assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max()
 
 
+@pytest.mark.parametrize("settings", [{}, {"d_model": 64, "heads": 2, "kv_heads": 1}, {"d_model": 128, "heads": 2}])
+def test_sources_of_any_length_are_computed_as_the_plain_model_defines(settings: dict[str, Any]) -> None:
+    model = random_model(preset="modern", **settings)
+    words = random.Random(5)
+    given = [[words.randrange(4, VOCABULARY) for _ in range(length)] for length in (1, 15, 16, 17, 127, 128, 129, 300)]
+    rows = [row for row in range(len(given)) for _ in range(1 + row % 6)]
+    found = []
+    for stepper in (native(model, threads=2), ModelStepper(model.double())):
+        stepper.admit(given)
+        stepper.select(np.array(rows))
+        found.append(stepper.advance(np.full(len(rows), START)).log_probs().copy())
+    assert np.abs(found[0] - found[1]).max() <= 1e-4 * np.abs(found[1]).max()
+    assert all((found[0][row] == found[0][row - 1]).all() for row in range(1, len(rows)) if rows[row] == rows[row - 1])
+
+
 def test_a_native_stepper_is_a_stepper() -> None:
     assert isinstance(native(random_model()), Stepper)
 

@@ -18,7 +18,7 @@ class Crew:
 
     def __init__(self, workers: int, engine: Callable[[Queue], Engine]) -> None:
         """`engine` makes an engine that takes from this queue."""
-        queue = Queue()
+        queue = Queue(workers)
         self._engines = [engine(queue) for _ in range(workers)]
 
     def run(self, requests: Sequence[Request]) -> Generator[Found]:

@@ -1,5 +1,6 @@
 """Requests that wait. Several engines, each in a thread of its own, may take from one queue."""
 
+import math
 from collections import deque
 from threading import Lock
 
@@ -7,9 +8,14 @@ from dragoman.decoding.company import Search
 
 
 class Queue:
-    """Of those that are added between two takings, that with the largest `room` enters first, after all before them."""
+    """Of those that are added between two takings, that with the largest `room` enters first, after all before them.
 
-    def __init__(self) -> None:
+    The first time that each of so many `takers` takes, it leaves the others their share: the first one would else take
+    a few requests whole, and the others would have nothing to do.
+    """
+
+    def __init__(self, takers: int = 1) -> None:
+        self._to_begin = takers
         self._added: list[Search] = []
         self._waiting: deque[Search] = deque()
         self._lock = Lock()
@@ -34,8 +40,10 @@ class Queue:
         with self._lock:
             self._waiting.extend(sorted(self._added, key=lambda search: -search.request.room))
             self._added.clear()
+            share = math.ceil(len(self._waiting) / max(1, self._to_begin))
+            self._to_begin -= 1
             entering: list[Search] = []
-            while self._waiting:
+            while self._waiting and len(entering) < share:
                 request = self._waiting[0].request
                 longest, rows = max(longest, request.room), rows + request.beam_size
                 if rows * longest > batch_tokens and rows > request.beam_size:

@@ -224,6 +224,121 @@ inline void attend(const float *query, float *mixed, const Keys &keys, int64_t h
     }
 }
 
+// A whole sequence that many queries look at: its keys (panels of 16 tokens, width, 16) stand side by side, so that 16
+// scores are summed at a time; its values (count, width) follow.
+struct Sequence {
+    const float *keys, *values;
+    int64_t count, width;
+
+    static int64_t size(int64_t count, int64_t width) { return (rounded_up(count, PANEL) + count) * width; }
+
+    // From rows of keys, each followed by its values.
+    Sequence(const float *rows, int64_t row, int64_t count_, int64_t width_, float *room)
+        : keys(room), values(room + rounded_up(count_, PANEL) * width_), count(count_), width(width_) {
+        std::memset(room, 0, rounded_up(count, PANEL) * width * sizeof(float));
+        float *copies = room + rounded_up(count, PANEL) * width;
+        for (int64_t i = 0; i < count; ++i, rows += row, copies += width) {
+            float *lane = room + i / PANEL * PANEL * width + i % PANEL;
+            for (int64_t j = 0; j < width; ++j) lane[j * PANEL] = rows[j];
+            std::memcpy(copies, rows + width, width * sizeof(float));
+        }
+    }
+};
+
+// Queries side by side, and where their results go.
+struct Queries {
+    const float *from;
+    int64_t from_row;
+    float *to;
+    int64_t to_row;
+};
+
+#ifdef __AVX512F__
+constexpr int TOGETHER = 4;  // queries that look at one sequence at a time
+#else
+constexpr int TOGETHER = 1;
+#endif
+constexpr int MOST_SCORES = 8;  // rows of scores that are held at a time
+
+// Some heads of QUERIES rows, side by side, because each sum waits for its own last addition.
+template <int64_t WIDTH, int QUERIES, int HEADS>
+inline void attend(const Queries &rows, const Sequence &to, int64_t head, int64_t shared, int64_t any, float *scores) {
+    static_assert(QUERIES * HEADS <= MOST_SCORES);
+    const int64_t width = WIDTH ? WIDTH : any, room = rounded_up(to.count, PANEL);
+    const float scale = 1.0f / std::sqrt(float(width)), *query = rows.from + head * width;
+    int64_t offset[HEADS];
+    for (int h = 0; h < HEADS; ++h) offset[h] = (head + h) / shared * width;
+    for (int64_t i = 0; i < to.count; i += PANEL) {
+        Lanes sums[HEADS][QUERIES] = {};
+        for (int64_t j = 0; j < width; ++j)
+#pragma GCC unroll 8
+            for (int h = 0; h < HEADS; ++h) {
+                const Lanes each = lanes(to.keys + i * to.width + (offset[h] + j) * PANEL);
+#pragma GCC unroll 8
+                for (int q = 0; q < QUERIES; ++q) sums[h][q] += query[q * rows.from_row + h * width + j] * each;
+            }
+#pragma GCC unroll 8
+        for (int h = 0; h < HEADS; ++h)
+#pragma GCC unroll 8
+            for (int q = 0; q < QUERIES; ++q) keep(scores + (h * QUERIES + q) * room + i, sums[h][q] * scale);
+    }
+    for (int n = 0; n < HEADS * QUERIES; ++n) softmax(scores + n * room, to.count);
+    float *mixed = rows.to + head * width;
+    if constexpr (WIDTH != 0) {
+        constexpr int LANES = WIDTH / PANEL;
+        Lanes sums[HEADS][QUERIES][LANES] = {};
+        for (int64_t i = 0; i < to.count; ++i)
+#pragma GCC unroll 8
+            for (int h = 0; h < HEADS; ++h)
+#pragma GCC unroll 8
+                for (int l = 0; l < LANES; ++l) {
+                    const Lanes each = lanes(to.values + i * to.width + offset[h] + l * PANEL);
+#pragma GCC unroll 8
+                    for (int q = 0; q < QUERIES; ++q) sums[h][q][l] += scores[(h * QUERIES + q) * room + i] * each;
+                }
+#pragma GCC unroll 8
+        for (int h = 0; h < HEADS; ++h)
+#pragma GCC unroll 8
+            for (int q = 0; q < QUERIES; ++q)
+#pragma GCC unroll 8
+                for (int l = 0; l < LANES; ++l) keep(mixed + q * rows.to_row + h * width + l * PANEL, sums[h][q][l]);
+    } else {
+        for (int h = 0; h < HEADS; ++h)
+            for (int q = 0; q < QUERIES; ++q) {
+                float *own = mixed + q * rows.to_row + h * width;
+                std::fill(own, own + width, 0.0f);
+                for (int64_t i = 0; i < to.count; ++i) {
+                    const float share = scores[(h * QUERIES + q) * room + i];
+                    const float *from = to.values + i * to.width + offset[h];
+#pragma omp simd
+                    for (int64_t j = 0; j < width; ++j) own[j] += share * from[j];
+                }
+            }
+    }
+}
+
+// Attention of QUERIES rows to a whole sequence. `scores` has room for MOST_SCORES rows of them, in whole panels. What a
+// row receives does not depend on the rows beside it.
+template <int64_t WIDTH, int QUERIES>
+inline void attend(const Queries &rows, const Sequence &to, int64_t heads, int64_t width, float *scores) {
+    const int64_t shared = heads * width / to.width;
+    int64_t head = 0;
+    if constexpr (QUERIES == 1)
+        for (; head + 4 <= heads; head += 4) attend<WIDTH, QUERIES, 4>(rows, to, head, shared, width, scores);
+    if constexpr (QUERIES * WIDTH <= 128)
+        for (; head + 2 <= heads; head += 2) attend<WIDTH, QUERIES, 2>(rows, to, head, shared, width, scores);
+    for (; head < heads; ++head) attend<WIDTH, QUERIES, 1>(rows, to, head, shared, width, scores);
+}
+
+template <int QUERIES>
+inline void attend(const Queries &rows, const Sequence &to, int64_t heads, int64_t width, float *scores) {
+    switch (width) {
+    case 32: return attend<32, QUERIES>(rows, to, heads, width, scores);
+    case 64: return attend<64, QUERIES>(rows, to, heads, width, scores);
+    default: return attend<0, QUERIES>(rows, to, heads, width, scores);
+    }
+}
+
 // The logarithm of the sum of e^x: what is subtracted from logits to make log-probabilities.
 inline float log_sum_exp(const float *x, int64_t count) {
     const Exponentials of = exponentials(x, count);

@@ -155,7 +155,7 @@ class Decoder {
     std::vector<std::unique_ptr<Sentence>> sentences;
     std::vector<Row> rows;
     Converter convert;
-    Room<float> x_room, h_room, wide_room, mixed_room, scores_room, logits_room;
+    Room<float> x_room, h_room, wide_room, mixed_room, scores_room, sequences_room, logits_room;
 
     // The tokens of one pass, and what the attention of each sees.
     struct Token {
@@ -164,6 +164,13 @@ class Decoder {
         float *own;        // its own keys
     };
     std::vector<Token> tokens;
+
+    // Tokens that follow one another and look at one sequence.
+    struct Neighbours {
+        const Sequence *to;
+        int64_t first, count;
+    };
+    std::vector<Neighbours> neighbours;
 
   public:
     Decoder(const Model &model_, int threads_)
@@ -183,7 +190,7 @@ class Decoder {
             for (next = first; next < count && (next == first || total + lengths[next] <= 192); ++next)
                 total += lengths[next];
             for (int64_t i = first; i < next; ++i) fresh.push_back(std::make_unique<Sentence>());
-            if (model.of.cross) encode(ids, lengths + first, total, &fresh[first]);
+            if (model.of.cross) encode(ids, lengths + first, next - first, &fresh[first]);
             ids += total;
         }
         rows.reserve(rows.size() + count), sentences.reserve(sentences.size() + count);
@@ -294,40 +301,37 @@ class Decoder {
     static int64_t block_row(const Matrix &matrix) { return matrix.panels * PANEL; }
 
     // Sources to the keys of their sentences.
-    void encode(const int64_t *ids, const int64_t *lengths, int64_t total, std::unique_ptr<Sentence> *into) {
+    void encode(const int64_t *ids, const int64_t *lengths, int64_t count, std::unique_ptr<Sentence> *into) {
         tokens.clear();
-        std::vector<int64_t> first, length;  // of each token's sentence
-        for (int64_t done = 0; done < total; done += *lengths++)
-            for (int64_t i = 0; i < *lengths; ++i) {
-                tokens.push_back({ids[done + i], i, nullptr, nullptr});
-                first.push_back(done), length.push_back(*lengths);
-            }
+        std::vector<int64_t> owner;  // of each token: which sentence
+        const int64_t width = model.key_width;
+        int64_t size = 0;
+        for (int64_t i = 0; i < count; size += Sequence::size(lengths[i++], width))
+            for (int64_t j = 0; j < lengths[i]; ++j) tokens.push_back({*ids++, j, nullptr, nullptr}), owner.push_back(i);
         const Stack &stack = model.encoder;
         float *x = embed(stack.embedding);
-        std::vector<float *> at(total);
+        std::vector<Sequence> seen;
         for (const Block &block : stack.blocks) {
             sublayer(x, block.self_norm, block.self_output, [&](const float *h) {
-                float *wide = project(block.self, h);
-                for (int64_t i = 0; i < total; ++i) at[i] = wide + i * block_row(block.self) + model.of.d_model;
-                return mix(wide, block_row(block.self), [&](const Token &token) {
-                    int64_t i = &token - tokens.data();
-                    return Keys{at.data() + first[i], length[i], 0, model.key_width};
-                });
+                const int64_t row = block_row(block.self);
+                const float *wide = project(block.self, h), *keys = wide + model.of.d_model;
+                float *room = sequences_room.take(size);
+                seen.clear();
+                for (int64_t i = 0; i < count; keys += lengths[i] * row, room += Sequence::size(lengths[i], width), ++i)
+                    seen.emplace_back(keys, row, lengths[i], width, room);
+                return mix_sequences(wide, row, [&](int64_t i) { return &seen[owner[i]]; });
             });
             feed_forward(x, block);
         }
-        const float *memory = finish(x, stack);
-        const float *keys = product(model.cross_keys, memory);
-        const int64_t layers = model.of.decoder_layers, size = 2 * model.key_width;
-        for (int64_t i = 0; i < total; ++into) {
-            Sentence &sentence = **into;
-            const int64_t tokens_of = length[i];
-            float *cross = sentence.cross.take(layers * tokens_of * size);
-            for (int64_t j = 0; j < tokens_of; ++j, ++i) {
-                sentence.source.push_back(cross + j * size);
+        const float *keys = product(model.cross_keys, finish(x, stack));
+        const int64_t layers = model.of.decoder_layers, pair = 2 * width;
+        for (int64_t i = 0; i < count; ++i) {
+            Sentence &sentence = *into[i];
+            float *cross = sentence.cross.take(layers * lengths[i] * pair);
+            for (int64_t j = 0; j < lengths[i]; ++j, keys += block_row(model.cross_keys)) {
+                sentence.source.push_back(cross + j * pair);
                 for (int64_t layer = 0; layer < layers; ++layer)
-                    std::memcpy(cross + (layer * tokens_of + j) * size,
-                                keys + i * block_row(model.cross_keys) + layer * size, size * sizeof(float));
+                    std::memcpy(cross + (layer * lengths[i] + j) * pair, keys + layer * pair, pair * sizeof(float));
             }
         }
     }
@@ -386,6 +390,33 @@ class Decoder {
         for (int64_t i = 0; i < total(); ++i)
             attend(queries + i * row, mixed + i * model.wide, keys_of(tokens[i]), model.of.heads, model.of.kv_heads,
                    model.d_head, scores + (shared ? omp_get_thread_num() : 0) * model.of.heads * room);
+        return mixed;
+    }
+
+    // Attention of every token to the sequence that `sequence_of` names; neighbours may see the same one.
+    template <class SequenceOf> const float *mix_sequences(const float *queries, int64_t row, SequenceOf sequence_of) {
+        int64_t longest = 0, work = 0;
+        neighbours.clear();
+        for (int64_t i = 0; i < total(); ++i) {
+            const Sequence *sequence = sequence_of(i);
+            longest = std::max(longest, sequence->count), work += sequence->count * model.of.d_model;
+            if (neighbours.empty() || neighbours.back().to != sequence || neighbours.back().count == TOGETHER)
+                neighbours.push_back({sequence, i, 0});
+            ++neighbours.back().count;
+        }
+        const int64_t room = MOST_SCORES * rounded_up(longest, PANEL);
+        float *mixed = mixed_room.take(total() * model.wide), *scores = scores_room.take(threads * room);
+        const bool shared = threads > 1 && work > 1 << 15;
+#pragma omp parallel for schedule(dynamic, 4) num_threads(threads) if (shared)
+        for (size_t g = 0; g < neighbours.size(); ++g) {
+            const Neighbours &each = neighbours[g];
+            float *own = scores + (shared ? omp_get_thread_num() : 0) * room;
+            Queries rows{queries + each.first * row, row, mixed + each.first * model.wide, model.wide};
+            if (each.count == TOGETHER) attend<TOGETHER>(rows, *each.to, model.of.heads, model.d_head, own);
+            else
+                for (int64_t i = 0; i < each.count; ++i, rows.from += row, rows.to += model.wide)
+                    attend<1>(rows, *each.to, model.of.heads, model.d_head, own);
+        }
         return mixed;
     }
 
