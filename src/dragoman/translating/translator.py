@@ -39,7 +39,7 @@ from dragoman.translating.writing import Writer, one_line
 if TYPE_CHECKING:
     from dragoman.model import EncoderDecoder
 
-_REQUESTS_A_WORKER, _TOKENS_A_WORKER = 4, 1_024
+_REQUESTS_A_WORKER, _TOKENS_A_WORKER = 2, 1_024
 """One more worker pays from so many requests and so many tokens under way for each; fewer rows waste its products."""
 
 
