@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from dragoman.machine import choose_precision
+
 _ITERATIONS = 5
 _COEFFICIENTS = 3.4445, -4.7750, 2.0315  # the published ones: steep at zero, so that small values rise fast
 _SIZE = 0.2  # root mean square of an update, about AdamW's (Liu et al. 2025, section 2.2)
@@ -60,13 +62,14 @@ def orthogonalise(matrices: Float[Tensor, "L R C"]) -> Float[Tensor, "L R C"]:
     """Approximately U V^T of each matrix U S V^T.
 
     A singular value of at least 0.002 of the matrix's Frobenius norm ends between 0.68 and 1.21. A smaller one grows by
-    up to 485 times (3.4445^5) and may stay far below. Float32 input is multiplied in bf16, where the values end between
-    0.67 and 1.22.
+    up to 485 times (3.4445^5) and may stay far below. Where the device has instructions for bf16, float32 input is
+    multiplied in bf16, and the values end between 0.67 and 1.22.
     """
     wide = matrices.size(-2) <= matrices.size(-1)  # use the smaller of the two Gram matrices
     x = matrices if wide else matrices.mT
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
-    x = x.bfloat16() if x.dtype == torch.float32 else x
+    if x.dtype == torch.float32 and choose_precision("auto", x.device.type)[0] == "bf16":
+        x = x.bfloat16()  # without such instructions it would take many times as long
     a, b, c = _COEFFICIENTS
     for _ in range(_ITERATIONS):
         gram = x @ x.mT
