@@ -28,32 +28,6 @@ inline Lanes error_function(Lanes x) {
     return x < 0.0f ? -y : y;
 }
 
-#ifdef __AVX512F__
-inline float sum_of(Lanes x) { return _mm512_reduce_add_ps((__m512)x); }
-inline float most_of(Lanes x) { return _mm512_reduce_max_ps((__m512)x); }
-inline bool any(Wholes x) { return _mm512_test_epi32_mask((__m512i)x, (__m512i)x); }
-#else
-template <class Each, class Fold> inline auto folded(Each x, Fold fold) {
-    for (int half = PANEL / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; ++i) x[i] = fold(x[i], x[i + half]);
-    return x[0];
-}
-inline float sum_of(Lanes x) { return folded(x, [](float a, float b) { return a + b; }); }
-inline float most_of(Lanes x) { return folded(x, [](float a, float b) { return a > b ? a : b; }); }
-inline bool any(Wholes x) { return folded(x, [](int32_t a, int32_t b) { return a | b; }); }
-#endif
-
-inline Lanes ascending() {
-    Lanes index;
-    for (int i = 0; i < PANEL; ++i) index[i] = float(i);
-    return index;
-}
-
-// The first `count - at` lanes at x, and `otherwise` in those after them, which are not read as numbers.
-inline Lanes first_lanes(const float *x, int64_t left, float otherwise) {
-    return ascending() < float(left) ? lanes(x) : Lanes{} + otherwise;
-}
-
 struct Norm {
     const float *weight, *bias;
 };
@@ -149,7 +123,7 @@ inline Exponentials exponentials(const float *x, int64_t count, float *kept = nu
     Lanes most = Lanes{} + least, sums{};
     for (int64_t i = 0; i < count; i += PANEL) {
         Lanes each = first_lanes(x + i, count - i, least);
-        most = most > each ? most : each;
+        most = larger(most, each);
     }
     const float largest = most_of(most);
     for (int64_t i = 0; i < count; i += PANEL) {
@@ -193,7 +167,7 @@ inline void attend(const float *query, float *mixed, const Keys &keys, int64_t h
             float product = 0.0f;
             if (WIDTH) {
                 Lanes sum = lanes(a) * lanes(b);
-                for (int64_t j = PANEL; j < WIDTH; j += PANEL) sum += lanes(a + j) * lanes(b + j);
+                for (int64_t j = PANEL; j < WIDTH; j += PANEL) sum = fused(lanes(a + j), lanes(b + j), sum);
                 product = sum_of(sum);
             } else {
                 for (int64_t j = 0; j < width; ++j) product += a[j] * b[j];
@@ -224,8 +198,8 @@ inline void attend(const float *query, float *mixed, const Keys &keys, int64_t h
     }
 }
 
-// A whole sequence that many queries look at: its keys (panels of 16 tokens, width, 16) stand side by side, so that 16
-// scores are summed at a time; its values (count, width) follow.
+// A whole sequence that many queries look at: its keys (panels of PANEL tokens, width, PANEL) stand side by side, so that
+// PANEL scores are summed at a time; its values (count, width) follow.
 struct Sequence {
     const float *keys, *values;
     int64_t count, width;
@@ -275,7 +249,8 @@ inline void attend(const Queries &rows, const Sequence &to, int64_t head, int64_
             for (int h = 0; h < HEADS; ++h) {
                 const Lanes each = lanes(to.keys + i * to.width + (offset[h] + j) * PANEL);
 #pragma GCC unroll 8
-                for (int q = 0; q < QUERIES; ++q) sums[h][q] += query[q * rows.from_row + h * width + j] * each;
+                for (int q = 0; q < QUERIES; ++q)
+                    sums[h][q] = fused(query[q * rows.from_row + h * width + j], each, sums[h][q]);
             }
 #pragma GCC unroll 8
         for (int h = 0; h < HEADS; ++h)
@@ -294,7 +269,8 @@ inline void attend(const Queries &rows, const Sequence &to, int64_t head, int64_
                 for (int l = 0; l < LANES; ++l) {
                     const Lanes each = lanes(to.values + i * to.width + offset[h] + l * PANEL);
 #pragma GCC unroll 8
-                    for (int q = 0; q < QUERIES; ++q) sums[h][q][l] += scores[(h * QUERIES + q) * room + i] * each;
+                    for (int q = 0; q < QUERIES; ++q)
+                        sums[h][q][l] = fused(scores[(h * QUERIES + q) * room + i], each, sums[h][q][l]);
                 }
 #pragma GCC unroll 8
         for (int h = 0; h < HEADS; ++h)
@@ -359,7 +335,6 @@ inline void best_of(const float *x, int64_t width, int64_t count, float *values,
             worst = values[held - 1];
         }
     };
-    auto larger = [](Lanes a, Lanes b) { return a > b ? a : b; };
     int64_t i = std::min(rounded_up(count, 4 * PANEL), width);
     take(0, i);
     for (; i + 4 * PANEL <= width; i += 4 * PANEL) {  // few blocks hold anything better

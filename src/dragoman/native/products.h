@@ -18,23 +18,12 @@
 #include <utility>
 #include <vector>
 
-#include "../kernels/numbers.h"
-
-#ifdef __AVX512F__
-#include <immintrin.h>
-#endif
+#include "vectors.h"
 
 namespace {
 
 enum Format : int64_t { FLOAT32, BF16, INT8 };
 
-constexpr int64_t PANEL = 16;  // outputs that are summed side by side, one in each lane
-typedef float Lanes __attribute__((vector_size(64), aligned(4), may_alias));
-typedef int32_t Wholes __attribute__((vector_size(64), aligned(4), may_alias));
-typedef uint32_t Bits __attribute__((vector_size(64), aligned(4), may_alias));
-
-inline Lanes lanes(const float *x) { return *(const Lanes *)x; }
-inline void keep(float *x, Lanes y) { *(Lanes *)x = y; }
 inline int64_t rounded_up(int64_t x, int64_t multiple) { return (x + multiple - 1) / multiple * multiple; }
 
 // Memory that starts at a cache line; much of it lies in huge pages, so that few addresses need to be translated.
@@ -96,33 +85,20 @@ template <Format> struct Group;
 
 template <> struct Group<FLOAT32> {
     using Sum = Lanes;
-    static Sum add(Sum sum, uint32_t row, Bits weights) { return sum + bits_of<float>(row) * (Lanes)weights; }
+    static constexpr int ROWS = FLOAT_TALL, PANELS = FLOAT_WIDE;
+    static Sum add(Sum sum, uint32_t row, Bits weights) { return fused(bits_of<float>(row), (Lanes)weights, sum); }
 };
 
 template <> struct Group<BF16> {
     using Sum = Lanes;
-    static Sum add(Sum sum, uint32_t row, Bits weights) {
-#ifdef __AVX512BF16__
-        return (Lanes)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(int(row)), (__m512bh)weights);
-#else
-        sum += bits_of<float>(row & 0xffff0000u) * (Lanes)(weights & 0xffff0000u);
-        return sum + bits_of<float>(row << 16) * (Lanes)(weights << 16);
-#endif
-    }
+    static constexpr int ROWS = TALL, PANELS = WIDE;
+    static Sum add(Sum sum, uint32_t row, Bits weights) { return add_bf16(sum, row, weights); }
 };
 
-// A row's numbers are unsigned here, 128 too large; `Matrix::excess` takes that out of the sums.
 template <> struct Group<INT8> {
     using Sum = Wholes;
-    static Sum add(Sum sum, uint32_t row, Bits weights) {
-#ifdef __AVX512VNNI__
-        return (Wholes)_mm512_dpbusd_epi32((__m512i)sum, _mm512_set1_epi32(int(row)), (__m512i)weights);
-#else
-        for (int shift = 0; shift < 32; shift += 8)
-            sum += int32_t((row >> shift) & 255) * ((Wholes)(weights << (24 - shift)) >> 24);
-        return sum;
-#endif
-    }
+    static constexpr int ROWS = TALL, PANELS = WIDE;
+    static Sum add(Sum sum, uint32_t row, Bits weights) { return add_int8(sum, row, weights); }
 };
 
 // The largest size of a row of numbers, or 1 if all are zero, over 127: the step of its 8-bit form. It is NaN if one of
@@ -147,11 +123,11 @@ struct Weights {
     int64_t outputs, inner;
 };
 
-// A weight matrix (outputs, inner) in panels of 16 outputs, each panel one group of the inner axis after the other.
+// A weight matrix (outputs, inner) in panels of PANEL outputs, each panel one group of the inner axis after the other.
 class Matrix {
     uint32_t *packed = nullptr;
     std::vector<float> steps, bias;
-    std::vector<int32_t> excess;  // 128 times the sum of an output's weights
+    std::vector<int32_t> excess;  // ROW_OFFSET times the sum of an output's weights
 
   public:
     Format format = FLOAT32;
@@ -194,7 +170,7 @@ class Matrix {
             if (format == BF16) group |= uint32_t(to_bf16(from[i])) << (16 * (i % 2));
             if (format == INT8) {
                 int32_t whole = to_int8(from[i], 1.0f / steps[output]);
-                excess[output] += 128 * whole;
+                excess[output] += ROW_OFFSET * whole;
                 group |= uint32_t(whole & 255) << (8 * (i % 4));
             }
         }
@@ -229,18 +205,12 @@ class Converter {
                 step[row] = int8_step(from, matrix.inner);
                 float per_step = 1.0f / step[row];
 #pragma omp simd
-                for (int64_t i = 0; i < matrix.inner; ++i) byte[i] = uint8_t(to_int8(from[i], per_step) + 128);
+                for (int64_t i = 0; i < matrix.inner; ++i) byte[i] = uint8_t(to_int8(from[i], per_step) + ROW_OFFSET);
             }
         }
         return {to, matrix.groups, step};
     }
 };
-
-#ifdef __AVX512F__
-constexpr int TALL = 8, WIDE = 3;  // rows and panels that are summed in registers at a time
-#else
-constexpr int TALL = 4, WIDE = 1;
-#endif
 
 template <Format format, int ROWS, int PANELS>
 inline void multiply_tile(const Matrix &matrix, Left left, int64_t panel, float *out, int64_t out_row, bool add) {
@@ -275,8 +245,9 @@ void multiply_panels(const Matrix &matrix, Left left, int64_t panel, float *out,
         left.groups += decltype(height)::value * left.row, out += decltype(height)::value * out_row;
         if (left.steps) left.steps += decltype(height)::value;
     };
-    for (; rows >= TALL; rows -= TALL) tile(std::integral_constant<int, TALL>());
-    if (rows & 4 && TALL > 4) tile(std::integral_constant<int, 4>());
+    constexpr int most = Group<format>::ROWS;
+    for (; rows >= most; rows -= most) tile(std::integral_constant<int, most>());
+    if (rows & 4 && most > 4) tile(std::integral_constant<int, 4>());
     if (rows & 2) tile(std::integral_constant<int, 2>());
     if (rows & 1) tile(std::integral_constant<int, 1>());
 }
@@ -284,7 +255,7 @@ void multiply_panels(const Matrix &matrix, Left left, int64_t panel, float *out,
 template <Format format>
 void multiply_all(const Matrix &matrix, Left left, float *out, int64_t out_row, int64_t rows, bool add, int threads) {
     // Few rows wait for the weights: more sums at a time hide the latency of each.
-    const int64_t wide = rows <= 2 ? 4 : WIDE, blocks = (matrix.panels + wide - 1) / wide;
+    const int64_t wide = rows <= 2 ? 4 : Group<format>::PANELS, blocks = (matrix.panels + wide - 1) / wide;
     const bool shared = threads > 1 && rows * matrix.outputs * matrix.groups > 1 << 15;
 #pragma omp parallel for schedule(static) num_threads(threads) if (shared)
     for (int64_t block = 0; block < blocks; ++block) {
