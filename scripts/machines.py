@@ -34,10 +34,10 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parent.parent
 PARTS = ("torch", "onednn", "kernels", "threads", "user")
 NUMERICAL = [
-    *("attention", "dropout", "families", "feed_forward", "kernels", "loss", "muon", "norms", "optimiser", "packing"),
-    *("positions", "stepper", "translator"),
+    *("attention", "dropout", "families", "feed_forward", "kernels", "loss", "muon", "native", "native_step", "norms"),
+    *("optimiser", "packing", "positions", "stepper", "translator"),
 ]
-"""The test files that compare numbers: about a minute together."""
+"""The test files that compare numbers: about two minutes together."""
 WORKERS = ["-n", "auto", "--maxprocesses", "4", "--dist", "loadfile"]
 NOBODY = 65_534
 
@@ -60,6 +60,8 @@ def ways(empty: Path) -> list[Way]:
         Way("onednn", "oneDNN with AVX2", {"ONEDNN_MAX_CPU_ISA": "AVX2"}, "avx512f"),
         Way("onednn", "oneDNN with AVX-512", {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}, "avx512bw"),
         Way("onednn", "oneDNN with AMX", {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_AMX"}, "amx_tile"),
+        Way("kernels", "kernels for AVX-512 without VNNI", {"DRAGOMAN_MARCH": "skylake-avx512"}, "avx512bw"),
+        Way("kernels", "kernels for AVX-VNNI", {"DRAGOMAN_MARCH": "alderlake"}, "avx_vnni"),
         Way("kernels", "kernels for x86-64-v3", {"DRAGOMAN_MARCH": "x86-64-v3"}, "avx2"),
         Way("kernels", "kernels for x86-64", {"DRAGOMAN_MARCH": "x86-64"}, "avx"),
         Way("kernels", "without a compiler", {"PATH": str(empty)}),
