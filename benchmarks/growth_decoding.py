@@ -11,12 +11,13 @@ one worker of two threads and two of one. Every axis becomes `growth-decoding-AX
 """
 
 import argparse
+import itertools
 import json
 import statistics
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +32,8 @@ from dragoman.store.description import ModelFiles
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 
-ROUNDS = 3
+ROUNDS, SECONDS = 3, 3.0
+"""The fewest rounds of a point, and for how long short ones go on."""
 FILE, FEW = 64, 8
 """Sentences of a point, where their number does not grow, and where each takes long."""
 OURS, THEIRS = "dragoman", "ctranslate2"
@@ -70,7 +72,7 @@ def point(axis: str, value: int, texts: Sequence[str], tokenizer: Tokenizer) -> 
 
 def long_text(texts: Sequence[str], tokens: int, tokenizer: Tokenizer) -> str:
     """The first words of these texts, about so many tokens."""
-    words = [word for text in islice(texts, tokens) for word in text.split()]
+    words = [word for text in itertools.islice(texts, tokens) for word in text.split()]
     count = next(n for n in range(1, len(words)) if len(tokenizer.encode(" ".join(words[: n + 1]))) > tokens)
     return " ".join(words[:count])
 
@@ -91,9 +93,12 @@ def contenders(model: Path, precision: str) -> Iterator[dict[str, list[Contender
 
 
 def seconds(point: Point, found: dict[str, list[Contender]]) -> dict[str, float]:
-    """Each runtime's seconds for a sentence or a token, the median of some rounds after one to warm up."""
+    """Each runtime's seconds for a sentence or a token, the median of the rounds after the first, which warms up."""
     taken: dict[Contender, list[float]] = {each: [] for own in found.values() for each in own}
-    for number in range(ROUNDS + 1):
+    began = time.perf_counter()
+    for number in itertools.count():
+        if number > ROUNDS and time.perf_counter() - began > SECONDS:
+            break
         for contender in list(taken)[:: -1 if number % 2 else 1]:
             turn = contender.turn(point.texts, point.beam_size, alone=False, output=point.output)
             count = len(turn.said) if point.unit == "sentence" else sum(each.tokens for each in turn.said)

@@ -66,6 +66,14 @@ class Job:
         """The lines of `--input`, every one of which is read, so that a damaged file is refused."""
         return None if self.input_file is None else sum(1 for _ in read(self.input_file))
 
+    def at_once(self, lines: int | None) -> int:
+        """How many texts there are to translate together, if the input file has so many lines."""
+        from dragoman.translating.chunks import LINES
+
+        if self.item is not None or (not self.text and lines is None and sys.stdin.isatty()):
+            return 1
+        return min(len(self.text or ()) or lines or LINES, LINES)
+
 
 @grouped
 def translate(
@@ -94,7 +102,11 @@ def translate(
     translator = place.load(model, screen.progress, adapter, ensemble or ())
     asked = {"n_best": n_best, "align": align or None}
     options = choose(dragoman.SearchOptions, "decode", search.overrides, translator.options, **asked)
-    screen.note(f"{' → '.join(translator.languages)}, {translator.device}, {translator.precision}")
+    at_once = translator.workers(job.at_once(total), options)
+    screen.note(
+        f"{' → '.join(translator.languages)}, {translator.device}, {translator.precision}, "
+        f"{at_once} {'worker' if at_once == 1 else 'workers'}"
+    )
     work = Work(screen, translator, options, output_format == "json")
     text, output = job.text, job.output
     if pair is not None:

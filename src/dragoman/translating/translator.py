@@ -189,6 +189,16 @@ class Translator:
         ]
         return self._written(lines, chosen, options)
 
+    def workers(
+        self, requests: int, options: SearchOptions | None = None, observer: SearchObserver | None = None
+    ) -> int:
+        """How many engines share so many requests: one for each thread, if there is enough to do and the threads can be
+        used. One alone uses every thread that makes its steps faster.
+        """
+        tokens = (options or self.options).batch_tokens
+        most = min(threads(), requests // _REQUESTS_A_WORKER, tokens // _TOKENS_A_WORKER)
+        return 1 if self._in_torch(observer) else max(1, most)
+
     def stream(self, text: str, options: SearchOptions | None = None) -> Generator[str, None, Translation]:
         """Yields the translation of one text as it is made, in pieces that no longer change; returns the whole.
 
@@ -292,10 +302,7 @@ class Translator:
         return [self.writer.translation(line, best, options, links) for line, best in each]
 
     def _crew(self, requests: int, options: SearchOptions, observer: SearchObserver | None) -> Crew:
-        """Engines for so many requests: one for each thread, if there is enough to do and the threads can be used."""
-        alone = self._in_torch(observer)
-        most = min(threads(), requests // _REQUESTS_A_WORKER, options.batch_tokens // _TOKENS_A_WORKER)
-        workers = 1 if alone else max(1, most)
+        workers = self.workers(requests, options, observer)
         return Crew(workers, lambda queue: self.engine(options, observer, workers, queue))
 
     def _in_torch(self, observer: SearchObserver | None) -> bool:
