@@ -158,8 +158,9 @@ class Engine:
             self._give_rows(entering)
 
     def _give_rows(self, entering: list[Search]) -> None:
-        """Gives each new request its rows: the first holds the empty hypothesis, the others are empty places. Samples of
-        one source share what the model has read of it.
+        """Gives each new request its rows: the first holds the empty hypothesis, the others are empty places.
+
+        Requests of one source, such as its samples, share what the model has read of it.
         """
         count = len(self._table)
         sources = {tuple(search.request.source): None for search in entering}
