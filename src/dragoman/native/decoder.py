@@ -116,8 +116,7 @@ class NativeStepper:
         self._use_threads(self._pace.threads(self.rows))
         start = time.perf_counter()
         _done(self._functions.decoder_advance(self._decoder, _address(token), *self._made))
-        if self._pace.wants_time(self.rows):
-            self._pace.took(self._threads, time.perf_counter() - start)
+        self._pace.took(self.rows, self._threads, time.perf_counter() - start)
         return LogitStep(self._logits[: self.rows], self._norms[: self.rows], self._arrays)
 
     def _use_threads(self, count: int) -> None:
