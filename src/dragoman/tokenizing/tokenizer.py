@@ -14,7 +14,7 @@ import re
 import string
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Self
@@ -251,6 +251,7 @@ def _covering(text: str, places: list[tuple[int, int]]) -> list[tuple[int, int]]
     ]
 
 
+@lru_cache(maxsize=1 << 16)
 def _readable(spelled: bytes) -> str:
     text = spelled.decode(errors="replace")
     if text.isprintable() and "\ufffd" not in text:

@@ -1,9 +1,12 @@
 """What the search is asked for each segment: its ids and their symbols, its longest output, what it may not write."""
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 
+from dragoman.decoding.engine import Found
+from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.request import Request
 from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule
 from dragoman.errors import DecodeError
@@ -108,6 +111,41 @@ class Requests:
                 f"the model writes at most {most:,} tokens; shorten decode.prefix or lower decode.minimum_length"
             )
         return ids
+
+
+class Asked:
+    """The requests of many lines in one sequence, in which a request's place is its ticket."""
+
+    def __init__(self, lines: Sequence[Sequence[Request]], samples: int) -> None:
+        """`lines` holds the requests of each; one that draws is asked `samples` times."""
+        self.requests: list[Request] = []
+        self._tickets: list[list[range]] = []  # of each line, of each of its segments
+        for own in lines:
+            self._tickets.append([])
+            for request in own:
+                first = len(self.requests)
+                self.requests += request.samples(samples)
+                self._tickets[-1].append(range(first, len(self.requests)))
+
+    def complete(self, ends: Iterable[Found]) -> Iterator[tuple[int, list[list[Hypothesis]]]]:
+        """Each line as soon as all of its requests have ended: its number, and what was found for each segment.
+
+        Raises:
+            DecodeError: a request failed.
+        """
+        line_of = [number for number, own in enumerate(self._tickets) for part in own for _ in part]
+        left = Counter(line_of)
+        found: dict[int, list[Hypothesis]] = {}
+        yield from ((number, []) for number in range(len(self._tickets)) if not left[number])
+        for end in ends:
+            found[end.ticket] = end.hypotheses
+            number = line_of[end.ticket]
+            left[number] -= 1
+            if not left[number]:
+                yield (
+                    number,
+                    [[each for ticket in part for each in found.pop(ticket)] for part in self._tickets[number]],
+                )
 
 
 def _is_blank(text: str) -> bool:

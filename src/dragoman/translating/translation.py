@@ -81,6 +81,9 @@ def most_loops(tokens: Sequence[int]) -> int:
     for size in range(1, min(_LONGEST_LOOP, len(tokens) // 2) + 1):
         same = 0
         for i in range(size, len(tokens)):
-            same = same + 1 if tokens[i] == tokens[i - size] else 0
+            if tokens[i] != tokens[i - size]:
+                same = 0
+                continue
+            same += 1
             best = max(best, same // size + 1)
     return best

@@ -7,7 +7,6 @@ Texts that are given together are translated side by side, and none affects anot
 """
 
 import copy
-from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -30,7 +29,7 @@ from dragoman.progress import Progress, silent
 from dragoman.store import GENERATION, USES, StoredModel, load_model
 from dragoman.translating.alignment import TOKENS_AT_ONCE, align
 from dragoman.translating.options import SearchOptions
-from dragoman.translating.requests import Requests
+from dragoman.translating.requests import Asked, Requests
 from dragoman.translating.segments import Segments, read_segments
 from dragoman.translating.sentences import separator
 from dragoman.translating.translation import Translation
@@ -165,29 +164,20 @@ class Translator:
         """
         options = options or self.options
         lines = self.read(texts, options)
-        asked: list[Request] = []
-        tickets: list[list[range]] = []  # of each line, of each of its segments
-        line_of: list[int] = []
-        for number, own in enumerate(self.requests.of(lines, options)):
-            tickets.append([])
-            for request in own:
-                samples = request.samples(options.samples)
-                tickets[-1].append(range(len(asked), len(asked) + len(samples)))
-                asked += samples
-                line_of += [number] * len(samples)
-        left = Counter(line_of)
-        found: dict[int, list[Hypothesis]] = {}
+        asked = Asked(self.requests.of(lines, options), options.samples)
+        chosen: dict[int, list[tuple[Hypothesis, ...]]] = {}
+        written: dict[int, Translation] = {}
         with progress.track("translate", len(lines), "lines") as advance, self._computing(options, observer):
-            advance(len(lines) - len(left))
-            for ended in self._crew(len(asked), options, observer).run(asked):
-                found[ended.ticket] = ended.hypotheses
-                left[line_of[ended.ticket]] -= 1
-                advance(0 if left[line_of[ended.ticket]] else 1)
-        chosen = [
-            self.writer.choose([[each for ticket in part for each in found[ticket]] for part in own], options)
-            for own in tickets
-        ]
-        return self._written(lines, chosen, options)
+            ends = self._crew(len(asked.requests), options, observer).run(asked.requests)
+            for number, found in asked.complete(ends):
+                chosen[number] = self.writer.choose(found, options)
+                if not options.align:  # while others are under way
+                    written[number] = self.writer.translation(lines[number], chosen[number], options)
+                advance(1)
+        numbers = range(len(lines))
+        if options.align:
+            return self._written(lines, [chosen[number] for number in numbers], options)
+        return [written[number] for number in numbers]
 
     def workers(
         self, requests: int, options: SearchOptions | None = None, observer: SearchObserver | None = None

@@ -52,7 +52,7 @@ class Writer:
         known = self.tokenizers.source.unknown_words
         unknown = tuple(dict.fromkeys(word for each in segments.translated for word in known(each.text, each.ids)))
         best, *others = [self._joined(segments, parts, unknown, options, links) for parts in chosen]
-        return dataclasses.replace(best, alternatives=tuple(others))
+        return dataclasses.replace(best, alternatives=tuple(others)) if others else best
 
     def choose(self, found: Sequence[Sequence[Hypothesis]], options: SearchOptions) -> list[tuple[Hypothesis, ...]]:
         """One hypothesis for each segment, as often as asked for: the best, best first; or as drawn."""
