@@ -218,29 +218,6 @@ def test_the_longest_of_those_that_come_together_enters_first_behind_all_that_ca
     assert order == [tickets[number] for number in (1, 0, 3, 2)]
 
 
-class Reading(Toy):
-    """A toy that remembers which sources it read."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__(size)
-        self.read: list[Sequence[int]] = []
-
-    def admit(self, sources: Sequence[Sequence[int]]) -> None:
-        self.read += sources
-        super().admit(sources)
-
-
-def test_samples_and_beams_of_one_source_that_come_together_read_it_once() -> None:
-    toy = Reading(SIZE)
-    engine = Engine(toy, start=START, end=END)
-    samples = Request([7, 3], 6, sampling=Sampling()).samples(4)
-    requests = [*samples[:2], Request([7, 4], 6), Request([7, 3], 6, 3), *samples[2:]]
-    assert search(engine, requests) == [
-        found for each in requests for found in search(Engine(Toy(SIZE), start=START, end=END), [each])
-    ]
-    assert Counter(map(tuple, toy.read)) == {(7, 3): 1, (7, 4): 1}
-
-
 class Watching:
     """An observer that remembers everything."""
 

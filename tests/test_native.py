@@ -29,7 +29,7 @@ pytestmark = needs_compiler
 VOCABULARY = 41
 
 ODD = {"d_model": 36, "heads": 6, "d_ff": 50, "encoder_layers": 2, "decoder_layers": 3}
-"""Sizes that fill no vector of 16 numbers."""
+"""Sizes that fill no register of 8 or 16 numbers; `d_model` of 30 fills none of 4 either."""
 CASES: list[dict[str, Any]] = [
     {"preset": "paper"},
     {"preset": "modern"},
@@ -53,6 +53,7 @@ CASES: list[dict[str, Any]] = [
     {"preset": "paper", "position_base": 100.0, "norm_epsilon": 0.1},
     {"preset": "modern", "d_model": 64, "heads": 2, "kv_heads": 1, "d_ff": 64, "target_vocabulary": 48},
     {"preset": "paper", "d_model": 128, "heads": 2, "d_ff": 16, "target_vocabulary": 160},
+    *({"preset": each, "d_model": 30, "heads": 5} for each in ("paper", "modern")),
     {"preset": "modern", "d_model": 4, "heads": 2, "d_ff": 1, "encoder_layers": 1, "decoder_layers": 1},
 ]
 
@@ -144,6 +145,12 @@ def test_no_weight_is_read_that_no_model_has() -> None:
 
 WIDE = {"preset": "modern", "d_model": 64, "heads": 4, "d_ff": 200}
 """Work enough for two threads to share."""
+SHAPES = {
+    "odd": {"preset": "paper"},
+    "wide": WIDE,
+    "heads of 32": {"preset": "modern", "d_model": 128, "heads": 4, "kv_heads": 2},
+    "heads of 64": {"preset": "modern", "d_model": 128, "heads": 2},
+}
 
 
 def written(stepper: NativeStepper, entering: Sequence[Sequence[int]], steps: int = 12) -> list[list[np.ndarray]]:
@@ -169,11 +176,9 @@ def written(stepper: NativeStepper, entering: Sequence[Sequence[int]], steps: in
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("precision", FORMATS)
-@pytest.mark.parametrize("settings", [{"preset": "paper"}, WIDE], ids=["odd", "wide"])
-def test_a_sentence_alone_and_in_any_company_gives_the_same_bits(
-    settings: dict[str, Any], precision: str, threads: int
-) -> None:
-    model = random_model(**settings)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_sentence_alone_and_in_any_company_gives_the_same_bits(shape: str, precision: str, threads: int) -> None:
+    model = random_model(**SHAPES[shape])
     packed = NativeModel(model.config, effective_weights(model), precision)
     together = written(NativeStepper(packed, threads), sources(20))
     for source, company in zip(sources(20), together, strict=True):
@@ -191,6 +196,35 @@ def test_sources_that_are_read_together_give_the_same_bits_as_one_after_the_othe
         one_by_one.admit([row])
     start = np.full(len(rows), START)
     assert np.array_equal(at_once.advance(start).log_probs(), one_by_one.advance(start).log_probs())
+
+
+@pytest.mark.parametrize("precision", FORMATS)
+def test_a_source_that_comes_several_times_in_a_row_gives_each_row_what_it_gives_alone(precision: str) -> None:
+    first, second = sources(2)
+    entering, fed = [first, first, first, second, first], [[START, token] for token in range(4, 9)]
+    packed = native(random_model(**WIDE), precision).model
+    together = NativeStepper(packed)
+    together.admit(entering)
+    begun = together.advance(np.array([tokens[0] for tokens in fed])).log_probs().copy()
+    together.select(np.array([2, 3, 4, 1]))  # the row that was first of its kind leaves
+    gone_on = together.advance(np.array([fed[row][1] for row in (2, 3, 4, 1)])).log_probs()
+    for row, found in zip((2, 3, 4, 1), gone_on, strict=True):
+        alone = NativeStepper(packed)
+        alone.admit([entering[row]])
+        assert np.array_equal(alone.advance(np.array([START])).log_probs()[0], begun[row])
+        assert np.array_equal(alone.advance(np.array(fed[row][1:])).log_probs()[0], found)
+
+
+def test_int8_sums_of_the_widest_axis_do_not_overflow() -> None:
+    model = random_model(preset="paper", d_model=8, heads=2, d_ff=65_536, encoder_layers=1, decoder_layers=1)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "feed_forward.inner" in name:
+                weight.fill_(float(name.endswith("bias")))  # so every number of the wide row is one
+            if name.endswith("feed_forward.outer.weight"):
+                weight.copy_(0.01 * weight.sign()[:, :1].expand_as(weight))
+    for found, exact in played([native(model, "int8"), native(model)], steps=6):
+        assert np.linalg.norm(found - exact) <= BOUNDS["int8"] * np.linalg.norm(exact)
 
 
 BOUNDS = {"bf16": 0.02, "int8": 0.04}

@@ -84,13 +84,17 @@ def flush_file(file: IO[bytes]) -> None:
     os.fsync(file.fileno())
 
 
-def check_output(path: Path | str) -> None:
-    """Refuses, before any work is done, a path that no file can be written to.
+def check_output(path: Path | str, *inputs: Path | str | None) -> None:
+    """Refuses, before any work is done, a path that no file can be written to, or one that is read.
 
     Raises:
-        DataError: a folder stands there, or the folder it should lie in is missing or may not be written.
+        DataError: a folder or one of the `inputs` stands there, or the folder it should lie in is missing or may not be
+            written.
     """
     path = Path(path)
+    for each in inputs:
+        if each is not None and path.is_file() and Path(each).exists() and path.samefile(each):
+            raise DataError(f"{path} is also read, and would be lost; name another file to write")
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a file to write")
     if path.exists() and not path.is_file():

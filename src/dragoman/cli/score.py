@@ -57,7 +57,7 @@ def score(
     """Score given translations, a line a pair: score, log_prob, tokens, source, target; or keep the probable pairs."""
     screen = open_screen(quiet)
     if output is not None:
-        check_output(output)
+        check_output(output, *(data or ()))
     if not data and sys.stdin.isatty():
         screen.note("type pairs, each a source, a tab and a target; Ctrl-D ends")
     penalty = [] if length_penalty is None else [f"decode.length_penalty={length_penalty}"]

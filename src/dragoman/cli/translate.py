@@ -59,20 +59,14 @@ class Job:
             read(self.input_file)
         if self.fresh and (self.input_file is None or self.output is None):
             raise ConfigError("--fresh starts a file again; it goes with --input and --output")
+        if self.item is not None and self.output is not None:
+            raise ConfigError("--item shows one sentence beside its target; --output takes TEXT, --input or standard input")
         if self.output is not None:
-            check_output(self.output)
+            check_output(self.output, self.input_file)
 
     def lines(self) -> int | None:
         """The lines of `--input`, every one of which is read, so that a damaged file is refused."""
         return None if self.input_file is None else sum(1 for _ in read(self.input_file))
-
-    def at_once(self, lines: int | None) -> int:
-        """How many texts there are to translate together, if the input file has so many lines."""
-        from dragoman.translating.chunks import LINES
-
-        if self.item is not None or (not self.text and lines is None and sys.stdin.isatty()):
-            return 1
-        return min(len(self.text or ()) or lines or LINES, LINES)
 
 
 @grouped
@@ -102,11 +96,7 @@ def translate(
     translator = place.load(model, screen.progress, adapter, ensemble or ())
     asked = {"n_best": n_best, "align": align or None}
     options = choose(dragoman.SearchOptions, "decode", search.overrides, translator.options, **asked)
-    at_once = translator.workers(job.at_once(total), options)
-    screen.note(
-        f"{' → '.join(translator.languages)}, {translator.device}, {translator.precision}, "
-        f"{at_once} {'worker' if at_once == 1 else 'workers'}"
-    )
+    screen.note(f"{' → '.join(translator.languages)}, {translator.device}, {translator.precision}, {shares(translator, options)}")
     work = Work(screen, translator, options, output_format == "json")
     text, output = job.text, job.output
     if pair is not None:
@@ -275,6 +265,12 @@ def facts(
         "decode": options.model_dump(mode="json", exclude={"batch_tokens"}),
         "format": output_format,
     }
+
+
+def shares(translator: "Translator", options: "SearchOptions") -> str:
+    """How many workers share what is translated together."""
+    most = translator.workers(options)
+    return "1 worker" if most == 1 else f"up to {most} workers"
 
 
 def test_pair(run: Path, item: int) -> tuple[str, str]:

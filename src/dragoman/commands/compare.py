@@ -103,7 +103,7 @@ def compare(
         DataError: the test set cannot be read, or a file of translations has another number of lines.
     """
     found = [_System.find(each) for each in ([systems] if isinstance(systems, str | Path) else systems)]
-    _check(found, output, scores)
+    _check(found, output, scores, [*([] if test is None else [test]), *references])
     judge = _compare_labels if gives_labels(found[0].members[0]) else _compare_translations
     with use_threads(threads):
         place = Place(device, precision, progress)
@@ -183,7 +183,9 @@ class _System(NamedTuple):
         return cls(str(path), (path,) if path.exists() else tuple(seed_runs(path)) or (path,))
 
 
-def _check(systems: Sequence[_System], output: Path | str | None, scores: Path | str | None) -> None:
+def _check(
+    systems: Sequence[_System], output: Path | str | None, scores: Path | str | None, texts: Sequence[Path | str]
+) -> None:
     """Refuses, before any work, what cannot be evaluated, compared or written."""
     if not 1 <= len(systems) <= 2:
         raise ConfigError(f"one system can be scored, or two compared, but {len(systems)} were given")
@@ -193,7 +195,7 @@ def _check(systems: Sequence[_System], output: Path | str | None, scores: Path |
     if output is not None and seeds[0] > 1:
         raise ConfigError(f"--output takes the translations of one run, not of {seeds[0]}; name one of them")
     for path in filter(None, (output, scores)):
-        check_output(path)
+        check_output(path, *texts)
     for path in (path for system in systems for path in system.members if not path.is_file()):
         find_model(path)
 

@@ -158,24 +158,17 @@ class Engine:
             self._give_rows(entering)
 
     def _give_rows(self, entering: list[Search]) -> None:
-        """Gives each new request its rows: the first holds the empty hypothesis, the others are empty places.
-
-        Requests of one source, such as its samples, share what the model has read of it.
-        """
+        """Gives each new request its rows: the first holds the empty hypothesis, the others are empty places."""
         count = len(self._table)
-        sources = {tuple(search.request.source): None for search in entering}
-        read = {source: row for row, source in enumerate(sources, count)}
-        self.stepper.admit(list(sources))
+        self.stepper.admit([search.request.source for search in entering])
         self._table.enter([self.start if s.request.start is None else s.request.start for s in entering])
         fresh = [(search, [row] * search.request.beam_size) for row, search in enumerate(entering, count)]
         holders = sorted([*self._holders(), *fresh], key=lambda holder: holder[0].kind)
         rows = np.array([row for _, each in holders for row in each])
         if len(rows) != len(self._table) or (rows[1:] < rows[:-1]).any():
+            self.stepper.select(rows)
             self._table.select(rows)
             self._table.totals[1:][rows[1:] == rows[:-1]] = -np.inf
-        of_stepper = np.array([*range(count), *(read[tuple(search.request.source)] for search in entering)])[rows]
-        if len(rows) != count + len(sources) or (of_stepper[1:] < of_stepper[:-1]).any():
-            self.stepper.select(of_stepper)
         self._go_on_with([search for search, _ in holders])
 
     def _take(self, step: Step) -> list[Found]:
@@ -199,9 +192,9 @@ class Engine:
     def _best(self, step: Step) -> Iterator[tuple[Company, Best]]:
         """Each company, and what its rows may go on with: the best tokens for a search, the one drawn for a sample."""
         searching = [company.candidates for company in self._companies if not company.draws]
-        best = step.best(max(searching, default=1))
+        best = step.best(max(searching)) if searching else None
         for company in self._companies:
-            if company.draws:
+            if company.draws or best is None:
                 yield company, company.drawn(step, self._table)
             elif len(self._companies) == 1:
                 yield company, best

@@ -10,8 +10,8 @@ from dragoman.decoding.company import Search
 class Queue:
     """Of those that are added between two takings, that with the largest `room` enters first, after all before them.
 
-    The first time that each of so many `takers` takes, it leaves the others their share: the first one would else take
-    a few requests whole, and the others would have nothing to do.
+    The first takings, as many as there are `takers`, leave the others their share. Otherwise the first taker would get
+    all of a few requests, and the others would have nothing to do.
     """
 
     def __init__(self, takers: int = 1) -> None:

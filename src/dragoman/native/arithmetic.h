@@ -24,7 +24,7 @@ inline Lanes error_function(Lanes x) {
     y = y * t + 1.421413741f;
     y = y * t - 0.284496736f;
     y = (y * t + 0.254829592f) * t;
-    y = 1.0f - y * exponential(-size * size);
+    y = 1.0f - y * exponential_below_one(-size * size);
     return x < 0.0f ? -y : y;
 }
 
@@ -227,7 +227,7 @@ struct Queries {
     int64_t to_row;
 };
 
-#ifdef __AVX512F__
+#ifdef __AVX512BW__
 constexpr int TOGETHER = 4;  // queries that look at one sequence at a time
 #else
 constexpr int TOGETHER = 1;

@@ -100,6 +100,7 @@ class NativeStepper:
 
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
         ids = np.fromiter(chain.from_iterable(sources), np.int64)
+        self._use_threads(self._pace.threads(len(ids)))
         lengths = np.array([len(source) for source in sources], np.int64)
         _done(self._functions.decoder_admit(self._decoder, _address(ids), _address(lengths), len(lengths)))
         if self.model.config.family == "language_model":
@@ -113,6 +114,7 @@ class NativeStepper:
             self._logits = np.empty((self.rows, self.model.vocabulary), np.float32)
             self._norms = np.empty(self.rows, np.float32)
             self._made = _address(self._logits), _address(self._norms)
+        assert len(token) == self.rows, "every row is fed a token"
         self._use_threads(self._pace.threads(self.rows))
         start = time.perf_counter()
         _done(self._functions.decoder_advance(self._decoder, _address(token), *self._made))
@@ -150,5 +152,6 @@ def _done(status: int) -> None:
     """Raises what a `Status` of model.cpp says."""
     if status == 1:
         raise MemoryError("there is no memory for the rows under way")
-    if status:
+    if status == 2:
         raise IndexError("a token or a position is beyond those that the model has")
+    assert not status, "the compiled decoder failed"

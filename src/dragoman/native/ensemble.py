@@ -28,7 +28,8 @@ class EnsembleStepper:
     def advance(self, token: Int[np.ndarray, "R"]) -> Step:
         log_prob = _mean([each.advance(token).log_probs() for each in self.steppers])
         if self._compiled:
-            return LogitStep(log_prob, np.zeros(len(log_prob), np.float32))
+            damaged = np.isnan(log_prob).any(1)  # which a search finds out from the norms
+            return LogitStep(log_prob, np.where(damaged, np.float32(np.nan), np.float32(0)))
         import torch
 
         from dragoman.decoding.stepping.model_stepper import TensorStep

@@ -125,10 +125,16 @@ class Pool {
     void give_back(const std::vector<float *> &chunks) { free.insert(free.end(), chunks.begin(), chunks.end()); }
 };
 
-// What all rows of one sentence share: the keys that it computed from its source, and all that its rows have written.
+// What was read of a source. Sentences that were admitted one after the other, such as samples, share that of theirs.
+struct Source {
+    Room<float> cross;  // of each layer, keys and values of each token
+    std::vector<float *> keys;  // of each token in the first layer
+};
+
+// What all rows of one sentence share: what was read of its source, and the keys of all that its rows have written.
 struct Sentence {
-    Room<float> cross;  // of each layer, keys and values of each token of the source
-    std::vector<float *> source, chunks;
+    std::shared_ptr<Source> source;
+    std::vector<float *> chunks;
     int64_t used = CHUNK;  // tokens in the last chunk
     int64_t rows = 0;
 
@@ -185,17 +191,20 @@ class Decoder {
     // New rows after those under way, one for each source; without an encoder they begin with no token.
     void admit(const int64_t *ids, const int64_t *lengths, int64_t count) {
         std::vector<std::unique_ptr<Sentence>> fresh;
-        for (int64_t first = 0, next; first < count; first = next) {
-            int64_t total = 0;
-            for (next = first; next < count && (next == first || total + lengths[next] <= 192); ++next)
-                total += lengths[next];
-            for (int64_t i = first; i < next; ++i) fresh.push_back(std::make_unique<Sentence>());
-            if (model.of.cross) encode(ids, lengths + first, next - first, &fresh[first]);
-            ids += total;
+        std::vector<Unread> unread;
+        for (int64_t i = 0; i < count; ids += lengths[i++]) {
+            fresh.push_back(std::make_unique<Sentence>());
+            fresh[i]->rows = 1;
+            if (i > 0 && lengths[i] == lengths[i - 1] && std::equal(ids, ids + lengths[i], ids - lengths[i])) {
+                fresh[i]->source = fresh[i - 1]->source;
+                continue;
+            }
+            fresh[i]->source = std::make_shared<Source>();
+            unread.push_back({ids, lengths[i], fresh[i]->source.get()});
         }
+        if (model.of.cross) read(unread);
         rows.reserve(rows.size() + count), sentences.reserve(sentences.size() + count);
         for (auto &sentence : fresh) {
-            sentence->rows = 1;
             rows.push_back({sentence.get(), {}});
             sentences.push_back(std::move(sentence));
         }
@@ -249,9 +258,9 @@ class Decoder {
                 sublayer(x, block.cross_norm, block.cross_output, [&](const float *h) {
                     const float *query = product(block.cross_query, h);
                     return mix(query, block_row(block.cross_query), [&](const Token &token) {
-                        auto &source = token.row->sentence->source;
-                        const int64_t count = int64_t(source.size());
-                        return Keys{source.data(), count, offset * count, model.key_width};
+                        auto &keys = token.row->sentence->source->keys;
+                        const int64_t count = int64_t(keys.size());
+                        return Keys{keys.data(), count, offset * count, model.key_width};
                     });
                 });
             feed_forward(x, block);
@@ -300,14 +309,31 @@ class Decoder {
 
     static int64_t block_row(const Matrix &matrix) { return matrix.panels * PANEL; }
 
-    // Sources to the keys of their sentences.
-    void encode(const int64_t *ids, const int64_t *lengths, int64_t count, std::unique_ptr<Sentence> *into) {
+    // A source whose keys are still to be computed.
+    struct Unread {
+        const int64_t *ids;
+        int64_t length;
+        Source *into;
+    };
+
+    // Computes the keys of all sources, some at a time.
+    void read(const std::vector<Unread> &sources) {
+        for (auto first = sources.begin(), next = first; first != sources.end(); first = next) {
+            int64_t together = 0;
+            for (; next != sources.end() && (next == first || together + next->length <= 192); ++next)
+                together += next->length;
+            encode(&*first, next - first);
+        }
+    }
+
+    void encode(const Unread *sources, int64_t count) {
         tokens.clear();
-        std::vector<int64_t> owner;  // of each token: which sentence
+        std::vector<int64_t> owner;  // of each token: which source
         const int64_t width = model.key_width;
         int64_t size = 0;
-        for (int64_t i = 0; i < count; size += Sequence::size(lengths[i++], width))
-            for (int64_t j = 0; j < lengths[i]; ++j) tokens.push_back({*ids++, j, nullptr, nullptr}), owner.push_back(i);
+        for (int64_t i = 0; i < count; size += Sequence::size(sources[i++].length, width))
+            for (int64_t j = 0; j < sources[i].length; ++j)
+                tokens.push_back({sources[i].ids[j], j, nullptr, nullptr}), owner.push_back(i);
         const Stack &stack = model.encoder;
         float *x = embed(stack.embedding);
         std::vector<Sequence> seen;
@@ -317,8 +343,8 @@ class Decoder {
                 const float *wide = project(block.self, h), *keys = wide + model.of.d_model;
                 float *room = sequences_room.take(size);
                 seen.clear();
-                for (int64_t i = 0; i < count; keys += lengths[i] * row, room += Sequence::size(lengths[i], width), ++i)
-                    seen.emplace_back(keys, row, lengths[i], width, room);
+                for (int64_t i = 0, length; i < count; keys += length * row, room += Sequence::size(length, width), ++i)
+                    seen.emplace_back(keys, row, length = sources[i].length, width, room);
                 return mix_sequences(wide, row, [&](int64_t i) { return &seen[owner[i]]; });
             });
             feed_forward(x, block);
@@ -326,12 +352,12 @@ class Decoder {
         const float *keys = product(model.cross_keys, finish(x, stack));
         const int64_t layers = model.of.decoder_layers, pair = 2 * width;
         for (int64_t i = 0; i < count; ++i) {
-            Sentence &sentence = *into[i];
-            float *cross = sentence.cross.take(layers * lengths[i] * pair);
-            for (int64_t j = 0; j < lengths[i]; ++j, keys += block_row(model.cross_keys)) {
-                sentence.source.push_back(cross + j * pair);
+            const int64_t length = sources[i].length;
+            float *cross = sources[i].into->cross.take(layers * length * pair);
+            for (int64_t j = 0; j < length; ++j, keys += block_row(model.cross_keys)) {
+                sources[i].into->keys.push_back(cross + j * pair);
                 for (int64_t layer = 0; layer < layers; ++layer)
-                    std::memcpy(cross + (layer * lengths[i] + j) * pair, keys + layer * pair, pair * sizeof(float));
+                    std::memcpy(cross + (layer * length + j) * pair, keys + layer * pair, pair * sizeof(float));
             }
         }
     }
@@ -453,7 +479,7 @@ class Decoder {
     }
 };
 
-enum Status : int64_t { DONE, NO_MEMORY, NO_SUCH_INDEX };
+enum Status : int64_t { DONE, NO_MEMORY, NO_SUCH_INDEX, FAILED };
 
 // How `work` went. An exception must not leave C++: it would end the process.
 template <class Work> Status status_of(Work work) {
@@ -464,6 +490,8 @@ template <class Work> Status status_of(Work work) {
         return NO_MEMORY;
     } catch (const std::out_of_range &) {
         return NO_SUCH_INDEX;
+    } catch (...) {
+        return FAILED;
     }
 }
 

@@ -28,9 +28,9 @@ inline int64_t rounded_up(int64_t x, int64_t multiple) { return (x + multiple - 
 
 // Memory that starts at a cache line; much of it lies in huge pages, so that few addresses need to be translated.
 inline void *aligned(size_t bytes) {
-    constexpr int64_t HUGE = 1 << 21;
-    void *start = std::aligned_alloc(bytes < HUGE ? 64 : HUGE, rounded_up(int64_t(bytes), bytes < HUGE ? 64 : HUGE));
-    if (start && bytes >= HUGE) madvise(start, bytes, MADV_HUGEPAGE);
+    constexpr int64_t HUGE_PAGE = 1 << 21;
+    void *start = std::aligned_alloc(bytes < HUGE_PAGE ? 64 : HUGE_PAGE, rounded_up(int64_t(bytes), bytes < HUGE_PAGE ? 64 : HUGE_PAGE));
+    if (start && bytes >= HUGE_PAGE) madvise(start, bytes, MADV_HUGEPAGE);
     return start;
 }
 
@@ -155,8 +155,8 @@ class Matrix {
 
     Lanes finished(Wholes sum, int64_t panel, float row_step) const {
         Wholes whole = sum - *(const Wholes *)&excess[panel * PANEL];
-        return __builtin_convertvector(whole, Lanes) * (row_step * lanes(&steps[panel * PANEL])) +
-               lanes(&bias[panel * PANEL]);
+        const Lanes step = row_step * lanes(&steps[panel * PANEL]);
+        return fused(__builtin_convertvector(whole, Lanes), step, lanes(&bias[panel * PANEL]));
     }
     Lanes finished(Lanes sum, int64_t panel, float) const { return sum + lanes(&bias[panel * PANEL]); }
 
@@ -179,7 +179,7 @@ class Matrix {
 
 // Rows of activations in the format of the matrix that they meet.
 struct Left {
-    const uint32_t *groups;
+    const Word *groups;
     int64_t row;          // groups from one row to the next
     const float *steps;   // of each row, in int8
 };
@@ -190,8 +190,8 @@ class Converter {
 
   public:
     Left operator()(const Matrix &matrix, const float *x, int64_t stride, int64_t rows) {
-        if (matrix.format == FLOAT32) return {(const uint32_t *)x, stride, nullptr};
-        uint32_t *to = room.take(rows * matrix.groups);
+        if (matrix.format == FLOAT32) return {(const Word *)x, stride, nullptr};
+        Word *to = room.take(rows * matrix.groups);
         float *step = steps.take(rows);
         for (int64_t row = 0; row < rows; ++row) {
             const float *from = x + row * stride;
@@ -246,8 +246,10 @@ void multiply_panels(const Matrix &matrix, Left left, int64_t panel, float *out,
         if (left.steps) left.steps += decltype(height)::value;
     };
     constexpr int most = Group<format>::ROWS;
-    for (; rows >= most; rows -= most) tile(std::integral_constant<int, most>());
-    if (rows & 4 && most > 4) tile(std::integral_constant<int, 4>());
+    if constexpr (PANELS <= Group<format>::PANELS) {  // more panels only meet one row or two
+        for (; rows >= most; rows -= most) tile(std::integral_constant<int, most>());
+        if (rows & 4 && most > 4) tile(std::integral_constant<int, 4>());
+    }
     if (rows & 2) tile(std::integral_constant<int, 2>());
     if (rows & 1) tile(std::integral_constant<int, 1>());
 }

@@ -4,14 +4,16 @@
 
 #include "../kernels/numbers.h"
 
-#if defined(__AVX2__) || defined(__SSE2__)
+#if defined(__SSE2__)
 #include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
 #endif
 
 namespace {
 
 // PANEL: 32-bit numbers of a register. TALL and WIDE: rows and panels whose sums are held in registers at a time, of the
-// 32 that there are with AVX-512, and of 16 without it.
+// 32 that there are with AVX-512, else of 16.
 #if defined(__AVX512BW__)
 constexpr int64_t PANEL = 16;
 constexpr int TALL = 8, WIDE = 3, FLOAT_TALL = TALL, FLOAT_WIDE = WIDE;
@@ -29,6 +31,7 @@ typedef VECTOR(int32_t) Wholes;
 typedef VECTOR(uint32_t) Bits;
 typedef VECTOR(int16_t) Halves;
 #undef VECTOR
+typedef uint32_t Word __attribute__((may_alias));  // of memory that holds numbers of any type
 
 inline Lanes lanes(const float *x) { return *(const Lanes *)x; }
 inline void keep(float *x, Lanes y) { *(Lanes *)x = y; }
@@ -40,6 +43,10 @@ inline Lanes fused(Lanes a, Lanes b, Lanes c) {
     return (Lanes)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 #elif defined(__AVX2__) && defined(__FMA__)
     return (Lanes)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__FMA__)
+    return (Lanes)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+    return (Lanes)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 #else
     return a * b + c;
 #endif

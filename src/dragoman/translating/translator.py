@@ -180,14 +180,18 @@ class Translator:
         return [written[number] for number in numbers]
 
     def workers(
-        self, requests: int, options: SearchOptions | None = None, observer: SearchObserver | None = None
+        self,
+        options: SearchOptions | None = None,
+        requests: int | None = None,
+        observer: SearchObserver | None = None,
     ) -> int:
-        """How many engines share so many requests: one for each thread, if there is enough to do and the threads can be
-        used. One alone uses every thread that makes its steps faster.
+        """How many engines share so many requests, or any number: one for each thread that has enough to do, if the
+        threads can be used. One alone uses every thread that makes its steps faster.
         """
-        tokens = (options or self.options).batch_tokens
-        most = min(threads(), requests // _REQUESTS_A_WORKER, tokens // _TOKENS_A_WORKER)
-        return 1 if self._in_torch(observer) else max(1, most)
+        if self._in_torch(observer):
+            return 1
+        most = min(threads(), (options or self.options).batch_tokens // _TOKENS_A_WORKER)
+        return max(1, most if requests is None else min(most, requests // _REQUESTS_A_WORKER))
 
     def stream(self, text: str, options: SearchOptions | None = None) -> Generator[str, None, Translation]:
         """Yields the translation of one text as it is made, in pieces that no longer change; returns the whole.
@@ -292,7 +296,7 @@ class Translator:
         return [self.writer.translation(line, best, options, links) for line, best in each]
 
     def _crew(self, requests: int, options: SearchOptions, observer: SearchObserver | None) -> Crew:
-        workers = self.workers(requests, options, observer)
+        workers = self.workers(options, requests, observer)
         return Crew(workers, lambda queue: self.engine(options, observer, workers, queue))
 
     def _in_torch(self, observer: SearchObserver | None) -> bool:
