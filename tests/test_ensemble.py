@@ -12,8 +12,9 @@ from exporting import make, phrases
 
 import dragoman
 from dragoman.cli.main import main
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, DecodeError
 from dragoman.machine import use_threads
+from dragoman.native.runtime import Runtime
 from dragoman.store import Languages, load_model, save_model
 from dragoman.translating import SearchOptions, Translator
 
@@ -69,6 +70,18 @@ def test_probabilities_are_the_mean_of_the_models(native: bool, models: list[Pat
             parts.append(torch.from_numpy(judge.judge([source], [given], [labels])).double().exp())
         wanted = torch.stack(parts).mean(0).log().numpy()
         np.testing.assert_allclose(scored.token_log_probs, wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+@pytest.mark.parametrize("native", WAYS)
+def test_a_damaged_model_fails_the_ensemble(native: bool, search: dict[str, Any], models: list[Path]) -> None:
+    sound, damaged = (load_model(folder) for folder in models[:2])
+    with torch.no_grad():
+        damaged.model.get_parameter("output")[7] = torch.nan  # one token of the vocabulary
+    translator = Translator(sound, "cpu", "float32", native=native)
+    translator.runtime.others = [Runtime(damaged, "cpu", "float32", native=native)]
+    with pytest.raises(DecodeError, match="NaN"):
+        translator.translate(TEXTS[:1], options(**search))
 
 
 @pytest.mark.slow

@@ -60,7 +60,9 @@ class Job:
         if self.fresh and (self.input_file is None or self.output is None):
             raise ConfigError("--fresh starts a file again; it goes with --input and --output")
         if self.item is not None and self.output is not None:
-            raise ConfigError("--item shows one sentence beside its target; --output takes TEXT, --input or standard input")
+            raise ConfigError(
+                "--item shows one sentence beside its target; --output takes TEXT, --input or standard input"
+            )
         if self.output is not None:
             check_output(self.output, self.input_file)
 
@@ -96,7 +98,7 @@ def translate(
     translator = place.load(model, screen.progress, adapter, ensemble or ())
     asked = {"n_best": n_best, "align": align or None}
     options = choose(dragoman.SearchOptions, "decode", search.overrides, translator.options, **asked)
-    screen.note(f"{' → '.join(translator.languages)}, {translator.device}, {translator.precision}, {shares(translator, options)}")
+    screen.note(f"{' → '.join(translator.languages)}, {', '.join(place_of(translator, options))}")
     work = Work(screen, translator, options, output_format == "json")
     text, output = job.text, job.output
     if pair is not None:
@@ -267,10 +269,10 @@ def facts(
     }
 
 
-def shares(translator: "Translator", options: "SearchOptions") -> str:
-    """How many workers share what is translated together."""
+def place_of(translator: "Translator", options: "SearchOptions") -> tuple[str, str, str]:
+    """Where, in which numbers, and by how many workers texts are translated."""
     most = translator.workers(options)
-    return "1 worker" if most == 1 else f"up to {most} workers"
+    return translator.device, translator.precision, "1 worker" if most == 1 else f"up to {most} workers"
 
 
 def test_pair(run: Path, item: int) -> tuple[str, str]:

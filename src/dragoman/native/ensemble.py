@@ -49,5 +49,6 @@ class EnsembleStepper:
 
 
 def _mean(log_probs: Sequence[Float[np.ndarray, "..."]]) -> Float[np.ndarray, "..."]:
-    """The logarithm of the mean probability."""
-    return np.logaddexp.reduce(np.stack(log_probs)) - np.float32(math.log(len(log_probs)))
+    """The logarithm of the mean probability; NaN where one of them is NaN."""
+    with np.errstate(invalid="ignore"):
+        return np.logaddexp.reduce(np.stack(log_probs)) - np.float32(math.log(len(log_probs)))
