@@ -54,7 +54,7 @@ def score(
     output_format: Format = "text",
     quiet: Quiet = False,
 ) -> None:
-    """Score given translations, a line a pair: score, log_prob, tokens, source, target; or keep the probable pairs."""
+    """Score given translations, one a line: score, log_prob, tokens, source, target. Or keep the probable pairs."""
     screen = open_screen(quiet)
     if output is not None:
         check_output(output, *(data or ()))
@@ -128,7 +128,7 @@ class Tally:
         """Says how many pairs were kept and had no score, and how the scores are spread."""
         pairs = len(self._means) + self._problems
         if self._problems:
-            fate = "are dropped" if at_least is not None else "stay, without figures"
+            fate = "are dropped" if at_least is not None else "are written without figures"
             log.warning("%s of %s pairs have no score and %s", f"{self._problems:,}", f"{pairs:,}", fate)
         if at_least is not None:
             self._screen.note(f"{self._kept:,} of {pairs:,} pairs have a mean log-probability of at least {at_least:g}")

@@ -58,7 +58,7 @@ class Job:
         if self.input_file is not None:
             read(self.input_file)
         if self.fresh and (self.input_file is None or self.output is None):
-            raise ConfigError("--fresh starts a file again; it goes with --input and --output")
+            raise ConfigError("--fresh starts a file again, so it needs --input and --output")
         if self.item is not None and self.output is not None:
             raise ConfigError(
                 "--item shows one sentence beside its target; --output takes TEXT, --input or standard input"

@@ -66,23 +66,24 @@ def prove(stored: StoredModel, exported: Exported, texts: Sequence[str], where: 
         ConfigError: something differs; it is named. Or no text has a token.
     """
     translator = Translator(stored, device="cpu", precision="float32")
-    sources = [ids for ids in translator.tokenizers.source.encode_batch(list(texts)) if ids]
-    sources = [ids for ids in sources if len(ids) <= translator.requests.longest_source(translator.options)]
+    longest = translator.requests.longest_source(translator.options)
+    pairs = zip(texts, translator.tokenizers.source.encode_batch(list(texts)), strict=True)
+    sources = {text: ids for text, ids in pairs if 0 < len(ids) <= longest}
     if not sources:
         raise ConfigError("none of the sentences that should prove the export has a token; give others with --text")
     _compare_source_text(translator, exported, texts, where)
-    framed = [translator.framing.source(ids) for ids in sources]
+    framed = [translator.framing.source(ids) for ids in sources.values()]
     targets = _greedy(translator, framed)
-    for number, (source, target) in enumerate(zip(framed, targets, strict=True), 1):
+    for sentence, source, target in zip(sources, framed, targets, strict=True):
         found = exported.translate(source, len(source) + _EXTRA)
         if found != target:
             raise ConfigError(
-                f"{where} translates sentence {number} otherwise: {_text(translator.tokenizers, found)!r}, not "
+                f"{where} translates {sentence[:80]!r} differently: {_text(translator.tokenizers, found)!r}, not "
                 f"{_text(translator.tokenizers, target)!r}"
             )
         text = translator.tokenizers.target.decode(target)
         if _NO_CHARACTER not in text and exported.decode(target) != text:
-            raise ConfigError(f"{where} writes the translation of sentence {number} otherwise")
+            raise ConfigError(f"{where} writes the translation of {sentence[:80]!r} differently")
     return _compare_scores(translator, exported, framed, targets, where)
 
 

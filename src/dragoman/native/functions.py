@@ -58,7 +58,7 @@ def functions(progress: Progress = silent) -> ctypes.CDLL:
             (loaded,) = load_libraries([Library("native", _SOURCES)], progress)
         except NotCompiled as why:
             _why_not = why
-            log.warning("the compiled decoder is not used: %s; PyTorch computes instead, slower", why)
+            log.warning("the compiled decoder is not used: %s; PyTorch decodes instead, which is slower", why)
             raise
         for name, (result, arguments) in _SIGNATURES.items():
             function = getattr(loaded, name)

@@ -66,7 +66,7 @@ class Runtime(Generic[Decodes]):
                 raise ConfigError(f"int8 is for d_model and d_ff up to {_WIDEST_INT8:,}; use auto, float32 or bf16")
             self.native = NativeModel(stored.config, stored.weights, self.precision)
         elif precision == "int8":
-            raise ConfigError("precision int8 needs a processor and a C++ compiler; use auto, float32 or bf16")
+            raise ConfigError("precision int8 needs the CPU as device and a C++ compiler; use auto, float32 or bf16")
         else:
             self.precision, _ = choose_precision(precision, self.device)
 

@@ -30,7 +30,7 @@ class SearchOptions(Settings):
     """Exponent of the length penalty, 0 (none) to 5; a higher one favours longer translations."""
     early_stopping: bool = True
     """Whether a search ends, as usual, when as many hypotheses have ended as the beam is wide. Else it goes on until
-    none that lives can become better."""
+    no unfinished hypothesis can still win."""
     minimum_length: int = pydantic.Field(default=0, ge=0, le=1_000)
     """Fewest tokens of a translation, before its end symbol."""
     length_ratio: float = pydantic.Field(default=2.0, ge=0.0, le=1_000.0)
@@ -44,14 +44,15 @@ class SearchOptions(Settings):
     that "Sea" is another word than "sea". At most 1,000."""
     temperature: float | None = pydantic.Field(default=None, gt=0.0, le=100.0)
     """Draws translations by their probabilities instead of searching for the best, and divides log-probabilities by
-    this number, above 0. Left out: 1 with top_k or top_p, else a search. Samples have no beam."""
+    this number, above 0. Left out: 1 with top_k, top_p or risk_samples, else a search. Samples have no beam."""
     top_k: int | None = pydantic.Field(default=None, ge=1, le=1_000_000)
     """Draws only from so many of the likeliest tokens, at least 1."""
     top_p: float | None = pydantic.Field(default=None, gt=0.0, le=1.0)
     """Draws only from the fewest likeliest tokens whose probabilities reach this sum, above 0, at most 1."""
     risk_samples: int | None = pydantic.Field(default=None, ge=2, le=1_000)
     """Minimum Bayes risk (Eikema and Aziz 2020): draws so many samples of each sentence, 2 to 1,000, and takes the one
-    that is most like all of them by chrF. Samples have temperature 1 unless temperature, top_k or top_p is given."""
+    that is most like all of them by chrF. Samples have temperature 1 unless temperature is given; top_k and top_p apply
+    too."""
     seed: int = pydantic.Field(default=1, ge=0, lt=2**63)
     """Another seed draws other samples."""
     prefix: str = pydantic.Field(default="", max_length=2_000)
@@ -70,8 +71,8 @@ class SearchOptions(Settings):
     batch_tokens: int = pydantic.Field(default=4096, ge=1, le=10**9)
     """Most tokens under way: sentences times beam_size times the tokens of the longest source. One always fits."""
     batch_invariant: bool = False
-    """Whether a translation may not depend on its company in the last bit either. The compiled translator never lets
-    it; PyTorch then translates sentence by sentence on one thread, which takes several times as long."""
+    """Whether a translation is the same, to the last bit, in any batch. In the compiled decoder it always is. PyTorch
+    then translates sentence by sentence on one thread, which takes several times as long."""
 
     @property
     def sampling(self) -> "Sampling | None":

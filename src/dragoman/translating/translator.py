@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from dragoman.model import EncoderDecoder
 
 _REQUESTS_A_WORKER, _TOKENS_A_WORKER = 2, 1_024
-"""One more worker pays from so many requests and so many tokens under way for each; fewer rows waste its products."""
+"""Another worker pays off if each gets at least so many requests and tokens; with fewer rows, its matrix products are
+inefficient."""
 
 
 def translate(
@@ -303,13 +304,13 @@ class Translator:
         return self.runtime.native is None or observer is not None
 
     def _batch_tokens(self, options: SearchOptions, observer: SearchObserver | None = None) -> int:
-        """Most tokens under way: in PyTorch, whose sums depend on the size of a batch, 1 where no bit may change."""
+        """Most tokens under way; with `batch_invariant` in PyTorch, one sentence at a time."""
         return 1 if options.batch_invariant and self._in_torch(observer) else options.batch_tokens
 
     @contextmanager
     def _computing(self, options: SearchOptions, observer: SearchObserver | None = None) -> Generator[None]:
-        """Says what to do about a full memory; PyTorch, whose sums depend on threads too, has one where no bit may
-        change.
+        """Turns a full memory into advice. With `batch_invariant`, PyTorch runs on one thread, because its sums depend
+        on the number of threads.
         """
         one = options.batch_invariant and self._in_torch(observer)
         with use_threads(1 if one else None), out_of_memory_as(_lower(options)):

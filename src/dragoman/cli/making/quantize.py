@@ -21,7 +21,7 @@ def quantize(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Round a model's matrices to 8 bits: a quarter of the size, faster on a processor, and scored before and after."""
+    """Round a model's matrices to 8 bits: a quarter of the size, faster on a CPU, and scored before and after."""
     from dragoman.cli.evaluate import show
 
     screen = open_screen(quiet)

@@ -72,9 +72,15 @@ Anyway = Annotated[
         help="Go on although the machine has changed (the weights will differ) or the data (the run keeps its own).",
     ),
 ]
-BeamSize = Annotated[int | None, typer.Option(help="Hypotheses kept at each step; 1 is greedy.", show_default="4")]
+BeamSize = Annotated[
+    int | None,
+    typer.Option(help="Hypotheses kept at each step; 1 is greedy.", show_default="the model's own, usually 4"),
+]
 LengthPenalty = Annotated[
-    float | None, typer.Option(help="Exponent by which longer translations are favoured.", show_default="0.6")
+    float | None,
+    typer.Option(
+        help="Exponent by which longer translations are favoured.", show_default="the model's own, usually 0.6"
+    ),
 ]
 Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")]
 Precision = Annotated[

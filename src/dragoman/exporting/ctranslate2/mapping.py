@@ -1,6 +1,6 @@
-"""Our weights in the places where CTranslate2 wants them, and what it cannot hold."""
+"""Our weights in the places where CTranslate2 wants them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,14 +20,6 @@ _ACTIVATIONS = {
 }
 _ROTARY_ALL = 0
 """CTranslate2 rotates so many features of a head; 0 are all."""
-
-
-def obstacles(config: ModelConfig) -> Iterator[str]:
-    """What CTranslate2 cannot hold, in the words of the settings."""
-    if config.family != "encoder_decoder":
-        yield f"model.family must be 'encoder_decoder', but is {config.family!r}"
-    if config.norm_position == "post" and config.final_norm:
-        yield "model.final_norm must be false where model.norm_position is 'post'"
 
 
 def specify(config: ModelConfig, weights: Weights, positions: int) -> specs.TransformerSpec:

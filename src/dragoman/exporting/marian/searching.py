@@ -134,6 +134,8 @@ def _left_out(options: SearchOptions) -> Iterator[str]:
         yield f"decode.{drawn[0]} draws samples here, but transformers will search; samples are left out"
     if options.prefix:
         yield f'decode.prefix = "{options.prefix}" is left out: translations there begin as the model likes'
+    if options.banned_words:
+        yield "decode.banned_words are left out: transformers bans tokens, not words"
     if options.length_ratio:
         yield (
             f"decode.length_ratio = {options.length_ratio:g} is left out: every translation there has at most "
