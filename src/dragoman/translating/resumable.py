@@ -128,7 +128,7 @@ def resumable_file(path: Path, asked: Mapping[str, Any], fresh: bool = False) ->
         file.truncate(record.bytes)
         made = ResumableFile(part, file, record)
         if record.lines:
-            log.info("resuming after %s lines, which are in %s", f"{record.lines:,}", part)
+            log.info("going on after %s lines, which are in %s", f"{record.lines:,}", part)
         try:
             yield made
         except BaseException as error:
@@ -157,5 +157,5 @@ def _read_record(part: Path, asked: Mapping[str, Any]) -> Record:
             f"{part} was begun with another model or other options ({changes}); give the same ones to go on, or {FRESH}"
         )
     if size < record.bytes:
-        raise DataError(f"{part} has {size:,} bytes, but {record.bytes:,} were written: it was truncated; {FRESH}")
+        raise DataError(f"{part} has {size:,} bytes, but {record.bytes:,} were written: it was cut; {FRESH}")
     return record
