@@ -85,19 +85,19 @@ template <Format> struct Group;
 
 template <> struct Group<FLOAT32> {
     using Sum = Lanes;
-    static constexpr int ROWS = FLOAT_TALL, PANELS = FLOAT_WIDE;
+    static constexpr Tile TILE = FLOAT32_TILE;
     static Sum add(Sum sum, uint32_t row, Bits weights) { return fused(bits_of<float>(row), (Lanes)weights, sum); }
 };
 
 template <> struct Group<BF16> {
     using Sum = Lanes;
-    static constexpr int ROWS = TALL, PANELS = WIDE;
+    static constexpr Tile TILE = BF16_TILE;
     static Sum add(Sum sum, uint32_t row, Bits weights) { return add_bf16(sum, row, weights); }
 };
 
 template <> struct Group<INT8> {
     using Sum = Wholes;
-    static constexpr int ROWS = TALL, PANELS = WIDE;
+    static constexpr Tile TILE = INT8_TILE;
     static Sum add(Sum sum, uint32_t row, Bits weights) { return add_int8(sum, row, weights); }
 };
 
@@ -245,8 +245,8 @@ void multiply_panels(const Matrix &matrix, Left left, int64_t panel, float *out,
         left.groups += decltype(height)::value * left.row, out += decltype(height)::value * out_row;
         if (left.steps) left.steps += decltype(height)::value;
     };
-    constexpr int most = Group<format>::ROWS;
-    if constexpr (PANELS <= Group<format>::PANELS) {  // more panels only meet one row or two
+    constexpr int most = Group<format>::TILE.rows;
+    if constexpr (PANELS <= Group<format>::TILE.panels) {  // more panels only meet one row or two
         for (; rows >= most; rows -= most) tile(std::integral_constant<int, most>());
         if (rows & 4 && most > 4) tile(std::integral_constant<int, 4>());
     }
@@ -257,7 +257,7 @@ void multiply_panels(const Matrix &matrix, Left left, int64_t panel, float *out,
 template <Format format>
 void multiply_all(const Matrix &matrix, Left left, float *out, int64_t out_row, int64_t rows, bool add, int threads) {
     // Few rows wait for the weights: more sums at a time hide the latency of each.
-    const int64_t wide = rows <= 2 ? 4 : Group<format>::PANELS, blocks = (matrix.panels + wide - 1) / wide;
+    const int64_t wide = rows <= 2 ? 4 : Group<format>::TILE.panels, blocks = (matrix.panels + wide - 1) / wide;
     const bool shared = threads > 1 && rows * matrix.outputs * matrix.groups > 1 << 15;
 #pragma omp parallel for schedule(static) num_threads(threads) if (shared)
     for (int64_t block = 0; block < blocks; ++block) {

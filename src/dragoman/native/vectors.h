@@ -12,17 +12,21 @@
 
 namespace {
 
-// PANEL: 32-bit numbers of a register. TALL and WIDE: rows and panels whose sums are held in registers at a time, of the
-// 32 that there are with AVX-512, else of 16.
+// Rows of activations and panels of weights whose sums are held in registers at a time.
+struct Tile {
+    int rows, panels;
+};
+
+// PANEL: 32-bit numbers of a register. There are 32 registers with AVX-512, else 16.
 #if defined(__AVX512BW__)
 constexpr int64_t PANEL = 16;
-constexpr int TALL = 8, WIDE = 3, FLOAT_TALL = TALL, FLOAT_WIDE = WIDE;
+constexpr Tile FLOAT32_TILE{8, 3}, BF16_TILE{8, 3}, INT8_TILE{8, 3};
 #elif defined(__AVX2__)
 constexpr int64_t PANEL = 8;
-constexpr int TALL = 4, WIDE = 3, FLOAT_TALL = 6, FLOAT_WIDE = 2;
+constexpr Tile FLOAT32_TILE{6, 2}, BF16_TILE{4, 3}, INT8_TILE{4, 2};
 #else
 constexpr int64_t PANEL = 4;
-constexpr int TALL = 4, WIDE = 3, FLOAT_TALL = TALL, FLOAT_WIDE = WIDE;
+constexpr Tile FLOAT32_TILE{4, 3}, BF16_TILE{4, 3}, INT8_TILE{4, 3};
 #endif
 
 #define VECTOR(number) number __attribute__((vector_size(PANEL * 4), aligned(4), may_alias))
