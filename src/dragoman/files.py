@@ -18,6 +18,8 @@ from typing import IO, Any
 
 from dragoman.errors import DataError, DiskFull, FolderInUse
 
+MANIFEST = "manifest.json"
+"""The file by which a model folder is known; `dragoman.manifest` says what it holds."""
 LOCK = ".lock"
 """The file by which a folder is locked."""
 _BEFORE = ".before.partial"  # the end of the name of a folder that is moved aside for another
@@ -85,13 +87,16 @@ def flush_file(file: IO[bytes]) -> None:
 
 
 def check_output(path: Path | str, *inputs: Path | str | None) -> None:
-    """Refuses, before any work is done, a path that no file can be written to, or one that is read.
+    """Refuses, before any work is done, a path that no file can be written to, or where one would be lost: a file that is
+    read, or one of a model.
 
     Raises:
-        DataError: a folder or one of the `inputs` stands there, or the folder it should lie in is missing or may not be
-            written.
+        DataError: a folder or one of the `inputs` stands there, or the folder it should lie in is missing, may not be
+            written, or holds a model; or the name promises a packed file.
     """
     path = Path(path)
+    if path.suffix == ".gz":
+        raise DataError(f"{path} would not be packed: only input may be; leave .gz out")
     for each in inputs:
         if each is not None and path.is_file() and Path(each).exists() and path.samefile(each):
             raise DataError(f"{path} is also read, and would be lost; name another file to write")
@@ -104,6 +109,8 @@ def check_output(path: Path | str, *inputs: Path | str | None) -> None:
             path = path.resolve()
         except (OSError, RuntimeError):  # Python 3.13 raises the first, earlier ones the second
             raise DataError(f"{path} cannot be written: it is a link that leads back to itself") from None
+    if (path.parent / MANIFEST).is_file():
+        raise DataError(f"{path} lies in a model folder, which is whole only with its own files; name another place")
     if not path.parent.is_dir():
         raise DataError(f"{path} cannot be written: there is no folder {path.parent}")
     if not os.access(path.parent, os.W_OK):

@@ -6,9 +6,7 @@ from typing import Any, TypeGuard, cast
 
 from dragoman.documents import read_json, write_json
 from dragoman.errors import CheckpointError
-from dragoman.files import LOCK, sha256
-
-MANIFEST = "manifest.json"
+from dragoman.files import LOCK, MANIFEST, sha256
 
 
 def write_manifest(folder: Path | str) -> None:

@@ -39,7 +39,7 @@ def benchmark(
         CheckpointError: a folder has no model that can be loaded.
     """
     if output is not None:
-        check_output(output)
+        check_output(output, texts if isinstance(texts, str | Path) else None)
     searches = dict.fromkeys(choose(SearchOptions, "decode", overrides, each) for each in SEARCHES)
     found = benchmark_models(
         models,

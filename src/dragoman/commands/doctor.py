@@ -17,6 +17,8 @@ EXTRAS = {
     "plots": "matplotlib",
     "baselines": "scikit-learn",
     "marian": "sentencepiece",
+    "ctranslate2": "ctranslate2",
+    "huggingface": "transformers",
 }
 """Each extra and the package that it installs."""
 

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from dragoman.commands.compare import CompareResult, compare
 from dragoman.errors import ConfigError
-from dragoman.evaluating.references import own_test_set
+from dragoman.evaluating.direction import naming_for
+from dragoman.evaluating.references import own_test_set, read_references
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
 from dragoman.store import WEIGHTS, check_new_model, default_card, find_model, load_model, save_model
@@ -42,6 +43,8 @@ def quantize(
         raise ConfigError(f"{model} does not translate, so there is nothing to score; leave --test out")
     if stored.config.family == "encoder":
         raise ConfigError(f"{model} is an encoder alone, which runs in PyTorch; quantize takes models that write text")
+    if test is not None:
+        read_references(test, naming=naming_for(model))  # a bad one is refused before anything is written
     card = default_card(stored.languages, stored.config) + f"\nThe matrices of {model}, rounded to 8 bits.\n"
     save_model(to, stored.model, stored.files._replace(card=card), quantised=True)
     if test is None and stored.config.family == "encoder_decoder" and RunFolder(Path(model)).split("test").is_file():
