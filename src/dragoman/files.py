@@ -87,7 +87,7 @@ def flush_file(file: IO[bytes]) -> None:
 
 
 def check_output(path: Path | str, *inputs: Path | str | None) -> None:
-    """Refuses, before any work is done, a path that no file can be written to, or where one would be lost: a file that is
+    """Refuses, before any work is done, a path where no file can be written, or where one would be lost: a file that is
     read, or one of a model.
 
     Raises:
