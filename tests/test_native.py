@@ -345,5 +345,5 @@ def test_without_a_compiler_the_reason_is_asked_for_and_said_once(
     runtimes = [Runtime(stored, "cpu", "float32") for _ in range(2)]
     assert all(isinstance(each.stepper(1), ModelStepper) for each in runtimes)
     assert len(asked) == 1 and sum("no C++ compiler" in each.message for each in caplog.records) == 1
-    with pytest.raises(ConfigError, match="int8 needs a processor and a C\\+\\+ compiler"):
+    with pytest.raises(ConfigError, match="int8 needs the CPU as device and a C\\+\\+ compiler"):
         Runtime(stored, "cpu", "int8")

@@ -245,7 +245,7 @@ def test_standard_input_cannot_go_on_and_says_so(
     )
     assert list(tmp_path.iterdir()) == [source]
     assert main(["translate", str(run_folder), "text", "--fresh"]) == 2
-    assert "--fresh starts a file again; it goes with --input and --output" in capsys.readouterr().err
+    assert "--fresh starts a file again, so it needs --input and --output" in capsys.readouterr().err
 
 
 def test_a_damaged_line_is_refused_before_the_first_is_translated(

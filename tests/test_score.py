@@ -120,7 +120,7 @@ def test_pairs_without_a_score_are_named_and_stop_nothing(
     assert "odd.jsonl:2 has no score: the target is blank" in notes
     assert "odd.jsonl:4 has no score: the source has 400 tokens, more than 200" in notes
     assert "odd.jsonl:5 has no score: the target has 100,000 characters, too many for 200 tokens" in notes
-    assert "4 of 7 pairs have no score and stay, without figures" in notes
+    assert "4 of 7 pairs have no score and are written without figures" in notes
     kept, notes = told(run_folder, tmp_path / "odd.jsonl", "--at-least", "-1e9")
     assert len(kept) == 3 and "4 of 7 pairs have no score and are dropped" in notes
     (surrogate,) = dragoman.score(run_folder, [Pair("the \ud800", "il gatto", "here")])
