@@ -343,8 +343,11 @@ class Decoder {
                 const float *wide = project(block.self, h), *keys = wide + model.of.d_model;
                 float *room = sequences_room.take(size);
                 seen.clear();
-                for (int64_t i = 0, length; i < count; keys += length * row, room += Sequence::size(length, width), ++i)
-                    seen.emplace_back(keys, row, length = sources[i].length, width, room);
+                for (int64_t i = 0; i < count; ++i) {
+                    const int64_t length = sources[i].length;
+                    seen.emplace_back(keys, row, length, width, room);
+                    keys += length * row, room += Sequence::size(length, width);
+                }
                 return mix_sequences(wide, row, [&](int64_t i) { return &seen[owner[i]]; });
             });
             feed_forward(x, block);

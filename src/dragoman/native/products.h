@@ -28,9 +28,10 @@ inline int64_t rounded_up(int64_t x, int64_t multiple) { return (x + multiple - 
 
 // Memory that starts at a cache line; much of it lies in huge pages, so that few addresses need to be translated.
 inline void *aligned(size_t bytes) {
-    constexpr int64_t HUGE_PAGE = 1 << 21;
-    void *start = std::aligned_alloc(bytes < HUGE_PAGE ? 64 : HUGE_PAGE, rounded_up(int64_t(bytes), bytes < HUGE_PAGE ? 64 : HUGE_PAGE));
-    if (start && bytes >= HUGE_PAGE) madvise(start, bytes, MADV_HUGEPAGE);
+    constexpr int64_t LINE = 64, HUGE_PAGE = 1 << 21;
+    const int64_t unit = int64_t(bytes) < HUGE_PAGE ? LINE : HUGE_PAGE;
+    void *start = std::aligned_alloc(unit, rounded_up(int64_t(bytes), unit));
+    if (start && unit == HUGE_PAGE) madvise(start, bytes, MADV_HUGEPAGE);
     return start;
 }
 
