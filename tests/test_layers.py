@@ -47,8 +47,8 @@ FLOORS = {
     " sentencepiece | words < tokenizers < training",
     "training": "exchanges | loss | muon | schedule < distributed | settings | task < objective | optimiser <"
     " masking | state < checkpoint | loop",
-    "translating": "chunks | options | resumable | risk | sentences < banned_words | translation < segments <"
-    " alignment | requests < writing < translator",
+    "translating": "chunks | ensemble | options | resumable | risk | sentences < banned_words | translation <"
+    " segments < alignment | requests < writing < translator",
 }
 MOST_FILES, FILES_WITHOUT_FLOORS = 14, 8
 

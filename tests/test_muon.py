@@ -15,11 +15,31 @@ from dragoman.training.optimiser import MasterWeights
 SHAPES = [(1, 5, 5), (3, 4, 9), (2, 9, 4), (1, 1, 6)]
 
 
+def on_a_device_for(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the device had instructions for bf16, or had none."""
+    monkeypatch.setattr("dragoman.training.muon.choose_precision", lambda *_: (precision, "as the test wants it"))
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_orthogonalising_is_the_published_iteration(shape: tuple[int, int, int]) -> None:
     matrices = torch.randn(shape, dtype=torch.float64)
     expected = torch.stack([reference.newton_schulz(matrix) for matrix in matrices])
     assert_close(orthogonalise(matrices), expected)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_float32_is_multiplied_in_what_the_device_multiplies(
+    shape: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matrices = torch.randn(shape, dtype=torch.float32)
+    exact = orthogonalise(matrices.double())
+    gaps: dict[str, float] = {}
+    for precision in ("float32", "bf16"):
+        on_a_device_for(precision, monkeypatch)
+        made = orthogonalise(matrices)
+        assert made.dtype == torch.float32
+        gaps[precision] = float((made - exact).norm() / exact.norm())
+    assert gaps["float32"] < 1e-4 < gaps["bf16"] < 0.1
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -36,8 +56,11 @@ def test_singular_values_end_near_one_and_singular_vectors_stay(
 @pytest.mark.parametrize(
     ("dtype", "low", "high"), [(torch.float64, 0.68, 1.21), (torch.float32, 0.67, 1.22)], ids=["float64", "bf16"]
 )
-def test_singular_values_end_where_the_docstring_says(dtype: torch.dtype, low: float, high: float) -> None:
+def test_singular_values_end_where_the_docstring_says(
+    dtype: torch.dtype, low: float, high: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All singular values from 0.00001 to 0.5 of the norm, in matrices whose norm is one."""
+    on_a_device_for("bf16", monkeypatch)
     values = torch.logspace(-5, -0.31, 4_000, dtype=torch.float64)
     rest = (1 - values.square()).sqrt()
     made = orthogonalise(torch.diag_embed(torch.stack([values, rest], -1)).to(dtype)).double()

@@ -3,7 +3,7 @@
 import json
 import logging
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,13 +70,20 @@ def predict(
     with progress.track("predict", unit="texts") as advance:
         for batch in ([each] for each in texts) if typed else chunks(texts, len):
             for found in predictor.predict(batch, best, words, pretokenized):
-                if output_format == "json":
-                    console.write(json.dumps(found.facts(), ensure_ascii=False))
-                else:
-                    console.write("\n".join(lines_of(found, predictor.task)))
+                console.write(written(found, predictor.task, output_format == "json"))
             advance(len(batch))
-            if blank := sum(not each.strip() for each in batch):
-                log.warning("%s of %s texts are empty: what is predicted for them means nothing", blank, len(batch))
+            warn_of_blank(batch)
+
+
+def warn_of_blank(texts: Sequence[str]) -> None:
+    """Says how many of these texts give a model nothing to go by."""
+    if blank := sum(not each.strip() for each in texts):
+        log.warning("%s of %s texts are empty: what is predicted for them means nothing", blank, len(texts))
+
+
+def written(found: "Prediction", task: str, as_json: bool) -> str:
+    """A prediction as it is printed."""
+    return json.dumps(found.facts(), ensure_ascii=False) if as_json else "\n".join(lines_of(found, task))
 
 
 def lines_of(found: "Prediction", task: str) -> Iterator[str]:

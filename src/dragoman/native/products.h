@@ -92,13 +92,13 @@ template <> struct Group<FLOAT32> {
 
 template <> struct Group<BF16> {
     using Sum = Lanes;
-    static constexpr Tile TILE = BF16_TILE;
+    static constexpr Tile TILE = NARROW_TILE;
     static Sum add(Sum sum, uint32_t row, Bits weights) { return add_bf16(sum, row, weights); }
 };
 
 template <> struct Group<INT8> {
     using Sum = Wholes;
-    static constexpr Tile TILE = INT8_TILE;
+    static constexpr Tile TILE = NARROW_TILE;
     static Sum add(Sum sum, uint32_t row, Bits weights) { return add_int8(sum, row, weights); }
 };
 

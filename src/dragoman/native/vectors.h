@@ -17,16 +17,16 @@ struct Tile {
     int rows, panels;
 };
 
-// PANEL: 32-bit numbers of a register. There are 32 registers with AVX-512, else 16.
+// PANEL: 32-bit numbers of a register. There are 32 registers with AVX-512, else 16. NARROW_TILE is for bf16 and int8.
 #if defined(__AVX512BW__)
 constexpr int64_t PANEL = 16;
-constexpr Tile FLOAT32_TILE{8, 3}, BF16_TILE{8, 3}, INT8_TILE{8, 3};
+constexpr Tile FLOAT32_TILE{8, 3}, NARROW_TILE{8, 3};
 #elif defined(__AVX2__)
 constexpr int64_t PANEL = 8;
-constexpr Tile FLOAT32_TILE{6, 2}, BF16_TILE{4, 3}, INT8_TILE{4, 2};
+constexpr Tile FLOAT32_TILE{6, 2}, NARROW_TILE{4, 3};
 #else
 constexpr int64_t PANEL = 4;
-constexpr Tile FLOAT32_TILE{4, 3}, BF16_TILE{4, 3}, INT8_TILE{4, 3};
+constexpr Tile FLOAT32_TILE{4, 3}, NARROW_TILE{4, 3};
 #endif
 
 #define VECTOR(number) number __attribute__((vector_size(PANEL * 4), aligned(4), may_alias))

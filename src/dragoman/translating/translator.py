@@ -28,6 +28,7 @@ from dragoman.native.runtime import Runtime
 from dragoman.progress import Progress, silent
 from dragoman.store import GENERATION, USES, StoredModel, load_model
 from dragoman.translating.alignment import TOKENS_AT_ONCE, align
+from dragoman.translating.ensemble import refuse_misfit
 from dragoman.translating.options import SearchOptions
 from dragoman.translating.requests import Asked, Requests
 from dragoman.translating.segments import Segments, read_segments
@@ -140,7 +141,7 @@ class Translator:
         translator = cls(first := load_model(path, adapter=adapter), device, precision, progress=progress)
         others = [load_model(each) for each in ensemble]
         for other in others:
-            _refuse_misfit(first, other)
+            refuse_misfit(first, other)
         runtimes = [Runtime["EncoderDecoder"](each, device, precision, progress=progress) for each in others]
         translator.runtime.others = runtimes
         limits = [each.config.max_positions for each in (first, *others) if each.config.max_positions is not None]
@@ -330,27 +331,6 @@ class Translator:
                     f"{self._positions - symbols:,}"
                 )
         return rows
-
-
-def _refuse_misfit(first: StoredModel, other: StoredModel) -> None:
-    """Refuses a model that can't translate with the first one as one.
-
-    Raises:
-        ConfigError: it is of another family, or has other vocabularies, symbols or languages.
-    """
-    if other.config.family != first.config.family:
-        raise ConfigError(f"{other.folder} can't join the ensemble: it {USES[other.config.family]}")
-    pairs = zip(first.tokenizers._fields, first.tokenizers, other.tokenizers, strict=True)
-    if others := [side for side, ours, theirs in pairs if ours.identity != theirs.identity]:
-        raise ConfigError(
-            f"{other.folder} can't join the ensemble: its {' and '.join(others)} vocabulary is not that of "
-            f"{first.folder}; train both on one tokenizer"
-        )
-    if other.files.framing != first.files.framing:
-        raise ConfigError(f"{other.folder} can't join the ensemble: its sentences stand between other symbols")
-    if other.languages != first.languages:
-        ours, theirs = (" to ".join(each.languages) for each in (first, other))
-        raise ConfigError(f"{other.folder} can't join the ensemble: it translates {theirs}, not {ours}")
 
 
 def _lower(options: SearchOptions) -> str:
