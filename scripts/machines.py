@@ -114,7 +114,7 @@ def results(parts: Sequence[str], python: Path | None, place: Path) -> Iterator[
 def numerical(way: Way, place: Path) -> Row:
     if way.flag and way.flag not in processor_flags():
         return Row(way.name, impossible=f"this processor ({platform.machine()}) has no {way.flag}")
-    tests = [f"tests/test_{name}.py" for name in NUMERICAL]
+    tests = [str(path.relative_to(ROOT)) for name in NUMERICAL for path in (ROOT / "tests").rglob(f"test_{name}.py")]
     environment = {**plain_environment(), "XDG_CACHE_HOME": str(place / "cache"), **way.environment}
     shown = " ".join(f"{name}={value}" for name, value in way.environment.items() if name != "PATH")
     row = Row(f"{way.name} ({shown})" if shown else way.name)

@@ -141,7 +141,7 @@ def test_a_fault_in_our_own_code_is_quoted_by_its_first_error(tmp_path: Path) ->
 @needs_compiler
 @pytest.mark.slow
 def test_kernels_that_do_not_compile_fail_their_tests_and_skip_none() -> None:
-    tests = Path(__file__).with_name("test_kernels.py")
+    tests = Path(__file__).parent / "kernels" / "test_kernels.py"
     command = [
         sys.executable,
         "-m",

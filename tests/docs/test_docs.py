@@ -10,7 +10,7 @@ import typer.main
 
 from dragoman.cli.main import app
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path
     for folder in (ROOT, ROOT / "docs", ROOT / "benchmarks", ROOT / "benchmarks/results")

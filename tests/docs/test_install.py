@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).parent.parent / "scripts" / "install.py"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "install.py"
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from dragoman.text.reading.rows import RAGGED
 from dragoman.text.report import DataReport, Tally, read_report, report_rows
 from dragoman.text.sides import EXCHANGED, ONE_LANGUAGE
 
-TATOEBA = Path(__file__).parents[2] / "shared" / "data" / "tatoeba-en-it"
+TATOEBA = Path(__file__).parents[3] / "shared" / "data" / "tatoeba-en-it"
 
 
 def corpus(rows: int, word: str = "") -> list[tuple[str, str]]:

@@ -538,7 +538,7 @@ def test_quotes_are_paired():
     assert join_words(['"', "a", '"', "e", '"', "b", '"']) == '"a" e "b"'
 
 
-TATOEBA = Path(__file__).parents[2] / "shared" / "data" / "tatoeba-en-it"
+TATOEBA = Path(__file__).parents[3] / "shared" / "data" / "tatoeba-en-it"
 
 
 @pytest.mark.skipif(not TATOEBA.exists(), reason="needs ../shared/data/tatoeba-en-it")
