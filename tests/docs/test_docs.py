@@ -69,9 +69,17 @@ def test_every_command_line_is_understood(page: Path) -> None:
 def test_short_pages_are_short() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
     assert len((ROOT / "ARCHITECTURE.md").read_text("utf-8").split()) <= 1_500
+    assert len((ROOT / "LOG.md").read_text("utf-8").split()) <= 8_000
 
 
 def test_each_question_of_the_log_has_an_entry() -> None:
     log = (ROOT / "LOG.md").read_text("utf-8")
     questions = re.findall(r"^\| ([A-Z]\d+) \| ([^|]+?) \|", log, re.MULTILINE)
     assert questions == re.findall(r"^\*\*([A-Z]\d+)\. (.+?)\*\*", log, re.MULTILINE)
+
+
+def test_an_entry_of_the_log_is_short() -> None:
+    entries = re.findall(
+        r"^\*\*[A-Z]\d+\..*?(?=\n\n|\Z)", (ROOT / "LOG.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert max(len(entry.splitlines()) for entry in entries) <= 4
