@@ -4,8 +4,7 @@ The public functions are the commands: `dragoman.train("phrasebook")` gives the 
 Importing this package loads none of its rooms; a name is looked up where it lives when it is first used.
 """
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -51,21 +50,59 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def names_from(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+def lazy_names(
+    package: str, homes: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """The `__getattr__`, `__dir__` and `__all__` of a package whose names are imported when they are first used.
 
-    The names are those that the package's `file` imports for type checkers, as `from module import name as name`.
+    `homes` lists the names by the module of the package in which they live.
     """
-    with open(file, encoding="utf-8") as source:
-        homes = {name: home for home, name in re.findall(r"from (\S+) import (\w+) as \2\n", source.read())}
+    home_of = {name: f"{package}.{home}" for home, names in homes.items() for name in names}
 
     def look_up(name: str) -> Any:
-        if name not in homes:
+        if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(homes[name]), name)
+        return getattr(import_module(home_of[name]), name)
 
-    return look_up, lambda: sorted(homes), list(homes)
+    return look_up, lambda: sorted(home_of), list(home_of)
 
 
 if not TYPE_CHECKING:  # type checkers find wrong names where they see no __getattr__
-    __getattr__, __dir__, __all__ = names_from(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "commands.benchmark": ["benchmark"],
+            "commands.compare": ["compare"],
+            "commands.doctor": ["doctor"],
+            "commands.fine_tune": ["fine_tune"],
+            "commands.forecast": ["forecast"],
+            "commands.judge_heads": ["judge_heads"],
+            "commands.making.average": ["average"],
+            "commands.making.convert": ["convert"],
+            "commands.making.export": ["export"],
+            "commands.making.merge": ["merge"],
+            "commands.making.quantize": ["quantize"],
+            "commands.reproduce": ["reproduce"],
+            "commands.score": ["score"],
+            "commands.seeds": ["train_seeds"],
+            "commands.train": ["train"],
+            "commands.train_tokenizer": ["train_tokenizer"],
+            "errors": ["Error"],
+            "evaluating.evaluation": ["evaluate"],
+            "explaining.embeddings.space": ["load_embeddings"],
+            "explaining.recording": ["explain_choice", "record"],
+            "explaining.writing": ["write_record"],
+            "generating.generator": ["Generator", "generate"],
+            "generating.options": ["GenerateOptions"],
+            "memory": ["keep_freed_memory"],
+            "predicting.predictor": ["Predictor", "predict"],
+            "recipe.recipe": ["Recipe"],
+            "recipe.settings": ["list_settings"],
+            "runs.listing": ["list_runs"],
+            "store": ["load_model"],
+            "text.prepare": ["prepare_data"],
+            "text.shards": ["prepare_shard"],
+            "translating.options": ["SearchOptions"],
+            "translating.translator": ["Translator", "translate"],
+        },
+    )

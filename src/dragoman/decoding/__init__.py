@@ -6,7 +6,7 @@ it needs of a model. Knows nothing of text or of training.
 
 from typing import TYPE_CHECKING
 
-from dragoman import names_from
+from dragoman import lazy_names
 
 if TYPE_CHECKING:
     from dragoman.decoding.beam import Beam as Beam
@@ -25,4 +25,19 @@ if TYPE_CHECKING:
     from dragoman.decoding.stepping.stepper import Stepper as Stepper
     from dragoman.decoding.stepping.text_stepper import TextStepper as TextStepper
 else:
-    __getattr__, __dir__, __all__ = names_from(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "beam": ["Beam"],
+            "engine": ["Engine", "Found"],
+            "hypothesis": ["Hypothesis"],
+            "observer": ["Candidate", "SearchObserver"],
+            "request": ["Request"],
+            "sampling": ["Sampling"],
+            "scoring": ["score"],
+            "stepping.model_stepper": ["ModelStepper", "TensorStep"],
+            "stepping.step": ["Best", "Step"],
+            "stepping.stepper": ["Stepper"],
+            "stepping.text_stepper": ["TextStepper"],
+        },
+    )

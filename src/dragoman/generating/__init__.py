@@ -5,7 +5,7 @@ Start with `generator`. `growing` says which part of an unfinished text no longe
 
 from typing import TYPE_CHECKING
 
-from dragoman import names_from
+from dragoman import lazy_names
 
 if TYPE_CHECKING:
     from dragoman.generating.generator import Generation as Generation
@@ -13,4 +13,10 @@ if TYPE_CHECKING:
     from dragoman.generating.generator import generate as generate
     from dragoman.generating.options import GenerateOptions as GenerateOptions
 else:
-    __getattr__, __dir__, __all__ = names_from(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "generator": ["Generation", "Generator", "generate"],
+            "options": ["GenerateOptions"],
+        },
+    )

@@ -7,7 +7,7 @@ files. `config` and `build` alone know settings.
 
 from typing import TYPE_CHECKING
 
-from dragoman import names_from
+from dragoman import lazy_names
 
 if TYPE_CHECKING:
     from dragoman.model.attention.cache import Cache as Cache
@@ -25,4 +25,17 @@ if TYPE_CHECKING:
     from dragoman.model.packing import Packing as Packing
     from dragoman.model.projection import weight_roles as weight_roles
 else:
-    __getattr__, __dir__, __all__ = names_from(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "attention.cache": ["Cache", "CrossKeys"],
+            "attention.equation": ["attend"],
+            "build": ["build_model"],
+            "config": ["ModelConfig"],
+            "dropout": ["StepNoise"],
+            "families": ["AnyModel", "EncoderDecoder", "EncoderModel", "LanguageModel", "prepare_for_decoding"],
+            "observer": ["Observer"],
+            "packing": ["Packing"],
+            "projection": ["weight_roles"],
+        },
+    )

@@ -20,7 +20,7 @@ PyTorch.
 
 from typing import TYPE_CHECKING
 
-from dragoman import names_from
+from dragoman import lazy_names
 
 if TYPE_CHECKING:
     from dragoman.store.adapters import adapter_of as adapter_of
@@ -55,4 +55,31 @@ if TYPE_CHECKING:
     from dragoman.store.weights import read_weights as read_weights
     from dragoman.store.weights import write_weights as write_weights
 else:
-    __getattr__, __dir__, __all__ = names_from(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "adapters": ["adapter_of"],
+            "description": [
+                "ADAPTER",
+                "CARD",
+                "CONFIG",
+                "GENERATION",
+                "USES",
+                "WEIGHTS",
+                "Description",
+                "Languages",
+                "ModelFiles",
+                "StoredModel",
+                "default_card",
+                "find_model",
+                "read_adapter",
+                "read_config",
+                "verify_model",
+            ],
+            "folder": ["check_new_model", "load_model", "save_model", "write_model"],
+            "placing": ["as_tensors", "effective_weights", "named_weights", "place_weights"],
+            "ready": ["Ready", "make_ready"],
+            "shapes": ["count_weights", "weight_shapes"],
+            "weights": ["Weights", "read_weights", "write_weights"],
+        },
+    )

@@ -6,7 +6,7 @@ validate.
 
 from typing import TYPE_CHECKING
 
-from dragoman import names_from
+from dragoman import lazy_names
 
 if TYPE_CHECKING:
     from dragoman.training.loop import Chore as Chore
@@ -17,4 +17,13 @@ if TYPE_CHECKING:
     from dragoman.training.settings import TrainSettings as TrainSettings
     from dragoman.training.state import TrainState as TrainState
 else:
-    __getattr__, __dir__, __all__ = names_from(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "loop": ["Chore", "Every", "run_steps"],
+            "loss": ["label_smoothed_loss"],
+            "schedule": ["learning_rate"],
+            "settings": ["TrainSettings"],
+            "state": ["TrainState"],
+        },
+    )

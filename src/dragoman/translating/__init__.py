@@ -5,7 +5,7 @@ Start with `translator`. `segments` and `requests` lead from text to ids, `writi
 
 from typing import TYPE_CHECKING
 
-from dragoman import names_from
+from dragoman import lazy_names
 
 if TYPE_CHECKING:
     from dragoman.translating.options import SearchOptions as SearchOptions
@@ -14,4 +14,11 @@ if TYPE_CHECKING:
     from dragoman.translating.translator import Translator as Translator
     from dragoman.translating.translator import translate as translate
 else:
-    __getattr__, __dir__, __all__ = names_from(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "options": ["SearchOptions"],
+            "translation": ["Flag", "Translation"],
+            "translator": ["Translator", "translate"],
+        },
+    )
