@@ -163,7 +163,6 @@ OTHERS: list[tuple[str, str, str, int, dict[float, bool]]] = [
     ("multi30k-en-de", "width 192, d_ff 512", QUARTER, 1_643, {38.5: False, 39.2: True, 38.7: False}),
     ("multi30k-en-de", "half the steps", IDEAS, 1_500, {37.6: False}),
     ("multi30k-en-de", "AdamW 4e-3, linear, half the steps", IDEAS, 1_690, {36.9: False}),
-    ("multi30k-en-de", "R-Drop, a quarter of the steps", IDEAS, 780, {29.6: False}),
     ("multi30k-en-de", "paper, 2e-3, half the steps", PAPER, 1_500, {33.7: False}),
     ("multi30k-en-de", "paper, half the steps", PAPER, 1_500, {21.0: False}),
     ("tatoeba-en-it", "wsd 8e-3, three quarters of the steps", TEN_TIMES, 3_277, {52.8: True}),

@@ -80,13 +80,12 @@ def test_a_mask_shows_no_pattern(axis: str) -> None:
         kept(StepNoise(7, 3), site="encoder.1.self_attention"),
         kept(StepNoise(7, 4)),
         kept(StepNoise(8, 3)),
-        kept(StepNoise(7, 3, pass_index=1)),
         kept(StepNoise(7, 3, target_first=1)),
         kept(StepNoise(7, 3)).roll(1, 1),
         kept(StepNoise(7, 3)).roll(16, 1),
         kept(StepNoise(7, 3), site="decoder.0.self_attention"),
     ],
-    ids=["site", "step", "seed", "pass", "token", "feature", "far feature", "stack"],
+    ids=["site", "step", "seed", "token", "feature", "far feature", "stack"],
 )
 def test_masks_of_different_places_are_independent(other: Tensor) -> None:
     mask = kept(StepNoise(7, 3))

@@ -18,10 +18,13 @@ def test_a_limit_on_the_command_line_replaces_that_of_the_recipe() -> None:
     assert find_recipe("opus-books-en-it", ["train.steps=1"]).tables["train"] == {"steps": 1}
 
 
-def test_r_drop_without_dropout_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"train\.r_drop compares two passes with different dropout, but no dropout"):
-        find_recipe("phrasebook", ["train.r_drop=5", "model.dropout=0"])
-    assert find_recipe("phrasebook", ["train.r_drop=5", "model.dropout=0", "model.activation_dropout=0.1"])
+def test_a_removed_setting_passes_where_it_was_off_and_is_refused_by_name_where_it_was_on(tmp_path: Path) -> None:
+    recipe = tmp_path / "old.toml"
+    recipe.write_text("[train]\nsteps = 5\nr_drop = 0.0\n")
+    assert find_recipe(recipe).tables == {"train": {"steps": 5}}
+    recipe.write_text("[train]\nsteps = 5\nr_drop = 5.0\n")
+    with pytest.raises(ConfigError, match=r"old.toml: the setting train.r_drop was removed, but is 5.0; leave it out"):
+        find_recipe(recipe)
 
 
 def test_a_built_in_recipe_wins_over_a_folder_of_its_name(

@@ -159,10 +159,10 @@ def test_new_steps_that_are_stopped_end_in_the_same_bytes(step: int, finished: P
 @pytest.mark.parametrize(
     "settings",
     [
-        ("train.accumulate=2", "train.ema=0.5", "train.r_drop=5", "train.optimiser='muon'"),
+        ("train.accumulate=2", "train.ema=0.5", "train.optimiser='muon'"),
         ("train.precision=bf16",),
     ],
-    ids=["accumulated, averaged, R-Drop and Muon", "bf16"],
+    ids=["accumulated, averaged and Muon", "bf16"],
 )
 def test_whatever_the_settings_the_bytes_are_the_same(settings: tuple[str, ...], tmp_path: Path) -> None:
     train_small(tmp_path / "one", *settings)

@@ -40,6 +40,7 @@ from dragoman.errors import (
     TokenizerError,
 )
 from dragoman.files import lock, remove, remove_partial
+from dragoman.manifest import write_manifest
 from dragoman.recipe.recipe import Recipe, read_recipe
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.session import fresh_state
@@ -90,6 +91,36 @@ def check_whole(run: Path, whole: Path) -> None:
     assert not list(run.rglob("*.partial"))
 
 
+# Begun by an earlier version
+
+
+def name_removed(run: Path, value: float) -> None:
+    """Names a removed setting where earlier versions wrote it."""
+    recipe, facts = run / "recipe.toml", json.loads((run / "run.json").read_text())
+    recipe.write_text(recipe.read_text().replace("[train]\n", f"[train]\nr_drop = {value}\n"))
+    facts["asked"].setdefault("train", {})["r_drop"] = value
+    (run / "run.json").write_text(json.dumps(facts))
+    for checkpoint in list_checkpoints(run / "checkpoints"):
+        path = checkpoint / "training.json"
+        facts = json.loads(path.read_text())
+        facts["identity"]["train.r_drop"] = value
+        path.write_text(json.dumps(facts))
+        write_manifest(checkpoint)
+
+
+def test_a_run_whose_recipe_names_a_removed_setting_that_was_off_goes_on(stopped: Path, whole: Path) -> None:
+    name_removed(run_of(stopped), 0.0)
+    train(run_of(stopped), device="cpu")
+    check_whole(run_of(stopped), whole)
+    assert train(run_of(stopped), device="cpu").evaluations == (), "it is finished"
+
+
+def test_a_run_that_needs_a_removed_setting_is_refused_by_its_name(stopped: Path) -> None:
+    name_removed(run_of(stopped), 5.0)
+    with pytest.raises(ConfigError, match=r"the setting train.r_drop was removed, but is 5.0; .* the version of"):
+        train(run_of(stopped), device="cpu")
+
+
 # Stopped on request
 
 
@@ -124,11 +155,11 @@ def test_a_signal_while_the_last_step_is_saved_stops_too(
 @pytest.mark.parametrize(
     "settings",
     [
-        ("train.accumulate=2", "train.ema=0.5", "train.r_drop=5", "train.optimiser='muon'"),
+        ("train.accumulate=2", "train.ema=0.5", "train.optimiser='muon'"),
         ("train.precision=bf16",),
         ("train.patience=1", "train.validate_every=2", "train.learning_rate=1e-9"),
     ],
-    ids=["accumulated, averaged, R-Drop and Muon", "bf16", "patience"],
+    ids=["accumulated, averaged and Muon", "bf16", "patience"],
 )
 def test_whatever_the_settings_the_bytes_are_the_same(settings: tuple[str, ...], tmp_path: Path) -> None:
     unbroken = train_small(tmp_path / "one", *settings)

@@ -89,42 +89,6 @@ def test_log_softmax_applied_twice_changes_nothing() -> None:
     assert_close(F.cross_entropy(once, labels), F.cross_entropy(logits, labels))
 
 
-# R-Drop
-
-
-def plain_r_drop(first: Tensor, second: Tensor, output: Tensor, labels: Tensor, weight: float) -> Tensor:
-    """As the paper writes it, halved."""
-    log_p, log_q = ((hidden @ output.T).log_softmax(-1) for hidden in (first, second))
-    losses = [F.cross_entropy(log, labels, label_smoothing=0.1, reduction="sum") for log in (log_p, log_q)]
-    apart = [F.kl_div(one, other, log_target=True, reduction="sum") for one, other in ((log_p, log_q), (log_q, log_p))]
-    return (losses[0] + losses[1] + weight * (apart[0] + apart[1]) / 2) / 2
-
-
-@pytest.mark.parametrize("chunk", [1, 44, 1000])
-@pytest.mark.parametrize("weight", [0.0, 1.0, 5.0])
-def test_r_drop_and_its_gradient_are_the_papers(chunk: int, weight: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loss, "_CHUNK_ELEMENTS", chunk)
-    monkeypatch.setattr(loss, "ROW_MULTIPLE", 2)
-    first, output, labels = parts()
-    second, *_ = parts()
-    ours = loss.r_drop_loss(first, second, output, labels, 0.1, weight)
-    theirs = plain_r_drop(first, second, output, labels, weight)
-    assert_close(ours.smoothed, theirs)
-    found = torch.autograd.grad(ours.smoothed / 3, (first, second, output))
-    assert_close(found, torch.autograd.grad(theirs / 3, (first, second, output)))
-
-
-def test_r_drop_of_two_equal_passes_is_the_loss_of_one() -> None:
-    hidden, output, labels = parts()
-    once, twice = (
-        label_smoothed_loss(hidden, output, labels, 0.1),
-        loss.r_drop_loss(hidden, hidden, output, labels, 0.1, 5),
-    )
-    assert_close(once, twice)
-    found = torch.autograd.grad(twice.smoothed, (hidden, output))
-    assert_close(found, torch.autograd.grad(once.smoothed, (hidden, output)))
-
-
 @pytest.mark.parametrize("chunk", [1, 25, 1000])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_with_a_bias_is_torchs(chunk: int, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,18 +103,6 @@ def test_the_loss_with_a_bias_is_torchs(chunk: int, smoothing: float, monkeypatc
     assert_close(ours.plain, F.cross_entropy(logits, labels, reduction="sum"))
     every = (hidden, output, bias)
     assert_close(torch.autograd.grad(ours.smoothed / 3, every), torch.autograd.grad(theirs / 3, every))
-
-
-def test_r_drop_with_a_bias_is_r_drop_of_wider_rows() -> None:
-    """A bias is one more feature, which is always one."""
-    first, output, labels = parts()
-    second, bias = torch.randn_like(first), torch.randn(11, dtype=torch.float64, requires_grad=True)
-    ours = loss.r_drop_loss(first, second, output, labels, 0.1, 5.0, bias=bias)
-    one, other = (F.pad(rows, (0, 1), value=1.0) for rows in (first, second))
-    theirs = loss.r_drop_loss(one, other, torch.cat([output, bias[:, None]], dim=1), labels, 0.1, 5.0)
-    assert_close(ours.smoothed, theirs.smoothed)
-    every = (first, output, bias)
-    assert_close(torch.autograd.grad(ours.smoothed, every), torch.autograd.grad(theirs.smoothed, every))
 
 
 # Weighted labels
@@ -169,20 +121,14 @@ def test_weighted_losses_and_their_gradients_are_those_of_plain_lines(
 ) -> None:
     monkeypatch.setattr(loss, "_CHUNK_ELEMENTS", chunk)
     monkeypatch.setattr(loss, "ROW_MULTIPLE", 2)
-    first, output, labels = parts()
-    second, weights = parts()[0], torch.rand(11, dtype=torch.float64) * 3
-    ours = label_smoothed_loss(first, output, labels, smoothing, weights)
-    theirs = weighted(first, output, labels, weights, smoothing)
+    hidden, output, labels = parts()
+    weights = torch.rand(11, dtype=torch.float64) * 3
+    ours = label_smoothed_loss(hidden, output, labels, smoothing, weights)
+    theirs = weighted(hidden, output, labels, weights, smoothing)
     assert_close(ours.smoothed, theirs)
-    assert_close(ours.plain, F.cross_entropy(first @ output.T, labels, reduction="sum"))
-    found = torch.autograd.grad(ours.smoothed / 3, (first, output))
-    assert_close(found, torch.autograd.grad(theirs / 3, (first, output)))
-    ours = loss.r_drop_loss(first, second, output, labels, smoothing, 5.0, weights)
-    apart = plain_r_drop(first, second, output, labels, 5.0) - plain_r_drop(first, second, output, labels, 0.0)
-    both = weighted(first, output, labels, weights, smoothing) + weighted(second, output, labels, weights, smoothing)
-    assert_close(ours.smoothed, both / 2 + apart)
-    found = torch.autograd.grad(ours.smoothed / 3, (first, second, output))
-    assert_close(found, torch.autograd.grad((both / 2 + apart) / 3, (first, second, output)))
+    assert_close(ours.plain, F.cross_entropy(hidden @ output.T, labels, reduction="sum"))
+    found = torch.autograd.grad(ours.smoothed / 3, (hidden, output))
+    assert_close(found, torch.autograd.grad(theirs / 3, (hidden, output)))
 
 
 def test_without_smoothing_weights_are_those_of_torch() -> None:
@@ -193,18 +139,13 @@ def test_without_smoothing_weights_are_those_of_torch() -> None:
 
 
 def test_weights_of_one_are_none() -> None:
-    first, output, labels = parts()
-    second, ones = parts()[0], torch.ones(11, dtype=torch.float64)
-    for plain, alike in (
-        (label_smoothed_loss(first, output, labels, 0.1), label_smoothed_loss(first, output, labels, 0.1, ones)),
-        (
-            loss.r_drop_loss(first, second, output, labels, 0.1, 5),
-            loss.r_drop_loss(first, second, output, labels, 0.1, 5, ones),
-        ),
-    ):
-        assert_close(alike, plain)
-        found = torch.autograd.grad(alike.smoothed, (first, output))
-        assert_close(found, torch.autograd.grad(plain.smoothed, (first, output)))
+    hidden, output, labels = parts()
+    ones = torch.ones(11, dtype=torch.float64)
+    plain = label_smoothed_loss(hidden, output, labels, 0.1)
+    alike = label_smoothed_loss(hidden, output, labels, 0.1, ones)
+    assert_close(alike, plain)
+    found = torch.autograd.grad(alike.smoothed, (hidden, output))
+    assert_close(found, torch.autograd.grad(plain.smoothed, (hidden, output)))
 
 
 def test_a_label_of_no_weight_teaches_nothing() -> None:

@@ -1,6 +1,6 @@
 """Dropout whose mask is a pure function of what it falls on: nothing random is stored, resumed or shared.
 
-The mask of an element is a hash of (seed, step, pass) and of (site, index of the token in the whole step, feature). So
+The mask of an element is a hash of (seed, step) and of (site, index of the token in the whole step, feature). So
 it is the same however a step is cut into batches, padded, or spread over processes, and a resumed run needs no saved
 random state. A site is named for the module that drops, so a new module leaves the masks of all others as they were.
 Compiled, it is also many times cheaper than drawing random numbers (benchmarks/dropout.py).
@@ -25,7 +25,7 @@ class Noise:
     """What dropout on the rows of one packed tensor is keyed by."""
 
     key: int
-    """Stands for (seed, step, pass)."""
+    """Stands for (seed, step)."""
     tokens: Int[Tensor, "N"]
     """The index of each row's token in the whole step, over all its micro-batches and processes."""
 
@@ -34,14 +34,13 @@ class Noise:
 class StepNoise:
     """The noise of one micro-batch: the step it belongs to, and its first tokens in that step.
 
-    Source and target tokens are counted apart. `pass_index` distinguishes two passes over the same batch.
+    Source and target tokens are counted apart.
     """
 
     seed: int
     step: int
     source_first: int = 0
     target_first: int = 0
-    pass_index: int = 0
 
     def source(self, rows: int, device: torch.device) -> Noise:
         return Noise(self._key, torch.arange(self.source_first, self.source_first + rows, device=device))
@@ -59,7 +58,7 @@ class StepNoise:
 
     @property
     def _key(self) -> int:
-        return _fold(_fold(_fold(0, self.seed), self.step), self.pass_index)
+        return _fold(_fold(_fold(0, self.seed), self.step), 0)  # the 0 is part of the masks of unfinished runs
 
 
 def drop(

@@ -1,11 +1,12 @@
 """The settings of a whole run, composed of each room's own. `recipe.toml` holds them all before training begins."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import pydantic
 
-from dragoman.config import Settings, check, read
+from dragoman.config import Settings, check, flatten, read
 from dragoman.data.batch_settings import BatchSettings
 from dragoman.errors import ConfigError
 from dragoman.files import nearest
@@ -23,6 +24,8 @@ OF_ENCODER = (*OF_LABELS, "fill")
 """Tasks of a model with an encoder alone."""
 LIMITS = ("steps", "epochs", "minutes")
 """Settings of `[train]` that end training; one of them is given."""
+REMOVED: dict[str, Any] = {"train.r_drop": 0.0}
+"""Settings that recipes of earlier versions name, each with the value that turned it off."""
 
 
 class StartSettings(Settings):
@@ -77,16 +80,6 @@ class Recipe(Settings):
         return given
 
     @pydantic.model_validator(mode="after")
-    def _two_passes_differ(self) -> "Recipe":
-        rates = (self.model.dropout, self.model.attention_dropout, self.model.activation_dropout)
-        if self.train.r_drop and not any(rates):
-            raise ValueError(
-                "train.r_drop compares two passes with different dropout, but no dropout is set; raise model.dropout "
-                "or leave r_drop out"
-            )
-        return self
-
-    @pydantic.model_validator(mode="after")
     def _labels_to_weigh(self) -> "Recipe":
         if self.train.class_weights is not None and self.task not in OF_LABELS:
             raise ValueError(f"train.class_weights weighs labels; task = {self.task!r} has none; leave it out")
@@ -136,14 +129,40 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def read_tables(path: Path) -> dict[str, Any]:
-    """The tables of a recipe file, unchecked.
+    """The tables of a recipe file, unchecked, without settings that were removed.
 
     Raises:
-        ConfigError: it cannot be read, or is not TOML.
+        ConfigError: it cannot be read, is not TOML, or needs a setting that was removed.
     """
     try:
-        return read(path.read_text(encoding="utf-8-sig"), str(path))
+        return without_removed(read(path.read_text(encoding="utf-8-sig"), str(path)), str(path))
     except FileNotFoundError:
         raise ConfigError(f"{path} does not exist{nearest(path)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
+
+
+def without_removed(tables: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """A copy of a recipe's tables, or of its dotted keys, without the settings that were removed.
+
+    >>> without_removed({"train": {"r_drop": 0.0, "steps": 10}}, "recipe.toml")
+    {'train': {'steps': 10}}
+
+    Raises:
+        ConfigError: one of them was switched on, so the run cannot be repeated.
+    """
+    for key, value in flatten(tables).items():
+        if key in REMOVED and value != REMOVED[key]:
+            raise ConfigError(
+                f"{origin}: the setting {key} was removed, but is {value}; leave it out for a new run, or go on with "
+                "the version of Dragoman that began this one"
+            )
+
+    kept: dict[str, Any] = {}
+    for key, value in tables.items():
+        inside = {name.removeprefix(f"{key}.") for name in REMOVED if name.startswith(f"{key}.")}
+        if inside and isinstance(value, dict):
+            kept[key] = {name: each for name, each in cast("dict[str, Any]", value).items() if name not in inside}
+        elif key not in REMOVED:
+            kept[key] = value
+    return kept

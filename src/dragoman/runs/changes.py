@@ -41,7 +41,7 @@ def open_run(run: RunFolder, asked: dict[str, Any] | None, threads: int | None) 
         raise ConfigError(f"{run} was begun with {facts['threads']} threads; go on with as many, or use --fresh")
     if asked not in (None, facts["asked"]):
         note(run, facts["status"], asked=asked)
-    return read_facts(run)
+    return read_facts_to_go_on(run)
 
 
 def refuse_changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any], finished: bool = False) -> None:

@@ -9,6 +9,7 @@ from dragoman.config import Settings
 from dragoman.documents import read_document, write_json
 from dragoman.errors import ConfigError
 from dragoman.files import LOCK, make_folders, remove
+from dragoman.recipe.recipe import without_removed
 from dragoman.run_folder import RunFolder
 
 FORMAT = 1
@@ -46,12 +47,13 @@ def read_facts_to_go_on(run: RunFolder) -> dict[str, Any]:
     """Reads a run's `run.json` so that the run can go on.
 
     Raises:
-        ConfigError: as in `read_facts`, with advice on what to do.
+        ConfigError: as in `read_facts`, with advice on what to do; or the run asks for a setting that was removed.
     """
     try:
-        return read_facts(run)
+        facts = read_facts(run)
     except ConfigError as error:
         raise ConfigError(f"{error}; take another --name for a new run") from None
+    return {**facts, "asked": without_removed(facts["asked"], str(run.facts))}
 
 
 def note(run: RunFolder, status: str, **more: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from dragoman.config import flatten
 from dragoman.documents import differences
 from dragoman.errors import CheckpointError
-from dragoman.recipe.recipe import Recipe
+from dragoman.recipe.recipe import Recipe, without_removed
 from dragoman.training import TrainSettings
 from dragoman.training.checkpoint import read_checkpoint_facts
 from dragoman.training.settings import HARMLESS
@@ -25,7 +25,7 @@ def refuse_other_checkpoint(
         CheckpointError: something differs; the error names it.
     """
     facts = read_checkpoint_facts(checkpoint)
-    then, now = facts.identity, identity
+    then, now = without_removed(facts.identity, str(checkpoint)), identity
     if facts.step < (settings.continued_from or 0):
         raise CheckpointError(
             f"{checkpoint} is older than step {settings.continued_from:,}, from which --more trains the run, and "

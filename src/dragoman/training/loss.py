@@ -51,78 +51,44 @@ def label_smoothed_loss(
         IndexError: a label is outside the vocabulary (checked on a processor only).
     """
 
-    def measure(logits: list[Tensor], labels: Tensor) -> tuple[list[Tensor], Tensor]:
-        (only,) = logits
-        gradient, losses = _of_rows(only, labels, smoothing, label_weights)
-        return [gradient], losses
-
-    return Loss(*_ChunkedLoss.apply(measure, torch.is_grad_enabled(), output, bias, labels, hidden))
-
-
-def r_drop_loss(
-    first: Float[Tensor, "M D"],
-    second: Float[Tensor, "M D"],
-    output: Float[Tensor, "V D"],
-    labels: Int[Tensor, "M"],
-    smoothing: float,
-    weight: float,
-    label_weights: Float[Tensor, "V"] | None = None,
-    *,
-    bias: Float[Tensor, "V"] | None = None,
-) -> Loss:
-    """R-Drop (Liang et al. 2021, eq. 4) for two passes over the same tokens with different dropout: the mean of their
-    smoothed losses, plus `weight` / 2 times the mean of the two KL divergences between their predictions.
-
-    This is half of the paper's sum, so that a weight of zero leaves the plain loss.
-    """
-
-    def measure(logits: list[Tensor], labels: Tensor) -> tuple[list[Tensor], Tensor]:
-        pulls, apart = divergence(*logits)  # first, because the losses overwrite the logits
-        passes = (_of_rows(each, labels, smoothing, label_weights) for each in logits)
-        gradients, losses = zip(*passes, strict=True)
-        gradients = [(each / 2).add_(pull, alpha=weight / 4) for each, pull in zip(gradients, pulls, strict=True)]
-        smoothed, plain = torch.stack(losses).mean(0).unbind()
-        return gradients, torch.stack([smoothed + weight / 4 * apart, plain])
-
-    return Loss(*_ChunkedLoss.apply(measure, torch.is_grad_enabled(), output, bias, labels, first, second))
+    return Loss(*_ChunkedLoss.apply(hidden, output, bias, labels, smoothing, label_weights, torch.is_grad_enabled()))
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """Applies `measure` chunk by chunk: it takes the logits of some rows, one matrix for each pass, and returns their
-    gradients and the sums of the losses.
-    """
+    """The loss, chunk by chunk of the rows."""
 
     @staticmethod
-    def forward(ctx, measure, differentiate, output, bias, labels, *passes):
+    def forward(ctx, hidden, output, bias, labels, smoothing, label_weights, differentiate):
         _refuse_unknown(labels, output.size(0))
         exact = torch.promote_types(output.dtype, torch.float32)
         sums = torch.zeros(2, dtype=exact, device=output.device)
-        output_trains = differentiate and ctx.needs_input_grad[2]
+        output_trains = differentiate and ctx.needs_input_grad[1]
         of_output = torch.zeros(output.shape if output_trains else 0, dtype=exact, device=output.device)
         of_bias = (
             None if bias is None else torch.zeros(bias.shape if differentiate else 0, dtype=exact, device=bias.device)
         )
         tokens, filler = labels.size(0), -labels.size(0) % ROW_MULTIPLE
         labels = F.pad(labels, (0, filler), value=NO_TOKEN)
-        passes = [F.pad(hidden, (0, 0, 0, filler)) for hidden in passes]
-        of_passes = [torch.empty_like(hidden) for hidden in passes] if differentiate else []
-        chunks = 1 + len(passes) * len(labels) * output.size(0) // _CHUNK_ELEMENTS
+        hidden = F.pad(hidden, (0, 0, 0, filler))
+        of_hidden = torch.empty_like(hidden) if differentiate else None
+        chunks = 1 + len(labels) * output.size(0) // _CHUNK_ELEMENTS
 
         def add(chunk: slice) -> None:  # a function, so that its logits are freed before the next chunk's are made
-            gradients, losses = measure([_logits(hidden[chunk], output, bias) for hidden in passes], labels[chunk])
+            gradient, losses = _of_rows(_logits(hidden[chunk], output, bias), labels[chunk], smoothing, label_weights)
             sums.add_(losses)
-            for hidden, of_hidden, gradient in zip(passes, of_passes, gradients, strict=False):
-                torch.mm(gradient, output, out=of_hidden[chunk])
-                if output_trains:
-                    of_output.add_(gradient.T @ hidden[chunk])
-                if of_bias is not None:
-                    of_bias.add_(gradient.sum(0, dtype=exact))
+            if of_hidden is None:
+                return
+            torch.mm(gradient, output, out=of_hidden[chunk])
+            if output_trains:
+                of_output.add_(gradient.T @ hidden[chunk])
+            if of_bias is not None:
+                of_bias.add_(gradient.sum(0, dtype=exact))
 
         for chunk in _even_slices(len(labels), chunks):
             add(chunk)
-        if differentiate:
+        if of_hidden is not None:
             of_bias = None if bias is None or of_bias is None else of_bias.to(bias.dtype)
-            ctx.save_for_backward(of_output.to(output.dtype), of_bias, *(each[:tokens] for each in of_passes))
+            ctx.save_for_backward(of_hidden[:tokens], of_output.to(output.dtype), of_bias)
         smoothed, plain = sums.unbind()
         ctx.mark_non_differentiable(plain)
         return smoothed.clone(), plain
@@ -131,8 +97,8 @@ class _ChunkedLoss(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, gradient, _of_plain):
         saved = (each if each is None else each * gradient for each in ctx.saved_tensors)
-        of_output, of_bias, *of_passes = saved
-        return None, None, of_output if ctx.needs_input_grad[2] else None, of_bias, None, *of_passes
+        of_hidden, of_output, of_bias = saved
+        return of_hidden, of_output if ctx.needs_input_grad[1] else None, of_bias, None, None, None, None
 
 
 def _logits(
@@ -199,18 +165,3 @@ def weighted_cross_entropy(
     log_prob = exact.log_softmax(-1)
     losses = torch.stack([-(weight * wanted * log_prob).sum(), -(token * log_prob.gather(1, label)).sum()])
     return (weight * (log_prob.exp() - wanted)).to(logits.dtype), losses
-
-
-def divergence(
-    first: Float[Tensor, "R V"], second: Float[Tensor, "R V"]
-) -> tuple[list[Float[Tensor, "R V"]], Float[Tensor, ""]]:
-    """KL(p || q) + KL(q || p), summed over rows, with p and q the softmax of the logits: its gradients with respect to
-    both logits, then its value.
-    """
-    exact = torch.promote_types(first.dtype, torch.float32)
-    log_p, log_q = first.to(exact).log_softmax(-1), second.to(exact).log_softmax(-1)
-    p, q, apart = log_p.exp(), log_q.exp(), log_p - log_q
-    p_from_q, q_from_p = (p * apart).sum(-1, keepdim=True), -(q * apart).sum(-1, keepdim=True)
-    of_first = p * (apart - p_from_q) + p - q
-    of_second = q * (-apart - q_from_p) + q - p
-    return [of_first, of_second], (p_from_q + q_from_p).sum()

@@ -3,7 +3,7 @@ encoder alone the labels of texts or words, or masked words.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from dragoman.data.batch import Batch, BatchSize
 from dragoman.data.labelled import LabelledBatch
 from dragoman.model import StepNoise
-from dragoman.training.loss import Loss, label_smoothed_loss, r_drop_loss
+from dragoman.training.loss import Loss, label_smoothed_loss
 from dragoman.training.settings import TrainSettings
 from dragoman.training.task import BatchSource, CountedBatches
 
@@ -44,32 +44,27 @@ class OnDevice:
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """Label-smoothed cross-entropy of every target token; with R-Drop, over two passes whose dropout differs.
+    """Label-smoothed cross-entropy of every target token.
 
     `label_weights` (C) make errors on rare labels cost more.
     """
 
     batches: BatchSource
     label_smoothing: float = 0.0
-    r_drop: float = 0.0
     label_weights: Tensor | None = None
 
     @classmethod
     def of(cls, batches: BatchSource, settings: TrainSettings, label_weights: Tensor | None = None) -> "CrossEntropy":
         """The objective that the settings ask for."""
-        return cls(batches, settings.label_smoothing, settings.r_drop, label_weights)
+        return cls(batches, settings.label_smoothing, label_weights)
 
     def loss(self, model: nn.Module, batch: Batch | LabelledBatch, noise: StepNoise) -> Loss:
         """Sums over the target tokens of one micro-batch."""
         output = cast("Tensor", model.output)
         hidden = model(*batch.inputs, noise=noise)
-        if not self.r_drop:
-            return label_smoothed_loss(
-                hidden, output, batch.labels, self.label_smoothing, self.label_weights, bias=_bias(model)
-            )
-        again = model(*batch.inputs, noise=replace(noise, pass_index=noise.pass_index + 1))
-        passes = (hidden, again, output, batch.labels)
-        return r_drop_loss(*passes, self.label_smoothing, self.r_drop, self.label_weights, bias=_bias(model))
+        return label_smoothed_loss(
+            hidden, output, batch.labels, self.label_smoothing, self.label_weights, bias=_bias(model)
+        )
 
 
 def mean_loss(model: nn.Module, batches: Iterable[Batch | LabelledBatch]) -> float:

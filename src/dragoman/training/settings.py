@@ -58,10 +58,6 @@ class TrainSettings(Settings):
     class_weights: Literal["none", "balanced"] | None = None
     """How much each label counts in the loss: all alike, or by the inverse of its frequency (balanced). Not given:
     none."""
-    r_drop: float = pydantic.Field(default=0.0, ge=0)
-    """How strongly two passes over a batch with different dropout are pulled together (R-Drop, whose paper takes 5 for
-    translation); 0 turns it off. A step costs twice as much.
-    """
     clip_norm: float = pydantic.Field(default=1.0, gt=0)
     """Highest norm of all gradients together; a longer gradient is scaled down to it."""
     accumulate: int = pydantic.Field(default=1, ge=1, le=100_000)
