@@ -67,9 +67,10 @@ def test_every_command_line_is_understood(page: Path) -> None:
 
 
 def test_short_pages_are_short() -> None:
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) < 110
     assert len((ROOT / "ARCHITECTURE.md").read_text("utf-8").split()) <= 1_500
     assert len((ROOT / "LOG.md").read_text("utf-8").split()) <= 8_000
+    assert len((ROOT / "benchmarks/README.md").read_text("utf-8").split()) <= 5_800
 
 
 def test_each_question_of_the_log_has_an_entry() -> None:
