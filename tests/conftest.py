@@ -1,4 +1,4 @@
-"""What every test stands on: one thread, fixed seeds, shapes checked, and the way to the real data."""
+"""What every test stands on: one thread, fixed seeds, and the way to the real data."""
 
 import logging
 import os
@@ -13,9 +13,10 @@ import hypothesis
 import jaxtyping
 import pytest
 
-# Every annotated shape in these rooms is checked at every call; a plain process wraps nothing.
-_CHECKED = ["dragoman.model", "dragoman.decoding", "dragoman.native", "dragoman.predicting"]
-jaxtyping.install_import_hook(_CHECKED, "beartype.beartype")
+if os.environ.get("CHECK_SHAPES"):
+    # `make test-all`: every annotated shape in these rooms is checked at every call, which doubles the time.
+    _CHECKED = ["dragoman.model", "dragoman.decoding", "dragoman.native", "dragoman.predicting"]
+    jaxtyping.install_import_hook(_CHECKED, "beartype.beartype")
 
 hypothesis.settings.register_profile("dragoman", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("dragoman")
