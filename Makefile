@@ -11,9 +11,11 @@ NEWER ?=
 READY := .venv/ready
 # Where `make browser` keeps pictures of the pages that it opens; by default none: make browser PICTURES=/tmp/pictures
 PICTURES ?=
+# The run that `make examples` explains sentences with
+RUN ?= runs/tatoeba-en-it
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -q
 
-.PHONY: help setup demo docs quick test machines browser check bench-training bench-tatoeba clean
+.PHONY: help setup demo examples docs quick test machines browser check bench-training bench-tatoeba clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -22,6 +24,11 @@ setup: $(READY)  ## create .venv and install everything into it
 
 demo: $(READY)  ## train a small English-Italian translator, then translate what you type
 	@$(BIN)/dragoman demo
+
+examples: $(READY)  ## write the pages of examples/ with a finished English-Italian run, in seconds: make examples RUN=runs/tatoeba
+	@$(BIN)/dragoman explain $(RUN) "My sister is tired because she worked all night." --output examples/right.html
+	@$(BIN)/dragoman explain $(RUN) "The bank of the river was covered with mud." --output examples/wrong.html
+	@$(BIN)/dragoman explain $(RUN) "My grandmother's sourdough starter died of neglect." --output examples/hallucinated.html
 
 docs: $(READY)  ## build the guide into docs/_build/html, every page executed: about ten minutes, later only what changed
 	@$(BIN)/python -m sphinx -W --keep-going docs docs/_build/html
