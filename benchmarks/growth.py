@@ -7,7 +7,7 @@ or the layers. One of them grows at a time; `--out` records the values of the ot
 are equally long. A step is forward, loss, backward, clipping and optimiser. Tokens are those of both sides.
 
 A corpus: pairs a second and memory of each stage, from preparing made-up pairs of 5 to 25 words to the first batch and
-the order of an epoch. `prepare in shards` is one of sixteen jobs.
+the order of an epoch.
 
 Each point runs in a process of its own. Peak memory includes imports (`memory_before_bytes`) and pages of mapped files,
 which the system takes back when it needs them. Every axis becomes `growth-AXIS.json` and, if matplotlib is installed,
@@ -42,11 +42,9 @@ from dragoman.recipe.recipe import Recipe
 from dragoman.runs.session import fresh_state
 from dragoman.tasks.pairs import SAMPLE
 from dragoman.text.inputs import DataSettings
-from dragoman.text.intake import Shard
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import read_split
 from dragoman.text.report import read_report
-from dragoman.text.shards import prepare_shard
 from dragoman.tokenizing.specials import END, START
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizers
@@ -55,7 +53,6 @@ from dragoman.training.loop import Share, train_step
 from dragoman.training.objective import CrossEntropy
 
 FEWEST_STEPS, WARM_UP, SECONDS = 3, 2, 5.0
-SHARDS = 16
 WORDS, SHORTEST, LONGEST = 50_000, 5, 25
 SYLLABLES = [first + vowel + last for first in "bcdfglmnprstv" for vowel in "aeiou" for last in ("", "n", "r", "s")]
 
@@ -155,12 +152,6 @@ def prepare(folder: Path) -> Found:
     return {"pairs": report.splits["train"].pairs}
 
 
-def prepare_in_shards(folder: Path) -> Found:
-    """One of the jobs. Pairs are those of all jobs, because they would run side by side."""
-    facts = prepare_shard(DataSettings(path=str(folder / "pairs.tsv")), folder / "in-shards", Shard(1, SHARDS))
-    return {"pairs": facts.rows}
-
-
 def learn_vocabulary(folder: Path) -> Found:
     learn_tokenizers(lambda: islice(read_split(folder / "data", "train"), SAMPLE)).save(folder)
     return {"pairs": min(SAMPLE, read_report(folder / "data").splits["train"].pairs)}
@@ -186,7 +177,7 @@ def order(folder: Path) -> Found:
     return {"pairs": len(batches), "batches": sum(1 for _ in batches.epoch(0))}
 
 
-STAGES = (prepare, prepare_in_shards, learn_vocabulary, encode, first_batch, order)
+STAGES = (prepare, learn_vocabulary, encode, first_batch, order)
 
 
 def corpus(pairs: int) -> dict[str, Found]:

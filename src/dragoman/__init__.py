@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from dragoman.runs.listing import list_runs as list_runs
     from dragoman.store import load_model as load_model
     from dragoman.text.prepare import prepare_data as prepare_data
-    from dragoman.text.shards import prepare_shard as prepare_shard
     from dragoman.translating.options import SearchOptions as SearchOptions
     from dragoman.translating.translator import Translator as Translator
     from dragoman.translating.translator import translate as translate
@@ -101,7 +100,6 @@ if not TYPE_CHECKING:  # type checkers find wrong names where they see no __geta
             "runs.listing": ["list_runs"],
             "store": ["load_model"],
             "text.prepare": ["prepare_data"],
-            "text.shards": ["prepare_shard"],
             "translating.options": ["SearchOptions"],
             "translating.translator": ["Translator", "translate"],
         },

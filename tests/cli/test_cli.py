@@ -465,21 +465,6 @@ def test_prepared_data_is_reported_as_a_table_or_json(
     assert json.loads(capsys.readouterr().out)["splits"]["test"]["pairs"] == 10
 
 
-def test_text_is_prepared_in_shards_and_joined(
-    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ["prepare-data", str(run_folder.parent / "pairs.tsv"), "--set", "test_size=10"]
-    for shard in ("2/2", "1/2"):
-        assert main([*command, "--folder", str(tmp_path / "two"), "--shard", shard]) == 0
-        assert f"shard {shard} of" in capsys.readouterr().err
-    for folder in ("two", "one"):
-        assert main([*command, "--folder", str(tmp_path / folder)]) == 0
-    for name in ("train.jsonl", "dev.jsonl", "test.jsonl", "data.json"):
-        assert (tmp_path / "two" / name).read_bytes() == (tmp_path / "one" / name).read_bytes()
-    assert main([*command, "--folder", str(tmp_path / "three"), "--shard", "3/2"]) == 2
-    assert "from 1/16 to 16/16" in capsys.readouterr().err
-
-
 def test_a_tokenizer_is_trained_on_prepared_data_or_on_a_file(
     run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

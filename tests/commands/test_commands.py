@@ -15,7 +15,6 @@ from dragoman.commands.train import RunResult
 from dragoman.explaining.embeddings.question import answer, read_question
 from dragoman.recipe.source import find_recipe
 from dragoman.text.inputs import DataSettings, ReadingSettings
-from dragoman.text.intake import Shard
 from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.translating import SearchOptions
 
@@ -60,9 +59,6 @@ def test_prepare_data_leaves_the_same(text: Path, tmp_path: Path, printed: Calla
     report = dragoman.prepare_data(settings, tmp_path / "two")
     assert json.loads(told) == report.model_dump(mode="json")
     assert left_in(tmp_path / "one") == left_in(tmp_path / "two")
-    printed("prepare-data", text, "--folder", tmp_path / "three", *sizes, "--shard", "2/3")
-    dragoman.prepare_shard(settings, tmp_path / "four", Shard(2, 3))
-    assert left_in(tmp_path / "three.shards") == left_in(tmp_path / "four.shards")
 
 
 def test_train_tokenizer_leaves_the_same(text: Path, tmp_path: Path, printed: Callable[..., str]) -> None:

@@ -15,7 +15,7 @@ from small import Counting, parse
 from dragoman.config import check, render
 from dragoman.errors import ConfigError, DataError
 from dragoman.text.checks import CONTROL, COPY, DUPLICATE, EMPTY, RATIO
-from dragoman.text.inputs import DataSettings, changes, identities, identity, lasting, name_on_card, open_inputs
+from dragoman.text.inputs import DataSettings, changes, identities, lasting, name_on_card, open_inputs
 from dragoman.text.intake import ENTITIES
 from dragoman.text.mending import DECODED, TRIMMED
 from dragoman.text.prepare import prepare_data
@@ -57,7 +57,7 @@ def files(folder: Path) -> dict[str, str]:
 
 def identity_of(settings: DataSettings) -> str:
     with open_inputs(settings) as inputs:
-        return identity(settings, inputs)
+        return identities(settings, inputs)[0]
 
 
 def test_every_pair_lands_in_one_split_and_order_is_kept(tmp_path):

@@ -1,17 +1,14 @@
 """`dragoman prepare-data`: parallel text, checked and split, into a folder."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 import dragoman
 from dragoman.cli.terminal import console
 from dragoman.cli.terminal.options import Data, Format, Quiet, Set, one_or_two
-from dragoman.cli.terminal.screen import Screen, open_screen
-
-if TYPE_CHECKING:
-    from dragoman.text.inputs import DataSettings
+from dragoman.cli.terminal.screen import open_screen
 
 
 def prepare_data(
@@ -27,15 +24,6 @@ def prepare_data(
         Literal["strict", "replace"],
         typer.Option(help="Whether text that is not UTF-8 is an error (strict) or repaired (replace)."),
     ] = "strict",
-    shard: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NUMBER/OF",
-            help="Prepare one part of the text alone, as in 3/16; when all parts are done, the same command without "
-            "--shard joins them.",
-            show_default=False,
-        ),
-    ] = None,
     overrides: Set = None,
     output_format: Format = "text",
     quiet: Quiet = False,
@@ -43,31 +31,15 @@ def prepare_data(
     """Check parallel text, split it without leaks, and report what was dropped and why."""
     from dragoman.config import choose
     from dragoman.text.inputs import DataSettings
+    from dragoman.text.report import report_rows
 
     screen = open_screen(quiet)
     path, languages = one_or_two(data), {"source_language": source_language, "target_language": target_language}
     given = {"path": path, **languages, "encoding_errors": encoding_errors}
     settings = choose(DataSettings, "data", overrides or (), **given)
-    if shard is None:
-        prepare(screen, settings, folder, output_format == "json")
-    else:
-        prepare_part(screen, settings, folder, shard)
-
-
-def prepare(screen: Screen, settings: "DataSettings", folder: Path, as_json: bool) -> None:
-    from dragoman.text.report import report_rows
-
     report = dragoman.prepare_data(settings, folder, screen.progress)
-    if as_json:
+    if output_format == "json":
         console.write_json(report.model_dump(mode="json"))
     else:
         console.write_table(["", "", "why or where"], report_rows(report))
     screen.note(f"the data is in {folder}; train on it with: dragoman train {folder}")
-
-
-def prepare_part(screen: Screen, settings: "DataSettings", folder: Path, shard: str) -> None:
-    from dragoman.text.intake import Shard
-
-    facts = dragoman.prepare_shard(settings, folder, Shard.parse(shard), screen.progress)
-    kept = sum(pairs for pairs, _ in facts.stretches)
-    screen.note(f"shard {shard} of {facts.rows:,} rows is done, with {kept:,} pairs; without --shard all are joined")

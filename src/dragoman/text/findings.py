@@ -58,7 +58,7 @@ class Findings:
             "inputs": {role: describe_input(each, self._rows(role)) for role, each in self.inputs.items()},
             "rows": self._rows("train"),
             "dropped": self.deal.dropped,
-            "kept_faults": _merged(intake.tallies for intake in given),
+            "kept_faults": _merged(intake.facts.faults for intake in given),
             "noted": self._noted,
             "repairs": self._repairs(),
             "warnings": tuple(self._warnings(splits)),
@@ -69,7 +69,7 @@ class Findings:
 
     @cached_property
     def _noted(self) -> dict[str, Tally]:
-        return _merged(intake.notes for intake in self.intakes.values())
+        return _merged(intake.facts.notes for intake in self.intakes.values())
 
     def _rows(self, role: str) -> int:
         return self.intakes[role].facts.rows
@@ -82,7 +82,7 @@ class Findings:
         return dict(sorted((+repairs).items()))
 
     def _longest(self, side: int) -> Longest:
-        found = [intake.facts.longest[side].longest for intake in self.intakes.values()]
+        found = [intake.facts.longest[side] for intake in self.intakes.values()]
         return max(found, key=lambda longest: (longest.words, longest.characters))
 
     def _splits(self, folder: Path) -> dict[str, SplitReport]:
@@ -167,7 +167,7 @@ def _misaligned(stretches: Sequence[str]) -> Iterator[str]:
 
 def _wrong_languages(intake: Intake) -> Iterator[str]:
     for kind in (EXCHANGED, ONE_LANGUAGE):
-        found = intake.notes.get(kind)
+        found = intake.facts.notes.get(kind)
         if found and found.pairs >= SIDES_SHARE * intake.facts.rows:
             yield f"{found.pairs:,} of {intake.facts.rows:,} {kind} (first at {found.first})"
 
@@ -178,7 +178,7 @@ def _empty_sides(role: str, intake: Intake) -> Iterator[str]:
         (EMPTY_SOURCES, "source", "its translation is empty"),
         (EMPTY_TARGETS, "reference", "any translation of it counts as wrong"),
     ):
-        if found := intake.notes.get(kind):
+        if found := intake.facts.notes.get(kind):
             what = "it is left out of validation" if role == "dev" else scored
             pairs = f"{found.pairs:,} of {intake.facts.rows:,} {role} pairs"
             yield f"{pairs} have an empty {side} (first at {found.first}): {what}"

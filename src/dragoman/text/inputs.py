@@ -158,13 +158,10 @@ def open_inputs(settings: DataSettings, naming: Naming | None = None) -> Iterato
         yield {"train": train, **others}
 
 
-def identity(settings: DataSettings, inputs: Mapping[str, Reading]) -> str:
-    """A hash of the text and the settings of prepared data, wherever the files lie."""
-    return identities(settings, inputs)[0]
-
-
 def identities(settings: DataSettings, inputs: Mapping[str, Reading]) -> list[str]:
-    """The identities of the same text and settings in this format and in earlier ones, newest first."""
+    """Hashes of the text and the settings of prepared data, wherever the files lie: as this format computes it, then as
+    earlier ones did, newest first.
+    """
     facts = {
         "format_number": FORMAT_NUMBER,
         "settings": lasting(settings),

@@ -1,12 +1,11 @@
 """Parallel text becomes a folder of prepared data: `train.jsonl`, `dev.jsonl`, `test.jsonl` and a report, `data.json`.
 
-Start at `prepare_data`. Each input is streamed once, judged and written aside (`intake`), by one job or by several
-(`shards`). A few numbers for each pair decide the split (`split`), the lines are dealt out, and `findings` says what
-came of it.
+Start at `prepare_data`. Each input is streamed once, judged and written aside (`intake`). A few numbers for each pair
+decide the split (`split`), the lines are dealt out, and `findings` says what came of it.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -24,7 +23,6 @@ from dragoman.text.intake import Intake, learn_from, take_in
 from dragoman.text.prepared import reuse, take_over
 from dragoman.text.reading.pairs import Reading
 from dragoman.text.report import FORMAT_NUMBER, REPORT, DataReport, Tally
-from dragoman.text.shards import find_shards, join, shards_folder
 from dragoman.text.split import assign, default_sizes, first_occurrences
 
 log = logging.getLogger(__name__)
@@ -33,12 +31,12 @@ log = logging.getLogger(__name__)
 def prepare_data(settings: DataSettings, folder: Path | str, progress: Progress = silent) -> DataReport:
     """Reads, checks and splits parallel text into `folder`. A folder made from the same text before is used as it is.
 
-    Shards that `prepare_shard` made for this folder are joined and then deleted. Prepared data given as text is copied.
-    Each line of a split is a JSON list of source and target. Sets that are given beside the training text keep every
-    pair in order, so that other files stay aligned with them; their faults are only counted.
+    Prepared data given as text is copied. Each line of a split is a JSON list of source and target. Sets that are given
+    beside the training text keep every pair in order, so that other files stay aligned with them; their faults are only
+    counted.
 
     Raises:
-        DataError: the text cannot be read or used, `folder` was made from other data, or shards of it are missing.
+        DataError: the text cannot be read or used, or `folder` was made from other data.
         DiskFull: nothing is left behind.
     """
     folder = Path(folder)
@@ -48,28 +46,21 @@ def prepare_data(settings: DataSettings, folder: Path | str, progress: Progress 
             return reuse(folder, settings, names)
         check_new_folder(folder)
         _tell_choices(inputs)
-        shards = find_shards(folder)
         with new_folder(folder) as aside:
             report = take_over(settings, inputs, names[0], aside) or _prepare(
-                settings, inputs, names[0], shards, aside, progress
+                settings, inputs, names[0], aside, progress
             )
             write_json(aside / REPORT, report.model_dump(mode="json"))
-        remove(shards_folder(folder))
     _tell(report)
     return report
 
 
 def _prepare(
-    settings: DataSettings,
-    inputs: Mapping[str, Reading],
-    name: str,
-    shards: Sequence[Path],
-    folder: Path,
-    progress: Progress,
+    settings: DataSettings, inputs: Mapping[str, Reading], name: str, folder: Path, progress: Progress
 ) -> DataReport:
     """Fills the folder, whose text and settings are known by the identity `name`."""
     whole = folder / "whole.jsonl"
-    intakes = _take_in(settings.checks, inputs, name, shards, whole, progress)
+    intakes = _take_in(settings.checks, inputs, whole, progress)
     deal = _deal(settings, inputs, intakes)
     _deal_out(whole, deal, folder)
     found = Findings(inputs, intakes, deal)
@@ -80,23 +71,14 @@ def _prepare(
 
 
 def _take_in(
-    checks: CheckSettings,
-    inputs: Mapping[str, Reading],
-    name: str,
-    shards: Sequence[Path],
-    whole: Path,
-    progress: Progress,
+    checks: CheckSettings, inputs: Mapping[str, Reading], whole: Path, progress: Progress
 ) -> dict[str, Intake]:
-    """Streams each input to the disk, the training text into `whole`; the text that shards hold is joined instead."""
+    """Streams each input to the disk, the training text into `whole`."""
     sides = learn_from(inputs["train"], checks)
     intakes = {}
     for role, reading in inputs.items():
-        if role == "train" and shards:
-            log.info("joining %d shards", len(shards))
-            intakes[role] = join(shards, name, whole)
-        else:
-            path = whole if role == "train" else split_of(whole.parent, role)
-            intakes[role] = take_in(reading, path, checks, sides, keep_all=role != "train", progress=progress)
+        path = whole if role == "train" else split_of(whole.parent, role)
+        intakes[role] = take_in(reading, path, checks, sides, keep_all=role != "train", progress=progress)
     return intakes
 
 
@@ -104,7 +86,7 @@ def _deal(settings: DataSettings, inputs: Mapping[str, Reading], intakes: Mappin
     """Drops repeated pairs, and splits off the sets that are not given."""
     train = intakes["train"]
     kept = first_occurrences(train.texts) if settings.checks.drop_duplicates else np.ones(len(train.texts), bool)
-    dropped = train.tallies
+    dropped = dict(train.facts.faults)
     if repeated := len(kept) - int(kept.sum()):
         dropped[DUPLICATE] = Tally(pairs=repeated, first=train.origin(int(kept.argmin())))
     sources, targets = (keys[kept] if repeated else keys for keys in train.sentences)
