@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from reference_search import Toy, defined, search
 from small import translator
 
-from dragoman.decoding import Candidate, Engine, Hypothesis, ModelStepper, Request, Sampling, SearchObserver
+from dragoman.decoding import Candidate, Engine, Hypothesis, ModelStepper, Request, Sampling, SearchObserver, TensorStep
+from dragoman.decoding.engine import Found
 from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule
 from dragoman.errors import DecodeError
 
@@ -152,6 +154,58 @@ def test_a_request_that_fails_says_why_and_the_next_step_goes_on() -> None:
     assert engine.under_way == [good]
     (found,) = engine.run()
     assert [found.hypotheses] == search(Engine(Toy(SIZE), start=START, end=END), [Request([7, 0], 5, rules=never)])
+
+
+class Full(Toy):
+    """A toy without memory for the source (7,), of which it has taken in other sources, or for a step after `steps`."""
+
+    steps = 1_000
+
+    def admit(self, sources: Sequence[Sequence[int]]) -> None:
+        for source in sources:
+            if tuple(source) == (7,):
+                raise MemoryError("no room for a source")
+            super().admit([source])
+
+    def advance(self, token: np.ndarray) -> TensorStep:
+        self.steps -= 1
+        if self.steps < 0:
+            raise MemoryError("no room for a step")
+        return super().advance(token)
+
+
+def failures(found: Sequence[Found]) -> list[tuple[int, str]]:
+    return [(each.ticket, str(each.outcome)) for each in found if isinstance(each.outcome, Exception)]
+
+
+def test_a_source_that_the_stepper_cannot_admit_fails_alone_and_the_engine_goes_on() -> None:
+    engine = Engine(toy := Full(SIZE), start=START, end=END)
+    asked = [Request([number], 5, 1 + number % 3, rules=(Ban([END]),)) for number in range(4)]
+    under_way = engine.admit(asked[0])
+    engine.step()
+    tickets = [under_way, engine.admit(asked[1]), bad := engine.admit(Request([7], 5)), *map(engine.admit, asked[2:])]
+    found = list(engine.run())
+    assert failures(found) == [(bad, "no room for a source")]
+    outcomes = {each.ticket: each.outcome for each in found}
+    expected = search(Engine(Toy(SIZE), start=START, end=END), asked)
+    assert [outcomes[ticket] for ticket in tickets if ticket != bad] == expected
+    assert not engine.busy and toy.rows == []
+
+
+def test_an_error_at_a_step_ends_those_under_way_and_the_waiting_ones_enter() -> None:
+    engine = Engine(toy := Full(SIZE), start=START, end=END, batch_tokens=2)
+    asked = [Request([number], 5, rules=(Ban([END]),)) for number in range(3)]
+    tickets = [engine.admit(request) for request in asked]
+    assert (engine.step(), engine.under_way) == ([], tickets[:2])
+    toy.steps = 0
+    assert failures(engine.step()) == [(ticket, "no room for a step") for ticket in tickets[:2]]
+    assert engine.under_way == [] and toy.rows == []
+    toy.steps = 1_000
+    (found,) = engine.run()
+    assert (found.ticket, [found.hypotheses]) == (
+        tickets[2],
+        search(Engine(Toy(SIZE), start=START, end=END), asked[2:]),
+    )
 
 
 @pytest.mark.slow

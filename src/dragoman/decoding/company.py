@@ -15,7 +15,7 @@ from dragoman.decoding.stepping.step import Best, Step
 from dragoman.decoding.table import Table
 from dragoman.errors import DecodeError
 
-Outcome = list[Hypothesis] | DecodeError
+Outcome = list[Hypothesis] | Exception
 """What a request found, best first; or the error that ended it."""
 
 _NAN = "the model's outputs are NaN; its weights are damaged or its precision is too low"

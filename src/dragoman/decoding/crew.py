@@ -24,7 +24,8 @@ class Crew:
     def run(self, requests: Sequence[Request]) -> Generator[Found]:
         """How each request ended, as they end; a ticket is the request's place in `requests`.
 
-        What goes wrong in an engine is raised here, after the others have stopped.
+        Who stops asking stops the engines. What goes wrong outside of their steps is raised here, once they have
+        stopped.
         """
         first = self._engines[0]
         tickets = [first.admit(request) for request in requests]

@@ -6,8 +6,9 @@
         for found in engine.step(): ...
 
 A request leaves as soon as it is done, and waiting ones enter in its place. What a request finds does not depend on the
-others, even if they fail: it is what `beam` finds for it alone, in plain Python. Here all requests are continued at
-once, by a few operations on arrays. The engine knows ids only; `translating` knows text.
+others, even if they fail: it is what `beam` finds for it alone, in plain Python. Only an error at a step itself ends
+all requests under way. Here they are continued at once, by a few operations on arrays. The engine knows ids only;
+`translating` knows text.
 """
 
 import itertools
@@ -27,7 +28,6 @@ from dragoman.decoding.rules import Rule, Written
 from dragoman.decoding.stepping.step import Best, Step
 from dragoman.decoding.stepping.stepper import Stepper
 from dragoman.decoding.table import Table
-from dragoman.errors import DecodeError
 
 _REFILL = 0.75
 """Waiting requests enter when no more than this part of the room is taken: a few together are read faster than one."""
@@ -44,9 +44,9 @@ class Found(NamedTuple):
         """What the request found, best first.
 
         Raises:
-            DecodeError: the request failed.
+            Exception: the request failed by this error: its log-probabilities are NaN (DecodeError), memory is full.
         """
-        if isinstance(self.outcome, DecodeError):
+        if isinstance(self.outcome, Exception):
             raise self.outcome
         return self.outcome
 
@@ -72,7 +72,6 @@ class Engine:
         """Engines may share a queue; each then takes from it what it has room for."""
         self.stepper, self.start, self.end = stepper, start, end
         self.batch_tokens, self.observer = batch_tokens, observer
-        self._tickets = itertools.count()
         self._queue = queue if queue is not None else Queue()
         self._searches: list[Search] = []  # under way, by kind; their rows follow one another
         self._companies: list[Company] = []
@@ -95,9 +94,7 @@ class Engine:
         Of the requests that arrive between two steps, that with the largest `room` enters first, after all that arrived
         earlier.
         """
-        ticket = next(self._tickets)
-        self._queue.add(Search(ticket, request, self.end))
-        return ticket
+        return self._queue.add(request, self.end)
 
     def cancel(self, ticket: int) -> None:
         """Forgets a request and frees its rows at once. For a finished ticket it does nothing."""
@@ -121,11 +118,21 @@ class Engine:
     def step(self) -> list[Found]:
         """Writes one more token in every row; returns the requests that ended with it.
 
-        A request whose log-probabilities are NaN fails and leaves; the others go on.
+        A request whose log-probabilities are NaN fails and leaves, and so does one that the stepper cannot admit; the
+        others go on. An error at the step itself ends every request under way, but none that waits.
         """
-        self._enter()
+        failed = self._enter()
         if not self._searches:
-            return []
+            return failed
+        try:
+            return failed + self._advance()
+        except Exception as error:
+            failed += [Found(ticket, error) for ticket in self.under_way]
+            self._keep(lambda _: False)
+            return failed
+
+    def _advance(self) -> list[Found]:
+        """Writes one more token in every row; returns the requests that ended with it."""
         table = self._table
         step = self.stepper.advance(table.last)
         for rule, rows, until in self._obeyed:
@@ -146,29 +153,46 @@ class Engine:
         """Whether the step may be taken all at once: nobody watches, and all requests are of one kind."""
         return self.observer is None and len(self._companies) == 1 and self._companies[0].is_usual
 
-    def _enter(self) -> None:
-        """Lets waiting requests in, once enough of the room is free."""
+    def _enter(self) -> list[Found]:
+        """Lets waiting requests in, once enough of the room is free; returns those that the stepper cannot admit."""
         if not self._queue:
-            return
+            return []
         longest = max((search.request.room for search in self._searches), default=0)
         rows = len(self._table)
         if rows * longest > self.batch_tokens * _REFILL:
-            return
-        if entering := self._queue.take(rows, longest, self.batch_tokens):
-            self._give_rows(entering)
+            return []
+        return self._admit(self._queue.take(rows, longest, self.batch_tokens))
+
+    def _admit(self, entering: list[Search]) -> list[Found]:
+        """Gives new requests to the stepper and to the table. Where several fail together, each is tried alone, so that
+        none fails by another. Returns those that failed.
+        """
+        if not entering:
+            return []
+        try:
+            self.stepper.admit([search.request.source for search in entering])
+        except Exception as error:
+            self.stepper.select(np.arange(len(self._table)))  # it may have taken some of them in
+            if len(entering) == 1:
+                return [Found(entering[0].ticket, error)]
+            return [failed for search in entering for failed in self._admit([search])]
+        self._give_rows(entering)
+        return []
 
     def _give_rows(self, entering: list[Search]) -> None:
-        """Gives each new request its rows: the first holds the empty hypothesis, the others are empty places."""
-        count = len(self._table)
-        self.stepper.admit([search.request.source for search in entering])
-        self._table.enter([self.start if s.request.start is None else s.request.start for s in entering])
-        fresh = [(search, [row] * search.request.beam_size) for row, search in enumerate(entering, count)]
+        """Gives each new request, which the stepper has admitted to one row, a row for each hypothesis of its beam: the
+        first holds the empty hypothesis, the others are empty places. Rows are put in order by the kinds of requests.
+        """
+        first = len(self._table)
+        self._table.enter([self.start if each.request.start is None else each.request.start for each in entering])
+        fresh = [(each, [row] * each.request.beam_size) for row, each in enumerate(entering, first)]
         holders = sorted([*self._holders(), *fresh], key=lambda holder: holder[0].kind)
-        rows = np.array([row for _, each in holders for row in each])
-        if len(rows) != len(self._table) or (rows[1:] < rows[:-1]).any():
+        rows = np.array([row for _, own in holders for row in own])
+        if not np.array_equal(rows, np.arange(len(self._table))):
             self.stepper.select(rows)
             self._table.select(rows)
-            self._table.totals[1:][rows[1:] == rows[:-1]] = -np.inf
+            repeats_the_last = rows[1:] == rows[:-1]
+            self._table.totals[1:][repeats_the_last] = -np.inf
         self._go_on_with([search for search, _ in holders])
 
     def _take(self, step: Step) -> list[Found]:

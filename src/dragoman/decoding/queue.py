@@ -2,9 +2,11 @@
 
 import math
 from collections import deque
+from itertools import count
 from threading import Lock
 
 from dragoman.decoding.company import Search
+from dragoman.decoding.request import Request
 
 
 class Queue:
@@ -15,7 +17,7 @@ class Queue:
     """
 
     def __init__(self, takers: int = 1) -> None:
-        self._to_begin = takers
+        self._to_begin, self._tickets = takers, count()
         self._added: list[Search] = []
         self._waiting: deque[Search] = deque()
         self._lock = Lock()
@@ -23,9 +25,14 @@ class Queue:
     def __bool__(self) -> bool:
         return bool(self._added or self._waiting)
 
-    def add(self, search: Search) -> None:
+    def add(self, request: Request, end: int) -> int:
+        """Lets a request wait, whose hypotheses end with the symbol `end`; returns its ticket, the only one of this
+        number.
+        """
         with self._lock:
+            search = Search(next(self._tickets), request, end)
             self._added.append(search)
+        return search.ticket
 
     def remove(self, ticket: int) -> None:
         """Forgets the request with this ticket, if it waits."""

@@ -172,7 +172,7 @@ class Generator:
         while True:
             with out_of_memory_as(_FULL):
                 done = engine.step()
-            written = done[0].hypotheses[0] if done else None
+                written = done[0].hypotheses[0] if done else None
             if new := text.grow(written.tokens if written else engine.agreed(ticket), final=written is not None):
                 yield new
             if written:

@@ -131,7 +131,7 @@ class Asked:
         """Each line as soon as all of its requests have ended: its number, and what was found for each segment.
 
         Raises:
-            DecodeError: a request failed.
+            Exception: a request failed by this error.
         """
         line_of = [number for number, own in enumerate(self._tickets) for part in own for _ in part]
         left = Counter(line_of)

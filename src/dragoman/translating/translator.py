@@ -8,7 +8,7 @@ Texts that are given together are translated side by side, and none affects anot
 
 import copy
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -170,12 +170,13 @@ class Translator:
         chosen: dict[int, list[tuple[Hypothesis, ...]]] = {}
         written: dict[int, Translation] = {}
         with progress.track("translate", len(lines), "lines") as advance, self._computing(options, observer):
-            ends = self._crew(len(asked.requests), options, observer).run(asked.requests)
-            for number, found in asked.complete(ends):
-                chosen[number] = self.writer.choose(found, options)
-                if not options.align:  # while others are under way
-                    written[number] = self.writer.translation(lines[number], chosen[number], options)
-                advance(1)
+            crew = self._crew(len(asked.requests), options, observer)
+            with closing(crew.run(asked.requests)) as ends:  # it stops also where a request failed
+                for number, found in asked.complete(ends):
+                    chosen[number] = self.writer.choose(found, options)
+                    if not options.align:  # while others are under way
+                        written[number] = self.writer.translation(lines[number], chosen[number], options)
+                    advance(1)
         numbers = range(len(lines))
         if options.align:
             return self._written(lines, [chosen[number] for number in numbers], options)
