@@ -71,7 +71,7 @@ class Trial(NamedTuple):
         start = time.time()
         process, come = self.start(), None
         while process.poll() is None:
-            if come is None and self.has_come(moment, process.pid, start):
+            if come is None and self.has_come(moment, start):
                 come = time.time()
             if come is not None and time.time() - come >= moment.wait_seconds:
                 break
@@ -83,13 +83,13 @@ class Trial(NamedTuple):
         half_written = sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob(".*.partial"))
         return Kill(self.step(), seconds, half_written)
 
-    def has_come(self, moment: Moment, process: int, start: float) -> bool:
+    def has_come(self, moment: Moment, start: float) -> bool:
         if moment.step == 0:
             return True
         journal = self.folder / "metrics.jsonl"
         if not journal.exists() or journal.stat().st_mtime < start or self.step() < moment.step:
             return False  # until this process opens the journal, it holds steps that will be repeated
-        return not moment.while_saving or any((self.folder / "checkpoints").glob(f".step-*.{process}.partial"))
+        return not moment.while_saving or any((self.folder / "checkpoints").glob(".step-*.partial"))
 
     def step(self) -> int:
         """The last step in the journal."""

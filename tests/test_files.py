@@ -5,6 +5,7 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -249,10 +250,56 @@ def test_a_process_killed_at_any_rename_loses_neither_the_old_folder_nor_space(l
 
 def test_a_replaced_folder_is_deleted_once_the_new_one_is_there(tmp_path: Path) -> None:
     folder_with(tmp_path / "model", "new")
-    folder_with(tmp_path / ".model.77.before.partial", "old")
+    folder_with(tmp_path / ".model.0123abcd.before.partial", "old")
     remove_partial(tmp_path)
     assert names(tmp_path) == ["model"]
     assert (tmp_path / "model" / "a.txt").read_text() == "new"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows neither deletes nor renames what is open")
+def test_threads_write_one_file_and_folder_while_others_clean_up(tmp_path: Path) -> None:
+    """Threads share a process id, as the first processes of two containers do."""
+    ends, errors = threading.Event(), []
+
+    def caught(work: Callable[[int], object], number: int) -> None:
+        try:
+            work(number)
+        except Exception as error:
+            errors.append(error)
+
+    def write(number: int) -> None:
+        for _ in range(200):
+            write_file(tmp_path / "a.txt", str(number) * 1000)
+
+    def replace(number: int) -> None:
+        for _ in range(30):
+            folder_with(tmp_path / f"model-{number}", "one", replace=True)
+
+    def clean(_: int) -> None:
+        while not ends.is_set():
+            remove_partial(tmp_path)
+
+    cleaners = [threading.Thread(target=caught, args=(clean, number)) for number in range(2)]
+    writers = [threading.Thread(target=caught, args=(work, number)) for work in (write, replace) for number in range(2)]
+    for thread in (*cleaners, *writers):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    ends.set()
+    for thread in cleaners:
+        thread.join()
+    assert errors == []
+    assert (tmp_path / "a.txt").read_text() in ("0" * 1000, "1" * 1000)
+    assert names(tmp_path) == ["a.txt", "model-0", "model-1"]
+
+
+def test_only_what_was_left_aside_is_cleaned_up(tmp_path: Path) -> None:
+    for name in (".a.txt.0123abcd.partial", ".b.txt.0123abcd.partial", ".a.txt.partial", ".a.txt.mine.partial"):
+        (tmp_path / name).write_text("half")
+    remove_partial(tmp_path, "a.txt")
+    assert names(tmp_path) == [".a.txt.mine.partial", ".a.txt.partial", ".b.txt.0123abcd.partial"]
+    remove_partial(tmp_path)
+    assert names(tmp_path) == [".a.txt.mine.partial", ".a.txt.partial"]
 
 
 def test_a_folder_held_by_another_process_is_refused_until_that_ends(tmp_path: Path) -> None:
@@ -353,6 +400,47 @@ def test_links_that_cannot_be_written_through_are_refused_before_any_work(tmp_pa
     for name, told in (("loop", "a link that leads back to itself"), ("astray", "there is no folder")):
         with pytest.raises(DataError, match=told):
             check_output(tmp_path / name)
+
+
+def test_a_file_that_is_read_is_known_under_every_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.txt").write_text("read")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "here").symlink_to(".")
+    (tmp_path / "link.txt").symlink_to("in.txt")
+    os.link("in.txt", "hard.txt")
+    for name in ("in.txt", "./in.txt", "folder/../in.txt", "here/in.txt", "link.txt", "hard.txt", tmp_path / "in.txt"):
+        with pytest.raises(DataError, match="is also read, and would be lost"):
+            check_output(name, None, "other.txt", "in.txt")
+    check_output("in.txt", "other.txt")
+    check_output("out.txt", "in.txt")
+
+
+def test_no_file_of_a_run_or_a_model_is_replaced(tmp_path: Path) -> None:
+    run, model = tmp_path / "runs" / "one", tmp_path / "model"
+    for path in (run / "run.json", run / "data" / "test.jsonl", model / "manifest.json", model / "config.json"):
+        write_json(path, {}) if path.parent.exists() else (make_folders(path.parent), write_json(path, {}))
+    (tmp_path / "short").symlink_to(run / "data")
+    (tmp_path / "link.txt").symlink_to(run / "out.txt")
+    for name in ("runs/one/run.json", "runs/one/data/test.jsonl", "runs/one/new.txt", "short/new.txt", "link.txt"):
+        with pytest.raises(DataError, match=f"lies in the run folder {run}"):
+            check_output(tmp_path / name)
+    (run / "run.json").rename(run / "metrics.jsonl")
+    with pytest.raises(DataError, match="lies in the run folder"):
+        check_output(run / "recipe.toml")
+    (model / "more").mkdir()
+    for name in ("model/new.txt", "model/more/new.txt"):
+        with pytest.raises(DataError, match="lies in a model folder"):
+            check_output(tmp_path / name)
+    check_output(tmp_path / "runs" / "new.txt")
+
+
+def test_what_is_set_aside_or_begun_takes_the_place_of_no_link(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run-2").symlink_to("nowhere")
+    (tmp_path / "run.broken-1").symlink_to("nowhere")
+    assert free_name(tmp_path / "run").name == "run-3"
+    assert set_aside(tmp_path / "run").name == "run.broken-2"
 
 
 def test_a_json_file_of_gigabytes_is_refused_unread(tmp_path: Path) -> None:

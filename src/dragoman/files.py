@@ -6,23 +6,26 @@ moment leaves the old one or the new one, never a half. A full disk raises `Disk
 
 import difflib
 import errno
-import glob
 import hashlib
 import os
+import re
 import shutil
+import stat
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from dragoman.errors import DataError, DiskFull, FolderInUse
+from dragoman.run_folder import RunFolder
 
-MANIFEST = "manifest.json"
-"""The file by which a model folder is known; `dragoman.manifest` says what it holds."""
+MANIFEST, CONFIG = "manifest.json", "config.json"
+"""The files by which a model folder is known; `dragoman.manifest` and `dragoman.store` say what they hold."""
 LOCK = ".lock"
 """The file by which a folder is locked."""
-_BEFORE = ".before.partial"  # the end of the name of a folder that is moved aside for another
+_PARTIAL = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}(?P<before>\.before)?\.partial")
+"""The name of what is not whole yet, or, with `before`, of a folder that is moved aside for another."""
 
 
 def write_file(path: Path | str, content: str | bytes) -> None:
@@ -41,36 +44,45 @@ def new_file(path: Path | str) -> Generator[IO[bytes]]:
         DiskFull: the disk is full; nothing is left behind.
     """
     path = Path(path)
-    as_it_is = path.exists() and not path.is_file()
-    path = path.resolve() if path.is_symlink() and not as_it_is else path
-    aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with _disk_errors(path, aside):
-        with open(path if as_it_is else aside, "wb") as file:
+    if path.exists() and not path.is_file():
+        with _explained(path, path), open(path, "wb") as file:
             yield file
-        if as_it_is:
-            return
+        return
+    path = path.resolve() if path.is_symlink() else path
+    with _aside(path, lambda aside: aside.touch(exist_ok=False)) as aside:
+        with open(aside, "wb") as file:
+            yield file
+            flush_file(file)
         if path.exists():
             shutil.copymode(path, aside)
-        _flush(aside)
         os.replace(aside, path)
         _flush(path.parent)
 
 
 @contextmanager
 def growing_file(path: Path | str, aside: Path | str) -> Generator[IO[bytes]]:
-    """Opens the file `aside` to go on at its end, and locks it. It becomes `path` when the block ends, and stays aside
-    when the block raises. `path` is no link.
+    """Opens the file `aside` to read it and to go on at its end, and locks it; if nothing stands there, it is made. It
+    becomes `path` when the block ends, and stays aside when the block raises. `path` is no link, and none at `aside` is
+    followed.
 
     Raises:
         DiskFull: the disk is full.
         FolderInUse: another process writes it.
     """
     path, aside = Path(path), Path(aside)
+    new = os.O_CREAT | os.O_EXCL if is_plain_file(aside) is None else 0
+
+    def opened(name: str, flags: int) -> int:
+        try:
+            return os.open(name, flags & ~os.O_CREAT | new | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        except FileExistsError:
+            raise FolderInUse(f"{aside} was begun by another process just now") from None
+
     with _explained(path, aside):
-        with open(aside, "ab") as file:
+        with open(aside, "a+b", opener=opened) as file:
             file.seek(0)  # where Windows locks
             _hold(file, f"{aside} is in use by another process; wait for it, or name another file")
-            if not aside.exists() or not os.path.samestat(os.fstat(file.fileno()), aside.stat()):
+            if not aside.exists() or not os.path.samestat(os.fstat(file.fileno()), aside.lstat()):
                 raise FolderInUse(f"{aside} was finished by another process just now")
             yield file
             flush_file(file)
@@ -78,6 +90,14 @@ def growing_file(path: Path | str, aside: Path | str) -> Generator[IO[bytes]]:
             shutil.copymode(path, aside)
         os.replace(aside, path)
         _flush(path.parent)
+
+
+def is_plain_file(path: Path) -> bool | None:
+    """Whether a regular file stands at `path`, and no link to one; None if nothing stands there."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        return None
 
 
 def flush_file(file: IO[bytes]) -> None:
@@ -88,18 +108,17 @@ def flush_file(file: IO[bytes]) -> None:
 
 def check_output(path: Path | str, *inputs: Path | str | None) -> None:
     """Refuses, before any work is done, a path where no file can be written, or where one would be lost: a file that is
-    read, or one of a model.
+    read, as standard input too, or one of a model or a run.
 
     Raises:
         DataError: a folder or one of the `inputs` stands there, or the folder it should lie in is missing, may not be
-            written, or holds a model; or the name promises a packed file.
+            written, or belongs to a model or a run; or the name promises a packed file.
     """
     path = Path(path)
     if path.suffix == ".gz":
         raise DataError(f"{path} would not be packed: only input may be; leave .gz out")
-    for each in inputs:
-        if each is not None and path.is_file() and Path(each).exists() and path.samefile(each):
-            raise DataError(f"{path} is also read, and would be lost; name another file to write")
+    if any(each is not None and same_file(path, each) for each in (*inputs, 0)):
+        raise DataError(f"{path} is also read, and would be lost; name another file to write")
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a file to write")
     if path.exists() and not path.is_file():
@@ -109,12 +128,37 @@ def check_output(path: Path | str, *inputs: Path | str | None) -> None:
             path = path.resolve()
         except (OSError, RuntimeError):  # Python 3.13 raises the first, earlier ones the second
             raise DataError(f"{path} cannot be written: it is a link that leads back to itself") from None
-    if (path.parent / MANIFEST).is_file():
+    if model_around(path):
         raise DataError(f"{path} lies in a model folder, which is whole only with its own files; name another place")
+    for above in map(RunFolder, Path(os.path.realpath(path)).parents):
+        if above.holds_run:
+            raise DataError(
+                f"{path} lies in the run folder {above}, which holds the run's own files; name another place"
+            )
     if not path.parent.is_dir():
         raise DataError(f"{path} cannot be written: there is no folder {path.parent}")
     if not os.access(path.parent, os.W_OK):
         raise DataError(f"{path} cannot be written: {path.parent} may not be written to")
+
+
+def same_file(one: Path | str | int, other: Path | str | int) -> bool:
+    """Whether two names, or numbers of open files, stand for one regular file. Until it exists, paths decide."""
+    return (found := _identity(one)) is not None and found == _identity(other)
+
+
+def _identity(file: Path | str | int) -> object:
+    """What a regular file is known by: device and inode; its path if it does not exist; None for anything else."""
+    try:
+        facts = os.stat(file)
+    except OSError:
+        return None if isinstance(file, int) else os.path.realpath(file)
+    return (facts.st_dev, facts.st_ino) if stat.S_ISREG(facts.st_mode) else None
+
+
+def model_around(path: Path | str) -> Path | None:
+    """The nearest model folder in which a path lies, at whatever depth."""
+    parents = Path(os.path.realpath(path)).parents
+    return next((above for above in parents if all((above / name).is_file() for name in (MANIFEST, CONFIG))), None)
 
 
 def check_new_folder(path: Path | str) -> None:
@@ -156,43 +200,102 @@ def new_folder(path: Path | str, replace: bool = False) -> Generator[Path]:
     path = Path(path)
     if not replace:
         check_new_folder(path)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with _disk_errors(path, aside):
+    with _explained(path, path):
         make_folders(path.parent)
-        remove(aside)
-        aside.mkdir()
+    with _aside(path, Path.mkdir) as aside:
         yield aside
         for file in sorted(aside.rglob("*")):
             _flush(file)
         _flush(aside)
-        before = path.with_name(f".{path.name}.{os.getpid()}{_BEFORE}")
-        if path.exists():
+        before = aside.with_name(f"{aside.name.removesuffix('.partial')}.before.partial")
+        with _claim(path):
+            if path.exists():
+                os.replace(path, before)
+            try:
+                os.replace(aside, path)
+            except BaseException:
+                _bring_back(before, path)
+                raise
+            _flush(path.parent)
             remove(before)
-            os.replace(path, before)
-        try:
-            os.replace(aside, path)
-        except BaseException:
-            _bring_back(before)
-            raise
-        _flush(path.parent)
-        remove(before)
+
+
+@contextmanager
+def _aside(path: Path, make: Callable[[Path], object]) -> Generator[Path]:
+    """Makes a file or folder to fill, under a name of its own beside `path`, and deletes it after any failure."""
+    claimed = False
+    while not claimed:
+        aside = _partial_name(path)
+        with _explained(path, aside):
+            make(aside)
+            with _claim(aside) as claimed:
+                if claimed:
+                    try:
+                        yield aside
+                    except BaseException:
+                        with suppress(OSError):
+                            remove(aside)
+                        raise
+
+
+def _partial_name(path: Path) -> Path:
+    """A new name beside `path`, as `_PARTIAL` reads it. Process ids would not do: threads share one, and so do the
+    first processes of two containers.
+    """
+    return path.with_name(f".{path.name}.{os.urandom(4).hex()}.partial")
+
+
+@contextmanager
+def _claim(path: Path) -> Generator[bool]:
+    """Locks a file or folder against `remove_partial`, as long as this process lives. False if it is gone, or if
+    another process has locked it.
+    """
+    handle, claimed = None, True
+    try:
+        if os.name != "nt":  # which neither deletes what is open nor renames it
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            _take(handle)
+            claimed = path.exists()
+    except (FileNotFoundError, BlockingIOError):
+        claimed = False
+    except OSError:  # nothing that can be locked
+        pass
+    try:
+        yield claimed
+    finally:
+        if handle is not None:
+            os.close(handle)
 
 
 def remove_partial(folder: Path | str, name: str | None = None) -> None:
     """Deletes what killed processes left aside in `folder`, or of the file `name` in it, and brings back folders moved
-    aside; call it locked.
+    aside. What a living process is writing stays.
     """
-    for leftover in Path(folder).glob(".*.partial" if name is None else f".{glob.escape(name)}.*.partial"):
-        if leftover.name.endswith(_BEFORE):
-            _bring_back(leftover)
-        remove(leftover)
+    for leftover in Path(folder).glob(".*.partial"):
+        found = _PARTIAL.fullmatch(leftover.name)
+        if found is None or name not in (None, found["name"]):
+            continue
+        with _claim(leftover) as abandoned:
+            if abandoned:
+                if found["before"]:
+                    _bring_back(leftover, leftover.with_name(found["name"]))
+                remove(leftover)
 
 
-def _bring_back(before: Path) -> None:
+def _bring_back(before: Path, path: Path) -> None:
     """Moves a folder back from aside, if nothing stands in its place."""
-    name = before.name.removeprefix(".").removesuffix(_BEFORE).rpartition(".")[0]  # .NAME.PROCESS.before.partial
-    if before.exists() and not before.with_name(name).exists():
-        os.replace(before, before.with_name(name))
+    if before.exists() and not path.exists():
+        os.replace(before, path)
+
+
+def discard(folder: Path) -> None:
+    """Renames a folder, then deletes it, so that no half of it bears its name. If the process is killed in between,
+    `remove_partial` clears the rest.
+    """
+    aside = _partial_name(folder)
+    with _claim(folder):
+        os.replace(folder, aside)
+        remove(aside)
 
 
 def remove(path: Path) -> None:
@@ -206,7 +309,7 @@ def remove(path: Path) -> None:
 def set_aside(path: Path, word: str = "broken") -> Path:
     """Renames a file or folder to a free name beside it, and returns the name. Nothing is deleted."""
     number = 1
-    while (name := path.with_name(f"{path.name}.{word}-{number}")).exists():
+    while os.path.lexists(name := path.with_name(f"{path.name}.{word}-{number}")):
         number += 1
     os.replace(path, name)
     return name
@@ -264,7 +367,7 @@ def free_name(folder: Path | str) -> Path:
     """`folder` if nothing stands there, else the first free of `folder-2`, `folder-3` …"""
     folder, number = Path(folder), 2
     name = folder
-    while name.exists():
+    while os.path.lexists(name):
         name = folder.with_name(f"{folder.name}-{number}")
         number += 1
     return name
@@ -291,18 +394,6 @@ def _nearest(path: Path, prefixes: bool) -> Path | None:
     cutoff = 0.5 if len(path.name) <= 4 else 0.6  # "mu" and "my" have half of their letters in common
     near = difflib.get_close_matches(path.name, names, n=1, cutoff=cutoff)
     return parent / near[0] if parent and near else None
-
-
-@contextmanager
-def _disk_errors(path: Path, aside: Path) -> Generator[None]:
-    """Deletes what was written aside after any failure, and explains a full disk or a missing permission."""
-    with _explained(path, aside):
-        try:
-            yield
-        except BaseException:
-            with suppress(OSError):
-                remove(aside)
-            raise
 
 
 @contextmanager

@@ -130,6 +130,11 @@ class RunFolder:
         """Whether a run was trained here but its `run.json` is lost."""
         return self.metrics.is_file() and not self.is_run
 
+    @property
+    def holds_run(self) -> bool:
+        """Whether files of a run lie here: all of it, or what is left or was copied."""
+        return self.is_run or self.was_run or (self.report.is_file() and (self.best.is_dir() or self.final.is_dir()))
+
 
 def split_of(data: Path, name: str) -> Path:
     """The file of one split in a folder of prepared pairs."""

@@ -8,6 +8,7 @@ import random
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -106,12 +107,12 @@ def test_what_changed_is_named_and_nothing_is_lost(
 def test_a_damaged_part_is_refused_and_a_lost_one_is_made_again(tmp_path: Path) -> None:
     out = tmp_path / "out.txt"
     part = stopped(out, LINES)
-    part.write_text("LINE")
-    with pytest.raises(DataError, match=r"out.txt.part has 4 bytes, but 42 were written: it was cut; use --fresh"):
-        make(out, LINES)
-    record_of(part).write_text('{"format": 1')
-    with pytest.raises(DataError, match=r"out.txt.part.json .*; use --fresh to start again"):
-        make(out, LINES)
+    for damaged in ("LINE", "x" * 42):
+        part.write_text(damaged)
+        for fresh in (False, True):
+            with pytest.raises(DataError, match=r"out.txt.part was changed: it does not hold the 42 bytes .*; move it"):
+                make(out, LINES, fresh=fresh)
+        assert part.read_text() == damaged
     part.unlink()
     make(out, LINES)
     assert out.read_text("utf-8") == WHOLE and list(tmp_path.iterdir()) == [out]
@@ -129,6 +130,77 @@ def test_a_file_that_was_not_begun_leaves_nothing(tmp_path: Path) -> None:
     assert out.read_text("utf-8") == WHOLE and (tmp_path / "link.txt").is_symlink()
 
 
+def standing(folder: Path) -> dict[str, object]:
+    """What a folder holds: the bytes of files, where links lead, and the rest by its kind."""
+    return {
+        path.name: os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else path.is_fifo()
+        for path in sorted(folder.iterdir())
+    }
+
+
+RECORD = json.dumps(Record(asked=ASKED, lines=1, bytes=7, results=hashlib.sha256(b"LINE 0\n").hexdigest()).model_dump())
+STRANGERS: dict[str, Callable[[Path], object]] = {
+    "a part": lambda out: (out / "out.txt.part").write_text("precious"),
+    "an empty part": lambda out: (out / "out.txt.part").touch(),
+    "a record": lambda out: (out / "out.txt.part.json").write_text('{"precious": 1}'),
+    "a part and a record": lambda out: [
+        (out / f"out.txt.part{end}").write_text('{"format": 1}') for end in ("", ".json")
+    ],
+    "a part beside a record of ours": lambda out: [
+        (out / "out.txt.part").write_text("precious text"),
+        (out / "out.txt.part.json").write_text(RECORD),
+    ],
+    "a part beside a record of nothing": lambda out: [
+        (out / "out.txt.part").write_text("precious"),
+        (out / "out.txt.part.json").write_text(json.dumps(Record(asked=ASKED).model_dump())),
+    ],
+    "a link to a part": lambda out: (out / "out.txt.part").symlink_to("precious.txt"),
+    "a link astray": lambda out: (out / "out.txt.part").symlink_to("nowhere"),
+    "a link beside a record of ours": lambda out: [
+        (out / "out.txt.part").symlink_to("ours"),
+        (out / "ours").write_text("LINE 0\nmore"),
+        (out / "out.txt.part.json").write_text(RECORD),
+    ],
+    "a link to a record": lambda out: [
+        (out / "out.txt.part.json").symlink_to("record"),
+        (out / "record").write_text(RECORD),
+    ],
+    "a folder": lambda out: (out / "out.txt.part").mkdir(),
+    "a pipe": lambda out: os.mkfifo(out / "out.txt.part"),
+    "a pipe for a record": lambda out: os.mkfifo(out / "out.txt.part.json"),
+}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such pipes, and links need a permission")
+@pytest.mark.parametrize("stranger", STRANGERS)
+@pytest.mark.parametrize("fresh", [False, True])
+def test_what_is_not_ours_is_refused_and_left_as_it_is(stranger: str, fresh: bool, tmp_path: Path) -> None:
+    (tmp_path / "precious.txt").write_text("precious")
+    STRANGERS[stranger](tmp_path)
+    before = standing(tmp_path)
+    with pytest.raises(DataError, match=r"out\.txt\.part(\.json)? .*; move it away, or name another file to write"):
+        make(tmp_path / "out.txt", LINES, fresh=fresh)
+    assert standing(tmp_path) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows does not fork")
+@pytest.mark.parametrize("function", ["os.fsync", "os.replace", "os.open"])
+def test_a_kill_at_any_moment_leaves_what_the_next_call_knows(function: str, tmp_path: Path) -> None:
+    for call in range(1, 30):
+        folder = tmp_path / str(call)
+        folder.mkdir()
+        if (child := os.fork()) == 0:
+            with suppress(BaseException):
+                kill_at(function, call, make, folder / "out.txt", LINES)
+            os._exit(0)
+        killed = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
+        assert (folder / "out.txt").exists() or killed
+        make(folder / "out.txt", LINES)
+        assert standing(folder) == {"out.txt": WHOLE.encode()}, f"killed at {function} number {call}"
+        if not killed:
+            break
+
+
 def test_two_processes_cannot_make_the_same_file(tmp_path: Path) -> None:
     out = tmp_path / "out.txt"
     with resumable_file(out, ASKED) as file:
@@ -144,7 +216,7 @@ def test_a_full_disk_keeps_what_is_done(tmp_path: Path, monkeypatch: pytest.Monk
     def full(handle: int) -> None:
         nonlocal calls
         calls += 1
-        if calls == 7:  # of the third chunk; each needs three
+        if calls == 11:  # of the third chunk; each needs three, and the records before the first need four
             raise OSError(28, "No space left on device")
         fsync(handle)
 
@@ -178,7 +250,7 @@ def test_any_number_of_kills_end_in_the_same_bytes(
     packed.write_bytes(gzip.compress(source.read_bytes()))
     assert main(command(run_folder, source, tmp_path / "whole", *more)) == 0
     killed = tmp_path / "killed"
-    moments = [("os.fsync", 1), ("os.fsync", 5), ("os.replace", 2), ("os.fsync", 3), ("os.replace", 1)]
+    moments = [("os.fsync", 1), ("os.fsync", 8), ("os.replace", 2), ("os.fsync", 3), ("os.replace", 1)]
     for number, (function, call) in enumerate(moments):
         again = command(run_folder, packed if number % 2 else source, killed, *more)
         assert exit_code(kill_at, function, call, run_it, again) == -signal.SIGKILL

@@ -61,7 +61,7 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Score translations (BLEU, chrF, TER) or labels (accuracy, F1), with signatures and 95 % intervals."""
-    check_picture(picture, system)
+    check_picture(picture, system, [path for path in (test, output, scores) if path is not None])
     found = dragoman.compare(
         [path for path in (system, against) if path is not None],
         test,
@@ -108,8 +108,10 @@ def show_scores(evaluations: "Sequence[Evaluation | KeptEvaluation | LabelEvalua
         console.write(f"{each.system}: {each.test}; {each.search}; {counts}")
 
 
-def check_picture(picture: Path | None, system: Path) -> None:
-    """Refuses a picture of an unknown format, one of translations, and one that cannot be written."""
+def check_picture(picture: Path | None, system: Path, others: Sequence[Path | str]) -> None:
+    """Refuses a picture of an unknown format, one of translations, and one that cannot be written, or only in the place
+    of another file.
+    """
     from dragoman.commands.compare_labels import gives_labels
 
     if picture is None:
@@ -118,7 +120,7 @@ def check_picture(picture: Path | None, system: Path) -> None:
         raise ConfigError(f"--picture {picture} must end in .png, .svg or .pdf")
     if system.exists() and not gives_labels(system):
         raise ConfigError(f"--picture draws the confusions of labels; {system} gives none")
-    check_output(picture)
+    check_output(picture, *others)
 
 
 def draw_picture(found: "Evaluation | LabelEvaluation", picture: Path | None) -> None:

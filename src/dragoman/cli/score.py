@@ -5,7 +5,7 @@ import json
 import logging
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import quantiles
 from typing import TYPE_CHECKING, Annotated
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import dragoman
-from dragoman.cli.terminal.lines import standard_input, writer
+from dragoman.cli.terminal.lines import check_printing, standard_input, writer
 from dragoman.cli.terminal.options import Adapter, Format, LengthPenalty, Model, Place, Quiet, Set, grouped, one_or_two
 from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.files import check_output
 
 if TYPE_CHECKING:
     from dragoman.commands.score import ScoredPair
-    from dragoman.text.reading.pairs import Pair
+    from dragoman.text.reading.pairs import Pair, Reading
 
 log = logging.getLogger(__name__)
 
@@ -56,14 +56,18 @@ def score(
 ) -> None:
     """Score given translations, one a line: score, log_prob, tokens, source, target. Or keep the probable pairs."""
     screen = open_screen(quiet)
-    if output is not None:
-        check_output(output, *(data or ()))
+    reading = opened(model, one_or_two(data), settings or ()) if data else None
+    files = () if reading is None else reading.files
+    if output is None:
+        check_printing(*files)
+    else:
+        check_output(output, *files)
     if not data and sys.stdin.isatty():
         screen.note("type pairs, each a source, a tab and a target; Ctrl-D ends")
     penalty = [] if length_penalty is None else [f"decode.length_penalty={length_penalty}"]
     found = dragoman.score(
         model,
-        one_or_two(data) if data else typed_pairs(),
+        typed_pairs() if reading is None else reading,
         [*penalty, *(settings or ())],
         **place.options(),
         progress=screen.progress,
@@ -77,6 +81,15 @@ def score(
             if kept:
                 write(line_of(pair, output_format == "json", figures=at_least is None))
     tally.tell(at_least)
+
+
+def opened(model: Path, data: str | tuple[str, str], settings: Sequence[str]) -> "Reading":
+    """The pairs of files, which knows the files."""
+    from dragoman.commands.score import open_scored
+    from dragoman.config import choose
+    from dragoman.text.inputs import ReadingSettings, reading_overrides
+
+    return open_scored(model, data, choose(ReadingSettings, "data", reading_overrides(settings)[0]))
 
 
 def typed_pairs() -> "Iterator[Pair]":

@@ -12,7 +12,7 @@ import typer
 
 import dragoman
 from dragoman.cli.terminal import console
-from dragoman.cli.terminal.lines import check_text, read, standard_input, writer
+from dragoman.cli.terminal.lines import check_printing, check_text, read, standard_input, writer
 from dragoman.cli.terminal.options import Adapter, Ensemble, Format, Model, Place, Quiet, Search, grouped
 from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.errors import ConfigError
@@ -64,7 +64,24 @@ class Job:
                 "--item shows one sentence beside its target; --output takes TEXT, --input or standard input"
             )
         if self.output is not None:
-            check_output(self.output, self.input_file)
+            for path in (self.output, *(self.working_files() if self.goes_on else ())):
+                check_output(path, self.input_file)
+        elif self.input_file is not None:
+            check_printing(self.input_file)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a killed command goes on when run again; a pipe or a device takes lines once."""
+        if self.input_file is None or self.output is None:
+            return False
+        return self.output.is_file() or not self.output.exists()
+
+    def working_files(self) -> tuple[Path, Path]:
+        """What stands beside `--output` until it is complete."""
+        from dragoman.translating.resumable import part_of, record_of
+
+        part = part_of(self.output or Path())
+        return part, record_of(part)
 
     def lines(self) -> int | None:
         """The lines of `--input`, every one of which is read, so that a damaged file is refused."""
@@ -109,7 +126,7 @@ def translate(
         work.converse()
     elif job.input_file is None:
         work.translate_all(text or standard_input(), output)
-    elif output is None or (output.exists() and not output.is_file()):  # a pipe or a device takes lines once
+    elif output is None or not job.goes_on:
         work.translate_all(read(job.input_file), output, total)
     else:
         identity = facts([model, *(ensemble or ())], adapter, translator, options, output_format)

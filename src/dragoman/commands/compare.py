@@ -30,7 +30,7 @@ from dragoman.evaluating.metrics import METRICS, SAMPLES, Measures
 from dragoman.evaluating.references import ReferenceSet, own_test_set, read_references
 from dragoman.evaluating.significance import Comparison
 from dragoman.evaluating.spread import Spread
-from dragoman.files import check_output, write_file
+from dragoman.files import check_output, same_file, write_file
 from dragoman.machine import use_threads
 from dragoman.progress import Progress, silent
 from dragoman.store import find_model, read_config
@@ -103,11 +103,12 @@ def compare(
         DataError: the test set cannot be read, or a file of translations has another number of lines.
     """
     found = [_System.find(each) for each in ([systems] if isinstance(systems, str | Path) else systems)]
+    outputs = [path for path in (output, scores) if path is not None]
     _check(found, output, scores, [*([] if test is None else [test]), *references])
     judge = _compare_labels if gives_labels(found[0].members[0]) else _compare_translations
     with use_threads(threads):
         place = Place(device, precision, progress)
-        result = judge(found, _Asked(test, references, overrides, samples, place, measures))
+        result = judge(found, _Asked(test, references, outputs, overrides, samples, place, measures))
     _write(result, output, scores)
     return result
 
@@ -117,6 +118,7 @@ class _Asked(NamedTuple):
 
     test: Path | str | None
     references: Sequence[Path | str]
+    outputs: Sequence[Path | str]
     overrides: Sequence[str]
     samples: int
     place: Place
@@ -137,6 +139,8 @@ def _compare_translations(systems: Sequence[_System], asked: _Asked) -> CompareR
     settings = choose(ReadingSettings, "data", reading)
     language = asked.measures.get("language", UNKNOWN_LANGUAGE)
     test_set = _read_test(systems, asked.test, asked.references, settings, language)
+    for path in asked.outputs:
+        check_output(path, *test_set.files)
 
     def evaluated(path: Path) -> Evaluation:
         translator = Translator.load(path, *asked.place) if path.is_dir() else None
@@ -194,8 +198,11 @@ def _check(
         check_seeds((seeds[0], seeds[1]), (systems[0].name, systems[1].name))
     if output is not None and seeds[0] > 1:
         raise ConfigError(f"--output takes the translations of one run, not of {seeds[0]}; name one of them")
+    translations = [path for system in systems for path in system.members if path.is_file()]
     for path in filter(None, (output, scores)):
-        check_output(path, *texts)
+        check_output(path, *texts, *translations)
+    if output is not None and scores is not None and same_file(output, scores):
+        raise ConfigError(f"--output and --scores both name {scores}; name two files")
     for path in (path for system in systems for path in system.members if not path.is_file()):
         find_model(path)
 

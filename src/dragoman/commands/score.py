@@ -14,7 +14,7 @@ from dragoman.machine import use_threads
 from dragoman.progress import Progress, silent
 from dragoman.text.inputs import ReadingSettings, reading_overrides
 from dragoman.text.reading.addresses import Address
-from dragoman.text.reading.pairs import Pair
+from dragoman.text.reading.pairs import Pair, Reading
 from dragoman.text.reading.readers import open_pairs
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.translating.chunks import chunks
@@ -52,7 +52,7 @@ class ScoredPair:
 
 def score(
     model: Path | str,
-    data: Address | list[Pair] | Iterator[Pair],
+    data: Address | Reading | list[Pair] | Iterator[Pair],
     overrides: Sequence[str] = (),
     device: str = "auto",
     precision: str = "auto",
@@ -74,14 +74,16 @@ def score(
     """
     of_text, of_search = reading_overrides(overrides)
     settings = choose(ReadingSettings, "data", of_text)
-    if isinstance(data, list | Iterator):
-        pairs, total = data, None
-    else:
-        pairs = open_pairs(data, naming_for(model, settings.naming), settings.format, settings.encoding_errors)
-        total = sum(1 for _ in pairs) if pairs.files else None
+    pairs = open_scored(model, data, settings) if isinstance(data, str | tuple) else data
+    total = sum(1 for _ in pairs) if isinstance(pairs, Reading) and pairs.files else None
     translator = Translator.load(model, device, precision, progress, adapter)
     options = choose(SearchOptions, "decode", of_search, translator.options)
     return _scored(translator, pairs, options, threads, total, progress)
+
+
+def open_scored(model: Path | str, data: Address, settings: ReadingSettings) -> Reading:
+    """Opens pairs to be scored, with what the model's own text tells of their columns."""
+    return open_pairs(data, naming_for(model, settings.naming), settings.format, settings.encoding_errors)
 
 
 def _scored(

@@ -42,6 +42,8 @@ class ReferenceSet:
     language: str = UNKNOWN_LANGUAGE
     """The language of the references, as the user, the model, or the names of files or columns say."""
     source_language: str = UNKNOWN_LANGUAGE
+    files: tuple[Path, ...] = ()
+    """Those that it was read from."""
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -98,7 +100,7 @@ def read_references(
         log.warning("%s", doubt)
     faults: Counter[str] = Counter()
     rows = ([pair.source, pair.target] for pair in _counted(reading, faults))
-    found = _gather(path, rows, keep_empty=True)
+    found = replace(_gather(path, rows, keep_empty=True), files=reading.files)
     for fault, count in faults.items():
         log.warning("%s: %s (%d of %d rows): scored as empty lines", path, fault, count, len(found))
     return _with_languages(found, reading.named, naming._replace(expected=reading.languages))
@@ -157,7 +159,7 @@ def _read_aligned(
                 "references must be aligned with the source line by line"
             )
     # An empty line stays, because the `sacrebleu` command counts it as a reference without words.
-    found = ReferenceSet(source.name, sources, tuple(zip(*streams, strict=True)))
+    found = ReferenceSet(source.name, sources, tuple(zip(*streams, strict=True)), files=(source, *references))
     return _with_languages(found, (_ending(source), _ending(references[0])), naming)
 
 
@@ -199,4 +201,4 @@ def _gather(path: Path, rows: Iterable[Sequence[str]], keep_empty: bool = False)
             raise DataError(f"{path}:{number} has a source but no reference")
         sources.append(source)
         references.append(found)
-    return ReferenceSet(path.name, tuple(sources), tuple(references))
+    return ReferenceSet(path.name, tuple(sources), tuple(references), files=(path,))

@@ -9,8 +9,8 @@ import pydantic
 from dragoman.config import Settings
 from dragoman.documents import Content, read_document, read_object
 from dragoman.errors import CheckpointError
-from dragoman.files import nearest
-from dragoman.manifest import MANIFEST, listed_hash, verify_manifest
+from dragoman.files import CONFIG, MANIFEST, nearest
+from dragoman.manifest import listed_hash, verify_manifest
 from dragoman.model import ModelConfig
 from dragoman.run_folder import RunFolder
 from dragoman.store.weights import Weights
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FORMAT, ADAPTER_FORMAT = 2, 1
 """Of `config.json`, of a model and of an adapter. Format 2 may say that the weights are quantised."""
-CONFIG, WEIGHTS, GENERATION, CARD = "config.json", "model.safetensors", "generation_config.json", "README.md"
+WEIGHTS, GENERATION, CARD = "model.safetensors", "generation_config.json", "README.md"
 ADAPTER = "adapter.safetensors"
 
 USES = {

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from dragoman.documents import read_object, write_json
 from dragoman.errors import CheckpointError, ConfigError, DataError, TokenizerError
-from dragoman.files import check_new_folder, new_folder, write_file
-from dragoman.manifest import MANIFEST, write_manifest
+from dragoman.files import check_new_folder, model_around, new_folder, write_file
+from dragoman.manifest import write_manifest
 from dragoman.model import ModelConfig
 from dragoman.store.description import (
     CARD,
@@ -64,11 +64,8 @@ def check_new_model(path: Path | str) -> None:
         DataError: something stands there already, or it lies inside a model folder.
     """
     check_new_folder(path)
-    for above in Path(path).absolute().parents:
-        if (above / MANIFEST).is_file():
-            raise DataError(
-                f"{path} would lie inside {above}, which is whole only with its own files; name another place"
-            )
+    if above := model_around(path):
+        raise DataError(f"{path} would lie inside {above}, which is whole only with its own files; name another place")
 
 
 def write_model(

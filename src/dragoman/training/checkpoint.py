@@ -10,7 +10,6 @@ warning, and the run resumes from the one before it.
 """
 
 import logging
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +20,7 @@ from torch import Tensor, nn
 from dragoman.config import Settings
 from dragoman.documents import read_document, write_json
 from dragoman.errors import CheckpointError
-from dragoman.files import new_folder, remove, set_aside
+from dragoman.files import discard, new_folder, set_aside
 from dragoman.manifest import write_manifest
 from dragoman.store import (
     ADAPTER,
@@ -70,16 +69,8 @@ def save_checkpoint(
             write_json(aside / FACTS, facts)
             write_manifest(aside)
     for old in list_checkpoints(folder)[:-keep]:
-        _delete(old)
+        discard(old)
     return path
-
-
-def _delete(checkpoint: Path) -> None:
-    """Renames a checkpoint, then deletes it. If the process is killed in between, `remove_partial` clears the rest."""
-    aside = checkpoint.with_name(f".{checkpoint.name}.{os.getpid()}.partial")
-    remove(aside)
-    os.replace(checkpoint, aside)
-    remove(aside)
 
 
 def list_checkpoints(folder: Path) -> list[Path]:

@@ -3,13 +3,15 @@
     out.txt.part        what is made so far
     out.txt.part.json   for how many lines and bytes that is, of which lines, and what was asked
 
-The record is replaced, atomically, after each chunk of lines; what a killed process wrote beyond it is cut off. It
-knows the lines of input by their SHA-256, so that a file may be renamed, packed or lengthened. The same command makes
-the same bytes, in one go or in many.
+The record is there before the part, and is replaced, atomically, after each chunk of lines; what a killed process wrote
+beyond it is cut off. It knows the lines of input by their SHA-256, so that a file may be renamed, packed or lengthened,
+and the results too: a part without a record of it is somebody else's, and is left alone. The same command makes the
+same bytes, in one go or in many.
 """
 
 import hashlib
 import logging
+import os
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -21,10 +23,11 @@ import pydantic
 from dragoman.config import Settings
 from dragoman.documents import differences, read_document, write_json
 from dragoman.errors import DataError, Interrupted
-from dragoman.files import flush_file, growing_file, remove, remove_partial
+from dragoman.files import flush_file, growing_file, is_plain_file, remove, remove_partial
 
 FORMAT = 1
 FRESH = "use --fresh to start again"
+MOVE = "move it away, or name another file to write"
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +44,8 @@ class Record(Settings):
     """Of these lines."""
     bytes: int = 0
     """Of results."""
+    results: str | None = None
+    """SHA-256 of the results; None before the first are written, while the part is empty."""
     counts: dict[str, int] = pydantic.Field(default_factory=dict)
     """What was counted in these results, such as flags."""
 
@@ -54,10 +59,11 @@ class ResumableFile:
     """
 
     def __init__(self, part: Path, file: IO[bytes], record: Record) -> None:
+        """`file` holds the results that are recorded, and nothing else."""
         self.part, self.record = part, record
         self.counts = Counter(record.counts)
         self._file = file
-        self._read = hashlib.sha256()
+        self._read, self._written = hashlib.sha256(), _hash_of(file, record.bytes)
 
     def rest(self, lines: Iterable[str], name: str) -> Iterator[str]:
         """The lines that are still to be done.
@@ -82,17 +88,25 @@ class ResumableFile:
     def add(self, lines: Sequence[str], results: str) -> None:
         """Writes the results of the next lines, and then the record."""
         content = results.encode()
+        if self.record.results is None:
+            self._save(self.record.but(results=self._written.hexdigest()))
         self._file.write(content)
         flush_file(self._file)
+        self._written.update(content)
         for line in lines:
             self._add(line)
-        record = self.record.but(
-            lines=self.record.lines + len(lines),
-            sha256=self._read.hexdigest(),
-            bytes=self.record.bytes + len(content),
-            counts=dict(self.counts),
+        self._save(
+            self.record.but(
+                lines=self.record.lines + len(lines),
+                sha256=self._read.hexdigest(),
+                bytes=self.record.bytes + len(content),
+                results=self._written.hexdigest(),
+                counts=dict(self.counts),
+            )
         )
-        write_json(record_of(self.part), record.model_dump(mode="json"))
+
+    def _save(self, record: Record) -> None:
+        _write_record(self.part, record)
         self.record = record
 
     def _add(self, line: str) -> None:
@@ -114,17 +128,21 @@ def resumable_file(path: Path, asked: Mapping[str, Any], fresh: bool = False) ->
     `asked` is all that decides what is made of a line. With `fresh`, what an earlier call left is thrown away.
 
     Raises:
-        DataError: an earlier call was asked something else, or what it left is damaged.
+        DataError: an earlier call was asked something else, or what stands at `path.part` is not what it left.
         DiskFull: the disk is full; what is done stays.
         FolderInUse: another process makes the same file.
     """
     path = path.resolve() if path.is_symlink() else path
-    part = path.with_name(f"{path.name}.part")
+    part = part_of(path)
+    if is_plain_file(part) is None:
+        if is_plain_file(record_of(part)) is not None:
+            _read_record(part)  # refuses what is no record
+        _write_record(part, Record(asked=dict(asked)))
+    else:
+        _read_record(part)
     with growing_file(path, part) as file:
         remove_partial(part.parent, record_of(part).name)
-        if fresh:
-            remove(record_of(part))
-        record = _read_record(part, asked)
+        record = _begun(part, file, asked, fresh)
         file.truncate(record.bytes)
         made = ResumableFile(part, file, record)
         if record.lines:
@@ -135,10 +153,17 @@ def resumable_file(path: Path, asked: Mapping[str, Any], fresh: bool = False) ->
             if not made.record.lines:
                 with suppress(OSError):  # Windows keeps a file that is open
                     remove(part)
+                    remove(record_of(part))
             elif not isinstance(error, Interrupted):
                 log.warning("%s", made.state)
             raise
     remove(record_of(part))
+
+
+def part_of(path: Path) -> Path:
+    """What is made so far of a file."""
+    path = path.resolve() if path.is_symlink() else path
+    return path.with_name(f"{path.name}.part")
 
 
 def record_of(part: Path) -> Path:
@@ -146,16 +171,45 @@ def record_of(part: Path) -> Path:
     return part.with_name(f"{part.name}.json")
 
 
-def _read_record(part: Path, asked: Mapping[str, Any]) -> Record:
-    """What is recorded of a part; a new record if there is none, or no part."""
-    path, size = record_of(part), part.stat().st_size
-    if not path.exists() or not size:
-        return Record(asked=dict(asked))
-    record = read_document(path, Record, FORMAT, error=DataError, advice=FRESH)
-    if changes := differences(record.asked, asked):
+def _write_record(part: Path, record: Record) -> None:
+    write_json(record_of(part), record.model_dump(mode="json"))
+
+
+def _read_record(part: Path) -> Record:
+    """The record of a part.
+
+    Raises:
+        DataError: there is none, or one of the two is not ours.
+    """
+    for path in (part, record_of(part)):
+        if is_plain_file(path) is False:
+            raise DataError(f"{path} is no regular file, so this command did not make it; {MOVE}")
+    if is_plain_file(record_of(part)) is None:
+        raise DataError(f"{part} was not made by this command: there is no {record_of(part).name} beside it; {MOVE}")
+    return read_document(record_of(part), Record, FORMAT, error=DataError, advice=MOVE)
+
+
+def _begun(part: Path, file: IO[bytes], asked: Mapping[str, Any], fresh: bool) -> Record:
+    """What is recorded of a part that is open; a new record if it is empty, or with `fresh`."""
+    record, size = _read_record(part), file.seek(0, os.SEEK_END)
+    found = _hash_of(file, record.bytes)
+    if size and found.hexdigest() != record.results:
+        raise DataError(f"{part} was changed: it does not hold the {record.bytes:,} bytes that were written; {MOVE}")
+    if fresh or not size:
+        record = Record(asked=dict(asked))
+        _write_record(part, record)
+    elif changes := differences(record.asked, asked):
         raise DataError(
             f"{part} was begun with another model or other options ({changes}); give the same ones to go on, or {FRESH}"
         )
-    if size < record.bytes:
-        raise DataError(f"{part} has {size:,} bytes, but {record.bytes:,} were written: it was cut; {FRESH}")
     return record
+
+
+def _hash_of(file: IO[bytes], count: int) -> "hashlib._Hash":
+    """The SHA-256 of the first bytes of a file."""
+    found = hashlib.sha256()
+    file.seek(0)
+    while count and (block := file.read(min(count, 1 << 20))):
+        found.update(block)
+        count -= len(block)
+    return found

@@ -201,7 +201,7 @@ class Look:
         from dragoman.explaining.writing import form_of
 
         if options.output is not None:
-            check_output(options.output)
+            check_output(options.output, self.aligned)
         form = self.form or (form_of(options.output) if options.output is not None else "html")
         whole = form in ("html", "json")
         if options.head is not None and whole:
@@ -211,7 +211,7 @@ class Look:
         if options.output is not None or form in ("json", "terminal"):
             return form, options.output
         path = Path(f"{PAGE}.{form}")
-        check_output(path)
+        check_output(path, self.aligned)
         return form, path
 
     def _check_printed(self) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dragoman.cli.terminal import console
 from dragoman.errors import ConfigError, DataError
+from dragoman.files import same_file
 
 
 def check_text(text: str) -> None:
@@ -29,6 +30,13 @@ def read(path: Path) -> Iterator[str]:
         return iter(())
     open_bytes(path).close()
     return read_lines(path)
+
+
+def check_printing(*inputs: Path | str) -> None:
+    """Refuses to print to one of the files that are read, as `>> FILE` asks: it would grow as it is read."""
+    for path in inputs:
+        if same_file(path, 1):
+            raise DataError(f"{path} is also standard output, and would grow as it is read; print to another file")
 
 
 def standard_input() -> Iterator[str]:
