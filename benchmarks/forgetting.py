@@ -6,8 +6,9 @@
 BASE is a run folder of `dragoman train`, with its data; NEW is parallel text of another domain, of which 300 pairs are
 held out as the test set and 300 as the dev set. Each way trains from BASE's best model, each seed (data order, dropout,
 adapters) in a process of its own, and its best model by dev chrF is scored on the new test set and on evenly spaced
-lines of BASE's. `averaged` trains nothing: it sets the dial of `dragoman average` between BASE and the run that it is
-of, on both dev sets. Runs that are finished are not run again, so the command may be stopped at any time.
+lines of BASE's. `averaged` trains nothing: it averages BASE and the run that it is of, with the tenth as share that has
+the largest sum of chrF (greedy) on both dev sets. Runs that are finished are not run again, so the command may be
+stopped at any time.
 
 It prints the table as Markdown, and draws gain (to the right) against loss (upwards) beside the JSON file. Minutes are
 of training and validation; memory is the peak of the process, scoring included.
@@ -18,6 +19,7 @@ import json
 import multiprocessing
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -68,6 +70,8 @@ AVERAGED = {
     "rehearsal-averaged": "rehearsal",
 }
 """The way whose runs each of these averages with the model before."""
+SHARES = tuple(tenth / 10 for tenth in range(11))
+"""The shares of which the best is taken for an average."""
 FINISHED = "forgetting.json"
 """What a finished run leaves in its folder."""
 
@@ -143,11 +147,23 @@ def _averaged(job: Job) -> Path:
     if not (job.folder / "dial.json").is_file():
         remove(job.folder / "model")
         after = job.runs / f"{AVERAGED[job.way]}-seed{job.seed}"
-        found = average(job.base, after, job.folder / "model", threads=job.threads, device="cpu")
-        write_json(
-            job.folder / "dial.json", {"share": found.share, "points": [each._asdict() for each in found.points]}
-        )
+        devs = {"new": dev_pairs(after), "old": dev_pairs(job.base)}
+        points = []
+        for share in SHARES:
+            with tempfile.TemporaryDirectory() as aside:
+                translator = Translator.load(average(job.base, after, Path(aside) / "model", share), "cpu")
+                found = {side: chrf(translator, pairs, 1)["chrf"]["value"] for side, pairs in devs.items()}
+            points.append({"share": share, **found})
+        best = max(points, key=lambda point: (point["new"] + point["old"], -point["share"]))
+        average(job.base, after, job.folder / "model", best["share"])
+        write_json(job.folder / "dial.json", {"share": best["share"], "points": points})
     return job.folder / "model"
+
+
+def dev_pairs(run: Path) -> list[tuple[str, str]]:
+    """Dev pairs of a run, evenly spread."""
+    pairs = list(read_split(run / "data", "dev"))
+    return list(evenly_spaced(iter(pairs), len(pairs), min(HELD_OUT, len(pairs))))
 
 
 def _facts(job: Job, seconds: float) -> dict[str, Any]:

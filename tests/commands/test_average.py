@@ -8,11 +8,9 @@ import torch
 from small_runs import some_pairs, train_small, write_corpus
 
 from dragoman.commands.fine_tune import fine_tune
-from dragoman.commands.making import average as making
-from dragoman.commands.making.average import SHARES, Point, average, best_share, dev_pairs
+from dragoman.commands.making.average import average
 from dragoman.errors import CheckpointError, ConfigError, DataError
-from dragoman.store import Languages, load_model, named_weights
-from dragoman.translating import SearchOptions, Translation
+from dragoman.store import load_model, named_weights
 from dragoman.tuning.averaging import distances, interpolate
 
 
@@ -28,29 +26,6 @@ def test_the_distance_is_relative_to_the_norm_before_part_by_part() -> None:
     before = {"encoder.x": torch.tensor([3.0]), "encoder.y": torch.tensor([4.0, 0.0]), "output": torch.tensor([2.0])}
     after = {"encoder.x": torch.tensor([3.0]), "encoder.y": torch.tensor([4.0, 1.0]), "output": torch.tensor([2.0])}
     assert distances(before, after) == {"encoder": pytest.approx(0.2), "output": 0.0}
-
-
-def test_the_best_share_gains_most_less_what_it_loses() -> None:
-    points = [Point(0.0, 40, 70), Point(0.4, 49, 69), Point(0.5, 50, 68), Point(1.0, 52, 60)]
-    assert best_share(points) == 0.4, "the nearer one to the model before, among equals"
-    assert best_share([*points, Point(0.6, 51, 67.5)]) == 0.6
-
-
-class Recorded:
-    """A translator that keeps how it was asked to search."""
-
-    options = SearchOptions(temperature=0.7, top_k=5, top_p=0.9, n_best=3, seed=4)
-    languages = Languages("en", "it")
-
-    def translate(self, texts: list[str], options: SearchOptions) -> list[Translation]:
-        self.asked = options
-        return [Translation(text, text, 0.0, 0.0) for text in texts]
-
-
-def test_shares_are_measured_by_greedy_search_even_of_a_model_that_draws_samples() -> None:
-    translator: Any = Recorded()
-    assert making._chrf(translator, [("the dog", "the dog")]) == pytest.approx(100)
-    assert (translator.asked.sampling, translator.asked.beam_size, translator.asked.n_best) == (None, 1, 1)
 
 
 @pytest.fixture(scope="module")
@@ -73,25 +48,17 @@ def weights(model: Path) -> dict[str, torch.Tensor]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["full", "lora"])
-def test_a_share_that_is_not_given_is_chosen_on_both_dev_sets(how: str, before: Path, tmp_path: Path) -> None:
+def test_each_weight_lies_between_those_of_both_models(how: str, before: Path, tmp_path: Path) -> None:
     after = tuned(before, tmp_path, *(["tuning.lora.rank=2"] if how == "lora" else []))
-    found = average(before, after, tmp_path / "model", device="cpu")
-    assert [point.share for point in found.points] == list(SHARES)
-    assert found.share == best_share(found.points)
-    for name, weight in interpolate(weights(before), weights(after), found.share).items():
+    assert average(before, after, tmp_path / "model", share=0.25) == tmp_path / "model"
+    for name, weight in interpolate(weights(before), weights(after), 0.25).items():
         assert torch.equal(weights(tmp_path / "model")[name], weight)
-    again = average(before, after, tmp_path / "given", share=0.25)
-    assert again.points == () and "0.25 of the latter" in (tmp_path / "given" / "README.md").read_text()
-    assert len(dev_pairs(before)) == 8 and len(dev_pairs(after)) == 4
+    assert "0.25 of the latter" in (tmp_path / "model" / "README.md").read_text()
 
 
 @pytest.mark.slow
 def test_what_has_no_average_is_refused(before: Path, tmp_path: Path) -> None:
-    after = tuned(before, tmp_path, "data.dev_size=0")
-    with pytest.raises(ConfigError, match=r"new is not a run with a dev set.*give it, as in --share 0.5"):
-        average(before, after, tmp_path / "model")
-    with pytest.raises(ConfigError, match=r"best is not a run with a dev set"):
-        average(before / "best", before, tmp_path / "model")
+    after = tuned(before, tmp_path)
     with pytest.raises(ConfigError, match=r"--share must be from 0, .* to 1, .*but is 1.5"):
         average(before, after, tmp_path / "model", share=1.5)
     other = train_small(tmp_path / "other", "model.d_ff=48").folder

@@ -248,10 +248,9 @@ def test_average_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) ->
     before = train_small(tmp_path).folder
     after = train_small(tmp_path, "train.seed=2", name="other").folder
     by_command, by_function = pairs_of_folders(tmp_path)
-    told = printed("average", before, after, "--to", by_command / "model", "--device", "cpu")
-    found = dragoman.average(before, after, by_function / "model", device="cpu")
+    printed("average", before, after, "--to", by_command / "model", "--share", 0.4)
+    dragoman.average(before, after, by_function / "model", 0.4)
     assert left_in(by_command) == left_in(by_function)
-    assert all(f"{point.new:.1f}" in told for point in found.points)
 
 
 @pytest.mark.slow
