@@ -14,13 +14,15 @@ from rich.console import Console
 
 import dragoman
 from dragoman import errors
+from dragoman.cli.demo import show_scores
 from dragoman.cli.main import app, main
 from dragoman.cli.terminal import bars, console
 from dragoman.cli.terminal.bars import Bars, Count, Lines
 from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.cli.translate import Work
 from dragoman.commands.train import RunResult
-from dragoman.evaluating.evaluation import Evaluation
+from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
+from dragoman.evaluating.references import ReferenceSet
 from dragoman.progress import silent
 from dragoman.text.reading import lines as data_lines
 from dragoman.translating import SearchOptions, Translation, chunks
@@ -450,6 +452,16 @@ def test_the_demo_ends_with_what_to_do_next(
     *_, own, train, translate, end = capsys.readouterr().err.split("\n")
     assert "your own text" in own and "dragoman train FILE" in train and "dragoman translate runs/" in translate
     assert end == ""
+
+
+def test_the_demo_says_what_each_test_set_tries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = ("una casa rossa e blu", "il gatto vede il cane")
+    (tmp_path / "found.txt").write_text("\n".join(texts), encoding="utf-8")
+    sets = [ReferenceSet(f"{name}.jsonl", texts, ((texts[0],), (texts[0],))) for name in ("new_patterns", "test")]
+    write_scores(tmp_path / "scores.json", [evaluate(tmp_path / "found.txt", each, samples=0) for each in sets])
+    show_scores(tmp_path)
+    told = capsys.readouterr().out
+    assert 0 < told.index("known patterns") < told.index("new patterns") and "new_patterns" not in told
 
 
 # The other commands

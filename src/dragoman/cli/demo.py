@@ -11,9 +11,11 @@ import dragoman
 from dragoman.cli.terminal import console
 from dragoman.cli.terminal.options import Place, Quiet, Runs, Threads, with_minutes
 from dragoman.cli.terminal.screen import open_screen
-from dragoman.cli.train import show_result
+from dragoman.cli.train import kept_scores, show_curves
 from dragoman.cli.translate import Work
 
+TEST_SETS = {"test": "known patterns", "new_patterns": "new patterns"}
+"""What the test sets of the phrasebook try."""
 SAMPLES = 6
 NEXT = (
     "Next, with your own text: a FILE that has a sentence and its translation on each line (.tsv, .csv, .jsonl)",
@@ -37,7 +39,8 @@ def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = 
         threads=threads,
         progress=screen.progress,
     )
-    show_result(screen, result)
+    show_curves(screen, result.folder)
+    show_scores(result.folder)
     translator = Place(threads=threads).load(result.folder, screen.progress)
     work = Work(screen, translator, translator.options, known_words=known_words(result.folder))
     pairs = own_test_pairs(result.folder)
@@ -50,6 +53,19 @@ def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = 
             work.converse()
     for line in NEXT:
         screen.note(line)
+
+
+def show_scores(run: Path) -> None:
+    """The scores of a run by what each test set tries."""
+    from dragoman.evaluating.evaluation import HEADINGS, score_rows
+
+    kept = {found.test.stem: found for found in kept_scores(run)}
+    named = {name: kept[stem] for stem, name in TEST_SETS.items() if stem in kept}
+    rows = [(name, *row) for name, found in named.items() for row in score_rows(found.scores.values())]
+    if rows:
+        console.write_table(["test set", *HEADINGS], rows)
+    for name, found in named.items():
+        console.write(f"{name}: {found.counts['lines']:,} sentences, {found.search}")
 
 
 def known_words(run: Path) -> frozenset[str]:

@@ -18,6 +18,7 @@ from dragoman.errors import CheckpointError, ConfigError
 if TYPE_CHECKING:
     from dragoman.commands.forecast import Forecast
     from dragoman.commands.train import RunResult
+    from dragoman.evaluating.scores import KeptEvaluation
 
 USES = {
     "translation": (
@@ -101,29 +102,36 @@ def show_run(screen: Screen, result: "RunResult") -> None:
 
 def show_result(screen: Screen, result: "RunResult") -> None:
     """The curves of a run, and its scores: the new ones, or those in its folder if it was finished before."""
-    from dragoman.runs.curves import curve_lines
-
-    for line in curve_lines(result.folder):
-        screen.note(line)
+    show_curves(screen, result.folder)
     if result.evaluations:
         show_scores(result.evaluations)
     elif machine.rank() == 0:
         show_kept_scores(result.folder)
 
 
+def show_curves(screen: Screen, run: Path) -> None:
+    from dragoman.runs.curves import curve_lines
+
+    for line in curve_lines(run):
+        screen.note(line)
+
+
 def show_kept_scores(run: Path) -> None:
-    """Shows the scores in a run's `scores.json`, if any. A damaged file is only a warning, because the run is whole."""
+    if kept := kept_scores(run):
+        show_scores(kept)
+
+
+def kept_scores(run: Path) -> "tuple[KeptEvaluation, ...]":
+    """What a run's `scores.json` holds, if any. A damaged file is only a warning, because the run is whole."""
     from dragoman.evaluating.scores import read_baselines, read_evaluations
     from dragoman.run_folder import RunFolder
 
     try:
         scores = RunFolder(run).scores
-        kept = (*read_baselines(scores), *read_evaluations(scores)) if scores.exists() else ()
+        return (*read_baselines(scores), *read_evaluations(scores)) if scores.exists() else ()
     except CheckpointError as error:
         log.warning("%s; score the run again with: dragoman evaluate %s SOURCE REFERENCE", error, run)
-        return
-    if kept:
-        show_scores(kept)
+        return ()
 
 
 def show_seeds(screen: Screen, results: "Sequence[RunResult]") -> None:
