@@ -8,19 +8,24 @@ PEERS := .venv-peers
 NEEDS_PYTHON = $(if $(PYTHON),,$(error Dragoman needs Python 3.11 or newer, and none was found: install one, or name it with make PYTHON=/path/to/python))
 # A newer Python than that of .venv, for `make machines`; by default one on the PATH: make machines NEWER=/path/to/python3.13
 NEWER ?=
+# Stamps of what .venv holds: what a demo needs, and beside it an extra of pyproject.toml, as in .venv/ready-test
 READY := .venv/ready
+INSTALLED_FROM := pyproject.toml constraints.txt scripts/install.py
 # Where `make browser` keeps pictures of the pages that it opens; by default none: make browser PICTURES=/tmp/pictures
 PICTURES ?=
 # The run that `make examples` explains sentences with
 RUN ?= runs/tatoeba-en-it
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -q
 
-.PHONY: help setup demo examples docs quick test machines browser check bench-training bench-tatoeba clean
+.NOTPARALLEL:
+.PHONY: help setup extras demo examples docs quick test machines browser check bench-training bench-tatoeba clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
-setup: $(READY)  ## create .venv and install everything into it
+setup: $(READY)  ## create .venv and install into it what a demo needs; every other target adds what it needs
+
+extras: $(READY)-all  ## add every extra: TensorBoard, Parquet, the Hugging Face hub, spaCy, other toolkits
 
 demo: $(READY)  ## train a small English-Italian translator, then translate what you type
 	@$(BIN)/dragoman demo
@@ -30,44 +35,48 @@ examples: $(READY)  ## write the pages of examples/ with a finished English-Ital
 	@$(BIN)/dragoman explain $(RUN) "The bank of the river was covered with mud." --output examples/wrong.html
 	@$(BIN)/dragoman explain $(RUN) "My grandmother's sourdough starter died of neglect." --output examples/hallucinated.html
 
-docs: $(READY)  ## build the guide into docs/_build/html, every page executed: about ten minutes, later only what changed
+docs: $(READY)-docs  ## build the guide into docs/_build/html, every page executed: about ten minutes, later only what changed
 	@$(BIN)/python -m sphinx -W --keep-going docs docs/_build/html
 	@echo "the guide is ready: open docs/_build/html/index.html"
 
-quick: $(READY)  ## run the tests that take seconds: under two minutes on two cores
+quick: $(READY)-test  ## run the tests that take seconds: under two minutes on two cores
 	@$(PYTEST) -m "not slow and not browser"
 
-test: $(READY)  ## run every test that needs no network, browser or GPU; ends with what was skipped and why
+test: $(READY)-test  ## run every test that needs no network, browser or GPU; ends with what was skipped and why
 	@$(PYTEST) -rs
 
-browser: $(READY)  ## open the pages and the guide in Chromium and use all of their controls; needs Chromium: about eight minutes
+browser: $(READY)-browser  ## open the pages and the guide in Chromium and use all of their controls; needs Chromium: about eight minutes
 	@PICTURES="$(PICTURES)" $(BIN)/python -m pytest -q -rs -m browser tests/browser
 
-machines: $(READY)  ## run the tests as on other processors, without a compiler, as another user: under an hour on two cores
+machines: $(READY)-test  ## run the tests as on other processors, without a compiler, as another user: under an hour on two cores
 	@$(BIN)/python scripts/machines.py $(if $(NEWER),--python $(NEWER))
 
-check: $(READY)  ## check the format, lint and types
+check: $(READY)-dev  ## check the format, lint, layers and types
 	@$(BIN)/ruff format --check
 	@$(BIN)/ruff check
+	@$(BIN)/lint-imports
 	@$(BIN)/basedpyright --pythonpath $(BIN)/python --level error
 
-bench-training: $(PEERS)/ready  ## time training steps beside other toolkits, installed in .venv-peers: an hour or two
+bench-training: $(PEERS)/ready-peers  ## time training steps beside other toolkits, installed in .venv-peers: an hour or two
 	@$(PEERS)/bin/python benchmarks/training.py --size small --batches 4 --rounds 8 --out benchmarks/results/training.json
 	@$(PEERS)/bin/python benchmarks/training.py --size base --batches 2 --rounds 4 --out benchmarks/results/training-base.json
 
-bench-tatoeba: $(PEERS)/ready  ## compare half an hour of training with other recipes: two hours and more
+bench-tatoeba: $(PEERS)/ready-peers  ## compare half an hour of training with other recipes: two hours and more
 	@$(PEERS)/bin/python benchmarks/tatoeba.py --out benchmarks/results/tatoeba.json
 
 clean:  ## remove .venv, the built guide and every cache; your runs stay
 	rm -rf .venv $(PEERS) docs/_build .pytest_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml constraints.txt scripts/install.py
+$(READY): $(INSTALLED_FROM)
 	$(NEEDS_PYTHON)
 	@$(PYTHON) scripts/install.py .venv
-	@touch $@
 
-$(PEERS)/ready: pyproject.toml constraints.txt scripts/install.py benchmarks/peers/requirements.txt
+$(READY)-%: $(INSTALLED_FROM)
 	$(NEEDS_PYTHON)
-	@$(PYTHON) scripts/install.py $(PEERS) benchmarks/peers/requirements.txt
+	@$(PYTHON) scripts/install.py .venv $*
+
+$(PEERS)/ready-peers: $(INSTALLED_FROM) benchmarks/peers/requirements.txt
+	$(NEEDS_PYTHON)
+	@$(PYTHON) scripts/install.py $(PEERS) all --alone benchmarks/peers/requirements.txt
 	@touch $@

@@ -2,7 +2,7 @@
 
     python benchmarks/translating.py MODEL TEST [REFERENCES ...] [--rounds 5] [--lines 1000] [--out results.json]
 
-`make setup` installs all runtimes. The model is exported to CTranslate2 and, if it can be held there, to Hugging Face.
+`make extras` installs all runtimes. The model is exported to CTranslate2 and, if it can be held there, to Hugging Face.
 Each runtime has a process of its own and both cores. They take turns, round by round, in alternating order. A file is
 handed over in one call; for the time of one sentence, each sentence is a call of its own. Both are from text to text.
 

@@ -1,21 +1,31 @@
-"""Makes a virtual environment and installs Dragoman and its tools into it: what `make setup` runs.
+"""Makes a virtual environment and installs Dragoman into it: what every target of the Makefile stands on.
 
-    python scripts/install.py ENVIRONMENT [REQUIREMENTS]
+    python scripts/install.py ENVIRONMENT                 what a demo needs
+    python scripts/install.py ENVIRONMENT test            ... and the extra `test` of pyproject.toml
+    python scripts/install.py ENVIRONMENT all --alone benchmarks/peers/requirements.txt
 
-The packages of a REQUIREMENTS file come last, without their dependencies: the toolkits measured beside Dragoman ask for
-other versions of PyTorch, but run with this one. A package that can't be installed is named and left out.
+The stamps `ready` and `ready-EXTRA` in the environment say what it was made from. While that stays, nothing is done.
 
-PyTorch comes first, because its default wheel on Linux brings gigabytes of CUDA libraries. Without an NVIDIA GPU the
+The packages of `--alone` come last, without their dependencies: the toolkits measured beside Dragoman ask for other
+versions of PyTorch, but run with this one. A package that can't be installed is named and left out.
+
+Without an NVIDIA GPU, PyTorch comes first, because its default wheel on Linux brings gigabytes of CUDA libraries. The
 script asks PyTorch's own index of CPU wheels, and gives up within seconds if it can't be reached; then, and with a GPU,
 pip decides. `TORCH_INDEX=URL` names another index, `TORCH_INDEX=` (empty) leaves the choice to pip at once.
 Needs only the standard library, because it runs before anything is installed.
 """
 
+import argparse
+import hashlib
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import threading
+import time
+import tomllib
 import urllib.error
 import urllib.request
 import venv
@@ -23,61 +33,144 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+PYPROJECT = ROOT / "pyproject.toml"
+VERSIONS = ROOT / "constraints.txt"
+DEMO_EXTRAS = ["plots"]
+"""What a demo needs beside Dragoman's own dependencies: it draws its curves."""
+DEMO_IMPORTS = "import dragoman.commands.train, dragoman.translating, matplotlib.figure"
 CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
 PATIENCE_SECONDS = 3
 IMPATIENT = ["--timeout", "15", "--retries", "1"]
-CONSTRAINTS = ["-c", str(ROOT / "constraints.txt")]
+CONSTRAINTS = ["-c", str(VERSIONS)]
+PIP = ["-m", "pip", "install", "--disable-pip-version-check", "--no-compile", "--progress-bar", "off"]
+REDRAW_SECONDS = 0.2
+BAR_WIDTH = 30
+CLEAR = "\x1b[K"
+"""What clears a terminal's line from the cursor on."""
+SHOWN_LINES = 40
+"""How many of pip's last lines are shown when it fails."""
 
 
 def main() -> None:
-    environment = Path(sys.argv[1]).absolute()
-    python = create(environment)
-    install_torch(python)
-    say("installing Dragoman, its extras and its tools")
-    if not pip(python, *CONSTRAINTS, "-e", f"{ROOT}[all,docs,dev]"):
-        sys.exit("pip could not install Dragoman: its own message stands above")
-    for requirements in sys.argv[2:]:
-        install_alone(python, Path(requirements))
-    say("done" if sys.argv[2:] else f"done. {next_steps(sys.argv[1])}")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("environment", type=Path)
+    parser.add_argument("extra", nargs="?", help="an extra of pyproject.toml")
+    parser.add_argument("--alone", type=Path, metavar="REQUIREMENTS", help="packages without their dependencies")
+    asked = parser.parse_args()
+    try:
+        install(asked.environment, asked.extra)
+        if asked.alone:
+            install_alone(asked.environment, asked.alone)
+    except KeyboardInterrupt:
+        sys.exit("setup: interrupted; the same command starts again")
 
 
-def create(environment: Path) -> Path:
-    """The Python of the virtual environment, which is made if it is missing or has no pip."""
-    python = environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    if not python.exists() or subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode:
-        say(f"making {environment} with Python {sys.version.split()[0]}")
-        try:
-            venv.create(environment, clear=True, with_pip=True, symlinks=os.name != "nt")
-        except (subprocess.CalledProcessError, ImportError):
-            # Debian and Ubuntu ship Python without venv.
-            sys.exit(f"{sys.executable} can't make virtual environments: install its venv package (python3-venv)")
-    return python
-
-
-def install_torch(python: Path) -> None:
-    """Installs PyTorch from the index named or the one for this machine, otherwise from wherever pip finds it."""
-    index = torch_index()
-    if index:
-        say(f"installing PyTorch from {index}")
-        # Without dependencies: an index of PyTorch holds few versions of them. They come with Dragoman.
-        if pip(python, *CONSTRAINTS, *IMPATIENT, "--no-deps", "--index-url", index, "torch"):
-            return
-        if index != CPU_WHEELS:
-            sys.exit(f"TORCH_INDEX={index} did not serve PyTorch: pip's own message stands above")
-        say(f"{index} did not serve it")
-    say("installing PyTorch from where pip finds it")
-    if not pip(python, *CONSTRAINTS, "torch"):
-        sys.exit("pip could not install PyTorch: its own message stands above")
-
-
-def install_alone(python: Path, requirements: Path) -> None:
-    """Installs exactly these packages. If they don't all install together, tries them one by one."""
-    say(f"installing the packages of {requirements}")
-    if pip(python, "--no-deps", "-r", str(requirements)):
+def install(environment: Path, extra: str | None) -> None:
+    """Installs what a demo needs, and the extra; nothing where the stamps say that all of it is there."""
+    base, stamp = environment / "ready", environment / (f"ready-{extra}" if extra else "ready")
+    if is_current(base, None) and is_current(stamp, extra):
+        base.touch()
+        stamp.touch()
         return
-    lines = [line for line in requirements.read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
-    failed = [line for line in lines if not pip(python, "--no-deps", line)]
+    started = time.monotonic()
+    create(environment)
+    install_torch(environment)
+    say(f"installing Dragoman{f' and its extra {extra}' if extra else ''}")
+    own = [] if is_current(base, None) else ["-e", str(ROOT)]
+    if not pip(environment, *CONSTRAINTS, *own, *requirements(*DEMO_EXTRAS, *([extra] if extra else []))):
+        sys.exit("pip could not install Dragoman: its last messages stand above")
+    write_bytecode(environment, everything=extra is not None)
+    base.write_text(identity(None), encoding="utf-8")
+    stamp.write_text(identity(extra), encoding="utf-8")
+    done = f"done in {time.monotonic() - started:.0f} s"
+    say(done if extra else f"{done}. {next_steps(environment)}")
+
+
+# Stamps and requirements
+
+
+def is_current(stamp: Path, extra: str | None) -> bool:
+    return stamp.is_file() and stamp.read_text(encoding="utf-8") == identity(extra)
+
+
+def identity(extra: str | None) -> str:
+    """A hash of all that an installation follows from; of pyproject.toml, what no other tool reads."""
+    project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))
+    described = json.dumps([project["project"], project["build-system"], extra]).encode()
+    return hashlib.sha256(described + VERSIONS.read_bytes() + Path(__file__).read_bytes()).hexdigest()
+
+
+def requirements(*extras: str) -> list[str]:
+    """The packages of these extras, and of the extras that they name."""
+    known = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    found: list[str] = []
+    for line in [line for extra in extras for line in known[extra]]:
+        named = re.fullmatch(r"dragoman\[(.*)\]", line)
+        found += requirements(*named[1].split(",")) if named else [line]
+    return list(dict.fromkeys(found))
+
+
+# What is installed
+
+
+def create(environment: Path) -> None:
+    """Makes the virtual environment if it is missing or has no pip."""
+    python = python_of(environment)
+    if python.exists() and subprocess.run([python, "-c", "import pip"], capture_output=True).returncode == 0:
+        return
+    say(f"making {environment} with Python {sys.version.split()[0]}")
+    try:
+        venv.create(environment, clear=True, with_pip=True, symlinks=os.name != "nt")
+    except (subprocess.CalledProcessError, ImportError):
+        # Debian and Ubuntu ship Python without venv.
+        sys.exit(f"{sys.executable} can't make virtual environments: install its venv package (python3-venv)")
+
+
+def install_torch(environment: Path) -> None:
+    """Installs PyTorch from the index named or the one for this machine; otherwise leaves it to come with Dragoman."""
+    if has_torch(environment) or not (index := torch_index()):
+        return
+    say(f"installing PyTorch from {index}")
+    # Without dependencies: an index of PyTorch holds few versions of them. They come with Dragoman.
+    if pip(environment, *CONSTRAINTS, *IMPATIENT, "--no-deps", "--index-url", index, "torch"):
+        return
+    if index != CPU_WHEELS:
+        sys.exit(f"TORCH_INDEX={index} did not serve PyTorch: pip's last messages stand above")
+    say(f"{index} did not serve it: pip chooses")
+
+
+def has_torch(environment: Path) -> bool:
+    """Whether the tested version is there."""
+    program = "import importlib.metadata; print(importlib.metadata.version('torch').partition('+')[0])"
+    found = subprocess.run([python_of(environment), "-c", program], capture_output=True, text=True)
+    return f"torch=={found.stdout.strip()}" in VERSIONS.read_text(encoding="utf-8").splitlines()
+
+
+def install_alone(environment: Path, packages: Path) -> None:
+    """Installs exactly these packages. If they don't all install together, tries them one by one."""
+    say(f"installing the packages of {packages}")
+    if pip(environment, "--no-deps", "-r", str(packages)):
+        return
+    lines = [line for line in packages.read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
+    failed = [line for line in lines if not pip(environment, "--no-deps", line)]
     say(f"LEFT OUT, because pip could not install them: {', '.join(failed)}")
+
+
+def write_bytecode(environment: Path, everything: bool) -> None:
+    """Compiles what a demo imports, or all packages, on all cores. pip would compile all of them on one.
+
+    A demo imports a fifth of the files. Tests start many processes, each of which would compile again wherever Python
+    is told to write no bytecode; this ignores that.
+    """
+    say("compiling Python's bytecode")
+    what = ["-m", "compileall", "-qq", "-j", "0", str(packages_of(environment))] if everything else ["-c", DEMO_IMPORTS]
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run([python_of(environment), *what], capture_output=True, text=True, env=variables)
+    if done.returncode and not everything:  # some packages ship files for other versions of Python
+        sys.exit(f"{done.stderr}Dragoman was installed, but can't be imported: the error stands above")
+
+
+# PyTorch's index
 
 
 def torch_index() -> str | None:
@@ -125,14 +218,76 @@ def in_time(question: Callable[[], bool], seconds: float) -> bool:
     return any(results)
 
 
-def pip(python: Path, *arguments: str) -> bool:
-    command = [python, "-m", "pip", "install", "--disable-pip-version-check", *arguments]
-    return subprocess.run(command).returncode == 0
+# pip, quietly
 
 
-def next_steps(environment: str) -> str:
+def pip(environment: Path, *arguments: str) -> bool:
+    """Installs with one call of pip, whose own words go to a log; its end is shown on failure."""
+    log = environment / "install.log"
+    command = [str(python_of(environment)), *PIP, *arguments]
+    with log.open("a", encoding="utf-8") as written:
+        written.write(f"\n{' '.join(command)}\n")
+        written.flush()
+        begin = written.tell()
+        running = subprocess.Popen(command, stdout=written, stderr=subprocess.STDOUT)
+    try:
+        watch(running, log, begin, packages_of(environment))
+    finally:
+        running.wait()
+    if running.returncode:
+        print("\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-SHOWN_LINES:]))
+        say(f"pip failed; all that it said is in {log}")
+    return running.returncode == 0
+
+
+def watch(running: "subprocess.Popen[bytes]", log: Path, begin: int, packages: Path) -> None:
+    """Shows how far pip is, until it ends: on a terminal in one line that redraws, elsewhere a line for each stage."""
+    started, shown = time.time(), ""
+    redraws = sys.stdout.isatty()
+    try:
+        while running.poll() is None:
+            stage, done, total = progress(log.read_bytes()[begin:].decode("utf-8", "replace"), packages, started)
+            if redraws:
+                line = f"setup: {stage} {bar(done, total)}, {time.time() - started:.0f} s"
+                print(f"\r{line[: shutil.get_terminal_size().columns - 1]}{CLEAR}", end="", flush=True)
+            elif stage != shown:
+                say(f"{stage} ({total})" if total else stage)
+            shown = stage
+            time.sleep(REDRAW_SECONDS)
+    finally:
+        if redraws:
+            print(f"\r{CLEAR}", end="", flush=True)
+
+
+def progress(said: str, packages: Path, started: float) -> tuple[str, int, int]:
+    """What pip is doing after it said this, with how many packages, and of how many; 0 while that is unknown."""
+    if chosen := re.search(r"^Installing collected packages: (.*)$", said, re.MULTILINE):
+        written = [path for path in packages.glob("*.dist-info") if path.stat().st_mtime >= started]
+        total = len(chosen[1].split(","))
+        return "installing packages", min(len(written), total), total
+    return "collecting packages", len(re.findall(r"^(?:Collecting|Processing) ", said, re.MULTILINE)), 0
+
+
+def bar(done: int, total: int) -> str:
+    """For 1 of 2: `[###############---------------] 1 of 2`; without a total, the number alone."""
+    if not total:
+        return str(done)
+    filled = BAR_WIDTH * done // total
+    return f"[{'#' * filled}{'-' * (BAR_WIDTH - filled)}] {done} of {total}"
+
+
+def python_of(environment: Path) -> Path:
+    return environment.absolute() / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def packages_of(environment: Path) -> Path:
+    """The folder of its packages."""
+    return next(environment.absolute().glob("[Ll]ib/**/site-packages"))
+
+
+def next_steps(environment: Path) -> str:
     """What to type next, with the path of the installed command."""
-    command = Path(environment) / ("Scripts/dragoman.exe" if os.name == "nt" else "bin/dragoman")
+    command = environment / ("Scripts/dragoman.exe" if os.name == "nt" else "bin/dragoman")
     return f"Next: {command} demo, or with your own text: {command} train FILE"
 
 

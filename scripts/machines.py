@@ -175,7 +175,7 @@ def installed(newer: Path | None) -> tuple[Path, Path]:
     if newer is not None:
         environment = ROOT / "build" / f"environment-{told(newer, 'import platform; print(platform.python_version())')}"
         python = environment / "bin" / "python"
-        if subprocess.run([newer, ROOT / "scripts" / "install.py", environment]).returncode == 0:
+        if subprocess.run([newer, ROOT / "scripts" / "install.py", environment, "test"]).returncode == 0:
             base, packages = told(
                 python, "import sys, sysconfig; print(sys.base_prefix, sysconfig.get_path('purelib'), sep='\\n')"
             ).splitlines()

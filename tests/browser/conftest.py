@@ -29,7 +29,7 @@ PATIENCE_MS = 30_000
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Chromium, without a window. Of a module, because two Playwrights can't run in one thread."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install -e '.[dev]'")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: make browser installs it")
     path = next(filter(None, map(shutil.which, NAMES)), None)
     with sync_api.sync_playwright() as running:
         if path is None and not Path(running.chromium.executable_path).exists():

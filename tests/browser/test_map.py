@@ -9,8 +9,6 @@ import torch
 
 from dragoman.explaining.embeddings.map import WordMap, write_map
 
-playwright = pytest.importorskip("playwright.sync_api")
-
 pytestmark = pytest.mark.browser
 
 CHROMIUM = "/usr/bin/chromium"
@@ -24,6 +22,7 @@ WORDS = ["the", "house", "houses", "Haus", "è", "perché", HOSTILE, "<b>bold</b
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: make browser installs it")
     if not Path(CHROMIUM).exists():
         pytest.skip(f"there is no browser at {CHROMIUM}")
     with playwright.sync_playwright() as running:

@@ -38,7 +38,7 @@ FOCUSED = """() => {
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("myst_nb", reason="the tools of the guide are missing: pip install -e '.[docs]'")
+    pytest.importorskip("myst_nb", reason="the tools of the guide are missing: make docs installs them")
     return build_site(tmp_path_factory.mktemp("guide"))[0]
 
 

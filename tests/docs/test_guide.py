@@ -133,7 +133,7 @@ def test_cells_fit_a_page(page: Path) -> None:
 
 @pytest.mark.slow
 def test_every_page_is_executed_and_every_link_leads_somewhere(tmp_path: Path) -> None:
-    pytest.importorskip("myst_nb", reason="the tools of the guide are missing: pip install -e '.[docs]'")
+    pytest.importorskip("myst_nb", reason="the tools of the guide are missing: make docs installs them")
     site, told = build_site(tmp_path)
     for page in PAGES:
         assert re.search(rf"guide/{page.stem}: \d+ s of \d+ s", told)
