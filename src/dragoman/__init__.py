@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from dragoman.commands.making.export import export as export
     from dragoman.commands.making.merge import merge as merge
     from dragoman.commands.making.quantize import quantize as quantize
-    from dragoman.commands.reproduce import reproduce as reproduce
     from dragoman.commands.score import score as score
     from dragoman.commands.seeds import train_seeds as train_seeds
     from dragoman.commands.train import train as train
@@ -81,7 +80,6 @@ if not TYPE_CHECKING:  # type checkers find wrong names where they see no __geta
             "commands.making.export": ["export"],
             "commands.making.merge": ["merge"],
             "commands.making.quantize": ["quantize"],
-            "commands.reproduce": ["reproduce"],
             "commands.score": ["score"],
             "commands.seeds": ["train_seeds"],
             "commands.train": ["train"],

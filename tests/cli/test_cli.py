@@ -41,7 +41,7 @@ def test_commands_are_the_public_functions() -> None:
     functions = {command.callback.__name__ for command in app.registered_commands if command.callback}
     assert functions == {
         *("prepare_data", "train_tokenizer", "train", "translate", "evaluate", "fine_tune", "benchmark"),
-        *("reproduce", "doctor", "demo", "runs", "settings", "explain", "embeddings", "merge", "average"),
+        *("doctor", "demo", "runs", "settings", "explain", "embeddings", "merge", "average"),
         *("predict", "generate", "convert", "export", "quantize", "score"),
     }
     named = {"runs": "list_runs", "settings": "list_settings", "explain": "record", "embeddings": "load_embeddings"}

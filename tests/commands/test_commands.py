@@ -13,7 +13,6 @@ import dragoman
 from dragoman.cli.main import app, main
 from dragoman.commands.train import RunResult
 from dragoman.explaining.embeddings.question import answer, read_question
-from dragoman.recipe.source import find_recipe
 from dragoman.text.inputs import DataSettings, ReadingSettings
 from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.translating import SearchOptions
@@ -279,16 +278,3 @@ def test_export_leaves_the_same(
     told = printed("export", model, target, "--out", by_command / "theirs", "--text", tmp_path / "text")
     assert str(dragoman.export(model, target, by_function / "theirs", texts).proof) in told
     assert left_in(by_command) == left_in(by_function)
-
-
-@pytest.mark.slow
-def test_reproduce_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
-    from test_reproduce import write_recipe
-
-    recipe = write_recipe(tmp_path)
-    assert find_recipe(recipe, ()).expected
-    by_command, by_function = pairs_of_folders(tmp_path)
-    told = printed("reproduce", recipe, "--runs", by_command, "--device", "cpu")
-    found = dragoman.reproduce(recipe, runs=by_function, device="cpu")
-    assert told == f"{recipe}: {found}\n"
-    assert weights(by_command / found.folder.name) == weights(found.folder)

@@ -16,7 +16,6 @@ import dragoman
 from dragoman.cli.main import main
 from dragoman.commands.compare import compare
 from dragoman.commands.compare_labels import Place, evaluate_systems
-from dragoman.commands.reproduce import reproduce
 from dragoman.commands.seeds import seed_runs, spreads, train_seeds
 from dragoman.errors import CheckpointError, ConfigError, Interrupted
 from dragoman.evaluating.labels.evaluation import LabelEvaluation
@@ -325,22 +324,6 @@ def test_several_seeds_differ_and_are_compared_as_one(tmp_path: Path, capsys: py
     group = str(tmp_path / "runs" / "texts")
     assert main(["evaluate", group, "--against", group, "--samples", "10", "--quiet", "--device", "cpu"]) == 0
     assert "mean and standard deviation of 2 seeds" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_the_expected_accuracy_of_a_recipe_is_reproduced(tmp_path: Path) -> None:
-    write_texts(tmp_path / "texts.csv")
-    result = train("classify", tmp_path, *LEARNS)
-    signature = result.evaluations[-1].scores["accuracy"].signature
-    expected = {"metric": "accuracy", "signature": signature, "search": "labels", "steps": 80, "minutes": 1.0}
-    lines = ['task = "classify"', "[expected]", *(f"{key} = {json.dumps(value)}" for key, value in expected.items())]
-    recipe = tmp_path / "topics.toml"
-    recipe.write_text("\n".join([*lines, "gflops = 400.0", "scores = [90.0, 91.0, 92.0]"]) + "\n")
-    settings = [setting for setting in (*SIZES, *HELD_OUT, *LEARNS) if not setting.startswith("train.steps")]
-    found = reproduce(
-        recipe, overrides=[f"data.path={tmp_path / 'texts.csv'}", *settings], runs=tmp_path / "again", device="cpu"
-    )
-    assert found.met and found.found.value == result.evaluations[-1].scores["accuracy"].value
 
 
 # Started from another model

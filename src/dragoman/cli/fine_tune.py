@@ -10,7 +10,7 @@ import typer
 import dragoman
 from dragoman import machine
 from dragoman.cli.evaluate import show_scores
-from dragoman.cli.terminal.options import Data, Model, Quiet, TimedRun, grouped, one_or_two
+from dragoman.cli.terminal.options import Data, Model, Quiet, Run, grouped, one_or_two
 from dragoman.cli.terminal.screen import open_screen
 from dragoman.cli.train import show_kept_scores
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class FineTuning(TimedRun):
+class FineTuning(Run):
     """The options of a run, with the defaults of fine-tuning."""
 
     name: Annotated[str | None, typer.Option(help="Name of the run.", show_default="from the model and the data")] = (

@@ -27,7 +27,6 @@ from dragoman.cli.making.merge import merge
 from dragoman.cli.making.quantize import quantize
 from dragoman.cli.predict import predict
 from dragoman.cli.prepare_data import prepare_data
-from dragoman.cli.reproduce import reproduce
 from dragoman.cli.score import score
 from dragoman.cli.terminal import console
 from dragoman.cli.terminal.streams import prepare_streams
@@ -58,7 +57,6 @@ _LIFE = (
     prepare_data,
     train_tokenizer,
     train,
-    reproduce,
     runs,
     translate,
     predict,

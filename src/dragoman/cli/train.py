@@ -11,9 +11,9 @@ import dragoman
 from dragoman import machine
 from dragoman.cli.evaluate import show_scores
 from dragoman.cli.terminal import console
-from dragoman.cli.terminal.options import Quiet, TimedRun, grouped
+from dragoman.cli.terminal.options import Quiet, Run, grouped
 from dragoman.cli.terminal.screen import Screen, open_screen
-from dragoman.errors import CheckpointError, ConfigError
+from dragoman.errors import CheckpointError, ConfigError, GateFailed
 
 if TYPE_CHECKING:
     from dragoman.commands.forecast import Forecast
@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 @grouped
 def train(
-    run: TimedRun,
+    run: Run,
     what: Annotated[
         list[str] | None,
         typer.Argument(
@@ -98,6 +98,20 @@ def show_run(screen: Screen, result: "RunResult") -> None:
     for note in USES[result.task]:
         screen.note(note.format(run=result.folder))
     screen.note(f"train it further: dragoman train {result.folder} --more --minutes 30")
+    show_judgement(result)
+
+
+def show_judgement(result: "RunResult") -> None:
+    """Says whether a run met the score that its recipe expects, if it expects one.
+
+    Raises:
+        GateFailed: it did not.
+    """
+    if (found := result.judgement) is None:
+        return
+    if found.met is False:
+        raise GateFailed(f"{result.folder}: {found}")
+    console.write(f"{result.folder}: {found}")
 
 
 def show_result(screen: Screen, result: "RunResult") -> None:
@@ -140,9 +154,10 @@ def show_seeds(screen: Screen, results: "Sequence[RunResult]") -> None:
     for found in spreads([result.folder for result in results]):
         console.write(f"{found.test}: {found}")
     group = str(results[0].folder).removesuffix("-seed1")
-    if results[0].task in ("language_model", "fill"):
-        return
-    screen.note(f"compare it with another: dragoman evaluate {group} --against OTHER")
+    if results[0].task not in ("language_model", "fill"):
+        screen.note(f"compare it with another: dragoman evaluate {group} --against OTHER")
+    for result in results:
+        show_judgement(result)
 
 
 def show_forecast(found: "Forecast") -> None:

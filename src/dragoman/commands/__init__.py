@@ -1,1 +1,1 @@
-"""The public functions behind the commands, a file each: `train`, `fine_tune`, `reproduce` and others."""
+"""The public functions behind the commands, a file each: `train`, `fine_tune`, `compare` and others."""

@@ -24,6 +24,7 @@ from dragoman.run_folder import RunFolder
 from dragoman.runs.changes import open_run
 from dragoman.runs.curves import draw_curves
 from dragoman.runs.facts import make_folder, note, remove_unmade
+from dragoman.runs.judgement import Judgement, judge
 from dragoman.runs.lookup import What, find_run
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.more import More, is_finished, ready_for_more, split_overrides
@@ -49,6 +50,8 @@ class RunResult:
     """Scores of the best model on each test set of the run; empty if the run was finished before."""
     task: str = "translation"
     """The task that the recipe names."""
+    judgement: Judgement | None = None
+    """Whether the scores that the recipe expects were met; None if it expects none."""
 
 
 def train(
@@ -90,16 +93,17 @@ def train(
             def look_up() -> dict[str, Any]:
                 machine.choose_threads(threads)
                 own, new = split_overrides(what, overrides, name, fresh) if more else (overrides, None)
-                run, asked = find_run(what, own, name, Path(runs), fresh)
+                run, asked, expectation = find_run(what, own, name, Path(runs), fresh)
                 make_folder(run)
                 log.info("device %s: %s", device, why)
-                return {"folder": str(run), "asked": asked, "new": new}
+                expected = expectation and expectation._asdict()
+                return {"folder": str(run), "asked": asked, "expected": expected, "new": new}
 
             found = world.share("run folder", look_up)
             run = RunFolder(Path(found["folder"]))
             context = RunContext(run, device, anyway, progress if world.is_first else silent, world)
             with _owned(run, world):
-                return _run(context, found["asked"], found["new"], threads)
+                return _run(context, found["asked"], found["expected"], found["new"], threads)
 
 
 @contextmanager
@@ -116,18 +120,23 @@ def _owned(run: RunFolder, world: World) -> Generator[None]:
 
 
 def _run(
-    context: RunContext, asked: dict[str, Any] | None, new: dict[str, Any] | None, threads: int | None
+    context: RunContext,
+    asked: dict[str, Any] | None,
+    expected: dict[str, Any] | None,
+    new: dict[str, Any] | None,
+    threads: int | None,
 ) -> RunResult:
     """Everything that happens while the run's folder is locked. `new` are the settings for new steps (`--more`)."""
     run, world = context.run, context.world
-    begun = world.share("facts", lambda: _begin(run, asked, new, threads))
+    begun = world.share("facts", lambda: _begin(run, asked, expected, new, threads))
     if begun["finished"]:
         log.info(
             "%s is finished, its scores are in %s; --more trains it further, --fresh begins another run of the same",
             run,
             run.scores,
         )
-        return RunResult(run.path, begun["steps"], (), check(begun["asked"], str(run), Recipe).task)
+        task = check(begun["asked"], str(run), Recipe).task
+        return RunResult(run.path, begun["steps"], (), task, judge(run) if world.is_first else None)
     with machine.use_threads(begun["threads"]):
         try:
             more = begun["more"] and More(**begun["more"])
@@ -140,7 +149,7 @@ def _run(
         with _status_noted(run, world):
             state = session.train()
         evaluations = _finish(context, recipe, state) if world.is_first else ()
-        return RunResult(run.path, state.step, evaluations, recipe.task)
+        return RunResult(run.path, state.step, evaluations, recipe.task, judge(run) if world.is_first else None)
 
 
 def _finish(
@@ -157,12 +166,16 @@ def _finish(
 
 
 def _begin(
-    run: RunFolder, asked: dict[str, Any] | None, new: dict[str, Any] | None, threads: int | None
+    run: RunFolder,
+    asked: dict[str, Any] | None,
+    expected: dict[str, Any] | None,
+    new: dict[str, Any] | None,
+    threads: int | None,
 ) -> dict[str, Any]:
     """The content of `run.json`, with two keys more: whether the run is finished, and what to add to it."""
     for part in (run.path, run.checkpoints, run.corpora):
         remove_partial(part)
-    facts = open_run(run, asked, threads)
+    facts = open_run(run, asked, expected, threads)
     more = None if new is None else ready_for_more(run, facts, new)
     finished = more is None and is_finished(run, facts)
     return {**facts, "more": more and more._asdict(), "finished": finished}

@@ -1,4 +1,4 @@
-"""The scores that a recipe reached where it was run: the `[expected]` table, by which `reproduce` judges a run."""
+"""The scores that a recipe reached where it was run: the `[expected]` table, by which `train` judges a run of it."""
 
 import statistics
 from typing import Annotated, Literal
@@ -13,8 +13,8 @@ standard deviations."""
 
 
 class Expected(Settings):
-    """Test scores of several seeds, and what their training took. A recipe that was run from fewer than three seeds has
-    no such table, because one score does not say what the next run should reach.
+    """Test scores of several seeds, after as many steps as the recipe takes. A recipe that was run from fewer than
+    three seeds has no such table, because one score does not say what the next run should reach.
     """
 
     metric: Literal["bleu", "chrf", "accuracy", "macro_f1", "f1", "nats_per_character"] = "bleu"
@@ -25,13 +25,6 @@ class Expected(Settings):
     """How they were computed; scores with another signature are not comparable."""
     search: str
     """How the translations or labels were found, or the scores were made, in words."""
-    steps: int = pydantic.Field(ge=1)
-    """Steps of training. The same steps give the same model on any machine; the same minutes do not."""
-    minutes: float = pydantic.Field(gt=0)
-    """How long these steps took there."""
-    gflops: float = pydantic.Field(gt=0)
-    """The rate at which that machine multiplied matrices in the run's precision; the time elsewhere is estimated from
-    it."""
 
     @property
     def mean(self) -> float:
@@ -53,24 +46,25 @@ class Expected(Settings):
 
     @property
     def margin(self) -> float:
-        """How much worse than the mean a score may be, in points or nats."""
+        """How much worse than the mean a score may be, in points or nats. A smaller loss goes unseen."""
         return max(self.least_margin, DEVIATIONS * statistics.stdev(self.scores))
 
     @property
     def worst(self) -> float:
-        """The worst score that reproduces the recipe."""
+        """The worst score that meets the expectation."""
         return self.mean + self.margin if self.fewer_is_better else self.mean - self.margin
 
     def is_met_by(self, value: float) -> bool:
-        """Whether a score reproduces the recipe."""
+        """Whether a score meets the expectation."""
         return value <= self.worst if self.fewer_is_better else value >= self.worst
 
     @property
     def bar(self) -> str:
-        """The worst score that reproduces the recipe, and how it follows from the seeds, in words."""
+        """The worst score that meets the expectation, how it follows from the seeds, and what it cannot see."""
         seeds, deviation = len(self.scores), statistics.stdev(self.scores)
         at_least, less, digits = ("at most", "plus", 3) if self.fewer_is_better else ("at least", "less", 1)
         return (
             f"{at_least} {self.worst:.{digits}f} is expected (the mean {self.mean:.{digits}f} of {seeds} seeds, {less} "
-            f"the larger of {self.least_margin:.{digits}f} and {DEVIATIONS:.0f} deviations of {deviation:.{digits}f})"
+            f"the larger of {self.least_margin:.{digits}f} and {DEVIATIONS:.0f} deviations of {deviation:.{digits}f}, "
+            f"so a loss of less than {self.margin:.{digits}f} goes unseen)"
         )

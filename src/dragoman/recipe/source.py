@@ -8,7 +8,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dragoman.config import check, override, read
+from dragoman.config import check, flatten, override, read
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import nearest
 from dragoman.recipe.expected import Expected
@@ -18,9 +18,12 @@ from dragoman.run_folder import RunFolder
 from dragoman.text.labelled.guessing import guess_task
 from dragoman.text.reading.addresses import HUB, Address, is_pattern
 from dragoman.text.reading.readers import is_prefix
+from dragoman.training.settings import HARMLESS
 
 COMMAND_LINE = "the command line"
 """Where tables come from, for messages."""
+NO_CHANGE = {"data.folder", "train.seed", *(f"train.{name}" for name in HARMLESS)}
+"""Settings that leave a recipe what it is: where its text lies, the seed, and when to save."""
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +36,8 @@ class Source(NamedTuple):
     name: str
     expected: Expected | None = None
     """The scores that the recipe reached where it was run; they are no setting of the new run."""
+    changed: tuple[str, ...] = ()
+    """Settings in which the run differs from the recipe, where its scores are known."""
     of_library: bool = False
     """Whether it ships with the package."""
 
@@ -52,10 +57,12 @@ def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: S
     if (expected := source.tables.pop("expected", None)) is not None:
         source = source._replace(expected=check(expected, f"{source.origin}, expected", Expected))
     tables = apply(overrides, source.tables)
+    if source.expected is not None:
+        source = source._replace(changed=changed_settings(source.tables, tables))
     if source.of_library and check(tables, COMMAND_LINE, Recipe).task != _task_of(source):
         log.info("%s is made for another task; of its settings only the places of its text are taken", source.origin)
         places = {key: value for key, value in source.tables["data"].items() if key in OF_EVERY_TASK}
-        source = source._replace(tables={"data": places}, expected=None)
+        source = source._replace(tables={"data": places}, expected=None, changed=())
         tables = apply(overrides, source.tables)
     try:
         recipe = check(tables, COMMAND_LINE if overrides else source.origin, Recipe)
@@ -72,6 +79,14 @@ def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: S
 
 def _task_of(source: Source) -> str:
     return check(source.tables, source.origin, Recipe).task
+
+
+def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    """Settings in which two recipes differ, so that the scores of one say nothing about the other."""
+    one, other = (flatten(check(tables, COMMAND_LINE, Recipe).model_dump(mode="json")) for tables in (before, now))
+    return tuple(
+        key for key, value in other.items() if value is not None and value != one.get(key) and key not in NO_CHANGE
+    )
 
 
 def apply(overrides: Sequence[str], tables: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,19 +19,23 @@ PATHS = ("folder", "path", "dev_path", "test_path")
 """Settings of `[data]` that say where the text lies; they may change if the text is the same."""
 
 
-def open_run(run: RunFolder, asked: dict[str, Any] | None, threads: int | None) -> dict[str, Any]:
+def open_run(
+    run: RunFolder, asked: dict[str, Any] | None, expectation: dict[str, Any] | None, threads: int | None
+) -> dict[str, Any]:
     """The content of `run.json`, after writing what is asked now into it. So it is there before anything is made from
     it, and the same command goes on wherever it is cut off.
 
     Raises:
         ConfigError: the folder holds something else, or the run was begun with other settings or threads.
     """
+    expected = {"expectation": expectation} if expectation else {}
     if not run.is_run:
         if strangers := sorted(path.name for path in run.path.iterdir() if path.name != LOCK):
             raise ConfigError(f"{run} is not a run, and not empty ({strangers[0]}); take another --name")
         assert asked is not None, "an earlier run has its facts"
         chosen = machine.choose_threads(threads)
         facts = {"format": FORMAT, "dragoman": dragoman.__version__, "threads": chosen, "asked": asked}
+        facts |= expected
         write_json(run.facts, facts | {"status": "preparing"})
         return read_facts(run)
     facts = read_facts_to_go_on(run)
@@ -40,7 +44,7 @@ def open_run(run: RunFolder, asked: dict[str, Any] | None, threads: int | None) 
     if threads not in (None, facts["threads"]):
         raise ConfigError(f"{run} was begun with {facts['threads']} threads; go on with as many, or use --fresh")
     if asked not in (None, facts["asked"]):
-        note(run, facts["status"], asked=asked)
+        note(run, facts["status"], asked=asked, **expected)
     return read_facts_to_go_on(run)
 
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dragoman.config import check
 from dragoman.errors import ConfigError
@@ -13,6 +13,7 @@ from dragoman.recipe.source import apply, find_recipe
 from dragoman.run_folder import RunFolder
 from dragoman.runs.changes import refuse_changes
 from dragoman.runs.facts import read_facts_to_go_on
+from dragoman.runs.judgement import Expectation
 from dragoman.runs.options import RunOptions
 
 What = Recipe | str | Path | Sequence[str | Path]
@@ -34,11 +35,18 @@ def run_named(what: What) -> RunFolder | None:
     return run if run.is_run else None
 
 
-def find_run(
-    what: What, overrides: Sequence[str], name: str | None, runs: Path, fresh: bool
-) -> tuple[RunFolder, dict[str, Any] | None]:
-    """The run's folder, and the tables of settings asked for; None instead of tables if an existing run goes on as it
-    was.
+class Found(NamedTuple):
+    """The run that a request means."""
+
+    run: RunFolder
+    asked: dict[str, Any] | None
+    """The tables of settings asked for; None if an existing run goes on as it was."""
+    expectation: Expectation | None = None
+    """The scores that its recipe expects."""
+
+
+def find_run(what: What, overrides: Sequence[str], name: str | None, runs: Path, fresh: bool) -> Found:
+    """The run's folder, and the settings asked for.
 
     Raises:
         ConfigError: the name is a path, or is given to a run that has one; a setting is wrong.
@@ -47,16 +55,19 @@ def find_run(
     what = only_one(what)
     if run := run_named(what):
         before = read_facts_to_go_on(run)
+        asked = apply(overrides, before["asked"])
+        check(asked, str(run.recipe), Recipe)
+        kept = before.get("expectation")
+        expectation = kept and Expectation(**kept).but(before["asked"], asked)
         if not fresh:
             if name is not None:
                 raise ConfigError(f"{what} is a run and has its name; --name goes with a recipe, data, or --fresh")
-            return run, apply(overrides, before["asked"]) if overrides else None
-        asked = apply(overrides, before["asked"])
-        check(asked, str(run.recipe), Recipe)
-        return RunFolder(free_name(run.path.with_name(name) if name else run.path)), asked
+            return Found(run, asked if overrides else None, expectation)
+        return Found(RunFolder(free_name(run.path.with_name(name) if name else run.path)), asked, expectation)
     source = find_recipe(what, overrides)
     folder = runs / (name or source.name)
-    return RunFolder(free_name(folder) if fresh else folder), source.tables
+    expectation = source.expected and Expectation(source.expected.model_dump(mode="json"), source.changed)
+    return Found(RunFolder(free_name(folder) if fresh else folder), source.tables, expectation)
 
 
 def find_for_forecast(what: What, options: RunOptions) -> tuple[RunFolder, dict[str, Any]]:
@@ -69,7 +80,7 @@ def find_for_forecast(what: What, options: RunOptions) -> tuple[RunFolder, dict[
     """
     if options.get("more"):
         raise ConfigError("--dry-run estimates a run from its beginning; leave --more out")
-    run, asked = find_run(
+    run, asked, _ = find_run(
         what,
         options.get("overrides", ()),
         options.get("name"),

@@ -105,11 +105,12 @@ class Run:
     anyway: Anyway = False
     device: Device = "auto"
     threads: Threads = None
+    minutes: Minutes = None
 
     def options(self, progress: "Progress") -> "RunOptions":
-        """As `train`, and every function that calls it, takes them."""
+        """As `train`, and every function that calls it, takes them; the limit in minutes becomes an override."""
         return {
-            "overrides": self.overrides or (),
+            "overrides": with_minutes(self.overrides, self.minutes),
             "name": self.name,
             "runs": self.runs,
             "fresh": self.fresh,
@@ -118,17 +119,6 @@ class Run:
             "threads": self.threads,
             "progress": progress,
         }
-
-
-@dataclass(frozen=True)
-class TimedRun(Run):
-    """The options of a run that may be limited in time."""
-
-    minutes: Minutes = None
-
-    def options(self, progress: "Progress") -> "RunOptions":
-        """As for any run; the limit in minutes becomes an override."""
-        return {**super().options(progress), "overrides": with_minutes(self.overrides, self.minutes)}
 
 
 class PlaceOptions(TypedDict):

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_runs import SETTINGS, STEPS, times, write_corpus
+from small_runs import SETTINGS, STEPS, times, train_small, write_corpus
 
 from dragoman.cli.main import main
-from dragoman.commands.reproduce import Reproduction, reproduce
 from dragoman.commands.train import train
 from dragoman.config import override
 from dragoman.errors import ConfigError, DataError
@@ -15,6 +14,7 @@ from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.scores import read_scores
 from dragoman.recipe.expected import Expected
 from dragoman.recipe.source import find_recipe
+from dragoman.runs.judgement import Judgement
 
 pytestmark = pytest.mark.slow
 
@@ -22,17 +22,10 @@ SIGNATURE = "nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp|ver
 
 
 def write_recipe(folder: Path, scores: str = "[0.0, 1.0, 2.0]", signature: str = SIGNATURE) -> Path:
-    """A recipe of the small run, limited by the clock, with the steps that its score took."""
-    tables: Any = override({}, [setting for setting in SETTINGS if not setting.startswith("train.steps")])
+    """A recipe of the small run."""
+    tables: Any = override({}, SETTINGS)
     tables["data"] |= {"folder": str(write_corpus(folder / "text" / "corpus.tsv").parent), "path": "corpus.tsv"}
-    tables["train"] |= {"minutes": 600}
-    tables["expected"] = {
-        "signature": signature,
-        "search": "greedy",
-        "steps": STEPS,
-        "minutes": 1.0,
-        "gflops": 400.0,
-    }
+    tables["expected"] = {"signature": signature, "search": "greedy"}
     lines = [
         f"[{group}]\n" + "".join(f"{key} = {value!r}\n" for key, value in keys.items())
         for group, keys in tables.items()
@@ -41,55 +34,68 @@ def write_recipe(folder: Path, scores: str = "[0.0, 1.0, 2.0]", signature: str =
     return folder / "small.toml"
 
 
+def judged(recipe: Path, *overrides: str, **options: Any) -> Judgement:
+    found = train(recipe, overrides=overrides, runs=recipe.parent / "runs", device="cpu", **options).judgement
+    assert found is not None
+    return found
+
+
 def test_a_score_that_is_met_is_told_and_found_again(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path)
-    found = reproduce(recipe, runs=tmp_path / "runs", device="cpu")
-    assert found.met and found.found == read_scores(found.folder / "scores.json")["test"]["bleu"]
-    bar = "at least -2.0 is expected (the mean 1.0 of 3 seeds, less the larger of 1.0 and 3 deviations of 1.0)"
+    found, run = judged(recipe), tmp_path / "runs" / "small"
+    assert found.met and found.found == read_scores(run / "scores.json")["test"]["bleu"]
+    bar = (
+        "at least -2.0 is expected (the mean 1.0 of 3 seeds, less the larger of 1.0 and 3 deviations of 1.0, so a loss "
+        "of less than 3.0 goes unseen)"
+    )
     assert f", {bar}: met (nrefs:1" in str(found)
-    text = (found.folder / "recipe.toml").read_text()
-    assert f"steps = {STEPS}" in text, "as long as the score took, whatever the clock says"
-    assert "expected" not in text
-    before = times(found.folder)
-    assert reproduce(recipe, runs=tmp_path / "runs", device="cpu") == found
-    assert times(found.folder) == before
+    assert "expected" not in (run / "recipe.toml").read_text()
+    before = times(run)
+    assert judged(recipe) == found
+    assert times(run) == before
+    later = train(run, more=True, overrides=["train.steps=1"], device="cpu").judgement
+    assert later is not None and later.met is None and "was trained further than the recipe" in str(later)
 
 
 def test_a_score_that_is_not_met_is_exit_code_9(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = write_recipe(tmp_path, "[99.0, 99.0, 99.0]")
-    assert main(["reproduce", str(recipe), "--runs", str(tmp_path / "runs"), "--device", "cpu", "--quiet"]) == 9
-    bar = "at least 98.0 is expected (the mean 99.0 of 3 seeds, less the larger of 1.0 and 3 deviations of 0.0)"
-    assert f"{bar}: not met" in capsys.readouterr().err
+    assert main(["train", str(recipe), "--runs", str(tmp_path / "runs"), "--device", "cpu", "--quiet"]) == 9
+    bar = "at least 98.0 is expected (the mean 99.0 of 3 seeds, less the larger of 1.0 and 3 deviations of 0.0"
+    told = capsys.readouterr().err
+    assert bar in told and ": not met" in told
 
 
 def test_a_score_of_another_kind_is_not_met(tmp_path: Path) -> None:
-    found = reproduce(write_recipe(tmp_path, signature="nrefs:1|case:lc|version:2"), runs=tmp_path, device="cpu")
-    assert not found.met and "they cannot be compared" in str(found)
+    found = judged(write_recipe(tmp_path, signature="nrefs:1|case:lc|version:2"))
+    assert found.met is False and "they cannot be compared" in str(found)
 
 
-def test_a_recipe_that_was_not_run_cannot_be_reproduced(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"recipe wmt14-en-de has no \[expected\] scores.*train wmt14-en-de"):
-        reproduce("wmt14-en-de", runs=tmp_path)
-    assert not list(tmp_path.iterdir())
+def test_a_run_that_changes_the_recipe_is_not_judged_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = write_recipe(tmp_path, "[99.0, 99.0, 99.0]")
+    options = ["--runs", str(tmp_path / "runs"), "--device", "cpu", "--quiet", "--set", "train.steps=3"]
+    assert main(["train", str(recipe), *options]) == 0
+    assert "not judged by the recipe's expected score: train.steps changed the recipe" in capsys.readouterr().out
 
 
-def test_a_reproduction_is_of_one_process_and_of_its_own_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe = write_recipe(tmp_path)
-    with pytest.raises(ConfigError, match="train.steps=3 cannot be set here"):
-        reproduce(recipe, runs=tmp_path, overrides=["train.steps=3"])
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ConfigError, match="a reproduction is made by one process; torchrun is for dragoman train"):
-        reproduce(recipe, runs=tmp_path)
+@pytest.mark.parametrize(
+    ("setting", "changed"),
+    [
+        ("train.minutes=1", ("train.minutes",)),
+        ("decode.beam_size=7", ("decode.beam_size",)),
+        (f"train.steps={STEPS}", ()),
+        ("train.seed=5", ()),
+        ("train.save_minutes=1", ()),
+        ("data.folder=elsewhere", ()),
+    ],
+)
+def test_what_changes_a_recipe(setting: str, changed: tuple[str, ...], tmp_path: Path) -> None:
+    assert find_recipe(write_recipe(tmp_path), [setting]).changed == changed
 
 
-def test_a_run_that_was_trained_on_reproduces_nothing(tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path)
-    run = reproduce(recipe, runs=tmp_path / "runs", device="cpu").folder
-    train(run, more=True, overrides=["train.steps=1"], device="cpu")
-    with pytest.raises(
-        ConfigError, match=r"was trained further, to step 13, but .* expects its scores after 12; use --fresh"
-    ):
-        reproduce(recipe, runs=tmp_path / "runs", device="cpu")
+def test_a_recipe_without_expected_scores_judges_nothing(tmp_path: Path) -> None:
+    assert train_small(tmp_path).judgement is None
 
 
 NATS = "nll|unit:character|window:64|vocabulary:260"
@@ -104,32 +110,32 @@ NATS = "nll|unit:character|window:64|vocabulary:260"
             True,
             "at most 1.540 is expected (the mean 1.510 of 3 seeds, plus the larger of",
         ),
-        ((1.5, 1.51, 1.52), 1.539, True, "and 3 deviations of 0.010)"),
+        ((1.5, 1.51, 1.52), 1.539, True, "and 3 deviations of 0.010, so a loss of less than 0.030 goes unseen)"),
         ((1.5, 1.51, 1.52), 1.541, False, "nats a character 1.541, at most 1.540"),
         ((1.51, 1.51, 1.51), 1.531, False, "at most 1.530"),
         ((1.51, 1.51, 1.51), 0.9, True, "met"),
     ],
 )
 def test_of_nats_fewer_are_better(scores: tuple[float, ...], value: float, met: bool, bar: str) -> None:
-    facts: Any = {"signature": NATS, "search": "windows", "steps": 9, "minutes": 1.0, "gflops": 1.0}
+    facts: Any = {"signature": NATS, "search": "windows"}
     expected = Expected(metric="nats_per_character", scores=scores, **facts)
     score = Score("nats a character", value, None, None, f"{NATS}|version:7", "")
-    found = Reproduction(Path("runs/text"), expected, score)
+    found = Judgement(expected, score)
     assert found.met == met and bar in str(found)
 
 
-def test_a_language_model_is_reproduced(tmp_path: Path) -> None:
+def test_a_language_model_is_judged_by_nats(tmp_path: Path) -> None:
     (tmp_path / "rhyme.txt").write_text("one for the master, one for the dame, one for the boy\n" * 200)
     lines = [
         'task = "language_model"', "[data]", 'path = "rhyme.txt"', f"folder = {str(tmp_path)!r}",
         "[model]", "d_model = 16", "heads = 2", "d_ff = 24", "decoder_layers = 1",
-        "[batches]", "sentence_tokens = 32", "batch_tokens = 512", "[train]", "minutes = 600",
-        "[expected]", 'metric = "nats_per_character"', "scores = [9.0, 9.1, 9.2]", "steps = 3", "minutes = 1.0",
-        "gflops = 400.0", 'search = "windows"', 'signature = "nll|unit:character|window:32|vocabulary:260|version:1"',
+        "[batches]", "sentence_tokens = 32", "batch_tokens = 512", "[train]", "steps = 3",
+        "[expected]", 'metric = "nats_per_character"', "scores = [9.0, 9.1, 9.2]",
+        'search = "windows"', 'signature = "nll|unit:character|window:32|vocabulary:260|version:1"',
     ]  # fmt: skip
     (tmp_path / "rhyme.toml").write_text("\n".join(lines) + "\n")
-    found = reproduce(tmp_path / "rhyme.toml", runs=tmp_path / "runs", device="cpu")
-    assert found.met and found.found == read_scores(found.folder / "scores.json")["test"]["character"]
+    found = judged(tmp_path / "rhyme.toml")
+    assert found.met and found.found == read_scores(tmp_path / "runs" / "rhyme" / "scores.json")["test"]["character"]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +192,7 @@ def test_which_other_configurations_meet_the_bar(
     expected = find_recipe(recipe).expected
     assert expected is not None
     for value, meets in scores.items():
-        found = Reproduction(Path("runs/other"), expected, Score("BLEU", value, None, None, expected.signature, ""))
+        found = Judgement(expected, Score("BLEU", value, None, None, expected.signature, ""))
         assert found.met == meets, f"{other}, {steps:,} steps: {found} ({entry})"
 
 
@@ -204,9 +210,8 @@ def test_text_lies_in_the_folder_that_is_named(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path)
     moved = (tmp_path / "text").rename(tmp_path / "elsewhere")
     with pytest.raises(DataError, match=r"corpus.tsv does not exist"):
-        reproduce(recipe, runs=tmp_path / "runs", device="cpu")
-    found = reproduce(recipe, runs=tmp_path / "runs", device="cpu", overrides=[f"data.folder={moved}"])
-    assert found.met
+        judged(recipe)
+    assert judged(recipe, f"data.folder={moved}").met
 
 
 def test_a_recipe_of_the_library_says_where_its_text_is_to_be_had(
