@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,9 @@ def test_a_damaged_part_is_refused_and_a_lost_one_is_made_again(tmp_path: Path) 
     for damaged in ("LINE", "x" * 42):
         part.write_text(damaged)
         for fresh in (False, True):
-            with pytest.raises(DataError, match=r"out.txt.part was changed: it does not hold the 42 bytes .*; move it"):
+            with pytest.raises(
+                DataError, match=r"out.txt.part was changed: it does not hold the results .* .42 bytes.; move it"
+            ):
                 make(out, LINES, fresh=fresh)
         assert part.read_text() == damaged
     part.unlink()
@@ -184,14 +187,17 @@ def test_what_is_not_ours_is_refused_and_left_as_it_is(stranger: str, fresh: boo
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows does not fork")
+@pytest.mark.parametrize("fresh", [False, True])
 @pytest.mark.parametrize("function", ["os.fsync", "os.replace", "os.open"])
-def test_a_kill_at_any_moment_leaves_what_the_next_call_knows(function: str, tmp_path: Path) -> None:
+def test_a_kill_at_any_moment_leaves_what_the_next_call_knows(function: str, fresh: bool, tmp_path: Path) -> None:
     for call in range(1, 30):
         folder = tmp_path / str(call)
         folder.mkdir()
+        if fresh:
+            stopped(folder / "out.txt", LINES)
         if (child := os.fork()) == 0:
             with suppress(BaseException):
-                kill_at(function, call, make, folder / "out.txt", LINES)
+                kill_at(function, call, partial(make, fresh=fresh), folder / "out.txt", LINES)
             os._exit(0)
         killed = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
         assert (folder / "out.txt").exists() or killed

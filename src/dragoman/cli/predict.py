@@ -73,6 +73,7 @@ def predict(
         for batch in ([each] for each in texts) if typed else chunks(texts, len):
             for found in predictor.predict(batch, best, words, pretokenized):
                 console.write(written(found, predictor.task, output_format == "json"))
+            console.flush()
             advance(len(batch))
             warn_of_blank(batch)
 

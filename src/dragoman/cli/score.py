@@ -5,7 +5,7 @@ import json
 import logging
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import quantiles
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +21,7 @@ from dragoman.files import check_output
 if TYPE_CHECKING:
     from dragoman.commands.score import ScoredPair
     from dragoman.text.reading.pairs import Pair, Reading
+    from dragoman.translating.chunks import Arriving
 
 log = logging.getLogger(__name__)
 
@@ -92,11 +93,19 @@ def opened(model: Path, data: str | tuple[str, str], settings: Sequence[str]) ->
     return open_scored(model, data, choose(ReadingSettings, "data", reading_overrides(settings)[0]))
 
 
-def typed_pairs() -> "Iterator[Pair]":
-    """The pairs of standard input: what stands before and behind the first tab of each line."""
+def typed_pairs() -> "Arriving[Pair]":
+    """The pairs of standard input."""
+    from dragoman.translating.chunks import Arriving
+
+    lines = standard_input()
+    return Arriving(pairs_in(lines), lines.has_come)
+
+
+def pairs_in(lines: Iterable[str]) -> "Iterator[Pair]":
+    """What stands before and behind the first tab of each line."""
     from dragoman.text.reading.pairs import Pair
 
-    for number, line in enumerate(standard_input(), 1):
+    for number, line in enumerate(lines, 1):
         source, tab, rest = line.partition("\t")
         fault = "" if tab else "no tab between source and target"
         yield Pair(source, rest.partition("\t")[0], f"standard input:{number}", fault)

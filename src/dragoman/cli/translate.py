@@ -64,8 +64,9 @@ class Job:
                 "--item shows one sentence beside its target; --output takes TEXT, --input or standard input"
             )
         if self.output is not None:
-            for path in (self.output, *(self.working_files() if self.goes_on else ())):
-                check_output(path, self.input_file)
+            check_output(self.output, self.input_file)
+            if self.goes_on:
+                self.check_working_files(self.output)
         elif self.input_file is not None:
             check_printing(self.input_file)
 
@@ -76,12 +77,14 @@ class Job:
             return False
         return self.output.is_file() or not self.output.exists()
 
-    def working_files(self) -> tuple[Path, Path]:
-        """What stands beside `--output` until it is complete."""
-        from dragoman.translating.resumable import part_of, record_of
+    def check_working_files(self, output: Path) -> None:
+        """Refuses an output whose unfinished part would take the place of another file."""
+        from dragoman.translating.resumable import check_part, part_of, record_of
 
-        part = part_of(self.output or Path())
-        return part, record_of(part)
+        part = part_of(output)
+        for path in (part, record_of(part)):
+            check_output(path, self.input_file)
+        check_part(part)
 
     def lines(self) -> int | None:
         """The lines of `--input`, every one of which is read, so that a damaged file is refused."""
@@ -170,7 +173,9 @@ class Work:
             self.say(text)
 
     def translate_all(self, texts: Iterable[str], output: Path | None, total: int | None = None) -> None:
-        """Translates every line, many at a time. An output file appears when it is complete."""
+        """Translates every line, many at a time, but at once what has arrived if nothing more is waiting. An output
+        file appears when it is complete.
+        """
         number = 0
         with self._screen.progress.track("translate", total, "lines") as advance, writer(output) as write:
             for chunk, lines in self._translated(texts, number, self._flags):

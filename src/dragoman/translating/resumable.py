@@ -134,12 +134,9 @@ def resumable_file(path: Path, asked: Mapping[str, Any], fresh: bool = False) ->
     """
     path = path.resolve() if path.is_symlink() else path
     part = part_of(path)
+    check_part(part)
     if is_plain_file(part) is None:
-        if is_plain_file(record_of(part)) is not None:
-            _read_record(part)  # refuses what is no record
         _write_record(part, Record(asked=dict(asked)))
-    else:
-        _read_record(part)
     with growing_file(path, part) as file:
         remove_partial(part.parent, record_of(part).name)
         record = _begun(part, file, asked, fresh)
@@ -171,6 +168,16 @@ def record_of(part: Path) -> Path:
     return part.with_name(f"{part.name}.json")
 
 
+def check_part(part: Path) -> None:
+    """Refuses a part, or a record of one, that is not ours.
+
+    Raises:
+        DataError: one stands there; it is left as it is.
+    """
+    if os.path.lexists(part) or os.path.lexists(record_of(part)):
+        _read_record(part)
+
+
 def _write_record(part: Path, record: Record) -> None:
     write_json(record_of(part), record.model_dump(mode="json"))
 
@@ -190,12 +197,15 @@ def _read_record(part: Path) -> Record:
 
 
 def _begun(part: Path, file: IO[bytes], asked: Mapping[str, Any], fresh: bool) -> Record:
-    """What is recorded of a part that is open; a new record if it is empty, or with `fresh`."""
+    """What is recorded of a part that is open. If it is empty, or with `fresh`, it is begun anew."""
     record, size = _read_record(part), file.seek(0, os.SEEK_END)
     found = _hash_of(file, record.bytes)
     if size and found.hexdigest() != record.results:
-        raise DataError(f"{part} was changed: it does not hold the {record.bytes:,} bytes that were written; {MOVE}")
+        raise DataError(
+            f"{part} was changed: it does not hold the results that were written ({record.bytes:,} bytes); {MOVE}"
+        )
     if fresh or not size:
+        file.truncate(0)  # first, so that a killed process leaves no part that its record does not know
         record = Record(asked=dict(asked))
         _write_record(part, record)
     elif changes := differences(record.asked, asked):

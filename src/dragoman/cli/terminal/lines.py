@@ -1,14 +1,25 @@
 """Text in and out, line by line: the arguments, files and standard input of a command, and where its lines go."""
 
+import io
 import os
+import select
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dragoman.cli.terminal import console
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import same_file
+from dragoman.text.reading.lines import LONGEST_LINE_BYTES
+
+if TYPE_CHECKING:
+    from dragoman.translating.chunks import Arriving
+
+PATIENCE_SECONDS = 0.02
+"""A quick writer fills a pipe again within a fraction of it; a sender who waits for an answer loses no more."""
 
 
 def check_text(text: str) -> None:
@@ -39,11 +50,60 @@ def check_printing(*inputs: Path | str) -> None:
             raise DataError(f"{path} is also standard output, and would grow as it is read; print to another file")
 
 
-def standard_input() -> Iterator[str]:
+def standard_input() -> "Arriving[str]":
     """The lines of standard input, by the same rules as those of a file."""
     from dragoman.text.reading.lines import lines_of
+    from dragoman.translating.chunks import Arriving
 
-    return lines_of(sys.stdin.buffer, "standard input")
+    try:
+        incoming = Incoming(sys.stdin.fileno())
+    except io.UnsupportedOperation:  # a program has put a text in its place
+        return Arriving(lines_of(sys.stdin.buffer, "standard input"), lambda: True)
+    return Arriving(lines_of(incoming, "standard input"), incoming.has_come)
+
+
+class Incoming:
+    """An open file or pipe, by lines, that tells whether the next one has come."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        self._held = bytearray()
+        self._ended = False
+        self._patience = PATIENCE_SECONDS
+
+    def readline(self, size: int, /) -> bytes:
+        """The next line with its end, or the first bytes of a longer one; nothing at the end."""
+        while not self._holds_line(size):
+            self._take()
+        end = self._held.find(b"\n", 0, size) + 1 or size
+        line = bytes(self._held[:end])
+        del self._held[:end]
+        return line
+
+    def has_come(self) -> bool:
+        """Whether the next line, or the end, is there. A pipe that a quick writer is about to fill again is given a
+        moment, and all moments together are bounded until one was in vain.
+        """
+        while not self._holds_line(LONGEST_LINE_BYTES):
+            begun = time.monotonic()
+            if not self._is_readable(self._patience):
+                self._patience = PATIENCE_SECONDS
+                return False
+            self._patience = max(0.0, self._patience - (time.monotonic() - begun))
+            self._take()
+        return True
+
+    def _holds_line(self, most: int) -> bool:
+        return self._ended or len(self._held) >= most or b"\n" in self._held
+
+    def _is_readable(self, seconds: float | None) -> bool:
+        return os.name == "nt" or bool(select.select([self._handle], [], [], seconds)[0])  # Windows selects no pipes
+
+    def _take(self) -> None:
+        self._is_readable(None)  # a pipe may be set not to block
+        block = os.read(self._handle, 1 << 16)
+        self._held += block
+        self._ended = not block
 
 
 CANNOT_GO_ON = "; only translate with --input FILE goes on where it was stopped"

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Literal, Protocol
 
 from dragoman.errors import DataError
 from dragoman.files import nearest
@@ -46,8 +46,16 @@ def read_lines(
         yield from lines_of(file, str(path), encoding_errors, repairs)
 
 
+class LineByLine(Protocol):
+    """What is read by lines."""
+
+    def readline(self, size: int, /) -> bytes:
+        """The next line with its end, or the first bytes of a longer one; nothing at the end."""
+        ...
+
+
 def lines_of(
-    file: IO[bytes],
+    file: LineByLine,
     name: str,
     encoding_errors: EncodingErrors | None = None,
     repairs: Counter[str] | None = None,
@@ -171,7 +179,7 @@ def _reading(name: str) -> Iterator[None]:
         raise DataError(f"{name} cannot be read: {error.strerror or error}") from None
 
 
-def _raw_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
+def _raw_lines(file: LineByLine, name: str) -> Iterator[bytes]:
     number = 0
     with _reading(name):
         while raw := file.readline(LONGEST_LINE_BYTES):
