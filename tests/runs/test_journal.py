@@ -126,25 +126,17 @@ def test_a_whole_journal_is_not_complained_of(tmp_path: Path, caplog: pytest.Log
     assert not caplog.records
 
 
-@pytest.mark.parametrize(
-    "garbage",
-    [
-        "\x00\x01", "[1, 2]", "7", "null", '"step"', "{}", '{"step": null}', '{"step": 1e400}', '{"step": true}',
-        '{"step": 2.5, "loss": 1}', '{"step": -3, "loss": 1}', '{"step": 3, "loss": "low"}',
-        '{"step": 3, "plain_loss": [1]}', '{"step": 3, "plain_loss": {}}', "[" * 100_000, '{"step": ' + "9" * 5_000,
-        f'{{"step": {"9" * 400}}}', f'{{"step": 3, "plain_loss": {"9" * 400}}}', '{"step": 3, "plain_loss": 1e300}',
-    ],
-)  # fmt: skip
-def test_garbage_in_a_journal_is_no_line_of_it(garbage: str, tmp_path: Path) -> None:
-    (tmp_path / METRICS).write_text(f'{{"step": 1, "plain_loss": 2.0}}\n{garbage}\n{{"step": 2, "plain_loss": 1.0}}\n')
-    assert read_metrics(tmp_path) == [{"step": 1, "plain_loss": 2.0}, {"step": 2, "plain_loss": 1.0}]
-    assert training_losses(tmp_path, 10) == [(1, 2.0), (2, 1.0)]
-    assert curve_lines(tmp_path) == ["training loss █▁ 2.00 to 1.00 nats a token"]
+@pytest.mark.parametrize("torn", [b'{"step": 2, "plain_lo', b'{"step"', b"\x00\x00\x00", b'{"step": 2, "note": "\xc3'])
+def test_a_line_that_a_kill_cut_is_left_out(torn: bytes, tmp_path: Path) -> None:
+    (tmp_path / METRICS).write_bytes(b'{"step": 1, "plain_loss": 2.0}\n' + torn)
+    assert read_metrics(tmp_path) == [{"step": 1, "plain_loss": 2.0}]
+    write_steps(tmp_path, [2], begin=1)
+    assert steps_in(tmp_path) == [1, 2]
 
 
 def test_curves_cope_with_whatever_a_journal_lacks(tmp_path: Path) -> None:
     (tmp_path / METRICS).write_text(
-        '{"step": 4, "plain_loss": NaN}\n{"step": 6, "plain_loss": 2.0}\n{"step": 6, "dev_loss": 1.0}\n'
+        '{"step": 4, "plain_loss": null}\n{"step": 6, "plain_loss": 2.0}\n{"step": 6, "dev_loss": 1.0}\n'
         '{"step": 8, "dev_loss": null, "dev_bleu": 1.0, "dev_chrf": 1.0}\n'
         '{"step": 9, "dev_loss": 1.0, "dev_bleu": 1.0, "dev_chrf": 2.0}\n'
     )

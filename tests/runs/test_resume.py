@@ -356,7 +356,6 @@ def test_a_run_whose_checkpoints_are_all_damaged_begins_anew_only_if_asked(stopp
         ("run.json", None, r"was a run, but its run\.json is missing"),
         ("run.json", b"{}", r"run\.json is not Dragoman's: it has no format number"),
         ("run.json", b'{"format": 1, "asked": {}, "threads": 1}', r"run\.json is damaged: status must be given"),
-        ("run.json", b'{"format": 1, "asked": {}, "threads": 1, "status": "finished"}', "steps must be given"),
         ("recipe.toml", b"", r"recipe\.toml is damaged: train\.steps is missing"),
         ("recipe.toml", b"\xff\xfe", r"recipe\.toml cannot be read"),
         ("data/data.json", None, r"data\.json is missing; --fresh begins a new run"),

@@ -357,30 +357,6 @@ def test_a_run_of_another_version_is_refused(tmp_path: Path) -> None:
         train_small(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"threads": -10}, "threads should be greater than or equal to 1, but is -10"),
-        ({"threads": 2**31}, "threads should be less than 2147483648"),
-        ({"threads": True}, "threads should be a valid integer, but is true"),
-        ({"status": "\x1b[31mdone"}, r"status should be 'preparing', .*, but is \"\\u001b\[31mdone\""),
-        ({"steps": -1}, "steps should be greater than or equal to 0, but is -1"),
-        ({"asked": []}, r"asked should be .*, but is \[\]"),
-    ],
-)
-@pytest.mark.parametrize("more", [False, True])
-def test_impossible_facts_of_a_run_are_refused_by_name(
-    changed: dict[str, Any], message: str, more: bool, finished: Path, tmp_path: Path
-) -> None:
-    run = shutil.copytree(finished, tmp_path / "corpus")
-    facts = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps(facts | changed))
-    before = times(run)
-    with pytest.raises(ConfigError, match=rf"run\.json is damaged: {message}.*; take another --name for a new run"):
-        train(run, more=more, device="cpu")
-    assert times(run) == before
-
-
 def test_facts_that_another_version_adds_are_kept(finished: Path, tmp_path: Path) -> None:
     run = shutil.copytree(finished, tmp_path / "corpus")
     facts = json.loads((run / "run.json").read_text()) | {"of another version": [1]}

@@ -114,8 +114,7 @@ def test_a_damaged_run_is_listed_too(content: str, runs: Path) -> None:
         ("recipe.toml", b"[train]\nsteps = -3", "is damaged: train.steps should be greater than or equal to 1"),
         ("recipe.toml", b"train = 5", "is damaged: train should be"),
         ("recipe.toml", b"\xff\xfe", "cannot be read: it is not UTF-8"),
-        ("run.json", b'{"format": 1, "asked": {}, "threads": 1, "status": "\\u001b"}', "is damaged: status should be"),
-        ("run.json", b'{"format": 1, "asked": {}, "threads": -1, "status": "stopped"}', "is damaged: threads should"),
+        ("run.json", b'{"format": 1, "asked": {}, "thr', "cannot be read: "),
         *(("scores.json", content.encode(), told) for content, told in DAMAGED_SCORES.items()),
     ],
 )  # fmt: skip
@@ -135,14 +134,6 @@ def test_a_folder_in_the_place_of_a_file_loses_no_run(runs: Path) -> None:
         (runs / "corpus" / name).unlink()
         (runs / "corpus" / name).mkdir()
         assert {run.state for run in dragoman.list_runs(runs)} == {"damaged", "stopped"}
-
-
-def test_a_number_that_is_no_score_is_not_the_best_of_a_run(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = dragoman.list_runs(runs / "other")[0].score
-    with (runs / "other" / "metrics.jsonl").open("a") as journal:
-        journal.write(f'{{"step": 7, "dev_loss": 1.0, "dev_bleu": 1.0, "dev_chrf": {"9" * 400}}}\n')
-    assert main(["runs", str(runs)]) == 0 and "on dev" in capsys.readouterr().out
-    assert dragoman.list_runs(runs / "other")[0].score == before
 
 
 @pytest.mark.parametrize(("content", "told"), DAMAGED_SCORES.items())

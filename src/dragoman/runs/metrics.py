@@ -6,19 +6,16 @@ import math
 import os
 import threading
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeGuard, cast
+from typing import Any, Protocol, Self
 
 from dragoman.errors import DiskFull
 from dragoman.files import write_file
-from dragoman.notation import parse_json
 from dragoman.run_folder import RunFolder
 
 NAMED_GAPS = 3
 """Stretches of missing steps that a warning names one by one; it counts the rest."""
-LARGEST = 3.5e38
-"""Larger numbers are refused: float32 has none, and sums and differences of smaller ones stay finite."""
 
 log = logging.getLogger(__name__)
 
@@ -121,35 +118,16 @@ class MetricsLog:
 
 
 def read_metrics(run: RunFolder | Path) -> list[dict[str, Any]]:
-    """The lines of a run's metrics, in order. Skips lines that a power failure cut or that Dragoman did not write."""
+    """The lines of a run's metrics, in order. The last one is left out if a kill or a power failure cut it."""
     try:
         lines = RunFolder(Path(run)).metrics.read_text(encoding="utf-8", errors="replace").split("\n")
     except FileNotFoundError:
         return []
     metrics: list[dict[str, Any]] = []
     for line in lines:
-        try:
-            facts = parse_json(line)
-        except ValueError:
-            continue
-        if _is_line(facts):
-            metrics.append({name: None if _is_not_finite(value) else value for name, value in facts.items()})
+        with suppress(ValueError):
+            metrics.append(json.loads(line))
     return metrics
-
-
-def _is_line(facts: object) -> TypeGuard[dict[str, Any]]:
-    """Whether this is a line about a step: all values are possible numbers, or null for one that was not finite."""
-    if not isinstance(facts, dict):
-        return False
-    facts = cast("dict[str, object]", facts)
-    step = facts.get("step")
-    return type(step) is int and step > 0 and all(map(_is_number, facts.values()))
-
-
-def _is_number(value: object) -> bool:
-    if type(value) is float:
-        return abs(value) <= LARGEST or not math.isfinite(value)
-    return value is None or type(value) is int
 
 
 def _gaps(lines: Sequence[Mapping[str, Any]], step: int) -> list[tuple[int, int]]:
