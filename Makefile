@@ -65,7 +65,7 @@ bench-tatoeba: $(PEERS)/ready-peers  ## compare half an hour of training with ot
 	@$(PEERS)/bin/python benchmarks/tatoeba.py --out benchmarks/results/tatoeba.json
 
 clean:  ## remove .venv, the built guide and every cache; your runs stay
-	rm -rf .venv $(PEERS) docs/_build .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf .venv $(PEERS) docs/_build .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): $(INSTALLED_FROM)
