@@ -21,7 +21,6 @@ from dragoman.evaluating.speed import (
     benchmark_models,
     measure,
 )
-from dragoman.evaluating.startup import Start
 from dragoman.model import ModelConfig, build_model
 from dragoman.progress import Progress
 from dragoman.store import Languages, ModelFiles, save_model
@@ -127,12 +126,11 @@ def test_a_benchmark_is_plain_json():
     clock = Clock()
     models = {"a": Metronome(clock, 0.01), "b": Metronome(clock, 0.02)}
     speeds, ratios = measure(models, TEXTS, searches=[GREEDY], clock=clock)
-    start = Start(2.0, 1.0, 0.5, 0.1, 10, 20)
-    whole = Benchmark({}, "here", 100.0, "float32", "cpu", 5, 3, tuple(speeds), tuple(ratios), {"a": start})
+    whole = Benchmark({}, "here", 100.0, "float32", "cpu", 5, 3, tuple(speeds), tuple(ratios), 20)
     facts = json.loads(json.dumps(whole.facts()))
     assert set(facts["speeds"][0]["latency_ms"]) == {"p50", "p95", "p99"}
     assert set(facts["ratios"][0]["ratio"]) == set(Spread._fields)
-    assert facts["starts"]["a"]["peak_bytes"] == 20
+    assert facts["peak_bytes"] == 20
 
 
 def test_benchmarks_of_nothing_are_refused():
@@ -159,15 +157,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_model_folder_is_measured_with_its_machine_its_start_and_its_memory(folder):
+def test_a_model_folder_is_measured_with_its_machine_and_its_memory(folder):
     found = benchmark_models(
         [folder], [*TEXTS, "", " "], searches=[GREEDY], rounds=1, device="cpu", precision="float32", threads=1
     )
     assert [(speed.model, speed.batch) for speed in found.speeds] == [(str(folder), ONE), (str(folder), ALL)]
     assert all(speed.tokens > 0 for speed in found.speeds)
-    start = found.starts[str(folder)]
-    assert start.total_seconds > start.import_seconds + start.load_seconds + start.first_seconds > 0
-    assert (start.peak_bytes or 1) >= (start.first_peak_bytes or 0)
+    assert found.peak_bytes is None or found.peak_bytes > 0
     assert found.texts == len(TEXTS)  # a blank line costs nothing and counts for nothing
     assert (found.device, found.precision) == ("cpu", "float32")
     assert found.gemm_gflops > 0

@@ -33,7 +33,7 @@ def benchmark(
     output_format: Format = "text",
     quiet: Quiet = False,
 ) -> None:
-    """Measure tokens a second, latency, memory and start-up: greedy and with a beam of 4, or as --set says."""
+    """Measure tokens a second, latency and memory: greedy and with a beam of 4, or as --set says."""
     measured = dragoman.benchmark(
         models,
         texts,
@@ -55,11 +55,11 @@ def show(measured: "Benchmark") -> None:
     for ratio in measured.ratios:
         console.write(str(ratio))
     console.write()
-    show_starts(measured)
+    memory = "" if measured.peak_bytes is None else f", {measured.peak_bytes / 2**20:,.0f} MiB at the peak"
     of = " of float32" if measured.precision == "int8" else ""
     console.write(
         f"{measured.where}; {measured.device}, {measured.precision}; {measured.gemm_gflops:,.0f} GFLOP/s in matrix "
-        f"products{of}; {measured.texts:,} texts, medians and ranges of {measured.rounds} rounds"
+        f"products{of}; {measured.texts:,} texts, medians and ranges of {measured.rounds} rounds{memory}"
     )
 
 
@@ -80,26 +80,5 @@ def show_speeds(measured: "Benchmark") -> None:
     console.write_table(columns, rows)
 
 
-def show_starts(measured: "Benchmark") -> None:
-    columns = ["model", "start-up s", "import s", "load s", "first text s", "MiB then", "MiB after all"]
-    rows = [
-        (
-            name,
-            f"{start.total_seconds:.2f}",
-            f"{start.import_seconds:.2f}",
-            f"{start.load_seconds:.2f}",
-            f"{start.first_seconds:.2f}",
-            mebibytes(start.first_peak_bytes),
-            mebibytes(start.peak_bytes),
-        )
-        for name, start in measured.starts.items()
-    ]
-    console.write_table(columns, rows)
-
-
 def spread(figure: "Spread") -> str:
     return f"{figure.median:,.0f} ({figure.low:,.0f}-{figure.high:,.0f})"
-
-
-def mebibytes(count: int | None) -> str:
-    return "" if count is None else f"{count / 2**20:,.0f}"

@@ -27,8 +27,8 @@ def benchmark(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> Benchmark:
-    """Measures tokens a second, latency, memory and start-up time of each model, greedy and with a beam of 4, or as the
-    `decode.` settings among `overrides` say.
+    """Measures tokens a second and latency of each model, greedy and with a beam of 4, or as the `decode.` settings
+    among `overrides` say; and the memory of all.
 
     `texts` are sentences, or a file with one on each line; by default, the test set of the first model's run. The first
     `sentences` of them are translated. All measurements are written to `output` as JSON.

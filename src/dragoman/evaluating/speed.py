@@ -1,4 +1,4 @@
-"""How fast models translate, how long one sentence waits, how much memory it takes, how soon it starts.
+"""How fast models translate, how long one sentence waits, how much memory it takes.
 
 Models take turns, round by round, on the same texts, so that a busy machine slows all of them alike. Each figure is a
 median with its spread. Tokens are those of the translations with their end symbols, never padding or what a beam
@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, Protocol
 
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.evaluation import describe
-from dragoman.evaluating.startup import Start, measure_start
 from dragoman.machine import describe as describe_machine
 from dragoman.machine import gemm_rate, machine, use_threads
+from dragoman.memory import peak_memory_bytes
 from dragoman.progress import Progress, silent
 from dragoman.translating import SearchOptions, Translation, Translator
 
@@ -125,7 +125,8 @@ class Benchmark:
     rounds: int
     speeds: tuple[Speed, ...]
     ratios: tuple[Ratio, ...]
-    starts: dict[str, Start]
+    peak_bytes: int | None
+    """The most memory that the process held, with all models loaded; None where the system does not say."""
 
     def facts(self) -> dict[str, Any]:
         """Plain values for JSON; medians and percentiles keep their names."""
@@ -163,7 +164,7 @@ def benchmark_models(
     texts = _spread([text for text in texts if text.strip()], limit)
     names = _check(models, texts, rounds)
     with use_threads(threads):
-        return _benchmark(names, texts, searches, rounds, device, precision, threads, progress)
+        return _benchmark(names, texts, searches, rounds, device, precision, progress)
 
 
 def _benchmark(
@@ -173,19 +174,12 @@ def _benchmark(
     rounds: int,
     device: str,
     precision: str,
-    threads: int | None,
     progress: Progress,
 ) -> Benchmark:
     translators = {name: Translator.load(name, device, precision) for name in names}
     device, precision = translators[names[0]].device, translators[names[0]].precision
     gemm = gemm_rate("float32" if precision == "int8" else precision, device=device)
     speeds, ratios = measure(translators, texts, searches=searches, rounds=rounds, progress=progress)
-    widest = max(searches, key=lambda options: options.beam_size)
-    with progress.track("start-up", total=len(names), unit="models") as advance:
-        starts = {}
-        for name in names:
-            starts[name] = measure_start(Path(name), texts, widest, device=device, precision=precision, threads=threads)
-            advance()
     return Benchmark(
         machine=machine(),
         where=describe_machine(),
@@ -196,7 +190,7 @@ def _benchmark(
         rounds=rounds,
         speeds=tuple(speeds),
         ratios=tuple(ratios),
-        starts=starts,
+        peak_bytes=peak_memory_bytes(),
     )
 
 
