@@ -5,7 +5,7 @@
 Few sentences are long, so the first pairs of the files are joined by commas, and each side is cut after so many tokens;
 this translation is explained (`--target`), and the model's own searches stand beside it. The model is loaded, and
 explains one pair, before anything is timed. Seconds are medians: the record (passes, searches of four or five widths,
-alignment, contributions, heads), then the page. Sizes are those of the page, and of all numbers as JSON.
+alignment, contributions), then the page. Sizes are those of the page, and of all numbers as JSON.
 """
 
 import argparse

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from dragoman.commands.doctor import doctor as doctor
     from dragoman.commands.fine_tune import fine_tune as fine_tune
     from dragoman.commands.forecast import forecast as forecast
-    from dragoman.commands.judge_heads import judge_heads as judge_heads
     from dragoman.commands.making.average import average as average
     from dragoman.commands.making.convert import convert as convert
     from dragoman.commands.making.export import export as export
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from dragoman.errors import Error as Error
     from dragoman.evaluating.evaluation import evaluate as evaluate
     from dragoman.explaining.embeddings.space import load_embeddings as load_embeddings
+    from dragoman.explaining.heads import judge_heads as judge_heads
     from dragoman.explaining.recording import explain_choice as explain_choice
     from dragoman.explaining.recording import record as record
     from dragoman.explaining.writing import write_record as write_record
@@ -74,7 +74,6 @@ if not TYPE_CHECKING:  # type checkers find wrong names where they see no __geta
             "commands.doctor": ["doctor"],
             "commands.fine_tune": ["fine_tune"],
             "commands.forecast": ["forecast"],
-            "commands.judge_heads": ["judge_heads"],
             "commands.making.average": ["average"],
             "commands.making.convert": ["convert"],
             "commands.making.export": ["export"],
@@ -87,6 +86,7 @@ if not TYPE_CHECKING:  # type checkers find wrong names where they see no __geta
             "errors": ["Error"],
             "evaluating.evaluation": ["evaluate"],
             "explaining.embeddings.space": ["load_embeddings"],
+            "explaining.heads": ["judge_heads"],
             "explaining.recording": ["explain_choice", "record"],
             "explaining.writing": ["write_record"],
             "generating.generator": ["Generator", "generate"],

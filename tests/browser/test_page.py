@@ -621,7 +621,7 @@ def test_a_model_without_a_decoder_has_a_page(show: Show, translation: Record) -
     facts.update(family="classifier", languages=None, target=None)
     (part,) = facts["parts"]
     empty: dict[str, Any] = {"steps": [], "written": [], "searches": [], "stacks": part["stacks"][:1], "target": ""}
-    part.update(empty, alignment=None, contributions=None, heads=None)
+    part.update(empty, alignment=None, contributions=None)
     page = show(facts)
     open_all(page)
     assert not page.locator("#generation").is_visible() and not page.locator("#search").is_visible()

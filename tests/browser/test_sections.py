@@ -1,4 +1,4 @@
-"""The sections that show numbers in a browser: attention, alignment, contributions, layers, heads and positions."""
+"""The sections that show numbers in a browser: attention, alignment, contributions, layers and positions."""
 
 import copy
 import math
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dragoman.explaining.page.packing import pack
-from dragoman.explaining.record import Alignment, Contributions, Heads, Part, Record, Stack
+from dragoman.explaining.record import Alignment, Contributions, Part, Record, Stack
 from dragoman.explaining.recording import record
 
 pytestmark = pytest.mark.browser
@@ -22,7 +22,7 @@ Show = Callable[..., Page]
 Picture = Callable[..., None]
 
 SENTENCE = "the red cat sees the old station ."
-OWN = ("alignment", "why", "attention", "layers", "heads", "positions")
+OWN = ("alignment", "why", "attention", "layers", "positions")
 CLOSE = 2e-3
 """Relative: the page shows four digits of numbers that it holds with five."""
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
@@ -114,11 +114,6 @@ def contributions(part: Part) -> Contributions:
 def alignment(part: Part) -> Alignment:
     assert part.alignment is not None
     return part.alignment
-
-
-def heads(part: Part) -> Heads:
-    assert part.heads is not None
-    return part.heads
 
 
 # ---- attention ----
@@ -345,17 +340,12 @@ def bars(where: Locator, side: str, column: int = 0) -> dict[str, float]:
     return {row.locator("th").inner_text(): value(row.locator(".figure").nth(column).inner_text()) for row in rows}
 
 
-def places(part: Part, name: str, word: int, step: int) -> list[int]:
-    """The columns of a gradient that belong to a word, as far as a step has read it."""
-    first = 0 if name == "encoder" else len(stack(part, "encoder").tokens) if part.stack("encoder") else 0
-    read = [at for at, token in enumerate(stack(part, name).tokens) if token.word == word]
-    return [first + at for at in read if name == "encoder" or at <= step]
-
-
 def erased(part: Part, name: str, step: int) -> list[tuple[int, int]]:
     """The number of each erased word of a stack that a step has read, and its place among the erased."""
+    tokens = stack(part, name).tokens if name == "encoder" else stack(part, name).tokens[: step + 1]
+    read = {token.word for token in tokens}
     every = enumerate(contributions(part).erased)
-    return [(word, at) for at, (side, word) in every if side == name and places(part, name, word, step)]
+    return [(word, at) for at, (side, word) in every if side == name and word in read]
 
 
 @pytest.mark.parametrize("step", [0, 2])
@@ -367,23 +357,6 @@ def test_erasure_is_the_recorded_fall(show: Show, pieces: Record, name: str, ste
     falls = [contributions(part).written_erasure[at, step] for _, at in erased(part, name, step)]
     assert values(shown.locator(f".side.{name}").first.locator(".figure")) == close(falls)
     picture(shown, f"why-{step}")
-
-
-@pytest.mark.parametrize(("label", "field"), [("gradient", "gradient"), ("gradient × input", "gradient_x_input")])
-def test_gradients_are_summed_over_the_pieces_of_a_word(show: Show, pieces: Record, label: str, field: str) -> None:
-    part, step = pieces.parts[0], 3
-    shown = section(show(pieces), "why")
-    shown.get_by_role("group", name="Written token").get_by_role("button").nth(step).click()
-    check(shown, label)
-    row = getattr(contributions(part), field)[step]
-    for name in ("encoder", "decoder"):
-        said = bars(shown.locator(".sides").first, name)
-        words = stack(part, name).words
-        for word, text in enumerate(words):
-            if (columns := places(part, name, word, step)) and words.count(text) == 1 and text in said:
-                assert said[text] == pytest.approx(float(row[columns].sum()), rel=CLOSE, abs=1e-5)
-    symbols = sum(token.word is None for token in stack(part, "encoder").tokens)
-    assert shown.locator(".sides").first.locator(".side.encoder tr.muted").count() == symbols
 
 
 def test_words_are_ordered_by_strength(show: Show, pieces: Record) -> None:
@@ -415,16 +388,6 @@ def test_the_strongest_word_is_said(show: Show, pieces: Record) -> None:
             assert value(re.findall(r"falls by (.+?) nats", line)[0]) == near(fall)
             after = value(re.findall(r"to ([^ ]+\s%)", line)[0])
             assert after == pytest.approx(math.exp(part.steps[step].log_prob - fall), rel=0.06, abs=1e-6)
-
-
-def test_the_agreement_is_the_recorded_one(show: Show, pieces: Record) -> None:
-    shown = section(show(pieces), "why").locator(".agreement").inner_text()
-    for method in ("gradient", "gradient_x_input"):
-        agreement = contributions(pieces.parts[0]).agreement[method]
-        assert agreement is not None
-    assert [value(each) for each in re.findall(r"(?:words|tokens\)) is (.+?)[.] ", shown)] == close(
-        [contributions(pieces.parts[0]).agreement[method] for method in ("gradient", "gradient_x_input")]
-    )
 
 
 def plain(piece: str) -> str:
@@ -597,59 +560,6 @@ def test_a_page_without_weights_says_how_to_get_them(show: Show, text: Record) -
     assert shown.get_by_label("encoder").count() == 0
 
 
-# ---- heads ----
-
-
-@pytest.mark.parametrize(("name", "kind"), [("encoder", "self"), ("decoder", "self"), ("decoder", "cross")])
-def test_heads_show_their_shares_and_removals(
-    show: Show, pieces: Record, name: str, kind: str, picture: Picture
-) -> None:
-    shown, found = section(show(pieces), "heads"), heads(pieces.parts[0])
-    choose(shown, "Attention", f"{name}, {kind}-attention")
-    for layer in range(2):
-        site = f"{name}.{layer}.{kind}_attention"
-        for head, change in enumerate(found.removed[site]):
-            row = shown.locator(f'tr[data-head="{layer}.{head}"]')
-            assert value(row.locator(".removed .figure").inner_text()) == near(change)
-            shares = {role: float(each[head]) for role, each in found.roles[site].items()}
-            for role, share in shares.items():
-                said = row.locator(f'[data-role="{role}"]').inner_text().split("\n")[0]
-                assert value(said) == pytest.approx(share, rel=0.03, abs=6e-4)
-            marked = row.locator(".best")
-            assert marked.count() == (max(shares.values()) >= 0.1)
-            if marked.count():
-                assert shares[str(marked.get_attribute("data-role"))] == max(shares.values())
-    picture(shown, f"heads-{name}-{kind}")
-
-
-def test_heads_are_ordered_by_need_and_the_most_needed_is_said(show: Show, pieces: Record) -> None:
-    shown, found = section(show(pieces), "heads"), heads(pieces.parts[0])
-    every = np.concatenate(list(found.removed.values()))
-    summary = shown.locator(".summary").inner_text()
-    assert value(re.findall(r"falls by (.+?) nats", summary)[0]) == near(-every.min())
-    assert f"Of all {len(every)} heads, {(abs(every) >= 0.05).sum()} change it" in summary
-    check(shown, "the most needed first")
-    changes = values(shown.locator(".removed .figure"))
-    assert changes == sorted(changes)
-    assert "dragoman explain MODEL --heads" in shown.inner_text()
-
-
-@pytest.mark.parametrize("how", ["click", "Enter"])
-def test_a_head_leads_to_its_attention(show: Show, pieces: Record, how: str) -> None:
-    page = show(pieces)
-    shown = section(page, "heads")
-    choose(shown, "Attention", "encoder, self-attention")
-    link = shown.locator('tr[data-head="1.2"] a')
-    link.click() if how == "click" else link.press(how)
-    page.locator("#attention h2 button:focus").wait_for()
-    attention = page.locator("#attention")
-    assert [chosen(attention, label) for label in ("Attention", "Layer", "Head")] == [
-        "encoder, self-attention",
-        "layer 1",
-        "head 2",
-    ]
-
-
 # ---- positions ----
 
 
@@ -729,7 +639,7 @@ def test_a_narrow_page_does_not_scroll_sideways(
 def test_a_language_model_has_no_alignment(show: Show, text: Record) -> None:
     page = show(text)
     visible = [name for name in OWN if page.locator(f"#{name}").is_visible()]
-    assert visible == ["why", "attention", "layers", "heads", "positions"]
+    assert visible == ["why", "attention", "layers", "positions"]
 
 
 def test_a_model_without_a_decoder_is_shown_as_far_as_it_goes(show: Show, pieces: Record) -> None:
@@ -737,11 +647,9 @@ def test_a_model_without_a_decoder_is_shown_as_far_as_it_goes(show: Show, pieces
     part = facts["parts"][0]
     part |= {"stacks": part["stacks"][:1], "steps": [], "written": [], "searches": [], "matrices": []}
     part |= {"alignment": None, "contributions": None, "target": ""}
-    for site in [site for site in part["heads"]["removed"] if site.startswith("decoder")]:
-        del part["heads"]["removed"][site], part["heads"]["roles"][site]
     page = show(facts)
     visible = [name for name in OWN if page.locator(f"#{name}").is_visible()]
-    assert visible == ["attention", "layers", "heads", "positions"]
+    assert visible == ["attention", "layers", "positions"]
     assert all(section(page, name).locator(".body > *").count() for name in visible)
     assert chosen(page.locator("#attention"), "Attention") == "encoder, self-attention"
 

@@ -48,7 +48,7 @@ def test_a_page_is_written_under_a_usual_name(model: Path, run: Run) -> None:
     assert notes.startswith("explanation.html: ") and page.startswith("<!doctype html>")
 
 
-@pytest.mark.parametrize(("name", "begins"), [("a.json", b'{"format": 1'), ("a.HTML", b"<!doctype html>")])
+@pytest.mark.parametrize(("name", "begins"), [("a.json", b'{"format": 2'), ("a.HTML", b"<!doctype html>")])
 def test_the_name_of_the_file_says_its_form(name: str, begins: bytes, model: Path, run: Run) -> None:
     assert run(model, TEXT, "-o", name)[0] == 0
     assert Path(name).read_bytes().startswith(begins)
@@ -161,12 +161,12 @@ def test_a_choice_of_a_language_model_stands_in_its_text(language_model: Path, r
     [
         ((), "name a text, as in"),
         ((TEXT, "other.it"), "one text is explained at a time"),
-        ((TEXT, "--trees", "a.conllu"), "only --heads takes --trees"),
-        ((TEXT, "--sentences", "3"), "takes --sentences"),
+        ((TEXT, "--sentences", "3"), "only --heads takes --sentences"),
         (
             ("--heads", "--target", "il", "--weights", "encoder.0"),
             "--heads judges a test set, and takes no --target or --weights",
         ),
+        (("--heads", "--aligned", "none.tsv"), "--heads judges a test set, and takes no --aligned"),
         (("--heads", "--format", "svg"), "--format svg is for the page of one text"),
         ((TEXT, "-o", "page.doc"), "page.doc must end in .html, .json, .png, .svg or .pdf; or name the form"),
         ((TEXT, "--weights", "encoder.9"), "weights must be a layer of the model (encoder.0"),

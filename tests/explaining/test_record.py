@@ -24,7 +24,7 @@ SENTENCE = "the red cat sees the old station ."
 
 @pytest.fixture
 def numbers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records without what words and heads mean, which takes longer and has tests of its own."""
+    """Records without what words mean, which takes longer and has tests of its own."""
     monkeypatch.setattr(Understanding, "of", lambda _, part, __: part)
 
 
@@ -239,7 +239,7 @@ def test_what_is_longer_than_the_positions_is_refused(tmp_path: Path) -> None:
 def test_facts_are_strict_json(model: str, request: pytest.FixtureRequest) -> None:
     facts = record(request.getfixturevalue(model), SENTENCE, weights="decoder.0").facts()
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
-    assert facts["format"] == 1 and facts["temperatures"] == [0.25, 0.5, 1.0, 1.5, 2.0]
+    assert facts["format"] == 2 and facts["temperatures"] == [0.25, 0.5, 1.0, 1.5, 2.0]
     assert facts["model"] == str(request.getfixturevalue(model))
 
 

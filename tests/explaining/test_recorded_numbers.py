@@ -54,7 +54,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def numbers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records without what words and heads mean, which has tests of its own."""
+    """Records without what words mean, which has tests of its own."""
     monkeypatch.setattr(Understanding, "of", lambda _, part, __: part)
 
 
@@ -101,7 +101,7 @@ def test_any_wrong_number_is_noticed(preset: str, tmp_path: Path) -> None:
     folder = store_translator(tmp_path / "model", preset=preset, generation={"beam_size": 2})
     (part,) = record(folder, SENTENCE, weights="decoder.0").facts()["parts"]
     expected = Reference(folder).translation(SENTENCE)
-    judged_elsewhere = ("alignment", "contributions", "heads", "source", "target", "copied", "reason")
+    judged_elsewhere = ("alignment", "contributions", "source", "target", "copied", "reason")
     kinds = defaultdict(list)
     for path in leaves(part):
         if not set(path) & set(judged_elsewhere):

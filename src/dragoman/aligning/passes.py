@@ -82,6 +82,27 @@ def run_given(
         return model.decode(target, of_target, keys, observer=observer), of_target
 
 
+def portions(texts: Sequence[Given], tokens: int = 1_024) -> Iterator[list[Given]]:
+    """The texts in order, in portions of at most so many tokens, so that memory does not grow with their number.
+
+    A longer text is a portion of its own.
+
+    >>> [len(portion) for portion in portions([Given([1, 2], [3], [4])] * 5, tokens=6)]
+    [2, 2, 1]
+    """
+    portion: list[Given] = []
+    held = 0
+    for text in texts:
+        size = len(text.source or []) + len(text.target)
+        if portion and held + size > tokens:
+            yield portion
+            portion, held = [], 0
+        portion.append(text)
+        held += size
+    if portion:
+        yield portion
+
+
 class _CrossWeights(dict[int, Tensor]):
     """An observer that keeps the cross-attention weights (B, H, T, S) of each layer, and nothing else."""
 

@@ -17,7 +17,7 @@ from dragoman.explaining.page.page import ORDER, render_page
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
 
-FORMAT = 1
+FORMAT = 2
 """Of a record's JSON."""
 TEMPERATURES = (0.25, 0.5, 1.0, 1.5, 2.0)
 """At which the probabilities of candidates can be had: exp(logit / temperature - normaliser)."""
@@ -182,16 +182,11 @@ class Alignment:
 
 @dataclass(frozen=True)
 class Contributions:
-    """What spoke for each written token, by gradients and by erasure, which share no assumption.
+    """What spoke for each written token: how far it falls when a word is deleted.
 
-    S tokens of the encoder (none in a language model), T that the decoder reads, C candidates of a step, E words that
-    were erased.
+    T steps, C candidates of a step, E words that were erased.
     """
 
-    gradient: Array
-    """(T, S + T): the length of the gradient of log p(written) by each token's vector; zero beyond token t."""
-    gradient_x_input: Array
-    """(T, S + T): the product of that gradient with the vector, signed."""
     erased: tuple[tuple[Literal["encoder", "decoder"], int], ...]
     """Stack and number of each word that was erased."""
     erasure: Array
@@ -199,19 +194,6 @@ class Contributions:
     that the step has not read."""
     written_erasure: Array
     """(E, T): the same for the token that was written."""
-    agreement: dict[str, float | None]
-    """Rank correlation of `gradient` and `gradient_x_input` with `written_erasure` over the words of the source, mean
-    over the steps (Kendall's tau); None without words to rank."""
-
-
-@dataclass(frozen=True)
-class Heads:
-    """What the heads of each attention do, (H) for each, by the name of the attention."""
-
-    removed: dict[str, Array]
-    """What the removal of the head adds to the log-probability of what was written, in nats: negative if it helped."""
-    roles: dict[str, dict[str, Array]]
-    """The share of the head's weight, 0 to 1, on the previous word, the same word and so on (`heads/roles.py`)."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +212,6 @@ class Part:
     searches: tuple[Search, ...] = ()
     alignment: Alignment | None = None
     contributions: Contributions | None = None
-    heads: Heads | None = None
     matrices: tuple[Matrix, ...] = ()
     """Of the layer that was asked for."""
 

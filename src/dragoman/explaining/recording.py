@@ -17,7 +17,7 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import DecodeError
 from dragoman.explaining.alignment.gold import read_gold
 from dragoman.explaining.alignment.links import AlignedPair
-from dragoman.explaining.contributions.question import Why, why
+from dragoman.explaining.choice import Why, why
 from dragoman.explaining.record import Part, Record, Search
 from dragoman.explaining.search_tree import Candidates, search_tree
 from dragoman.explaining.stacks import find_layer, read_matrices, read_stack

@@ -1,4 +1,4 @@
-"""What the numbers of a part mean for its words: which came from which, what spoke for each, what each head did."""
+"""What the numbers of a part mean for its words: which came from which, and what spoke for each."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,9 +13,7 @@ from dragoman.aligning.words import Word, words_of
 from dragoman.errors import DecodeError
 from dragoman.explaining.alignment.choosing import choose_alignment
 from dragoman.explaining.alignment.links import AlignedPair
-from dragoman.explaining.contributions.scores import contributions_of
-from dragoman.explaining.heads.one_text import heads_of_text
-from dragoman.explaining.heads.texts import ReadText
+from dragoman.explaining.erasure import contributions_of
 from dragoman.explaining.record import Alignment, Part
 from dragoman.model import EncoderDecoder, LanguageModel
 from dragoman.tokenizing.tokenizers import Tokenizers
@@ -42,16 +40,14 @@ class Understanding:
         return choose_alignment(self.translator, self.aligned) if self.translator else None
 
     def of(self, part: Part, given: Given) -> Part:
-        """The part with its alignment, contributions and heads."""
+        """The part with its alignment and contributions."""
         source = words_of(self.tokenizers.source, given.source or ())
         read, written = (words_of(self.tokenizers.target, ids) for ids in (given.target, given.labels))
         candidates = torch.tensor([[candidate.id for candidate in step.candidates] for step in part.steps])
-        chosen = given if given.source is not None else Given(None, given.target[:-1], given.labels[:-1])
         return replace(
             part,
             alignment=self._align(part, source, written),
             contributions=contributions_of(self.model, given, source, read, candidates),
-            heads=heads_of_text(self.model, ReadText.of(self.tokenizers, chosen)),
         )
 
     def _align(self, part: Part, source: Sequence[Word], written: Sequence[Word]) -> Alignment | None:

@@ -1,4 +1,4 @@
-"""`dragoman explain`: everything that a model did with one text, as a page; or what each of its heads does."""
+"""`dragoman explain`: everything that a model did with one text, as a page; or what each of its heads is worth."""
 
 import dataclasses
 import time
@@ -17,7 +17,7 @@ from dragoman.errors import ConfigError
 from dragoman.files import check_output
 
 if TYPE_CHECKING:
-    from dragoman.explaining.contributions.question import Reason, Why
+    from dragoman.explaining.choice import Reason, Why
 
 Form = Literal["html", "json", "png", "svg", "pdf", "terminal"]
 
@@ -54,19 +54,6 @@ class OneText:
     ] = None
 
 
-@dataclass(frozen=True)
-class AllHeads:
-    """The options that concern a table of heads."""
-
-    trees: Annotated[
-        Path | None,
-        typer.Option(help="With --heads: trees of the source language (CoNLL-U), to judge who finds a verb's subject."),
-    ] = None
-    sentences: Annotated[
-        int | None, typer.Option(min=1, help="With --heads: how many sentences of the test set.", show_default="200")
-    ] = None
-
-
 Text = Annotated[
     str | None,
     typer.Argument(
@@ -79,7 +66,10 @@ References = Annotated[
     typer.Argument(help="With --heads: references of the test sentences, a file each.", show_default=False),
 ]
 Heads = Annotated[
-    bool, typer.Option("--heads", help="Judge every head on a test set: what it looks at, and what it is worth.")
+    bool, typer.Option("--heads", help="Remove each attention head in turn: how much does the loss on a test set rise?")
+]
+Sentences = Annotated[
+    int | None, typer.Option(min=1, help="With --heads: how many sentences of the test set.", show_default="200")
 ]
 AsForm = Annotated[
     Form | None,
@@ -103,10 +93,10 @@ Aligned = Annotated[
 def explain(
     model: Model,
     one: OneText,
-    of_heads: AllHeads,
     text: Text = None,
     references: References = None,
     heads: Heads = False,
+    sentences: Sentences = None,
     form: AsForm = None,
     aligned: Aligned = None,
     threads: Threads = None,
@@ -115,10 +105,10 @@ def explain(
     """Show what a model did with a text, on one page: from its pieces to the search, with every number."""
     look = Look(model, form, aligned, threads, open_screen(quiet))
     if heads:
-        refuse("--heads judges a test set, and takes no", dataclasses.asdict(one))
-        look.judge(text, references or (), of_heads)
+        refuse("--heads judges a test set, and takes no", dataclasses.asdict(one) | {"aligned": aligned})
+        look.judge(text, references or (), sentences)
         return
-    refuse("only --heads takes", dataclasses.asdict(of_heads))
+    refuse("only --heads takes", {"sentences": sentences})
     if references:
         raise ConfigError("one text is explained at a time; put it in quotes, or give --heads to judge a test set")
     if not text:
@@ -145,18 +135,16 @@ class Look:
     threads: int | None
     screen: Screen
 
-    def judge(self, test: str | None, references: Sequence[Path], options: AllHeads) -> None:
+    def judge(self, test: str | None, references: Sequence[Path], sentences: int | None) -> None:
         """Prints a table of all heads."""
-        from dragoman.explaining.heads.table import SENTENCES
+        from dragoman.explaining.heads import SENTENCES
 
         self._check_printed()
         table = dragoman.judge_heads(
             self.model,
             test,
             references,
-            trees=options.trees,
-            aligned=self.aligned,
-            sentences=options.sentences or SENTENCES,
+            sentences=sentences or SENTENCES,
             threads=self.threads,
             progress=self.screen.progress,
         )
@@ -238,11 +226,11 @@ def tell(why: "Why") -> None:
     relation, change = ("leads", "lead shrinks by") if lead >= 0 else ("trails", "lag grows by")
     chosen, other = (f"{piece} ({log_prob:.3f})" for piece, log_prob in zip(why.pieces, why.log_probs, strict=True))
     console.write(f"{chosen} {relation} {other} by {abs(lead):.3f} nats of log-probability\n")
-    columns = ["without", "read by", change, *(f"{piece} loses" for piece in why.pieces), "gradient"]
+    columns = ["without", "read by", change, *(f"{piece} loses" for piece in why.pieces)]
     console.write_table(columns, map(reason_row, sorted(why.reasons, key=lambda reason: -reason.contrast)))
 
 
 def reason_row(reason: "Reason") -> tuple[str, ...]:
     """A word, and how far the lead shrinks without it."""
     falls = (f"{fall:+.3f}" for fall in (reason.contrast, reason.fall, reason.fall_of_other))
-    return reason.text, reason.stack, *falls, f"{reason.gradient:.3f}"
+    return reason.text, reason.stack, *falls

@@ -21,7 +21,6 @@ ORDER = (
     "why",
     "attention",
     "layers",
-    "heads",
     "positions",
     "search",
     "about",

@@ -27,18 +27,9 @@
       box.append(page.scroller("Settings of the model", el("table", {}, el("caption", { class: "hidden" }, "Settings of the model"), el("tbody", {}, rows)))));
   }
 
-  // How well gradients agree with erasure in this part.
-  function agreement(part) {
-    const { gradient, gradient_x_input: product } = part.contributions.agreement;
-    const named = [[gradient, "gradients"], [product, "gradient × input"]].filter(([tau]) => tau !== null);
-    if (!named.length) return "";
-    const figures = named.map(([tau, name]) => `${tau.toFixed(2).replace("-", "−")} for ${name}`).join(" and ");
-    return ` For this sentence the rank correlation with erasure (Kendall's τ over the words of the source) is ${figures}: 1 would be the same order of words, 0 no relation.`;
-  }
-
   function says(part) {
     const contributions = part.contributions
-      ? el("li", {}, page.link("why", "What spoke for a word"), ` is measured in different ways, and all of them are approximations. A gradient says what a very small change would do; erasing a word gives the model a text unlike those that it was trained on.${agreement(part)}`)
+      ? el("li", {}, page.link("why", "What spoke for a word"), " is an approximation: a text without a word is unlike those that the model was trained on, and two words that say the same hide each other.")
       : null;
     return el("ul", {},
       el("li", {}, page.link("attention", "Attention"), " is the way in which tokens get at what other tokens hold. Each weight says how much of a token's value was mixed in, in one head of one layer."),

@@ -1,56 +1,28 @@
 // Why this word: what spoke for a written token, and what decided between it and another. Attention is no answer to that.
 const { el, number, percent, state } = page;
 
-const METHODS = {
-  erasure: {
-    name: "erasure", signed: true, unit: "fall in nats",
-    how: "Erasure deletes one word and asks the model again. A bar shows how far the log-probability of the chosen token falls. Blue words spoke for it, orange words against it. A fall of 1 nat divides the probability by 2.7.",
-  },
-  gradient: {
-    name: "gradient", signed: false, unit: "length of the gradient",
-    how: "The gradient says how fast the log-probability would move if a word's vector moved a little. A bar is its length, added up over the pieces of the word. It says how much a word matters, not in which direction.",
-  },
-  gradient_x_input: {
-    name: "gradient × input", signed: true, unit: "gradient × input",
-    how: "The gradient multiplied by the word's own vector: above zero if a longer vector would make the token likelier. Layers that normalise what they read hardly notice lengths, so take this one with care.",
-  },
-};
-
 // ---- what speaks ----
 
 const plain = (text) => text.replaceAll("▁", " ").trim();
 const naming = (token) => plain(token.text) || page.tokenText(token);
 
-// The words and symbols that step t sees, as {side, name, symbol, erased, columns}: places in `erased` and in a gradient's row.
-function speakers(part, t) {
-  const { erased } = part.contributions;
-  const before = page.stack("encoder")?.tokens.length ?? 0;
-  return part.stacks.flatMap((stack) => {
-    const first = stack.name === "encoder" ? 0 : before;
-    const seen = stack.name === "encoder" ? stack.tokens : stack.tokens.slice(0, t + 1);
-    const words = stack.words.map((text, word) => {
-      const places = seen.flatMap((token, place) => (token.word === word ? [place] : []));
-      const whole = stack.tokens.filter((token) => token.word === word).length === places.length;
-      const name = whole ? text : plain(places.map((place) => stack.tokens[place].text).join(""));
-      return { side: stack.name, name, erased: erased.findIndex((each) => each[0] === stack.name && each[1] === word), columns: places.map((place) => first + place), at: places[0] };
-    });
-    const symbols = seen.flatMap((token, place) =>
-      token.word === null ? [{ side: stack.name, name: page.tokenText(token), symbol: true, erased: -1, columns: [first + place], at: place }] : []);
-    return [...words.filter((word) => word.columns.length), ...symbols].sort((a, b) => a.at - b.at);
+// The words that step t has read, as {side, name, erased}: the last is their place among the erased words.
+// The only word that a language model has read can't be erased, because nothing would be left.
+function erasable(part, t) {
+  return part.contributions.erased.flatMap(([side, word], erased) => {
+    const stack = page.stack(side);
+    const tokens = stack.tokens.filter((token) => token.word === word);
+    const read = stack.tokens.slice(0, side === "encoder" ? stack.tokens.length : t + 1).filter((token) => token.word === word);
+    if (!read.length || (!page.stack("encoder") && read.length > t)) return [];
+    const name = read.length === tokens.length ? stack.words[word] : plain(read.map((token) => token.text).join(""));
+    return [{ side, name, erased }];
   });
 }
 
-// The words that can be erased: not the only one that a language model has read, because nothing would be left.
-const erasable = (part, t) => speakers(part, t).filter((each) => each.erased >= 0 && (page.stack("encoder") || each.columns.length <= t));
-
-const summed = (row, columns) => columns.reduce((sum, column) => sum + row[column], 0);
-
-// What each speaker has to do with the token written at step t, by one method.
-function contributions(part, t, method) {
-  const { written_erasure: falls, [method]: gradient } = part.contributions;
-  if (method === "erasure") return erasable(part, t).map((each) => ({ ...each, value: page.array(falls).at(each.erased, t) }));
-  const row = page.array(gradient).row(t);
-  return speakers(part, t).map((each) => ({ ...each, value: summed(row, each.columns) }));
+// How far the token written at step t falls without each word.
+function contributions(part, t) {
+  const falls = page.array(part.contributions.written_erasure);
+  return erasable(part, t).map((each) => ({ ...each, value: falls.at(each.erased, t) }));
 }
 
 // What the lead of the written token over candidate c loses without each word.
@@ -66,17 +38,15 @@ const strongest = (found) => found.reduce((best, each) => (best === null || each
 
 const titles = () => ({ encoder: "The source", decoder: page.stack("encoder") ? "The translation so far" : "The text so far" });
 
-// Tables of words with bars, one a side. `columns` are [name, value of a line, options of its bar].
-function tables(found, order, columns) {
-  const largest = columns.map(([, value]) => Math.max(...found.map((each) => Math.abs(value(each)))));
-  const line = (each) => el("tr", { class: each.symbol ? "muted" : null },
-    el("th", { scope: "row" }, page.word(each.name)),
-    columns.map(([, value, options], i) => el("td", {}, page.bar(value(each), largest[i], options))));
+// Tables of words with bars, one a side; `unit` says what a bar is.
+function tables(found, order, unit) {
+  const largest = Math.max(...found.map((each) => Math.abs(each.value)));
+  const line = (each) => el("tr", {}, el("th", { scope: "row" }, page.word(each.name)), el("td", {}, page.bar(each.value, largest)));
   const sides = page.part.stacks.map(({ name }) => {
     const own = found.filter((each) => each.side === name);
     if (order === "strength") own.sort((a, b) => b.value - a.value);
     const empty = el("p", { class: "muted small" }, "There is nothing to erase yet.");
-    const table = el("table", { class: "numbers" }, page.heading("word", ...columns.map(([shown]) => shown)), el("tbody", {}, own.map(line)));
+    const table = el("table", { class: "numbers" }, page.heading("word", unit), el("tbody", {}, own.map(line)));
     return el("div", { class: `side ${name}` }, el("h4", {}, titles()[name]), own.length ? page.scroller(titles()[name], table) : empty);
   });
   return el("div", { class: "sides" }, sides);
@@ -84,28 +54,16 @@ function tables(found, order, columns) {
 
 // ---- in words ----
 
-function answer(part, t, method, found) {
+function answer(part, t, found) {
   const step = part.steps[t];
   const best = strongest(found);
   const written = page.quoted(naming(step.token));
   if (!best) return ["There is no word yet whose absence could say something about ", written, "."];
-  if (method !== "erasure") return [page.quoted(best.name), method === "gradient" ? " moves the probability of " : " speaks most for ", written, method === "gradient" ? " most." : " by this measure."];
   if (best.value <= 0) return ["No single word is missed: without any of them ", written, " stays as likely or becomes likelier."];
   const falls = ["Without ", page.quoted(best.name), ", the log-probability of ", written, ` falls by ${number(best.value)} nats: the probability goes from ${percent(Math.exp(step.log_prob))} to ${percent(Math.exp(step.log_prob - best.value))}.`];
   const source = strongest(found.filter((each) => each.side === "encoder"));
   if (!source || source === best || source.value <= 0) return falls;
   return [...falls, " That is a word of the translation itself. Of the source, ", page.quoted(source.name), ` is missed most: ${number(source.value)} nats.`];
-}
-
-const agrees = (x) => (x >= 0.7 ? "largely agrees" : x >= 0.4 ? "partly agrees" : x >= 0.2 ? "agrees a little" : x > -0.2 ? "hardly agrees" : "disagrees");
-
-function agreement(part) {
-  if (!page.stack("encoder")) return "";
-  const figures = part.contributions.agreement ?? {};
-  const says = Object.entries(figures).filter(([method, x]) => METHODS[method] && Number.isFinite(x)).map(([method, x], i) =>
-    `${i ? " " : ""}${METHODS[method].name[0].toUpperCase()}${METHODS[method].name.slice(1)} ${agrees(x)} with erasure: the rank correlation over the source's words${i ? "" : " (Kendall's tau, the mean over the tokens)"} is ${number(x)}.`);
-  if (!says.length) return "There are too few words in the source to say how far the methods agree.";
-  return [...says, " 1 would be the same order of words, 0 no relation, −1 the opposite order. Where methods disagree, trust none of them alone."];
 }
 
 // ---- this rather than that ----
@@ -171,7 +129,7 @@ function compared(part, t, c, order) {
   const lead = step.log_prob - rival.log_prob;
   const found = contrast(part, t, c);
   return [verdict(step, rival, lead, strongest(found)), [
-    tables(found, order, [["fall of the lead without it", (each) => each.value, {}]]),
+    tables(found, order, "fall of the lead without it"),
     el("p", { class: "small muted" }, "The lead is how much larger the log-probability of the written token is. Blue words hold the lead up; without an orange word it would be larger."),
   ]];
 }
@@ -214,29 +172,22 @@ function question(part, orders) {
 
 function build(root, part) {
   const orders = { now: "text" };
-  let method = "erasure";
   const line = el("p", { class: "readout", role: "status" });
   const bars = el("div", {});
-  const how = el("p", { class: "small muted" });
   const steps = page.tokenChoice(part.source === null ? "Token that came next" : "Written token", part.steps.map((step) => step.token), () => state.step, (step) => page.set({ step }));
   const draw = () => {
-    const found = contributions(part, state.step, method);
-    const { unit, signed } = METHODS[method];
-    line.replaceChildren(...answer(part, state.step, method, found).flat(Infinity));
-    how.textContent = METHODS[method].how;
-    bars.replaceChildren(tables(found, orders.now, [[unit, (each) => each.value, { signed }]]));
+    const found = contributions(part, state.step);
+    line.replaceChildren(...answer(part, state.step, found).flat(Infinity));
+    bars.replaceChildren(tables(found, orders.now, "fall in nats"));
   };
   const asked = question(part, orders);
-  const recorded = Object.entries(METHODS).filter(([name]) => name === "erasure" || part.contributions[name]);
   root.append(
-    el("p", {}, "Choose a token. The bars show what each word before it had to do with it. Attention says where the model looked; these methods test what the model needed. ",
+    el("p", {}, "Choose a token. Each word that the model had read is deleted in turn, and the model is asked again. A bar shows how far the log-probability of the token falls. Blue words spoke for it, orange words against it. A fall of 1 nat divides the probability by 2.7. Attention says where the model looked; this tests what it needed. ",
       part.source === null ? "Each token here is the one that came next." : ""),
     steps,
     el("div", { class: "controls" },
-      page.choice("Method", recorded.map(([name, each]) => [name, each.name]), method, (chosen) => ((method = chosen), draw())),
       page.choice("Order", [["text", "as in the text"], ["strength", "strongest first"]], orders.now, (chosen) => ((orders.now = chosen), draw(), asked.show()))),
-    how, line, bars,
-    el("p", { class: "small agreement" }, agreement(part)),
+    line, bars,
     el("h3", {}, "This rather than that"),
     el("p", {}, "Many words make several continuations likely at once. This asks what decided between two of them."),
     ...asked.box);

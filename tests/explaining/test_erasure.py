@@ -1,6 +1,3 @@
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import combinations
 from pathlib import Path
 from unicodedata import normalize
 
@@ -10,23 +7,13 @@ import torch
 from given_texts import log_probs_of
 from small import language_model, translator
 from small_records import store_language_model, store_translator
-from torch import Tensor, nn
+from torch import Tensor
 
-from dragoman.aligning.passes import Given, run_given
+from dragoman.aligning.passes import Given, portions, run_given
 from dragoman.aligning.words import Word, words_of
 from dragoman.errors import DataError
-from dragoman.explaining.contributions.agreement import Mean, agreement, kendall
-from dragoman.explaining.contributions.erasure import falls
-from dragoman.explaining.contributions.gradients import (
-    by_word,
-    difference,
-    gradients,
-    log_prob_of,
-    side_by_side,
-)
-from dragoman.explaining.contributions.portions import portions
-from dragoman.explaining.contributions.question import Why, why
-from dragoman.explaining.contributions.scores import contributions_of
+from dragoman.explaining.choice import Why, why
+from dragoman.explaining.erasure import contributions_of, falls
 from dragoman.explaining.record import Contributions
 from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.store import load_model
@@ -54,96 +41,6 @@ def log_probs(model: Model, given: Given) -> Tensor:
     """(T, V)."""
     hidden, _ = run_given(model, [given])
     return model.project(hidden).log_softmax(-1)
-
-
-# Gradients
-
-
-@contextmanager
-def moved(embedding: nn.Module, token: int, by: Tensor, seen: list[Tensor]) -> Iterator[None]:
-    """One token's vector moves on its way into the first layer, in each of B copies of a text by its own (B, D)."""
-
-    def move(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        copies = output.unflatten(0, (len(by), -1)).clone()
-        seen.append(copies[0, token].clone())
-        copies[:, token] += by
-        return copies.flatten(0, 1)
-
-    hook = embedding.register_forward_hook(move)
-    yield
-    hook.remove()
-
-
-def differences(model: Model, given: Given, step: int, token: int) -> tuple[Tensor, Tensor]:
-    """The gradient of log p(label) at a step by one token's vector, from finite differences, and that vector."""
-    source = len(given.source or [])
-    embedding, place = model.target_embedding, token - source
-    if isinstance(model, EncoderDecoder) and token < source:
-        embedding, place = model.source_embedding, token
-    seen: list[Tensor] = []
-    both = torch.cat([torch.eye(16), -torch.eye(16)]).double() * 1e-6
-    with moved(embedding, place, both, seen):
-        hidden, _ = run_given(model, [given] * 32)
-    rows = model.project(hidden).log_softmax(-1).unflatten(0, (32, -1))[:, step, given.labels[step]]
-    return (rows[:16] - rows[16:]) / 2e-6, seen[0]
-
-
-@pytest.mark.parametrize("make", MODELS)
-def test_gradients_are_those_of_finite_differences(make):
-    model = make().requires_grad_(False)
-    given, _, _ = text_of(model)
-    found = gradients(model, given, log_prob_of(torch.tensor(given.labels)), [3])
-    for token in range(found.norm.size(-1)):
-        slope, vector = differences(model, given, 3, token)
-        torch.testing.assert_close(found.norm[0, 0, token], slope.norm(), rtol=1e-4, atol=1e-6)
-        torch.testing.assert_close(found.product[0, 0, token], slope @ vector, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("make", MODELS)
-def test_the_gradients_of_a_step_are_the_same_alone_and_side_by_side(make, monkeypatch: pytest.MonkeyPatch):
-    model = make().requires_grad_(False)
-    given, _, _ = text_of(model)
-    labels, rivals = torch.tensor(given.labels), torch.tensor(given.labels).add(1)
-    together = gradients(model, given, side_by_side(log_prob_of(labels), difference(labels, rivals)))
-    monkeypatch.setattr(portions, "__defaults__", (1,))
-    for number, score in enumerate([log_prob_of(labels), difference(labels, rivals)]):
-        for step in range(len(given.target)):
-            alone = gradients(model, given, score, [step])
-            for one, many in zip(alone, together, strict=True):
-                torch.testing.assert_close(one[0, 0], many[number, step])
-
-
-@pytest.mark.parametrize("make", MODELS)
-def test_a_step_owes_nothing_to_tokens_that_it_has_not_read(make):
-    model = make().requires_grad_(False)
-    given, _, _ = text_of(model)
-    source = len(given.source or [])
-    norm = gradients(model, given, log_prob_of(torch.tensor(given.labels))).norm[0]
-    steps, tokens = norm.shape
-    read = torch.ones(steps, tokens, dtype=torch.bool).tril(source)
-    assert (norm[read] > 0).all() and (norm[~read] == 0).all()
-
-
-def test_the_gradient_of_a_difference_is_none_if_both_are_one():
-    model = translator(preset="modern").requires_grad_(False)
-    labels = torch.tensor(GIVEN.labels)
-    found = gradients(model, GIVEN, difference(labels, labels))
-    assert not found.norm.any() and not found.product.any()
-
-
-def test_gradients_leave_no_hook_and_no_gradient_behind():
-    model = translator(preset="modern")
-    before = log_probs(model, GIVEN)
-    gradients(model, GIVEN, log_prob_of(torch.tensor(GIVEN.labels)))
-    assert all(weight.grad is None for weight in model.parameters())
-    assert not any(module._forward_hooks for module in model.modules())
-    assert torch.equal(log_probs(model, GIVEN), before)
-
-
-def test_words_sum_their_tokens():
-    tokens = torch.tensor([[1.0, 2.0, 4.0, 8.0]])
-    assert by_word(tokens, [Word("a", 0, 1), Word("b", 1, 3)], first=1).tolist() == [[2.0, 12.0]]
-    assert by_word(tokens, []).shape == (1, 0)
 
 
 # Erasure
@@ -207,22 +104,16 @@ def all_of(model: Model, candidates: int = 5) -> Contributions:
 
 @pytest.mark.parametrize("make", MODELS)
 def test_a_record_holds_what_the_functions_find(make):
-    model = make().requires_grad_(False)
+    model = make()
     given, source_words, target_words = text_of(model)
-    found, labels = all_of(model), torch.tensor(given.labels)
-    steps, sources = len(given.target), len(given.source or [])
-    best = log_probs(model, given).topk(5).indices
-    written = gradients(model, given, log_prob_of(labels))
-    np.testing.assert_allclose(found.gradient, written.norm[0], rtol=1e-5)
-    np.testing.assert_allclose(found.gradient_x_input, written.product[0], rtol=1e-4, atol=1e-6)
-    assert found.gradient.shape == (steps, sources + steps)
-    fall = falls(model, given, source_words, target_words, best)
+    found = all_of(model)
+    fall = falls(model, given, source_words, target_words, log_probs(model, given).topk(5).indices)
     np.testing.assert_allclose(found.erasure, fall, rtol=1e-5, atol=1e-6)
     assert found.erased == (
         *(("encoder", number) for number in range(len(source_words))),
         *(("decoder", number) for number in range(len(target_words))),
     )
-    assert {field.dtype for field in vars(found).values() if isinstance(field, np.ndarray)} == {np.dtype("float32")}
+    assert (found.erasure.dtype, found.written_erasure.dtype) == (np.float32, np.float32)
 
 
 def test_what_was_written_falls_as_a_candidate_does():
@@ -231,55 +122,6 @@ def test_what_was_written_falls_as_a_candidate_does():
     places = (best == torch.tensor(GIVEN.labels)[:, None]).int().argmax(1)
     same = found.erasure[:, np.arange(len(GIVEN.labels)), places.numpy()]
     np.testing.assert_allclose(found.written_erasure, same, atol=1e-6)
-
-
-def test_a_language_model_has_no_words_of_a_source_to_rank():
-    assert all_of(language_model()).agreement == {"gradient": None, "gradient_x_input": None}
-    agreed = all_of(translator()).agreement
-    assert all(tau is not None and -1 <= tau <= 1 for tau in agreed.values())
-
-
-def test_gradients_are_had_within_inference_and_after_a_search(tmp_path: Path):
-    """A recorder works in inference mode, whose tensors autograd refuses."""
-    loaded = Translator.load(store_translator(tmp_path / "model", preset="modern", tied="all"), "cpu", "float32")
-    with torch.inference_mode():
-        (translation,) = loaded.translate(["the red cat sees the old dog ."])
-        given = Given.of(DEFAULT_FRAMING, [5, 6], loaded.tokenizers.target.encode(translation.text))
-        hidden, _ = run_given(loaded.model, [given])
-        best = loaded.model.project(hidden).topk(3).indices
-        found = contributions_of(loaded.model, given, [Word("a", 1, 2), Word("b", 2, 3)], [], best)
-    assert found.gradient.any() and found.written_erasure.any()
-
-
-# How far two rankings agree
-
-
-def plain_tau(first: list[int], second: list[int]) -> float | None:
-    """Pairs in the same order minus pairs in opposite order, over the root of the pairs that each does not tie."""
-    pairs = list(combinations(range(len(first)), 2))
-    one = [np.sign(first[a] - first[b]) for a, b in pairs]
-    two = [np.sign(second[a] - second[b]) for a, b in pairs]
-    untied = sum(map(abs, one)) * sum(map(abs, two))
-    return sum(a * b for a, b in zip(one, two, strict=True)) / untied**0.5 if untied else None
-
-
-def test_kendall_counts_pairs():
-    random = np.random.default_rng(1)
-    for _ in range(50):
-        first, second = random.integers(4, size=(2, int(random.integers(1, 7)))).tolist()
-        assert kendall(first, second) == (
-            expected if (expected := plain_tau(first, second)) is None else pytest.approx(expected)
-        )
-
-
-def test_a_ranking_agrees_with_itself_and_not_with_its_reverse():
-    ranking = torch.tensor([[3.0, 1.0, 2.0], [5.0, 5.0, 5.0]])
-    assert agreement(ranking, 2 * ranking) == [1.0] and agreement(ranking, -ranking) == [-1.0]
-
-
-def test_a_mean_lies_within_its_interval():
-    found = Mean.of([0.0, 1.0, 1.0, 0.5])
-    assert found.low <= found.mean == 0.625 <= found.high and found.count == 4
 
 
 # Why this word rather than that one
@@ -315,9 +157,6 @@ def test_a_question_is_answered_by_the_two_falls(word_model: Translator):
     torch.testing.assert_close(answered, fall, rtol=1e-4, atol=1e-5)
     contrast = torch.tensor([reason.contrast for reason in found.reasons])
     torch.testing.assert_close(contrast, fall[:, 0] - fall[:, 1], rtol=1e-4, atol=1e-5)
-    norm = gradients(word_model.model, given, difference(*both.expand(len(given.target), 2).unbind(1)), [6]).norm[0, 0]
-    lengths = [*by_word(norm, words[0]), *by_word(norm, words[1], first=len(given.source or []))]
-    torch.testing.assert_close(torch.tensor([reason.gradient for reason in found.reasons]), torch.stack(lengths))
 
 
 @pytest.mark.parametrize("kind", ["word_model", "piece_model"])
@@ -328,7 +167,6 @@ def test_the_answer_turns_round_with_the_question(kind: str, request: pytest.Fix
     assert back.pieces == one.pieces[::-1] and back.log_probs == one.log_probs[::-1]
     for there, here in zip(one.reasons, back.reasons, strict=True):
         assert there.contrast == pytest.approx(-here.contrast, abs=1e-5)
-        assert there.gradient == pytest.approx(here.gradient, rel=1e-4)
 
 
 def test_a_word_of_pieces_is_judged_at_the_first_that_differs(piece_model: Translator):

@@ -1,4 +1,4 @@
-"""How far a translation falls without a word: leave one out (Li et al. 2016), for many words side by side.
+"""Why this word: how far its probability falls without each word that was read (leave one out, Li et al. 2016).
 
 The word is deleted with all its pieces. To put the unknown symbol in its place finds the word that decides no more
 often (benchmarks/contributions.py has the sentences), and most models have never read that symbol: a text without a
@@ -11,10 +11,30 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.aligning.passes import Given, run_given
+from dragoman.aligning.passes import Given, portions, run_given
 from dragoman.aligning.words import Word
-from dragoman.explaining.contributions.portions import portions
+from dragoman.explaining.record import Array, Contributions
 from dragoman.model import EncoderDecoder, LanguageModel
+
+
+def contributions_of(
+    model: EncoderDecoder | LanguageModel,
+    given: Given,
+    source_words: Sequence[Word],
+    target_words: Sequence[Word],
+    candidates: Int[Tensor, "T C"],
+) -> Contributions:
+    """What spoke for each token of a text, as a record holds it. The words are those of `falls`."""
+    labels = torch.tensor(given.labels, device=candidates.device)
+    fall = falls(model, given, source_words, target_words, torch.cat([candidates, labels[:, None]], dim=1))
+    return Contributions(
+        erased=(
+            *(("encoder", number) for number in range(len(source_words))),
+            *(("decoder", number) for number in range(len(target_words))),
+        ),
+        erasure=_array(fall[:, :, :-1]),
+        written_erasure=_array(fall[:, :, -1]),
+    )
 
 
 @torch.inference_mode()
@@ -80,3 +100,7 @@ def _row_of_step(steps: int, unmoved: int, words: Sequence[Word]) -> Int[Tensor,
     step = torch.arange(steps)
     moved = [step - (step + 1 - word.first).clamp(0, word.last - word.first) for word in words]
     return torch.stack([step] * (1 + unmoved) + moved)
+
+
+def _array(values: Float[Tensor, "*B"]) -> Array:
+    return values.float().cpu().numpy()

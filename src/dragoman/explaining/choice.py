@@ -11,14 +11,11 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from dragoman.aligning.passes import Given, run_given
 from dragoman.aligning.words import Word, words_of
 from dragoman.errors import DataError
-from dragoman.explaining.contributions.erasure import falls
-from dragoman.explaining.contributions.gradients import by_word, difference, gradients
+from dragoman.explaining.erasure import falls
 from dragoman.model import EncoderDecoder, LanguageModel
 from dragoman.tokenizing.framing import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
@@ -39,9 +36,6 @@ class Reason(NamedTuple):
     fall: float
     """How far the log-probability of the word falls without it; nats."""
     fall_of_other: float
-    gradient: float
-    """The length of the gradient of logit(word) - logit(other) by the vectors of its tokens, summed: how much it
-    matters, whichever of the two it speaks for."""
 
     @property
     def contrast(self) -> float:
@@ -91,27 +85,12 @@ def why(
         "encoder": words_of(tokenizers.source, given.source or []),
         "decoder": words_of(tokenizers.target, given.target),
     }
-    contrasts = _contrasts(model, given, sides["encoder"], sides["decoder"], choice)
+    pairs = torch.tensor([choice], device=model.output.device).expand(len(given.labels), 2)
+    found = falls(model, given, sides["encoder"], sides["decoder"], pairs)[:, -1]
     words = ((stack, each.text) for stack, side in sides.items() for each in side)
-    reasons = (Reason(*each, *numbers) for each, numbers in zip(words, contrasts.tolist(), strict=True))
+    reasons = (Reason(*each, *both) for each, both in zip(words, found.tolist(), strict=True))
     one, another = tokenizers.target.tokens(choice)
     return Why(len(given.labels) - 1, (one, another), _log_probs(model, given, choice), tuple(reasons))
-
-
-def _contrasts(
-    model: EncoderDecoder | LanguageModel,
-    given: Given,
-    source_words: Sequence[Word],
-    target_words: Sequence[Word],
-    choice: tuple[int, int],
-) -> Float[Tensor, "W 3"]:
-    """For each word, the falls of both choices at the last step, and the length of the gradient of their difference."""
-    step = len(given.labels) - 1
-    pairs = torch.tensor([choice], device=model.output.device).expand(step + 1, 2)
-    fall = falls(model, given, source_words, target_words, pairs)[:, step]
-    norm = gradients(model, given, difference(pairs[:, 0], pairs[:, 1]), [step]).norm[0, 0]
-    lengths = by_word(norm, source_words), by_word(norm, target_words, first=len(given.source or []))
-    return torch.cat([fall, torch.cat(lengths)[:, None]], dim=1)
 
 
 def read_choice(

@@ -1,1 +1,0 @@
-"""What each attention head does, and what happens without it. Start with `table`."""
