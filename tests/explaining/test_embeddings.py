@@ -12,20 +12,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 from dragoman.cli.main import main
 from dragoman.errors import ConfigError, DataError
-from dragoman.explaining.embeddings.directions import (
-    agreement,
-    gain,
-    hits,
-    mean_of_others,
-    measure_direction,
-    shuffled_agreement,
-)
 from dragoman.explaining.embeddings.map import WordMap, draw_map, page, principal_axes, write_map
-from dragoman.explaining.embeddings.pairs import PairList, distinct, known_pairs, read_pairs
 from dragoman.explaining.embeddings.question import Question, answer, read_question
 from dragoman.explaining.embeddings.space import EmbeddingSpace, load_embeddings
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
@@ -232,153 +222,6 @@ def test_words_that_cancel_out_are_refused() -> None:
         answer(space_of(ROYAL), read_question(["king", "-", "king"]))
 
 
-# Pairs
-
-
-def test_the_known_pairs_are_right_and_share_no_word() -> None:
-    assert all(each.given > len(each.pairs) for each in known_pairs()), "some are equal, repeated, or several words"
-    plural, numbers, genders = (dict(each.pairs) for each in known_pairs())
-    assert (plural["cat"], plural["foot"], plural["knife"]) == ("cats", "feet", "knives")
-    assert (numbers["gatto"], numbers["mano"], numbers["lago"]) == ("gatti", "mani", "laghi")
-    assert (genders["rosso"], genders["studente"]) == ("rossa", "studentessa")
-    for pairs in (plural, numbers, genders):
-        words = [*pairs, *pairs.values()]
-        assert len(pairs) > 100 and len(set(words)) == len(words) and not any(" " in word for word in words)
-
-
-def test_pairs_are_read_from_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "tense.tsv"
-    file.write_text("go\twent\nsee\tsaw\nput\tput\nsee\tseen\n", encoding="utf-8")
-    assert read_pairs(file) == PairList("tense", (("go", "went"), ("see", "saw")), 4)
-
-
-@pytest.mark.parametrize("line", ["go", "go went", "go\twent\tgone", "\twent", "", "go\t "])
-def test_a_line_that_is_no_pair_is_refused_by_its_number(line: str, tmp_path: Path) -> None:
-    file = tmp_path / "tense.tsv"
-    file.write_text(f"see\tsaw\n{line}\nput\tput\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"tense.tsv:2 is .*two words with a tab"):
-        read_pairs(file)
-
-
-@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from("abcdef"))))
-def test_distinct_pairs_share_no_word(pairs: list[tuple[str, str]]) -> None:
-    words = [word for pair in distinct(pairs) for word in pair]
-    assert len(words) == len(set(words))
-
-
-# Directions
-
-
-def planted(
-    count: int = 12, width: int = 24, noise: float = 0.02, direction: float = 1.0
-) -> tuple[EmbeddingSpace, PairList]:
-    """Words whose partners lie off in one direction, among other words nearer to them."""
-    random = torch.Generator().manual_seed(5)
-    drawn = torch.randn(count, width, generator=random)
-    shift = direction * torch.nn.functional.normalize(torch.randn(width, generator=random), dim=0) * width**0.5
-    letters = [chr(ord("a") + number) for number in range(count)]
-    vectors: dict[str, Sequence[float]] = {}
-    for letter, vector in zip(letters, drawn, strict=True):
-        vectors[f"one{letter}"] = vector.tolist()
-        vectors[f"many{letter}"] = (vector + shift + noise * torch.randn(width, generator=random)).tolist()
-        vectors[f"near{letter}"] = (vector + 0.3 * torch.randn(width, generator=random)).tolist()
-    pairs = tuple((f"one{letter}", f"many{letter}") for letter in letters)
-    return space_of(vectors), PairList("planted", pairs, count)
-
-
-def test_a_planted_direction_is_found_and_similarity_does_not_explain_it() -> None:
-    measured = measure_direction(*planted())
-    assert (measured.pairs, measured.candidates) == (12, 36)
-    assert measured.added.first == measured.added.top_5 == 1.0
-    assert measured.alone.first == 0.0
-    assert measured.random.first < 0.2
-    assert measured.agreement.low > measured.shuffled.high
-    assert measured.gain.mean == 1.0
-
-
-def test_partners_that_are_only_near_are_explained_by_similarity() -> None:
-    space, pairs = planted(noise=0.05, direction=0)
-    measured = measure_direction(space, pairs)
-    assert measured.added.first == measured.alone.first == 1.0
-    assert measured.gain == (0, 0, 0)
-    assert abs(measured.agreement.mean) < 0.1
-
-
-def vectors_of(space: EmbeddingSpace, pairs: PairList) -> tuple[Tensor, Tensor]:
-    ids = torch.tensor([[space.find(word).ids[0] for word in pair] for pair in pairs.pairs])
-    return space.unit[ids[:, 0]], space.unit[ids[:, 1]]
-
-
-def test_prediction_is_that_of_a_plain_loop() -> None:
-    space, listed = planted(noise=0.6, direction=0.4)
-    first, second = vectors_of(space, listed)
-    right = {"first": 0, "alone": 0, "top_5": 0}
-    for number, (one, other) in enumerate(listed.pairs):
-        rest = [second[each] - first[each] for each in range(len(first)) if each != number]
-        asked = first[number] + torch.stack(rest).mean(0)
-        without = space.find(one).ids
-        found = [each.entry for each in space.nearest(asked, 5, without)]
-        right["first"] += found[0] == other
-        right["top_5"] += other in found
-        right["alone"] += space.nearest(first[number], 1, without)[0].entry == other
-    measured = measure_direction(space, listed)
-    assert 0 < right["first"] < len(first)
-    shares = measured.added.first, measured.added.top_5, measured.alone.first
-    assert shares == pytest.approx([right[name] / len(first) for name in ("first", "top_5", "alone")])
-
-
-def test_agreement_is_the_mean_over_all_two_pairs() -> None:
-    differences = torch.randn(7, 9)
-    cosines = [
-        torch.cosine_similarity(differences[one], differences[other], dim=0).item()
-        for one in range(7)
-        for other in range(one)
-    ]
-    found = agreement(differences)
-    assert found.mean == pytest.approx(sum(cosines) / len(cosines), abs=1e-6)
-    assert found.low < found.mean < found.high
-    assert agreement(torch.ones(5, 3) * torch.rand(5, 1)).low == pytest.approx(1)
-
-
-def test_wrong_pairs_keep_what_all_pairs_share() -> None:
-    """Two clouds that lie apart agree even when their words are dealt out at random."""
-    first = torch.randn(30, 8)
-    assert abs(shuffled_agreement(first, torch.randn(30, 8)).mean) < 0.1
-    assert shuffled_agreement(first, torch.randn(30, 8) + 20).mean > 0.9
-
-
-def test_no_pair_is_predicted_from_itself() -> None:
-    differences = torch.randn(6, 4)
-    others = mean_of_others(differences)
-    differences[2] += 100
-    torch.testing.assert_close(mean_of_others(differences)[2], others[2])
-
-
-def test_a_turned_space_has_the_same_directions() -> None:
-    space, listed = planted(noise=0.6, direction=0.4)
-    turn = torch.linalg.qr(torch.randn(24, 24)).Q
-    one, other = (
-        measure_direction(each, listed) for each in (space, EmbeddingSpace(space.table @ turn, space.tokenizer))
-    )
-    for name in ("agreement", "shuffled", "added", "alone", "gain"):
-        assert getattr(one, name) == pytest.approx(getattr(other, name), abs=1e-5)
-
-
-def test_shares_and_gains_count_first_places() -> None:
-    ranks, others = torch.tensor([1, 1, 5, 9]), torch.tensor([1, 2, 1, 9])
-    assert (hits(ranks).first, hits(ranks).top_5) == (0.5, 0.75)
-    assert gain(ranks, others).mean == 0.0
-    assert gain(ranks, torch.tensor([2, 2, 1, 1])).mean == 0.0
-    assert gain(ranks, torch.tensor([2, 2, 2, 2])).mean == 0.5
-
-
-def test_too_few_known_pairs_are_refused_with_their_count() -> None:
-    space, listed = planted(count=6)
-    foreign = PairList("foreign", (*listed.pairs[:4], ("uno", "molti")), 5)
-    with pytest.raises(DataError, match="of 5 pairs, 4 can be measured and at least 5 are needed"):
-        measure_direction(space, foreign)
-
-
 # The map
 
 
@@ -558,25 +401,6 @@ def test_the_command_takes_a_lone_hyphen_as_a_word(
     assert json.loads(capsys.readouterr().out)["terms"] == [{"text": "-", "pieces": ["-"]}]
 
 
-def test_the_command_measures_the_pairs_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = str(write_model(tmp_path / "model"))
-    pairs = tmp_path / "numbers.tsv"
-    pairs.write_text("cat\tcats\ndog\tdogs\nhouse\thouses\na\tthe\nand\tsees\nplane\tplanes\n", encoding="utf-8")
-    assert main(["embeddings", folder, "--pairs", str(pairs), "--format", "json"]) == 0
-    (measured,) = json.loads(capsys.readouterr().out)["directions"]
-    assert (measured["name"], measured["given"], measured["pairs"]) == ("numbers", 6, 5)
-    assert set(measured["added"]) == {"first", "low", "high", "top_5"}
-    assert main(["embeddings", folder, "--pairs", str(pairs)]) == 0
-    assert "numbers: the direction adds" in capsys.readouterr().out
-
-
-def test_the_command_says_why_no_direction_can_be_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["embeddings", str(write_model(tmp_path / "model")), "--directions"]) == 2
-    err = capsys.readouterr().err
-    assert "left out: Italian masculine → feminine" in err
-    assert "error: no direction can be measured in this table (source, en)" in err and "--pairs FILE" in err
-
-
 def test_the_command_writes_a_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, path = write_model(tmp_path / "model"), tmp_path / "map.html"
     assert main(["embeddings", str(folder), "--map", str(path)]) == 0
@@ -588,15 +412,12 @@ def test_the_command_writes_a_map(tmp_path: Path, capsys: pytest.CaptureFixture[
     ("arguments", "message"),
     [
         ([], "name a word"),
-        (["cat", "--directions"], "WORD and --directions or --pairs were given"),
         (["cat", "--map", "map.html"], "WORD and --map were given"),
         (["--map", "."], "is a folder"),
         (["--map", "nowhere/map.html"], "there is no folder nowhere"),
-        (["--pairs", "missing.tsv"], "missing.tsv does not exist"),
         (["cat", "-"], "ends with a sign"),
         (["cat", "--count", "0"], "--count"),
         (["--map", "map.html", "--count", "3"], "only the neighbours of a WORD take --count"),
-        (["--directions", "--count", "10"], "only the neighbours of a WORD take --count"),
     ],
 )
 def test_mistakes_are_told_before_a_model_is_loaded(

@@ -1,1 +1,1 @@
-"""What a model's embedding table has learned: neighbours, analogies, directions, a map. Start with `space`."""
+"""What a model's embedding table has learned: neighbours, analogies, a map. Start with `space`."""

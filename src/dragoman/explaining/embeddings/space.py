@@ -108,11 +108,6 @@ class EmbeddingSpace:
             raise DataError(self._missing(text))
         return Term(text, tuple(ids), tuple(self.shown[id_] for id_ in ids))
 
-    def entry(self, word: str) -> int | None:
-        """The id of a word that is a single entry of the vocabulary; None for any other text."""
-        ids = self._encode(self.tokenizer.normalise(word)) if word.strip() else []
-        return ids[0] if len(ids) == 1 and ids[0] in self._entry_set else None
-
     def vector(self, term: Term) -> Float[Tensor, "D"]:
         """The direction of a term, at length one; of several pieces, that of the mean of their rows."""
         return F.normalize(self.table[list(term.ids)].mean(0), dim=0)
@@ -139,10 +134,6 @@ class EmbeddingSpace:
         one, other = drawn[:, drawn[0] != drawn[1]]
         similarity = (self.unit[one] * self.unit[other]).sum(-1)
         return Chance(similarity.mean().item(), similarity.quantile(0.95).item())
-
-    @cached_property
-    def _entry_set(self) -> frozenset[int]:
-        return frozenset(self.entries)
 
     def _unused(self, never_seen: int | None) -> frozenset[int]:
         """The ids that lie with a symbol that the model never reads or writes; none if there is no such symbol.
