@@ -4,6 +4,7 @@ import builtins
 import json
 import random
 import sys
+import tracemalloc
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +14,7 @@ from dragoman.cli.evaluate import show_scores
 from dragoman.documents import write_json
 from dragoman.errors import ConfigError, DataError, MissingExtra
 from dragoman.evaluating.labels import pictures
-from dragoman.evaluating.labels.classification import HEADINGS, label_rows
+from dragoman.evaluating.labels.classification import HEADINGS, count_labels, label_rows
 from dragoman.evaluating.labels.confusion import Confusion, confusion_table, worst_confusions
 from dragoman.evaluating.labels.entities import entity_rows, find_entities
 from dragoman.evaluating.labels.evaluation import (
@@ -96,6 +97,34 @@ def test_scores_are_those_of_scikit_learn():
         assert (row.precision, row.recall, row.f1) == pytest.approx(tuple(100 * value for value in expected[:3]))
         assert row.gold == expected[3]
     assert Confusion.of(rows(gold), rows(found)).counts.tolist() == metrics.confusion_matrix(gold, found).tolist()
+
+
+def test_a_validation_with_many_rows_and_labels_takes_little_memory():
+    names = tuple(f"label {number}" for number in range(1_000))
+    gold = drawn(20_000, 1, names)
+    found = noisy(gold, 0.2, 2, names)
+    tracemalloc.start()
+    judged(Labels(task="classify", names=names), gold, found, samples=0)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 50 << 20  # a matrix of all rows and labels took 918 MiB
+
+
+def test_counts_compute_as_the_matrix_that_is_not_written_out():
+    sides = [rows(GOLD), rows(FOUND), rows(noisy(GOLD, 0.2, 3))]
+    one, other = (count_labels(sides[0], found, TOPICS) for found in sides[1:])
+    plain = []
+    for found in sides[1:]:
+        cells = [
+            [(r == name == f, f == name, r == name) for name in TOPICS]
+            for (r,), (f,) in zip(sides[0], found, strict=True)
+        ]
+        plain.append(np.array(cells, np.float64).transpose(0, 2, 1).reshape(len(GOLD), -1))
+    weights = np.random.default_rng(1).integers(5, size=(3, len(GOLD)))
+    for sparse, dense in ((one, plain[0]), (other, plain[1]), (one - other, plain[0] - plain[1])):
+        assert np.array_equal(sparse.sum(axis=0), dense.sum(axis=0))
+        assert np.array_equal(weights @ sparse, weights @ dense)
+        assert np.array_equal(weights[0] @ sparse, weights[0] @ dense)
 
 
 def test_an_interval_is_that_of_scores_of_drawn_examples():

@@ -79,8 +79,8 @@ def exact_p_value(first: Statistics, second: Statistics) -> float:
     real = distance(first.total, second.total)
     hits = []
     for coins in product([True, False], repeat=len(first.lines)):
-        mask = np.array(coins)[:, None]
-        one = np.where(mask, first.lines, second.lines).sum(0)
+        heads = np.array(coins)
+        one = heads @ first.lines + ~heads @ second.lines
         hits.append(distance(one, first.total + second.total - one) >= real - 1e-9)
     return sum(hits) / len(hits)
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Protocol, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -99,12 +99,24 @@ class Scoring(Protocol):
         ...
 
 
+class Counts(Protocol):
+    """A matrix, or what computes like one where nearly all of it would be zero."""
+
+    def __len__(self) -> int: ...
+
+    def __sub__(self, other: Any, /) -> Any: ...
+
+    def __rmatmul__(self, weights: Any, /) -> Any: ...
+
+    def sum(self, axis: int) -> Array: ...
+
+
 @dataclass(frozen=True)
 class Statistics:
     """What one metric counted, a row for each line. The score of a sample of lines is a function of its summed rows."""
 
     metric: Scoring
-    lines: Array
+    lines: Counts
 
     @property
     def total(self) -> Array:

@@ -5,7 +5,7 @@ Every score is in points of 100, and equals scikit-learn's with `zero_division=0
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,42 @@ class LabelScoring:
         """In the form of sacreBLEU's: `acc|n:500|bs:1000|seed:12345|version:…`."""
         told = [f"{key}:{value}" for key, value in {**facts, "version": dragoman.__version__}.items()]
         return "|".join([self.key, *told])
+
+
+@dataclass(frozen=True)
+class SparseCounts:
+    """A matrix of counts of which nearly all are zero, as (row, column) pairs: each adds its `values` to that count.
+
+    It has the arithmetic that `Statistics` asks of `lines`: the difference of two, and sums of weighted rows.
+    """
+
+    rows: npt.NDArray[np.int64]
+    columns: npt.NDArray[np.int64]
+    values: Array
+    shape: tuple[int, int]
+    __array_ufunc__ = None  # so that `weights @ counts` asks this class
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __sub__(self, other: "SparseCounts") -> "SparseCounts":
+        return SparseCounts(
+            np.concatenate([self.rows, other.rows]),
+            np.concatenate([self.columns, other.columns]),
+            np.concatenate([self.values, -other.values]),
+            self.shape,
+        )
+
+    def __rmatmul__(self, weights: npt.NDArray[Any]) -> Array:
+        """The sum of all rows, each times its weight, for a vector of weights or for each row of a matrix."""
+        if weights.ndim == 2:
+            return np.stack([each @ self for each in weights])
+        return np.asarray(np.bincount(self.columns, weights[self.rows] * self.values, self.shape[1]), np.float64)
+
+    def sum(self, axis: int) -> Array:
+        """The sums of the columns."""
+        assert axis == 0, "nobody needs the others"
+        return np.ones(len(self)) @ self
 
 
 class LabelRow(NamedTuple):
@@ -91,12 +127,15 @@ def label_statistics(gold: Rows, found: Rows, names: Sequence[str] | None = None
     """
     counts = count_labels(gold, found, names or names_in(gold, found))
     size = describe_size(gold)
-    right_of_all = counts[:, [0, 2]].sum(axis=2)
+    right_of_all = [
+        [sum(one == other for one, other in zip(*pair, strict=True)), len(pair[0])]
+        for pair in zip(gold, found, strict=True)
+    ]
     return {
-        "accuracy": Statistics(LabelScoring("accuracy", lambda sums: _ratio(*sums.T), f"acc|{size}"), right_of_all),
-        "macro_f1": Statistics(
-            LabelScoring("macro F1", _macro_f1, f"f1|average:macro|{size}"), counts.reshape(len(counts), -1)
+        "accuracy": Statistics(
+            LabelScoring("accuracy", lambda sums: _ratio(*sums.T), f"acc|{size}"), np.array(right_of_all, np.float64)
         ),
+        "macro_f1": Statistics(LabelScoring("macro F1", _macro_f1, f"f1|average:macro|{size}"), counts),
     }
 
 
@@ -106,27 +145,23 @@ def describe_size(rows: Rows) -> str:
     return f"n:{labels}" if all(len(row) == 1 for row in rows) else f"n:{labels}|sentences:{len(rows)}"
 
 
-def count_labels(gold: Rows, found: Rows, names: Sequence[str]) -> Array:
-    """How often each of C labels was found rightly, was found, and is gold, in each of R rows: (R, 3, C)."""
+def count_labels(gold: Rows, found: Rows, names: Sequence[str]) -> SparseCounts:
+    """How often each of C labels was found rightly, was found, and is gold, in each of R rows: (R, 3 C)."""
     number = {name: index for index, name in enumerate(names)}
     row = np.repeat(np.arange(len(gold)), [len(each) for each in gold])
     right, other = (
         np.array([number[label] for each in side for label in each], dtype=np.int64) for side in (gold, found)
     )
     same = right == other
-    pairs = (row[same], right[same]), (row, other), (row, right)
-    return np.stack([count_pairs(*pair, (len(gold), len(names))) for pair in pairs], axis=1)
-
-
-def count_pairs(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64], shape: tuple[int, int]) -> Array:
-    """How often each pair of numbers occurs, as a matrix of this shape."""
-    return np.bincount(one * shape[1] + other, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+    columns = np.concatenate([right[same], len(names) + other, 2 * len(names) + right])
+    rows = np.concatenate([row[same], row, row])
+    return SparseCounts(rows, columns, np.ones(len(rows)), (len(gold), 3 * len(names)))
 
 
 def label_rows(gold: Rows, found: Rows) -> list[LabelRow]:
     """Precision, recall and F1 of every label that occurs."""
     names = names_in(gold, found)
-    return rows_of(names, count_labels(gold, found, names).sum(axis=0))
+    return rows_of(names, count_labels(gold, found, names).sum(axis=0).reshape(3, -1))
 
 
 def rows_of(names: Sequence[str], counts: Array) -> list[LabelRow]:

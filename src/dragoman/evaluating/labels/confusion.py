@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.evaluating.labels.classification import Rows, count_pairs, names_in
+from dragoman.evaluating.labels.classification import Rows, names_in
 
 MOST_LABELS = 12
 """Labels that a table shows: about as many as fit on a screen."""
@@ -28,7 +28,8 @@ class Confusion:
         right, other = (
             np.array([number[label] for row in side for label in row], dtype=np.int64) for side in (gold, found)
         )
-        return cls(names, count_pairs(right, other, (len(names), len(names))).astype(np.int64))
+        counts = np.bincount(right * len(names) + other, minlength=len(names) ** 2)
+        return cls(names, counts.reshape(len(names), len(names)))
 
     @property
     def mistakes(self) -> npt.NDArray[np.int64]:
