@@ -10,6 +10,7 @@ from tokenizers import Regex, pre_tokenizers
 
 from dragoman.tokenizing.specials import UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.vocabulary import WHOLE_WORDS
 
 _SPACELESS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _LETTER = rf"[\w\u00AD\u200C\u200D&&[^{_SPACELESS}]]"  # marks too, soft hyphens, and what joins letters or parts them
@@ -44,7 +45,7 @@ def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Word]:
     Every token belongs to one word, spaces to the one after them; the symbols around a text belong to none.
     """
     shown = [(place, tokenizer.spelling(id_)) for place, id_ in enumerate(ids) if _is_text(tokenizer, id_)]
-    if tokenizer.kind in ("word", "spacy"):
+    if tokenizer.kind in WHOLE_WORDS:
         return [Word(spelled.decode(), place, place + 1) for place, spelled in shown]
     beginnings = list(_beginnings(b"".join(spelled for _, spelled in shown)))
     ends = accumulate(len(spelled) for _, spelled in shown)

@@ -25,6 +25,7 @@ from dragoman.progress import Progress, silent
 from dragoman.store import USES, StoredModel, load_model, make_ready
 from dragoman.tokenizing.pretokenizing import is_word
 from dragoman.tokenizing.specials import MASK, SYMBOLS, UNKNOWN
+from dragoman.tokenizing.vocabulary import WHOLE_WORDS
 from dragoman.tokenizing.words import encode_words, split_words
 
 MASK_NAME = "[MASK]"
@@ -221,7 +222,7 @@ class Predictor:
         """Tokens that are words by themselves: words after a space, or any with a letter if words are the tokens."""
         numbers = range(SYMBOLS, self.tokenizer.size)
         texts = {number: self.tokenizer.spelling(number).decode(errors="replace") for number in numbers}
-        if self.tokenizer.kind in ("word", "spacy"):
+        if self.tokenizer.kind in WHOLE_WORDS:
             found = [number for number, text in texts.items() if any(map(str.isalpha, text))]
         else:
             found = [number for number, text in texts.items() if text.startswith(" ") and is_word(text[1:])]

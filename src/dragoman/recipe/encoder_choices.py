@@ -10,6 +10,7 @@ from dragoman.model.config import Size
 from dragoman.recipe.choices import Choice, Choices, Facts
 from dragoman.recipe.recipe import OF_LABELS, Recipe
 from dragoman.recipe.refusals import complaints_of_one_text, has_other_layers, refuse
+from dragoman.tokenizing.vocabulary import WHOLE_WORDS
 
 
 class Sizes(NamedTuple):
@@ -31,7 +32,7 @@ def _complaints(recipe: Recipe) -> Iterator[str]:
     """Complaints about settings that an encoder alone would ignore."""
     task = f"task = {recipe.task!r}"
     yield from complaints_of_one_text(recipe)
-    if recipe.start is None and recipe.tokenizer.kind not in ("word", "spacy") and not recipe.tokenizer.joint:
+    if recipe.start is None and recipe.tokenizer.kind not in WHOLE_WORDS and not recipe.tokenizer.joint:
         yield "tokenizer.joint = false gives each side a vocabulary; an encoder alone has only one side; leave it out"
     if has_other_layers(recipe, "decoder_layers"):
         yield "model.decoder_layers: an encoder alone has no decoder; give model.encoder_layers"

@@ -10,6 +10,7 @@ from dragoman.model.config import Size
 from dragoman.recipe.choices import Choice, Choices, Facts
 from dragoman.recipe.recipe import Recipe
 from dragoman.recipe.refusals import complaints_of_one_text, has_other_layers, refuse
+from dragoman.tokenizing.vocabulary import WHOLE_WORDS
 
 LARGE = 5_000_000
 """From this many characters on, a vocabulary of pieces is learnt; a smaller text is read byte by byte."""
@@ -42,7 +43,7 @@ def _complaints(recipe: Recipe) -> Iterator[str]:
 
 def _complaints_of_tokenizer(recipe: Recipe) -> Iterator[str]:
     kind = recipe.tokenizer.kind
-    if kind in ("word", "spacy"):
+    if kind in WHOLE_WORDS:
         yield (
             f"tokenizer.kind = {kind!r} loses white space and unknown words, so a loss would not be the likelihood of "
             "the text; task = 'language_model' takes character, byte_bpe, bpe or unigram"

@@ -22,7 +22,7 @@ def obstacles(tokenizer: object) -> Iterator[str]:
     """What such a file can't say, in words that follow "its tokenizer"."""
     if not isinstance(tokenizer, Tokenizer):
         yield "is a model of SentencePiece, which has files of its own"
-    elif tokenizer.kind in ("word", "spacy"):
+    elif tokenizer.whole_words:
         yield f"is of kind {tokenizer.kind!r}, and a tokenizer.json can't say where words are joined without a space"
     elif set(_symbols_and_bytes(tokenizer.vocabulary)) & set(tokenizer.vocabulary.pieces):
         yield "has pieces that are spelled like a symbol or a byte"

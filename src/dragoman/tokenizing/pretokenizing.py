@@ -110,7 +110,5 @@ def spacy_split(language: str) -> Split:
     try:
         rules = spacy.blank(language).tokenizer
     except ImportError:
-        raise ConfigError(
-            f'spaCy has no rules for the language {language!r}; take kind = "word", whose rules fit any language'
-        ) from None
+        raise ConfigError(f'spaCy has no rules for the language {language!r}; kind = "word" fits any') from None
     return lambda text: [(token.text, token.idx) for token in rules(text) if not token.is_space]

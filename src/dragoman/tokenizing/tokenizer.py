@@ -32,7 +32,7 @@ from dragoman.tokenizing.pretokenizing import (
     spacy_split,
 )
 from dragoman.tokenizing.specials import UNKNOWN, Specials
-from dragoman.tokenizing.vocabulary import FORMAT, Vocabulary, build_library, spelling
+from dragoman.tokenizing.vocabulary import FORMAT, WHOLE_WORDS, Vocabulary, build_library, spelling
 
 _FIRST_BYTE = len(Specials().names)
 _FIRST_PIECE = _FIRST_BYTE + 256
@@ -131,7 +131,7 @@ class Tokenizer:
     @property
     def whole_words(self) -> bool:
         """Whether each id is a word or a punctuation mark, around which spaces stand by rule."""
-        return self.kind in ("word", "spacy")
+        return self.kind in WHOLE_WORDS
 
     def spelling_in_line(self, id_: int) -> bytes:
         """What one id adds to a line: its spelling, and before a word the space that may stand there."""

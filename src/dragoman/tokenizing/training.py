@@ -22,7 +22,7 @@ from dragoman.tokenizing.pretokenizing import spacy_split
 from dragoman.tokenizing.specials import Specials
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
 from dragoman.tokenizing.tokenizers import Tokenizers
-from dragoman.tokenizing.vocabulary import BYTE_LEVEL, NOTHING, PATTERNS, Kind, Vocabulary, build_library
+from dragoman.tokenizing.vocabulary import BYTE_LEVEL, NOTHING, PATTERNS, WHOLE_WORDS, Kind, Vocabulary, build_library
 
 logger = logging.getLogger(__name__)
 
@@ -57,20 +57,18 @@ class TokenizerSettings(Settings):
         """Fills in settings that follow from the kind."""
         if not isinstance(given, dict):
             return given
-        sizes: dict[Any, dict[str, Any]] = {"word": {"joint": False}, "spacy": {"joint": False}, "character": {}}
+        sizes: dict[Any, dict[str, Any]] = {kind: {"joint": False} for kind in WHOLE_WORDS} | {"character": {}}
         derived = sizes.get(str(given.get("kind")), {"vocabulary_size": 8_000})
         return {**derived, **{key: value for key, value in given.items() if value is not None}}
 
     @pydantic.model_validator(mode="after")
     def _possible(self) -> Self:
         least = _SYMBOLS + _BYTES
-        if self.kind not in ("word", "spacy") and self.vocabulary_size is not None and self.vocabulary_size < least:
+        if self.kind not in WHOLE_WORDS and self.vocabulary_size is not None and self.vocabulary_size < least:
             raise ValueError(
                 f"tokenizer.vocabulary_size must be at least {least} (4 special symbols and 256 bytes) for kind "
                 f"{self.kind!r}, but is {self.vocabulary_size}"
             )
-        if self.kind == "spacy" and self.joint:
-            raise ValueError("spaCy's rules belong to one language: kind = 'spacy' needs joint = false")
         return self
 
 
@@ -88,7 +86,7 @@ def learn_tokenizer(
     """
     settings = settings or TokenizerSettings()
     if settings.kind == "spacy" and language is None:
-        raise ConfigError("kind = 'spacy' needs to know the language of the text, such as 'it'")
+        raise ConfigError("kind = 'spacy' needs one language, such as 'it', and joint = false")
     with progress.track("learn the vocabulary", unit="lines") as advance:
         reading = _Reading(texts, advance)
         learnt = _learn(reading, settings, language)

@@ -16,6 +16,8 @@ from dragoman.tokenizing.pretokenizing import SUBWORD_PATTERN, WORD_PATTERN
 from dragoman.tokenizing.specials import Specials
 
 Kind = Literal["word", "spacy", "bpe", "unigram", "byte_bpe", "character"]
+WHOLE_WORDS: tuple[Kind, ...] = ("word", "spacy")
+"""Kinds whose ids are words and punctuation marks; they differ only in who cuts the text."""
 FORMAT = 1
 PATTERNS: dict[Kind, str | None] = {
     "word": WORD_PATTERN,
@@ -112,7 +114,7 @@ def _model(kind: Kind, vocabulary: Vocabulary | None) -> models.Model:
         scores = vocabulary.scores if vocabulary else ()
         return models.Unigram([*zip(pieces, scores, strict=True), (NOTHING, 0.0)], unk_id=len(pieces))
     numbers[NOTHING] = len(pieces)
-    if kind in ("word", "spacy"):
+    if kind in WHOLE_WORDS:
         return models.WordLevel(numbers, NOTHING)
     return models.BPE(numbers, merges, unk_token=NOTHING)  # without merges: characters
 
