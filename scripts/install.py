@@ -77,9 +77,11 @@ def install(environment: Path, extra: str | None) -> None:
     install_torch(environment)
     say(f"installing Dragoman{f' and its extra {extra}' if extra else ''}")
     own = [] if is_current(base, None) else ["-e", str(ROOT)]
+    before = installed(environment)
     if not pip(environment, *CONSTRAINTS, *own, *requirements(*DEMO_EXTRAS, *([extra] if extra else []))):
         sys.exit("pip could not install Dragoman: its last messages stand above")
-    write_bytecode(environment, everything=extra is not None)
+    if installed(environment) != before:
+        write_bytecode(environment, everything=extra is not None)
     base.write_text(identity(None), encoding="utf-8")
     stamp.write_text(identity(extra), encoding="utf-8")
     done = f"done in {time.monotonic() - started:.0f} s"
@@ -278,6 +280,11 @@ def bar(done: int, total: int) -> str:
 
 def python_of(environment: Path) -> Path:
     return environment.absolute() / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def installed(environment: Path) -> set[str]:
+    """The packages that are there, with their versions."""
+    return {path.name for path in packages_of(environment).glob("*.dist-info")}
 
 
 def packages_of(environment: Path) -> Path:

@@ -30,6 +30,7 @@ def asked(install: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     for name in ("create", "install_torch", "install_alone", "write_bytecode"):
         monkeypatch.setattr(install, name, lambda *_, **__: None)
     monkeypatch.setattr(install, "pip", lambda _, *arguments: calls.append(arguments) or True)
+    monkeypatch.setattr(install, "packages_of", lambda _: tmp_path)
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".venv").mkdir()
     return calls
