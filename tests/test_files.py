@@ -268,11 +268,11 @@ def test_threads_write_one_file_and_folder_while_others_clean_up(tmp_path: Path)
             errors.append(error)
 
     def write(number: int) -> None:
-        for _ in range(200):
+        for _ in range(100):
             write_file(tmp_path / "a.txt", str(number) * 1000)
 
     def replace(number: int) -> None:
-        for _ in range(30):
+        for _ in range(10):
             folder_with(tmp_path / f"model-{number}", "one", replace=True)
 
     def clean(_: int) -> None:

@@ -5,6 +5,7 @@ import os
 import select
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,7 +68,8 @@ class Incoming:
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
-        self._held = bytearray()
+        self._held: deque[bytes] = deque()
+        """Lines, the last of which may have no end yet."""
         self._ended = False
         self._patience = PATIENCE_SECONDS
 
@@ -75,10 +77,10 @@ class Incoming:
         """The next line with its end, or the first bytes of a longer one; nothing at the end."""
         while not self._holds_line(size):
             self._take()
-        end = self._held.find(b"\n", 0, size) + 1 or size
-        line = bytes(self._held[:end])
-        del self._held[:end]
-        return line
+        line = self._held.popleft() if self._held else b""
+        if len(line) > size:
+            self._held.appendleft(line[size:])
+        return line[:size]
 
     def has_come(self) -> bool:
         """Whether the next line, or the end, is there. A pipe that a quick writer is about to fill again is given a
@@ -94,7 +96,8 @@ class Incoming:
         return True
 
     def _holds_line(self, most: int) -> bool:
-        return self._ended or len(self._held) >= most or b"\n" in self._held
+        held = self._held
+        return len(held) > 1 or self._ended or (bool(held) and (held[0].endswith(b"\n") or len(held[0]) >= most))
 
     def _is_readable(self, seconds: float | None) -> bool:
         return os.name == "nt" or bool(select.select([self._handle], [], [], seconds)[0])  # Windows selects no pipes
@@ -102,8 +105,10 @@ class Incoming:
     def _take(self) -> None:
         self._is_readable(None)  # a pipe may be set not to block
         block = os.read(self._handle, 1 << 16)
-        self._held += block
         self._ended = not block
+        if self._held and not self._held[-1].endswith(b"\n"):
+            block = self._held.pop() + block
+        self._held.extend(io.BytesIO(block).readlines())
 
 
 CANNOT_GO_ON = "; only translate with --input FILE goes on where it was stopped"
