@@ -70,13 +70,10 @@ def growing_file(path: Path | str, aside: Path | str) -> Generator[IO[bytes]]:
         FolderInUse: another process writes it.
     """
     path, aside = Path(path), Path(aside)
-    new = os.O_CREAT | os.O_EXCL if is_plain_file(aside) is None else 0
+    unless = os.O_CREAT if aside.exists() else 0  # what another process has just finished is not begun again
 
     def opened(name: str, flags: int) -> int:
-        try:
-            return os.open(name, flags & ~os.O_CREAT | new | getattr(os, "O_NOFOLLOW", 0), 0o666)
-        except FileExistsError:
-            raise FolderInUse(f"{aside} was begun by another process just now") from None
+        return os.open(name, flags & ~unless | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
     with _explained(path, aside):
         with open(aside, "a+b", opener=opened) as file:
@@ -293,9 +290,8 @@ def discard(folder: Path) -> None:
     `remove_partial` clears the rest.
     """
     aside = _partial_name(folder)
-    with _claim(folder):
-        os.replace(folder, aside)
-        remove(aside)
+    os.replace(folder, aside)
+    remove(aside)
 
 
 def remove(path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dragoman.cli.terminal import console
-from dragoman.cli.terminal.lines import check_printing, check_text, read, standard_input
+from dragoman.cli.terminal.lines import check_text, read, standard_input
 from dragoman.cli.terminal.options import Format, Model, Place, Quiet, grouped
 from dragoman.cli.terminal.screen import open_screen
 from dragoman.errors import ConfigError
@@ -59,8 +59,6 @@ def predict(
         raise ConfigError("TEXT and --input were given; predict takes one of them")
     for each in text or ():
         check_text(each)
-    if input_file is not None:
-        check_printing(input_file)
     predictor = place.load_predictor(model, screen.progress)
     screen.note(f"{predictor.task}, {predictor.device}, {predictor.precision}")
     words = bool(text) if words is None else words

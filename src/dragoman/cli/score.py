@@ -5,7 +5,8 @@ import json
 import logging
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from statistics import quantiles
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import dragoman
-from dragoman.cli.terminal.lines import check_printing, standard_input, writer
+from dragoman.cli.terminal.lines import standard_input, writer
 from dragoman.cli.terminal.options import Adapter, Format, LengthPenalty, Model, Place, Quiet, Set, grouped, one_or_two
 from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.files import check_output
@@ -58,11 +59,8 @@ def score(
     """Score given translations, one a line: score, log_prob, tokens, source, target. Or keep the probable pairs."""
     screen = open_screen(quiet)
     reading = opened(model, one_or_two(data), settings or ()) if data else None
-    files = () if reading is None else reading.files
-    if output is None:
-        check_printing(*files)
-    else:
-        check_output(output, *files)
+    if output is not None:
+        check_output(output, *(reading.files if reading else ()))
     if not data and sys.stdin.isatty():
         screen.note("type pairs, each a source, a tab and a target; Ctrl-D ends")
     penalty = [] if length_penalty is None else [f"decode.length_penalty={length_penalty}"]
@@ -94,21 +92,17 @@ def opened(model: Path, data: str | tuple[str, str], settings: Sequence[str]) ->
 
 
 def typed_pairs() -> "Arriving[Pair]":
-    """The pairs of standard input."""
+    """The pairs of standard input: what stands before and behind the first tab of each line."""
+    from dragoman.text.reading.pairs import Pair
     from dragoman.translating.chunks import Arriving
 
-    lines = standard_input()
-    return Arriving(pairs_in(lines), lines.has_come)
-
-
-def pairs_in(lines: Iterable[str]) -> "Iterator[Pair]":
-    """What stands before and behind the first tab of each line."""
-    from dragoman.text.reading.pairs import Pair
-
-    for number, line in enumerate(lines, 1):
+    def pair(number: int, line: str) -> Pair:
         source, tab, rest = line.partition("\t")
         fault = "" if tab else "no tab between source and target"
-        yield Pair(source, rest.partition("\t")[0], f"standard input:{number}", fault)
+        return Pair(source, rest.partition("\t")[0], f"standard input:{number}", fault)
+
+    lines = standard_input()
+    return Arriving(map(pair, count(1), lines), lines.has_come)
 
 
 def line_of(pair: "ScoredPair", as_json: bool, figures: bool) -> str:

@@ -12,7 +12,7 @@ import typer
 
 import dragoman
 from dragoman.cli.terminal import console
-from dragoman.cli.terminal.lines import check_printing, check_text, read, standard_input, writer
+from dragoman.cli.terminal.lines import check_text, read, standard_input, writer
 from dragoman.cli.terminal.options import Adapter, Ensemble, Format, Model, Place, Quiet, Search, grouped
 from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.errors import ConfigError
@@ -66,9 +66,9 @@ class Job:
         if self.output is not None:
             check_output(self.output, self.input_file)
             if self.goes_on:
-                self.check_working_files(self.output)
-        elif self.input_file is not None:
-            check_printing(self.input_file)
+                from dragoman.translating.resumable import check_working_files
+
+                check_working_files(self.output, self.input_file)
 
     @property
     def goes_on(self) -> bool:
@@ -76,15 +76,6 @@ class Job:
         if self.input_file is None or self.output is None:
             return False
         return self.output.is_file() or not self.output.exists()
-
-    def check_working_files(self, output: Path) -> None:
-        """Refuses an output whose unfinished part would take the place of another file."""
-        from dragoman.translating.resumable import check_part, part_of, record_of
-
-        part = part_of(output)
-        for path in (part, record_of(part)):
-            check_output(path, self.input_file)
-        check_part(part)
 
     def lines(self) -> int | None:
         """The lines of `--input`, every one of which is read, so that a damaged file is refused."""

@@ -23,7 +23,7 @@ import pydantic
 from dragoman.config import Settings
 from dragoman.documents import differences, read_document, write_json
 from dragoman.errors import DataError, Interrupted
-from dragoman.files import flush_file, growing_file, is_plain_file, remove, remove_partial
+from dragoman.files import check_output, flush_file, growing_file, is_plain_file, remove, remove_partial
 
 FORMAT = 1
 FRESH = "use --fresh to start again"
@@ -134,7 +134,7 @@ def resumable_file(path: Path, asked: Mapping[str, Any], fresh: bool = False) ->
     """
     path = path.resolve() if path.is_symlink() else path
     part = part_of(path)
-    check_part(part)
+    check_working_files(path)
     if is_plain_file(part) is None:
         _write_record(part, Record(asked=dict(asked)))
     with growing_file(path, part) as file:
@@ -168,12 +168,15 @@ def record_of(part: Path) -> Path:
     return part.with_name(f"{part.name}.json")
 
 
-def check_part(part: Path) -> None:
-    """Refuses a part, or a record of one, that is not ours.
+def check_working_files(path: Path, *inputs: Path | None) -> None:
+    """Refuses a file whose part, or the record of it, would take the place of one that is read, or that is not ours.
 
     Raises:
         DataError: one stands there; it is left as it is.
     """
+    part = part_of(path)
+    for each in (part, record_of(part)):
+        check_output(each, *inputs)
     if os.path.lexists(part) or os.path.lexists(record_of(part)):
         _read_record(part)
 

@@ -4,23 +4,21 @@ import io
 import os
 import select
 import sys
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from dragoman.cli.terminal import console
 from dragoman.errors import ConfigError, DataError
-from dragoman.files import same_file
 from dragoman.text.reading.lines import LONGEST_LINE_BYTES
 
 if TYPE_CHECKING:
     from dragoman.translating.chunks import Arriving
 
-PATIENCE_SECONDS = 0.02
-"""A quick writer fills a pipe again within a fraction of it; a sender who waits for an answer loses no more."""
+PATIENCE_SECONDS = 0.005
+"""Within it a quick writer fills a pipe again; a sender who waits for an answer loses no more."""
 
 
 def check_text(text: str) -> None:
@@ -44,13 +42,6 @@ def read(path: Path) -> Iterator[str]:
     return read_lines(path)
 
 
-def check_printing(*inputs: Path | str) -> None:
-    """Refuses to print to one of the files that are read, as `>> FILE` asks: it would grow as it is read."""
-    for path in inputs:
-        if same_file(path, 1):
-            raise DataError(f"{path} is also standard output, and would grow as it is read; print to another file")
-
-
 def standard_input() -> "Arriving[str]":
     """The lines of standard input, by the same rules as those of a file."""
     from dragoman.text.reading.lines import lines_of
@@ -60,55 +51,47 @@ def standard_input() -> "Arriving[str]":
         incoming = Incoming(sys.stdin.fileno())
     except io.UnsupportedOperation:  # a program has put a text in its place
         return Arriving(lines_of(sys.stdin.buffer, "standard input"), lambda: True)
-    return Arriving(lines_of(incoming, "standard input"), incoming.has_come)
+    return Arriving(lines_of(cast("IO[bytes]", incoming), "standard input"), incoming.has_come)
 
 
 class Incoming:
     """An open file or pipe, by lines, that tells whether the next one has come."""
 
     def __init__(self, handle: int) -> None:
-        self._handle = handle
+        self._handle, self._ended = handle, False
         self._held: deque[bytes] = deque()
         """Lines, the last of which may have no end yet."""
-        self._ended = False
-        self._patience = PATIENCE_SECONDS
 
     def readline(self, size: int, /) -> bytes:
         """The next line with its end, or the first bytes of a longer one; nothing at the end."""
         while not self._holds_line(size):
-            self._take()
+            self._take(None)
         line = self._held.popleft() if self._held else b""
         if len(line) > size:
             self._held.appendleft(line[size:])
         return line[:size]
 
     def has_come(self) -> bool:
-        """Whether the next line, or the end, is there. A pipe that a quick writer is about to fill again is given a
-        moment, and all moments together are bounded until one was in vain.
-        """
+        """Whether the next line, or the end, is there."""
         while not self._holds_line(LONGEST_LINE_BYTES):
-            begun = time.monotonic()
-            if not self._is_readable(self._patience):
-                self._patience = PATIENCE_SECONDS
+            if not self._take(PATIENCE_SECONDS):
                 return False
-            self._patience = max(0.0, self._patience - (time.monotonic() - begun))
-            self._take()
         return True
 
-    def _holds_line(self, most: int) -> bool:
+    def _holds_line(self, size: int) -> bool:
         held = self._held
-        return len(held) > 1 or self._ended or (bool(held) and (held[0].endswith(b"\n") or len(held[0]) >= most))
+        return len(held) > 1 or self._ended or (bool(held) and (held[0].endswith(b"\n") or len(held[0]) >= size))
 
-    def _is_readable(self, seconds: float | None) -> bool:
-        return os.name == "nt" or bool(select.select([self._handle], [], [], seconds)[0])  # Windows selects no pipes
-
-    def _take(self) -> None:
-        self._is_readable(None)  # a pipe may be set not to block
+    def _take(self, seconds: float | None) -> bool:
+        """Takes what comes within so many seconds, and says whether anything did."""
+        if os.name != "nt" and not select.select([self._handle], [], [], seconds)[0]:  # Windows selects no pipes
+            return False
         block = os.read(self._handle, 1 << 16)
         self._ended = not block
         if self._held and not self._held[-1].endswith(b"\n"):
             block = self._held.pop() + block
         self._held.extend(io.BytesIO(block).readlines())
+        return True
 
 
 CANNOT_GO_ON = "; only translate with --input FILE goes on where it was stopped"

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Literal, Protocol
+from typing import IO, Literal
 
 from dragoman.errors import DataError
-from dragoman.files import nearest
+from dragoman.files import nearest, same_file
 
 EncodingErrors = Literal["strict", "replace"]
 
@@ -46,16 +46,8 @@ def read_lines(
         yield from lines_of(file, str(path), encoding_errors, repairs)
 
 
-class LineByLine(Protocol):
-    """What is read by lines."""
-
-    def readline(self, size: int, /) -> bytes:
-        """The next line with its end, or the first bytes of a longer one; nothing at the end."""
-        ...
-
-
 def lines_of(
-    file: LineByLine,
+    file: IO[bytes],
     name: str,
     encoding_errors: EncodingErrors | None = None,
     repairs: Counter[str] | None = None,
@@ -133,13 +125,16 @@ def open_bytes(path: Path) -> IO[bytes]:
     """Opens a regular file that is not empty, and unpacks it on the fly if its name ends in `.gz`.
 
     Raises:
-        DataError: it is missing, a folder, a pipe, unreadable, empty, or not the gzip that its name says.
+        DataError: it is missing, a folder, a pipe, unreadable, empty, also standard output, or not the gzip that its
+            name says.
     """
     try:
         if path.is_dir():
             raise DataError(f"{path} is a folder; name a file in it")
         if path.exists() and not path.is_file():
             raise DataError(f"{path} is not a regular file; save the text to a file first")
+        if same_file(path, 1):  # as with >> FILE
+            raise DataError(f"{path} is also standard output, and would grow as it is read; print to another file")
         packed = path.suffix == ".gz"
         file = io.BufferedReader(gzip.GzipFile(path, "rb"), 1 << 16) if packed else open(path, "rb")  # noqa: SIM115
     except FileNotFoundError:
@@ -179,7 +174,7 @@ def _reading(name: str) -> Iterator[None]:
         raise DataError(f"{name} cannot be read: {error.strerror or error}") from None
 
 
-def _raw_lines(file: LineByLine, name: str) -> Iterator[bytes]:
+def _raw_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
     number = 0
     with _reading(name):
         while raw := file.readline(LONGEST_LINE_BYTES):
