@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from small_records import store_language_model, store_translator
 
-from dragoman.explaining.page.packing import pack
-from dragoman.explaining.page.page import render_page
+from dragoman.explaining.page.page import pack, render_page
 from dragoman.explaining.record import Record
 from dragoman.explaining.recording import record
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from contrasts import CONTRASTS
+from unpacking import unpack
 
-from dragoman.explaining.page.packing import pack, unpack
+from dragoman.explaining.page.page import pack
 from dragoman.explaining.record import TEMPERATURES, Record, Search
 
 pytestmark = pytest.mark.browser

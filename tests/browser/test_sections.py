@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dragoman.explaining.page.packing import pack
+from dragoman.explaining.page.page import pack
 from dragoman.explaining.record import Alignment, Contributions, Part, Record, Stack
 from dragoman.explaining.recording import record
 

@@ -55,13 +55,14 @@ def with_zero_columns(model: Model, heads: Sequence[Head]) -> Model:
 
 def test_heads_are_listed_layer_by_layer() -> None:
     heads = heads_of(translator())
-    assert [str(head) for head in heads[::4]] == [
-        "encoder.0.self_attention, head 0",
-        "encoder.1.self_attention, head 0",
-        "decoder.0.self_attention, head 0",
-        "decoder.0.cross_attention, head 0",
-        "decoder.1.self_attention, head 0",
-        "decoder.1.cross_attention, head 0",
+    assert [head.number for head in heads] == [0, 1, 2, 3] * 6
+    assert [head.site for head in heads[::4]] == [
+        "encoder.0.self_attention",
+        "encoder.1.self_attention",
+        "decoder.0.self_attention",
+        "decoder.0.cross_attention",
+        "decoder.1.self_attention",
+        "decoder.1.cross_attention",
     ]
     assert {head.stack for head in heads_of(language_model())} == {"decoder"}
 

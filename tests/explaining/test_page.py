@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as some
 from hypothesis.extra import numpy as arrays
 from small_records import store_language_model, store_translator
+from unpacking import unpack
 
 from dragoman.errors import ConfigError
 from dragoman.explaining.page import page
-from dragoman.explaining.page.packing import pack, unpack
-from dragoman.explaining.page.page import ORDER, render_page
+from dragoman.explaining.page.page import ORDER, pack, render_page
 from dragoman.explaining.record import Record
 from dragoman.explaining.recording import record
 

@@ -37,11 +37,7 @@ SENTENCES = 200
 
 
 class Head(NamedTuple):
-    """One head of one attention. Layers and heads are counted from 0, as in sites of observers.
-
-    >>> print(Head("decoder", 0, "cross_attention", 3))
-    decoder.0.cross_attention, head 3
-    """
+    """One head of one attention. Layers and heads are counted from 0, as in sites of observers."""
 
     stack: Stack
     layer: int
@@ -52,9 +48,6 @@ class Head(NamedTuple):
     def site(self) -> str:
         """The attention, as observers name it."""
         return f"{self.stack}.{self.layer}.{self.kind}"
-
-    def __str__(self) -> str:
-        return f"{self.site}, head {self.number}"
 
 
 class Cost(NamedTuple):

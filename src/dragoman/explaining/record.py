@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dragoman.explaining.page.packing import pack
-from dragoman.explaining.page.page import ORDER, render_page
+from dragoman.explaining.page.page import ORDER, pack, render_page
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
 

@@ -6,8 +6,7 @@ from typing import Literal, get_args
 
 from dragoman.errors import ConfigError
 from dragoman.explaining.heat_maps import heat_maps
-from dragoman.explaining.page.packing import pack
-from dragoman.explaining.page.page import render_page
+from dragoman.explaining.page.page import pack, render_page
 from dragoman.explaining.pictures import draw
 from dragoman.explaining.record import Record
 from dragoman.explaining.summary import summary
