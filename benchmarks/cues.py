@@ -13,17 +13,23 @@ that training never puts there (`generate.held_out`), or training has no such pa
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Literal, NamedTuple
 
-from dragoman.text.phrasebook.generate import WORDS, Sentence, digest, expand, fillers
-from dragoman.text.phrasebook.italian import conjugate
-from dragoman.text.phrasebook.lexemes import Agreement, Form, Gender, Lexeme, Noun, Number, Subject
-from dragoman.text.phrasebook.patterns import Part, Pattern, patterns
-from dragoman.text.phrasebook.rendering import Fillers, render_english, render_italian
+sys.path.append(str(Path(__file__).parents[1] / "tools"))
+
+from phrasebook.generate import Sentence, digest, expand, fillers
+from phrasebook.italian import conjugate
+from phrasebook.lexemes import Agreement, Form, Gender, Lexeme, Noun, Number, Subject
+from phrasebook.patterns import Part, Pattern, patterns
+from phrasebook.rendering import Fillers, render_english, render_italian
+
+from dragoman.text.phrasebook import WORDS
 from dragoman.text.reading.pairs import Pair
 
 Kind = Literal["gender", "number", "register"]

@@ -23,8 +23,7 @@ from dragoman.errors import ConfigError
 from dragoman.exporting import Target
 from dragoman.model import ModelConfig, build_model
 from dragoman.store import Languages, ModelFiles, save_model
-from dragoman.text.phrasebook import make_phrasebook
-from dragoman.text.reading.pairs import Pair
+from dragoman.text.phrasebook import Sentence, read_phrasebook
 from dragoman.tokenizing.specials import SYMBOLS
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
@@ -85,8 +84,8 @@ def learn(kind: str, joint: bool) -> Tokenizers:
 
 
 @cache
-def phrases(part: str) -> list[Pair]:
-    return getattr(make_phrasebook(), part)[:200]
+def phrases(part: str) -> list[Sentence]:
+    return getattr(read_phrasebook(), part)[:200]
 
 
 def outcome(model: Path, target: Target, out: Path) -> str:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from cues import COUNTS, Cue, cues, words_of
+from phrasebook.generate import expand
+from phrasebook.lexemes import Lexeme
+from phrasebook.lexicon import tagged
+from phrasebook.patterns import Pattern, patterns
+from phrasebook.rendering import render_english, render_italian
 
-from dragoman.text.phrasebook import make_phrasebook
-from dragoman.text.phrasebook.generate import expand
-from dragoman.text.phrasebook.lexemes import Lexeme
-from dragoman.text.phrasebook.lexicon import tagged
-from dragoman.text.phrasebook.patterns import Pattern, patterns
-from dragoman.text.phrasebook.rendering import render_english, render_italian
+from dragoman.text.phrasebook import read_phrasebook
 
 # What people say to several people (voi) and to a stranger (Lei).
 ADDRESSED = {"avete": "ha", "dovete": "deve", "volete": "vuole"}
@@ -59,7 +59,7 @@ def test_the_other_source_lacks_the_cue_and_nothing_else(found: list[Cue]):
 
 @pytest.mark.slow
 def test_no_source_is_in_training(found: list[Cue]):
-    train = {pair.source for pair in make_phrasebook().train}
+    train = {sentence.source for sentence in read_phrasebook().train}
     assert not train & {cue.pair.source for cue in found}
 
 

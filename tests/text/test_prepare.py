@@ -346,8 +346,7 @@ def test_the_phrasebook_keeps_its_own_split(tmp_path, monkeypatch):
         for name in ("train", "dev", "test", "new_patterns"):
             write_plain(Path(folder) / name, corpus(10, f"{name} "))
 
-    module = type("phrasebook", (), {"write_phrasebook": staticmethod(write_phrasebook)})
-    monkeypatch.setitem(__import__("sys").modules, "dragoman.text.phrasebook", module)
+    monkeypatch.setattr("dragoman.text.inputs.write_phrasebook", write_phrasebook)
     report = prepare_data(DataSettings(), tmp_path / "data")
     for name, pairs in zip(report.splits, splits(tmp_path / "data", *report.splits), strict=True):
         assert pairs == corpus(10, f"{name} ")

@@ -16,6 +16,7 @@ from dragoman.errors import DataError
 from dragoman.files import nearest, sha256
 from dragoman.run_folder import split_of
 from dragoman.text.checks import CheckSettings
+from dragoman.text.phrasebook import write_phrasebook
 from dragoman.text.reading.addresses import HUB, Address, is_pattern
 from dragoman.text.reading.columns import Naming
 from dragoman.text.reading.language_tags import LanguageTag
@@ -243,8 +244,6 @@ def _addresses(settings: DataSettings, stack: ExitStack) -> dict[str, Address]:
     path = settings.inside(settings.path)
     found: dict[str, Address] = {"train": path}
     if settings.path == PHRASEBOOK:
-        from dragoman.text.phrasebook import write_phrasebook  # reads its lexicon only when needed
-
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-")))
         write_phrasebook(folder)
         found = {name: str(folder / name) for name in ("train", "dev", "test", "new_patterns")}

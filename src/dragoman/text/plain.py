@@ -24,7 +24,7 @@ from dragoman.files import new_folder, sha256
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import text_of
 from dragoman.text.inputs import PHRASEBOOK, DataSettings
-from dragoman.text.phrasebook import make_phrasebook
+from dragoman.text.phrasebook import read_phrasebook
 from dragoman.text.reading.addresses import Address, matching
 from dragoman.text.reading.lines import EncodingErrors, read_running, without_gz
 from dragoman.text.report import REPORT
@@ -236,7 +236,7 @@ def _reuse(folder: Path, identity: str) -> TextReport:
 def _pieces(name: str, address: Address, encoding_errors: EncodingErrors) -> Iterator[str]:
     """All files that an address names, as one text in pieces; of the phrasebook, the English sentences of a set."""
     if address == PHRASEBOOK:
-        return (f"{pair.source}\n" for pair in getattr(make_phrasebook(), name))
+        return (f"{sentence.source}\n" for sentence in getattr(read_phrasebook(), name))
     files = [Path(str(each)) for each in matching(address)] or [Path(str(address))]
     for file in files:
         if (suffix := without_gz(file).suffix.lower()) in OF_TABLES:

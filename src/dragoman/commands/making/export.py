@@ -73,10 +73,10 @@ def came_from_marian(stored: StoredModel) -> bool:
 def own_texts(model: Path | str) -> list[str]:
     """Sentences of the run's own test set; without one, of the phrasebook."""
     from dragoman.evaluating.references import own_test_pairs
-    from dragoman.text.phrasebook import make_phrasebook
+    from dragoman.text.phrasebook import read_phrasebook
 
     if RunFolder(Path(model)).split("test").is_file():
         found = [source for source, _ in own_test_pairs(model)]
     else:
-        found = [pair.source for pair in make_phrasebook().test]
+        found = [sentence.source for sentence in read_phrasebook().test]
     return found[:: max(1, len(found) // SENTENCES)][:SENTENCES]

@@ -13,6 +13,7 @@ from dragoman.text.labelled.columns import few_single
 from dragoman.text.labelled.examples import Columns, Example, Source, Task, begun, is_iob1, unbegun
 from dragoman.text.labelled.tables import open_texts
 from dragoman.text.labelled.words import open_words
+from dragoman.text.phrasebook import Sentence, read_phrasebook
 
 LEAST_EXAMPLES = 20
 """Fewer training examples are refused."""
@@ -37,9 +38,7 @@ def take(settings: DataSettings, task: Task, progress: Progress) -> Taken:
         DataError: a file cannot be read, or what it holds is not labelled text.
     """
     if settings.path == PHRASEBOOK:
-        from dragoman.text.labelled.phrasebook import labelled_phrasebook  # makes its sentences only when needed
-
-        taken = Taken(labelled_phrasebook(settings, task), {"train": "the built-in phrasebook"}, {})
+        taken = Taken(_phrasebook(settings, task), {"train": "the built-in phrasebook"}, {})
     else:
         taken = _read(settings, task, progress)
     _refuse_unusable(settings, task, taken.examples["train"])
@@ -57,6 +56,23 @@ def open_source(files: Sequence[Path], settings: DataSettings, task: Task, seen:
 
     reason = first.reason + (f"; the first of {len(files)} files" if others else "")
     return Source(first.name, reason, read, first.columns)
+
+
+def _phrasebook(settings: DataSettings, task: Task) -> dict[str, list[Example]]:
+    for name in ("dev_path", "test_path", "dev_size", "test_size", "text_column", "label_column"):
+        if getattr(settings, name) is not None:
+            raise DataError(f"the phrasebook brings its own sets and labels; leave data.{name} out")
+    sets = read_phrasebook()._asdict()
+    return {name: [_labelled(sentence, task) for sentence in sentences] for name, sentences in sets.items()}
+
+
+def _labelled(sentence: Sentence, task: Task) -> Example:
+    """The topic of a sentence of the phrasebook, or the part of speech of each of its words."""
+    file, _, line = sentence.origin.rpartition(":")
+    if task == "classify":
+        return Example((sentence.source,), (sentence.topic,), file, (int(line),))
+    words = sentence.words
+    return Example(tuple(words), sentence.tags, file, (int(line),) * len(words))
 
 
 def _read(settings: DataSettings, task: Task, progress: Progress) -> Taken:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from dragoman.text.phrasebook.lexemes import Agreement, Gender, Number
-from dragoman.text.phrasebook.source import entries
+from phrasebook.lexemes import Agreement, Gender, Number
+from phrasebook.source import entries
 
 VOWELS = "aeiouàèéìòù"
 # Before these a masculine noun takes lo, uno, gli: lo zaino, lo studente, lo gnomo, lo psicologo, lo yogurt.

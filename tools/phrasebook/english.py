@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from dragoman.text.phrasebook.lexemes import Agreement
-from dragoman.text.phrasebook.source import entries
+from phrasebook.lexemes import Agreement
+from phrasebook.source import entries
 
 VOWELS = "aeiou"
 # Spelling and sound part ways at the beginning of these.

@@ -1,4 +1,4 @@
-"""The phrasebook: an English-Italian corpus that this project writes itself, and the data that need no network.
+"""The grammar that writes the phrasebook, an English-Italian corpus; `dragoman.text.phrasebook` reads what it wrote.
 
 A lexicon (`lexicon`, ``lexicon/*.txt``) fills sentence patterns (`patterns`, ``patterns/*.txt``); two small grammars
 (`english`, `italian`) inflect; `rendering` puts a sentence together, `generate` deals the sentences out to training and
@@ -9,7 +9,3 @@ The English alone determines the Italian. Plain *you* is formal (Lei); a first n
 is a friend, a colleague or a guest; a title (*teacher*) takes the gender of the person who bears it, else the
 masculine. *He* and *she* are said in Italian; the other pronouns go without saying.
 """
-
-from dragoman.text.phrasebook.generate import Phrasebook, make_phrasebook, words, write_phrasebook
-
-__all__ = ["Phrasebook", "make_phrasebook", "words", "write_phrasebook"]

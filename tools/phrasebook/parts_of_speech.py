@@ -7,18 +7,17 @@ rule below looks at its neighbours. Words are cut as in the UD treebanks of Engl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.text.phrasebook.lexemes import Adjective, Lexeme, Noun, Subject, Verb
-from dragoman.text.phrasebook.patterns import Part
-from dragoman.text.phrasebook.rendering import Fillers, english_words, render_english
-from dragoman.text.phrasebook.source import numbered_lines
+from dragoman.text.phrasebook import TOKEN
+from phrasebook.lexemes import Adjective, Lexeme, Noun, Subject, Verb
+from phrasebook.patterns import Part
+from phrasebook.rendering import Fillers, english_words, render_english
+from phrasebook.source import numbered_lines
 
-TOKEN = re.compile(r"o'clock|\w+(?=n't\b)|n't\b|'\w+|\w+(?:-\w+)*|[^\w\s]")
 BE = frozenset("am are be been is was were 's 'm 're".split())
 CLOSED = frozenset("DET PRON ADP CCONJ SCONJ AUX PART NUM".split())
 """Parts of speech that a word keeps inside a lexeme of several words."""

@@ -13,9 +13,9 @@ from functools import cache
 from typing import cast
 
 from dragoman.errors import DataError
-from dragoman.text.phrasebook import english
-from dragoman.text.phrasebook.italian import adjective_forms, noun_plural
-from dragoman.text.phrasebook.lexemes import (
+from phrasebook import english
+from phrasebook.italian import adjective_forms, noun_plural
+from phrasebook.lexemes import (
     Adjective,
     Agreement,
     Form,
@@ -27,7 +27,7 @@ from dragoman.text.phrasebook.lexemes import (
     Subject,
     Verb,
 )
-from dragoman.text.phrasebook.source import Entry, entries, text_files
+from phrasebook.source import Entry, entries, text_files
 
 # In "biglietto del treno" the first word alone takes the plural; "carta geografica" must spell its plural out.
 INVARIABLE_TAIL = re.compile(r"\S+ (d'|di |da |del |dell'|della |dei |delle |a |al |alla |all'|in |per |con |vicino )")

@@ -9,27 +9,24 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.files import write_file
-from dragoman.text.phrasebook.lexemes import Lexeme, Noun
-from dragoman.text.phrasebook.lexicon import tagged
-from dragoman.text.phrasebook.patterns import Pattern, Word, patterns
-from dragoman.text.phrasebook.rendering import render_english, render_italian
+from dragoman.text.phrasebook import words
 from dragoman.text.reading.pairs import Pair
+from phrasebook.lexemes import Lexeme, Noun
+from phrasebook.lexicon import tagged
+from phrasebook.patterns import Pattern, Word, patterns
+from phrasebook.rendering import render_english, render_italian
 
 Part = Literal["train", "dev", "test", "any"]
 
 SIZES = {"train": 50_000, "dev": 1_000, "test": 1_000, "new_patterns": 500}
 HELD_OUT = 10  # one lexeme of a slot in so many goes to the test, another to the development set
 ENOUGH = 30  # sentences of training that each lexeme has at least; the promise is 20
-WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
 
 class Sentence(NamedTuple):
@@ -47,42 +44,6 @@ class Sentences(NamedTuple):
     dev: list[Sentence]
     test: list[Sentence]
     new_patterns: list[Sentence]
-
-
-class Phrasebook(NamedTuple):
-    """The four sets as pairs; the origin of a pair is the file and line of its pattern."""
-
-    train: list[Pair]
-    dev: list[Pair]
-    test: list[Pair]
-    new_patterns: list[Pair]
-
-    def vocabulary(self) -> frozenset[str]:
-        """The English words of the training set, in lower case."""
-        return frozenset(word for pair in self.train for word in words(pair.source))
-
-
-def words(text: str) -> list[str]:
-    """The words of a text, in lower case.
-
-    >>> words("Where's the X-ray?")
-    ["where's", 'the', 'x-ray']
-    """
-    return WORDS.findall(text.lower())
-
-
-def make_phrasebook(seed: int = 0) -> Phrasebook:
-    """The corpus, the same for the same seed on every machine."""
-    return Phrasebook(*([sentence.pair for sentence in part] for part in sentences(seed)))
-
-
-def write_phrasebook(folder: str | Path, seed: int = 0) -> Phrasebook:
-    """Write ``train``, ``dev``, ``test`` and ``new_patterns``, each as two aligned files, ``.en`` and ``.it``."""
-    made = make_phrasebook(seed)
-    for name, pairs in made._asdict().items():
-        write_file(Path(folder) / f"{name}.en", "".join(pair.source + "\n" for pair in pairs))
-        write_file(Path(folder) / f"{name}.it", "".join(pair.target + "\n" for pair in pairs))
-    return made
 
 
 def sentences(seed: int = 0) -> Sentences:

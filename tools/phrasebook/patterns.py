@@ -25,7 +25,7 @@ from functools import cache
 from typing import NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.text.phrasebook.source import numbered_lines, text_files
+from phrasebook.source import numbered_lines, text_files
 
 BRACES = re.compile(r"\{([^{}]*)\}")
 COUNTING = {"a", "one", "another", "each", "every"}
@@ -118,7 +118,7 @@ def _braces(text: str) -> tuple[Word, ...]:
 def _word(text: str) -> Word:
     match = WORD.fullmatch(text)
     if match is None:
-        raise DataError(f"'{text}' is no word of a pattern; see the notation in dragoman.text.phrasebook.patterns")
+        raise DataError(f"'{text}' is no word of a pattern; see the notation in phrasebook.patterns")
     slot, plural, index, form, subject = match.group("slot", "plural", "index", "form", "subject")
     if not slot.isupper():
         return Word(slot, None, False, form or "", _word(subject) if subject else None)

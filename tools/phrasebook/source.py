@@ -7,12 +7,12 @@ in brackets, ``[noun dish food]``, names the kind and the tags of all lines unti
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.errors import DataError
 
-PACKAGE = "dragoman.text.phrasebook"
+HERE = Path(__file__).parent
 
 
 class Entry(NamedTuple):
@@ -28,12 +28,12 @@ class Entry(NamedTuple):
 
 def text_files(folder: str) -> list[str]:
     """The names of the text files in ``folder`` of this package, sorted."""
-    return sorted(item.name for item in (files(PACKAGE) / folder).iterdir() if item.name.endswith(".txt"))
+    return sorted(item.name for item in (HERE / folder).iterdir() if item.name.endswith(".txt"))
 
 
 def numbered_lines(folder: str, name: str) -> Iterator[tuple[str, str]]:
     """Each line that says something, with its origin ``name:number``."""
-    text = (files(PACKAGE) / folder / name).read_text(encoding="utf-8")
+    text = (HERE / folder / name).read_text(encoding="utf-8")
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip() and not line.startswith("#"):
             yield line.strip(), f"{name}:{number}"

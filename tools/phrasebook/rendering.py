@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from dragoman.text.phrasebook import english, italian
-from dragoman.text.phrasebook.lexemes import Adjective, Agreement, Lexeme, Noun, Number, Phrase, Subject, Verb
-from dragoman.text.phrasebook.patterns import Part, Word
+from phrasebook import english, italian
+from phrasebook.lexemes import Adjective, Agreement, Lexeme, Noun, Number, Phrase, Subject, Verb
+from phrasebook.patterns import Part, Word
 
 Fillers = Mapping[str, Lexeme]
 
