@@ -2,7 +2,7 @@
 
     python benchmarks/contributions.py PHRASEBOOK_RUN [--agreement RUN test.en] [--threads 1] [--out results.json]
 
-In 200 sentences of the phrasebook (`dragoman.text.phrasebook.cues`), one English word is known to decide the form of an
+In 200 sentences of the phrasebook (`cues.py`), one English word is known to decide the form of an
 Italian one: its gender, its number, or how people are addressed. A measure is right if it ranks that word first among
 all words and marks of the source, where chance is one in their number. The sentences are not in training. All measures
 read the same translation up to the word in question. A vector is what enters the encoder's first layer.
