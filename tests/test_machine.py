@@ -82,6 +82,13 @@ def test_the_line_about_the_machine_names_torch_and_threads():
     assert "threads" in line and "torch 2" in line and "\n" not in line
 
 
+def test_versions_are_of_the_packages_named_in_this_call():
+    wanted = {"numpy": "numpy"}
+    assert machine.versions(wanted.values()).keys() == {"numpy"}
+    wanted["none"], wanted["torch"] = "no-such-package", "torch"
+    assert machine.versions(wanted.values()).keys() == machine.versions(["torch", "numpy"]).keys() == {"numpy", "torch"}
+
+
 def test_importing_machine_loads_no_torch():
     code = (
         "import sys, dragoman.machine as m; m.processor(); m.versions(); m.compiler(); sys.exit('torch' in sys.modules)"

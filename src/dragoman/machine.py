@@ -223,16 +223,17 @@ def installed_memory_bytes() -> int | None:
         return _windows_memory_bytes()
 
 
-@cache
 def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
     """The versions of those packages that are installed, without importing any."""
-    found = {}
-    for name in packages:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+    return {name: version for name in packages if (version := _version(name)) is not None}
+
+
+@cache
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def torch_build() -> dict[str, str | None]:

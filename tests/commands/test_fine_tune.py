@@ -10,6 +10,7 @@ from small_runs import AtSteps, some_pairs, terminate, times, train_small, weigh
 
 import dragoman
 from dragoman.cli.main import main
+from dragoman.commands import fine_tune as naming
 from dragoman.commands.fine_tune import FineTuneResult, fine_tune
 from dragoman.commands.train import train
 from dragoman.data.corpus import EncodedCorpus
@@ -42,6 +43,11 @@ def tune(model: Path, folder: Path, *overrides: str, **options: Any) -> FineTune
     if not data.exists():
         write_corpus(data, some_pairs(60, verbs=["loves", "fears"]))
     return fine_tune(model, str(data), overrides=[*SETTINGS, *overrides], runs=folder / "runs", device="cpu", **options)
+
+
+@pytest.mark.parametrize("folder", ["", "best", "final", "checkpoints/step-00000012"])
+def test_the_name_begins_with_that_of_the_run_whose_model_is_tuned(folder: str, old: Path) -> None:
+    assert naming._look_up(old / folder, str(old.parents[1] / "corpus.tsv"), None, None, ())["name"] == "corpus-corpus"
 
 
 def names(evaluations: Any) -> list[str]:

@@ -109,8 +109,13 @@ def _look_up(
         "start": str(start),
         "old": old and str(old),
         "recipe": recipe.model_dump(mode="json", exclude_unset=True, exclude_none=True),
-        "name": f"{Path(model).resolve().name}-{name_of(data)}",
+        "name": f"{_name_of_model(Path(model).resolve())}-{name_of(data)}",
     }
+
+
+def _name_of_model(folder: Path) -> str:
+    """The name of a model folder; of one that a run made, such as `best`, the name of the run."""
+    return next((path.name for path in (folder, *folder.parents[:2]) if RunFolder(path).is_run), folder.name)
 
 
 def _translation_model(model: Path | str) -> Path:
