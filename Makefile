@@ -15,10 +15,10 @@ INSTALLED_FROM := pyproject.toml constraints.txt scripts/install.py
 PICTURES ?=
 # The run that `make examples` explains sentences with
 RUN ?= runs/tatoeba-en-it
-PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -q
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -q -rs
 
 .NOTPARALLEL:
-.PHONY: help setup extras demo examples docs quick test machines browser check bench-training bench-tatoeba clean
+.PHONY: help setup extras demo examples docs test test-all machines browser check bench-training bench-tatoeba clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -39,11 +39,11 @@ docs: $(READY)-docs  ## build the guide into docs/_build/html, every page execut
 	@$(BIN)/python -m sphinx -W --keep-going docs docs/_build/html
 	@echo "the guide is ready: open docs/_build/html/index.html"
 
-quick: $(READY)-test  ## run the tests that take seconds: under two minutes on two cores
-	@$(PYTEST) -m "not slow and not browser"
+test: $(READY)-test  ## run the tests that protect a change: about six minutes on two cores; ends with what was skipped and why
+	@$(PYTEST) -m "not thorough and not browser"
 
-test: $(READY)-test  ## run every test that needs no network, browser or GPU; ends with what was skipped and why
-	@$(PYTEST) -rs
+test-all: $(READY)-dev  ## run every test that needs no browser or GPU, and check every shape: about half an hour on two cores
+	@CHECK_SHAPES=1 $(PYTEST) -m "not browser"
 
 browser: $(READY)-browser  ## open the pages and the guide in Chromium and use all of their controls; needs Chromium: about eight minutes
 	@PICTURES="$(PICTURES)" $(BIN)/python -m pytest -q -rs -m browser tests/browser

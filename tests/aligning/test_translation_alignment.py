@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from test_translator import SOURCES, asked, lines, make, make_plain, stored
+from small_translators import SOURCES, asked, lines, make, make_plain, stored
 
 from dragoman.aligning.attention import AlignmentChoice, align_words
 from dragoman.aligning.passes import Given, Seen, run_given

@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from test_label_scores import without
+from extras import without
 
 from dragoman.evaluating.labels.baselines import (
     FREQUENT,

@@ -1,14 +1,13 @@
 """Scores of labels: those of scikit-learn and seqeval, with intervals; confusions; which of two systems is better."""
 
-import builtins
 import json
 import random
-import sys
 import tracemalloc
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from extras import without
 
 from dragoman.cli.evaluate import show_scores
 from dragoman.documents import write_json
@@ -287,19 +286,6 @@ def test_without_matplotlib_a_picture_names_the_extra(monkeypatch):
     without(monkeypatch, "matplotlib")
     with pytest.raises(MissingExtra, match=r"dragoman\[plots\]"):
         draw_confusion(Confusion.of(rows("ab"), rows("aa")))
-
-
-def without(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
-    real = builtins.__import__
-
-    def importing(name, *rest, **more):
-        if name.split(".")[0] == package:
-            raise ImportError(name)
-        return real(name, *rest, **more)
-
-    for name in [name for name in sys.modules if name.split(".")[0] == package]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(builtins, "__import__", importing)
 
 
 def test_facts_are_plain_and_can_be_read_again(tmp_path):

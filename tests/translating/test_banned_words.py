@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from test_translator import SOURCES, TARGETS, asked, lines, make
+from small_translators import SOURCES, TARGETS, asked, lines, make
 
 from dragoman.config import choose
 from dragoman.decoding.rules import Rule

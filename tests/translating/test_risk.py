@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
-from test_translator import asked, lines, make
+from small_translators import asked, lines, make
 
 from dragoman.config import check
 from dragoman.decoding.hypothesis import Hypothesis

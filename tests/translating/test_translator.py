@@ -1,6 +1,5 @@
 """Text to text with small models of random weights: what must be true whatever they say."""
 
-import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -10,65 +9,21 @@ from typing import Any, get_args
 import pytest
 import torch
 from compiler import needs_compiler
+from small_translators import SOURCES, asked, lines, make, make_plain, stored
 
 from dragoman.config import Settings, check
 from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemory, TokenizerError
 from dragoman.machine import use_threads
-from dragoman.model import EncoderDecoder, ModelConfig, build_model
+from dragoman.model import EncoderDecoder
 from dragoman.native.decoder import NativeStepper
 from dragoman.native.runtime import Runtime
 from dragoman.progress import Silent
-from dragoman.store import Languages, ModelFiles, StoredModel, save_model
+from dragoman.store import StoredModel, save_model
 from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
-from dragoman.tokenizing.tokenizers import Tokenizers
-from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 from dragoman.translating import SearchOptions, Translation, Translator, translate
 from dragoman.translating.segments import read_segments
 from dragoman.translating.translation import DOUBTFUL_LOG_PROB, MEANINGS, Flag, most_loops, repeats
-
-SOURCES = [
-    "the red cat sees the old dog .",
-    "where is the station ?",
-    "I drink water and you eat bread .",
-    "good morning , Anna !",
-    "the station is old and the bread is red .",
-]
-TARGETS = [
-    "il gatto rosso vede il vecchio cane .",
-    "dov'è la stazione ?",
-    "io bevo acqua e tu mangi pane .",
-    "buongiorno , Anna !",
-    "la stazione è vecchia e il pane è rosso .",
-]
-
-
-def stored(kind: str = "word", **settings: object) -> StoredModel:
-    words = TokenizerSettings.model_validate({"kind": kind, "minimum_frequency": 1, "joint": False})
-    tokenizers = Tokenizers(learn_tokenizer(SOURCES * 2, words), learn_tokenizer(TARGETS * 2, words))
-    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "heads": 2, "d_ff": 24, "tied": "none"}
-    vocabularies = {"source_vocabulary": tokenizers.source.size, "target_vocabulary": tokenizers.target.size}
-    config = ModelConfig(**{"preset": "paper", "size": "tiny", **sizes, **vocabularies, **settings})
-    model = build_model(config, seed=5)
-    assert isinstance(model, EncoderDecoder)
-    with torch.no_grad():
-        model.output.mul_(4)  # fresh weights find all tokens alike; these have opinions
-    generation = {"beam_size": 3, "length_ratio": 1.0, "length_extra": 5}
-    return StoredModel(model.eval(), config, ModelFiles(tokenizers, Languages("en", "it"), generation), Path("model"))
-
-
-def asked(**settings: object) -> SearchOptions:
-    """Options for models that seldom find an end."""
-    return SearchOptions(**{"length_ratio": 1.0, "length_extra": 5, **settings})  # pyright: ignore[reportArgumentType]
-
-
-def make(kind: str = "word", **settings: object) -> Translator:
-    return Translator(stored(kind, **settings), device="cpu", precision="float32")
-
-
-def make_plain(kind: str = "word") -> Translator:
-    """One that runs in PyTorch, so that its weights can be changed."""
-    return Translator(stored(kind), device="cpu", precision="float32", native=False)
 
 
 @pytest.fixture(scope="module")
@@ -94,12 +49,6 @@ def favour(translator: Translator, *favours: tuple[Sequence[int], float]) -> Tra
 
     translator.model.project = with_favours  # pyright: ignore[reportAttributeAccessIssue]
     return translator
-
-
-def lines(count: int) -> list[str]:
-    words = random.Random(1)
-    vocabulary = " ".join(SOURCES).split()
-    return [" ".join(words.choices(vocabulary, k=words.randint(1, 12))) for _ in range(count)]
 
 
 @pytest.mark.slow
