@@ -11,7 +11,6 @@ from small_records import store_language_model, store_translator
 from dragoman.errors import ConfigError, DecodeError
 from dragoman.explaining import recording
 from dragoman.explaining.recording import MOST_TOKENS, WIDTHS, Recorder, record
-from dragoman.explaining.understanding import Understanding
 from dragoman.model.attention.multi_head import Attention
 from dragoman.store import load_model
 from dragoman.translating import Translator
@@ -25,7 +24,7 @@ SENTENCE = "the red cat sees the old station ."
 @pytest.fixture
 def numbers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records without what words mean, which takes longer and has tests of its own."""
-    monkeypatch.setattr(Understanding, "of", lambda _, part, __: part)
+    monkeypatch.setattr(Recorder, "_understood", lambda _, part, __: part)
 
 
 @pytest.fixture(scope="module")

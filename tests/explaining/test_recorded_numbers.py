@@ -14,8 +14,7 @@ from numpy_model import Array, Model
 from recorded_numbers import Facts, Reference, check, check_part
 from small_records import store_language_model, store_translator
 
-from dragoman.explaining.recording import record
-from dragoman.explaining.understanding import Understanding
+from dragoman.explaining.recording import Recorder, record
 from dragoman.tokenizing.framing import Framing
 from dragoman.tokenizing.specials import PADDING
 
@@ -55,7 +54,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def numbers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records without what words mean, which has tests of its own."""
-    monkeypatch.setattr(Understanding, "of", lambda _, part, __: part)
+    monkeypatch.setattr(Recorder, "_understood", lambda _, part, __: part)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

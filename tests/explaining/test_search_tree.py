@@ -20,7 +20,6 @@ from dragoman.decoding.rules import Written
 from dragoman.explaining.record import Node, Search
 from dragoman.explaining.recording import WIDTHS, Recorder
 from dragoman.explaining.search_tree import Candidates, search_tree
-from dragoman.explaining.understanding import Understanding
 from dragoman.store import load_model
 from dragoman.tokenizing.specials import END
 from dragoman.translating import Translator
@@ -230,7 +229,7 @@ def test_a_search_that_may_write_nothing_more_says_so() -> None:
 def test_searches_of_every_sentence_find_what_the_translator_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Understanding, "of", lambda _, part, __: part)
+    monkeypatch.setattr(Recorder, "_understood", lambda _, part, __: part)
     sentences = ["where is the old cat ?", "The dog drinks water .", "I eat bread ."]
     folder = store_translator(tmp_path / "model", preset="modern")
     translator = Translator.load(folder, "cpu", "float32")

@@ -6,23 +6,28 @@ widths run side by side, and each finds what it finds alone. Then one pass over 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 import dragoman
+from dragoman.aligning.attention import AlignmentChoice, align_words
 from dragoman.aligning.passes import Given, Seen, plain_attention, run_given
+from dragoman.aligning.words import Word, words_of
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import DecodeError
+from dragoman.explaining.alignment.choosing import choose_alignment
 from dragoman.explaining.alignment.gold import read_gold
 from dragoman.explaining.alignment.links import AlignedPair
 from dragoman.explaining.choice import Why, why
-from dragoman.explaining.record import Part, Record, Search
+from dragoman.explaining.erasure import contributions_of
+from dragoman.explaining.record import Alignment, Part, Record, Search
 from dragoman.explaining.search_tree import Candidates, search_tree
 from dragoman.explaining.stacks import find_layer, read_matrices, read_stack
 from dragoman.explaining.steps import read_steps, read_written
-from dragoman.explaining.understanding import Understanding
 from dragoman.machine import use_threads
 from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.store import StoredModel, load_model
@@ -105,7 +110,9 @@ class Recorder:
                 f"{stored.folder} holds a model that labels texts or fills in words; explain shows translation and "
                 "language models, and dragoman predict names the words that spoke for a label"
             )
-        self.understanding = Understanding(self.model, self.tokenizers, self.translator, aligned)
+        if aligned is not None and self.translator is None:
+            raise DecodeError("a language model has no words to align; it takes no aligned pairs")
+        self.aligned = aligned
 
     @torch.inference_mode()
     def record(self, source: str, target: str | None = None, *, weights: str | None = None) -> Record:
@@ -243,7 +250,32 @@ class Recorder:
             searches=tuple(searches[width].search for width in sorted(searches)),
             matrices=read_matrices(self.model, weights, seen) if weights else (),
         )
-        return self.understanding.of(part, given)
+        return self._understood(part, given)
+
+    def _understood(self, part: Part, given: Given) -> Part:
+        """The part with what its numbers mean for its words: which came from which, and what spoke for each."""
+        source = words_of(self.tokenizers.source, given.source or ())
+        read, written = (words_of(self.tokenizers.target, ids) for ids in (given.target, given.labels))
+        candidates = torch.tensor([[candidate.id for candidate in step.candidates] for step in part.steps])
+        return replace(
+            part,
+            alignment=self._align(part, source, written),
+            contributions=contributions_of(self.model, given, source, read, candidates),
+        )
+
+    @cached_property
+    def _alignment(self) -> AlignmentChoice | None:
+        """The cross-attention to read alignments from; None in a model without one."""
+        return choose_alignment(self.translator, self.aligned) if self.translator else None
+
+    def _align(self, part: Part, source: Sequence[Word], written: Sequence[Word]) -> Alignment | None:
+        choice, decoder = self._alignment, part.stack("decoder")
+        if choice is None or decoder is None:
+            return None
+        weights = [layer.attentions[-1].weights for layer in decoder.layers]
+        found = align_words(weights, source, written, choice)
+        links = tuple(sorted(found.links))
+        return Alignment(choice.layer, choice.head, choice.shifted, choice.how, found.weights.astype(np.float32), links)
 
     def _record(
         self, source: str, target: str | None, given: bool, parts: Sequence[Part], found: Translation | None = None
