@@ -1,5 +1,7 @@
 """Banned words: no output holds them, whatever the tokenizer, and nothing else changes."""
 
+import functools
+import random
 import re
 import unicodedata
 from collections import Counter
@@ -13,7 +15,7 @@ from dragoman.decoding.rules import Rule
 from dragoman.errors import ConfigError, DecodeError
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
-from dragoman.translating import SearchOptions, Translation, Translator
+from dragoman.translating import SearchOptions, Translation, Translator, banned_words
 from dragoman.translating.banned_words import BannedWords, NoBannedEnd, Tail
 
 KINDS = ["word", "bpe", "unigram", "byte_bpe", "character"]
@@ -128,6 +130,26 @@ def test_a_space_between_bytes_keeps_them_apart() -> None:
 def test_a_script_without_spaces_has_no_whole_words() -> None:
     tokenizer = learn_tokenizer(["白猫が好き", "黒猫"] * 3, TokenizerSettings(kind="character", minimum_frequency=1))
     assert not allows(BannedWords(["猫"], tokenizer, END), tokenizer.encode("白猫が好き"))
+
+
+@pytest.mark.parametrize("remembered", [4, 1_000])
+def test_tails_are_those_of_texts_read_from_their_beginning_and_memory_is_bounded(
+    tokenizer: Tokenizer, remembered: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(banned_words, "_REMEMBERED", remembered)
+    rule, dice = BannedWords(["car", "New York", "città", "un"], tokenizer, END), random.Random(0)
+    written = tokenizer.encode(TEXT[-2])
+    tokens = np.array([[*written, *written], *([dice.randrange(4, tokenizer.size) for _ in written * 2],) * 5])
+    for length in range(tokens.shape[1]):
+        chosen = np.array([0, *(dice.randrange(6) for _ in range(5))])  # rows go on from any row, as in a beam
+        tokens = tokens[chosen]
+        tokens[1:, length] = [dice.randrange(4, tokenizer.size) for _ in range(5)]
+        found = rule.tails(np.arange(6), tokens, np.full(6, length + 1))
+        for tail, rows in found.items():
+            for row in rows:
+                assert tail == functools.reduce(rule._find_tail, tokens[row, : length + 1].tolist(), Tail())
+    kept = [rule._recent, rule._older]
+    assert all(0 < len(each) <= remembered for each in kept if remembered == 4)
 
 
 def test_something_is_always_left(tokenizer: Tokenizer) -> None:

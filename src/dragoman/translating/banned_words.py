@@ -10,6 +10,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -25,6 +26,8 @@ _BYTES = "surrogateescape"
 """Bytes that are no whole character stand in a text as single surrogates, until the other bytes come."""
 _PENDING = re.compile("[\udcc2-\udcf4][\udc80-\udcbf]{0,2}")
 _BEFORE_BYTES = re.compile(" (?=[\udc80-\udcff])")
+_REMEMBERED = 8_192
+"""The tails of so many texts are remembered, at least: more than rows are under way."""
 
 
 class Tail(NamedTuple):
@@ -62,8 +65,11 @@ class BannedWords:
         self._spellings = [tokenizer.spelling_in_line(token) for token in range(tokenizer.size)]
         self._tokens = [i for i in range(tokenizer.size) if i == tokenizer.unknown or not tokenizer.is_special(i)]
         self._letters = [i for i in self._tokens if tokenizer.kind == "character" and self._begins_inside(i)]
-        self._tails: dict[tuple[Tail, int], Tail] = {}
-        self._forbidden: dict[Tail, Forbidden] = {}
+        self._recent: dict[bytes, Tail] = {}  # by the tokens of a text
+        self._older: dict[bytes, Tail] = {}
+        self._follow = lru_cache(_REMEMBERED)(self._find_tail)
+        self.after = lru_cache(1_024)(self._find_forbidden)
+        """What may not follow a tail."""
 
     def __call__(self, step: Step, written: Written) -> None:
         for tail, rows in self.tails(written.rows, written.tokens, written.lengths).items():
@@ -78,23 +84,32 @@ class BannedWords:
     ) -> dict[Tail, list[int]]:
         """These rows, which have written so many of these tokens, by what decides how they may go on."""
         found: dict[Tail, list[int]] = {}
-        for row, written, length in zip(rows.tolist(), tokens.tolist(), lengths.tolist(), strict=True):
-            tail = Tail()
-            for token in written[:length]:
-                tail = self._tails.get((tail, token)) or self._follow(tail, token)
-            found.setdefault(tail, []).append(row)
+        for row, written, length in zip(rows.tolist(), tokens, lengths.tolist(), strict=True):
+            found.setdefault(self._tail(written[:length]), []).append(row)
         return found
 
-    def after(self, tail: Tail) -> Forbidden:
-        """What may not follow; each answer is sought once."""
-        if tail not in self._forbidden:
-            verdicts = [(token, self._verdict(tail, token)) for token in self._tokens]
-            anywhere = [token for token, verdict in verdicts if verdict == "held"]
-            ends = [token for token, verdict in verdicts if verdict == "at the end"]
-            anywhere += [token for token in ends if not self._can_go_on(self._follow(tail, token))]
-            anywhere += [self._end] if self.held_by(tail.begun) else []
-            self._forbidden[tail] = Forbidden(np.array(anywhere, np.int64), np.array(anywhere + ends, np.int64))
-        return self._forbidden[tail]
+    def _tail(self, written: Int[np.ndarray, "T"]) -> Tail:
+        """The tail of a text: one token after that of the text before, which is remembered from the step before."""
+        before = self._remembered(written[:-1])
+        tail, tokens = (Tail(), written) if before is None else (before, written[-1:])
+        for token in tokens.tolist():
+            tail = self._follow(tail, token)
+        if len(self._recent) >= _REMEMBERED:
+            self._recent, self._older = {}, self._recent
+        self._recent[written.tobytes()] = tail
+        return tail
+
+    def _remembered(self, written: Int[np.ndarray, "T"]) -> Tail | None:
+        tokens = written.tobytes()
+        return self._recent.get(tokens) or self._older.get(tokens)
+
+    def _find_forbidden(self, tail: Tail) -> Forbidden:
+        verdicts = [(token, self._verdict(tail, token)) for token in self._tokens]
+        anywhere = [token for token, verdict in verdicts if verdict == "held"]
+        ends = [token for token, verdict in verdicts if verdict == "at the end"]
+        anywhere += [token for token in ends if not self._can_go_on(self._follow(tail, token))]
+        anywhere += [self._end] if self.held_by(tail.begun) else []
+        return Forbidden(np.array(anywhere, np.int64), np.array(anywhere + ends, np.int64))
 
     def _can_go_on(self, tail: Tail) -> bool:
         """Whether a letter makes another word of one that is banned."""
@@ -109,29 +124,28 @@ class BannedWords:
         return "held" if True in ended else "at the end" if ended else "free"
 
     def _matches(self, inside: bool, text: str) -> Iterator[tuple[str, bool]]:
-        """Each banned phrase in a text, and whether it has ended there, because something else follows."""
+        """Each banned phrase that stands in a text as whole words, and whether it has ended there. At the end of the
+        text it has not if another letter may follow.
+        """
         for phrase in self._phrases:
-            place = text.find(phrase)
-            while place >= 0:
-                before, after = _in_word(text[place - 1]) if place else inside, text[place + len(phrase) :][:1]
-                joined = before and _in_word(phrase[0]), bool(after) and _in_word(after) and _in_word(phrase[-1])
-                if not any(joined):
-                    yield phrase, bool(after) or not _in_word(phrase[-1])
-                place = text.find(phrase, place + 1)
+            for place in _places(phrase, text):
+                begins_inside = inside if place == 0 else _in_word(text[place - 1])
+                follows = text[place + len(phrase) :][:1]
+                ends_in_word = _in_word(phrase[-1])
+                if begins_inside and _in_word(phrase[0]):
+                    continue  # it is the end of a longer word
+                if follows and _in_word(follows) and ends_in_word:
+                    continue  # it is the beginning of one
+                yield phrase, bool(follows) or not ends_in_word
 
-    def _follow(self, tail: Tail, token: int) -> Tail:
+    def _find_tail(self, tail: Tail, token: int) -> Tail:
         """The tail of a text after one more token."""
         inside, text = self._with(tail, token)
-        found = None
-        for place in range(len(text)):
+        for place, character in enumerate(text):
             before = _in_word(text[place - 1]) if place else inside
-            if not (before and _in_word(text[place])) and self._may_begin(text[place:]):
-                found = Tail(before, text[place:])
-                break
-        if found is None:
-            found = Tail(_in_word(text[-1]) if text else inside)
-        self._tails[tail, token] = found
-        return found
+            if not (before and _in_word(character)) and self._may_begin(text[place:]):
+                return Tail(before, text[place:])
+        return Tail(_in_word(text[-1]) if text else inside)
 
     def _may_begin(self, text: str) -> bool:
         """Whether a banned phrase begins with this, or it is the beginning of a character."""
@@ -162,6 +176,14 @@ class NoBannedEnd:
         found = self.words.tails(written.rows[chosen], written.tokens[chosen], written.lengths[chosen])
         for tail, rows in found.items():
             step.forbid(np.array(rows)[:, None], self.words.after(tail).last)
+
+
+def _places(phrase: str, text: str) -> Iterator[int]:
+    """Where a phrase begins in a text, one occurrence over another counted too."""
+    place = text.find(phrase)
+    while place >= 0:
+        yield place
+        place = text.find(phrase, place + 1)
 
 
 def _in_word(character: str) -> bool:
