@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from compiler import needs_compiler
 from hypothesis import given
 from hypothesis import strategies as st
 from reference_search import drawn, search
@@ -20,10 +21,12 @@ import dragoman
 from dragoman import GenerateOptions, Generator
 from dragoman.cli.main import main
 from dragoman.decoding import Engine, ModelStepper, Request, Sampling, Stepper, TextStepper
+from dragoman.decoding.table import Table
 from dragoman.errors import CheckpointError, ConfigError, DecodeError, TokenizerError
 from dragoman.generating.generator import Generation
 from dragoman.generating.growing import GrowingText, StopTexts
 from dragoman.model import LanguageModel, Packing
+from dragoman.native.decoder import LogitStep
 from dragoman.store import StoredModel
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
@@ -150,7 +153,7 @@ def test_pieces_of_a_growing_text_joined_are_the_text_up_to_its_stop(
     stop = StopTexts(stops, byte_tokenizer)
     end = next((length for length in range(1, len(tokens) + 1) if stop(tokens[:length])), len(tokens))
     growing = GrowingText(byte_tokenizer, stop)
-    pieces = [growing.grow(tokens[:length]) for length in range(1, end)] + [growing.grow(tokens[:end], final=True)]
+    pieces = [growing.grow([token]) for token in tokens[: end - 1]] + [growing.grow(tokens[end - 1 : end], final=True)]
     whole = byte_tokenizer.decode(tokens[:end])
     first = min((whole.find(text) for text in stops if text in whole), default=None)
     assert "".join(pieces) == whole[:first]
@@ -241,6 +244,50 @@ def test_the_log_probability_is_the_models_own_whatever_the_temperature(generato
         if len(ids) == 3 + found.tokens:  # broken characters do not come back
             total = sum(recomputed(generator.runtime.model, ids[:n])[ids[n]].item() for n in range(3, len(ids)))
             assert found.log_prob == pytest.approx(total, abs=1e-3)
+
+
+@needs_compiler
+def test_a_greedy_text_takes_the_compiled_step_also_with_stop_texts(
+    generator: Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[bool] = []
+    write_next = LogitStep.write_next
+
+    def counted(*given: Any) -> np.ndarray | None:
+        taken.append((parents := write_next(*given)) is not None)
+        return parents
+
+    monkeypatch.setattr(LogitStep, "write_next", counted)
+    greedy = GenerateOptions(tokens=60, temperature=0)
+    (whole,) = generator.generate(["one for the"], greedy)
+    assert taken == [True] * 59 + [False], "the last step ends it"
+    taken.clear()
+    (cut,) = generator.generate(["one for the"], greedy.but(stop=[whole.text[20:24]]))
+    assert cut.reason == "stop" and whole.text.startswith(cut.text) and taken == [True] * cut.tokens
+
+
+@pytest.mark.parametrize("options", [{"temperature": 0}, {"temperature": 1}, {"temperature": 0, "stop": ("never",)}])
+def test_a_step_reads_no_more_of_a_long_text_than_of_a_short_one(
+    generator: Generator, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = 0
+    hypothesis, spelling = Table.hypothesis, Tokenizer.spelling
+
+    def counted(*given: Any) -> Any:
+        nonlocal read
+        read += 1
+        return spelling(*given)
+
+    monkeypatch.setattr(Tokenizer, "spelling", counted)
+    monkeypatch.setattr(Table, "hypothesis", lambda *given: whole.append(1) or hypothesis(*given))
+    whole: list[int] = []
+    costs = []
+    for tokens in (50, 100):
+        read = 0
+        whole.clear()
+        collected(generator.stream("one for", GenerateOptions(tokens=tokens, **options)))
+        costs.append((read, len(whole)))
+    assert costs[1][0] <= 2 * costs[0][0] + 10 and costs[1][1] == costs[0][1] == 1
 
 
 @pytest.mark.slow

@@ -80,8 +80,9 @@ class Company:
         self.width, self.draws = searches[0].kind
         self.rows = slice(first, first + self.width * len(searches))
         self.limits = np.array([search.request.limit for search in searches])
-        self._undecided = {b for b, each in enumerate(searches) if each.ended or each.request.stops is not None}
+        self._undecided = {b for b, each in enumerate(searches) if each.ended}
         """Requests that may be done before their limit although something lives."""
+        self._stops = {b: each.request.stops for b, each in enumerate(searches) if each.request.stops is not None}
         self._lives = np.ones(len(searches), np.int64)  # hypotheses of each request, after a step
         self._outcomes: dict[int, Outcome] = {}
 
@@ -133,8 +134,21 @@ class Company:
             live = self._hypotheses(b, table, int(self._lives[b]))
             if search.ticket not in self._outcomes and search.done(live):
                 self._outcomes[search.ticket] = search.result(live)
-        outcomes, self._outcomes = self._outcomes, {}
+        outcomes, self._outcomes = self.stopped(table) | self._outcomes, {}
         return outcomes
+
+    def stopped(self, table: Table) -> dict[int, Outcome]:
+        """How the requests ended whose output is complete by what it says; by ticket. It looks at no more of an output
+        than its `stops` does.
+        """
+        complete = [b for b, stops in self._stops.items() if stops(table.written(self.first + b))]
+        return {self.searches[b].ticket: self.searches[b].result(self.live(b, table)) for b in complete}
+
+    def agreed(self, b: int, table: Table, after: int) -> tuple[int, ...]:
+        """The tokens that every possible result of request b begins with, those from the place `after` on."""
+        if self.width == 1:
+            return tuple(table.written(self.first + b)[after:].tolist())
+        return self.searches[b].agreed(self.live(b, table))[after:]
 
     def live(self, b: int, table: Table) -> list[Hypothesis]:
         """The live hypotheses of request b between two steps, likeliest first."""

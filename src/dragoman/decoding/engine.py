@@ -102,12 +102,14 @@ class Engine:
         if ticket in self.under_way:
             self._keep(lambda search: search.ticket != ticket)
 
-    def agreed(self, ticket: int) -> tuple[int, ...]:
-        """The tokens that every possible result of a request begins with; none while it waits."""
+    def agreed(self, ticket: int, after: int = 0) -> tuple[int, ...]:
+        """The tokens that every possible result of a request begins with, those from the place `after` on; none while
+        it waits.
+        """
         for company in self._companies:
             for b, search in enumerate(company.searches):
                 if search.ticket == ticket:
-                    return search.agreed(company.live(b, self._table))
+                    return company.agreed(b, self._table, after)
         return ()
 
     def run(self) -> Iterator[Found]:
@@ -143,9 +145,7 @@ class Engine:
             company = self._companies[0]
             parent = step.write_next(table, company.limits, self.end)
             if parent is not None:
-                if company.width > 1:
-                    self.stepper.select(parent)
-                return []
+                return self._leave(company.stopped(table), parent, moves=company.width > 1)
         return self._take(step)
 
     @property
@@ -205,12 +205,18 @@ class Engine:
             table.select(following.parent)
         table.append(following.token, following.log_prob, following.total)
         outcomes = {ticket: end for each in self._companies for ticket, end in each.ended(table).items()}
+        return self._leave(outcomes, following.parent, moves)
+
+    def _leave(self, outcomes: dict[int, Outcome], parent: Int[np.ndarray, "R"], moves: bool) -> list[Found]:
+        """Lets the requests go that ended so. `parent` says from which row of the stepper each row of the table goes
+        on: from another than its own only if the step `moves` rows.
+        """
         if len(outcomes) == len(self._searches):
             self._keep(lambda _: False)
         elif outcomes:
-            self._keep(lambda search: search.ticket not in outcomes, following.parent)
+            self._keep(lambda search: search.ticket not in outcomes, parent)
         elif moves:
-            self.stepper.select(following.parent)
+            self.stepper.select(parent)
         return [Found(ticket, outcome) for ticket, outcome in outcomes.items()]
 
     def _best(self, step: Step) -> Iterator[tuple[Company, Best]]:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from dragoman.decoding.rules import Rule
 from dragoman.decoding.sampling import Sampling, source_hash
 from dragoman.errors import DecodeError
@@ -35,8 +37,8 @@ class Request:
     only when no live hypothesis can become better than those that have ended."""
     context: int | None = None
     """The most tokens that a row of a language model holds at a time; None: all of them."""
-    stops: Callable[[Sequence[int]], bool] | None = None
-    """Whether an output that was written so far is complete, although it has no end symbol."""
+    stops: Callable[[Sequence[int] | np.ndarray], bool] | None = None
+    """Whether an output that was written so far is complete, although it has no end symbol; asked after each token."""
 
     def __post_init__(self) -> None:
         if self.beam_size > 1 and (self.sampling is not None or self.stops is not None):

@@ -65,8 +65,11 @@ class Table:
         """Counts one more token in every row."""
         self._longest += 1
 
+    def written(self, row: int) -> Int[np.ndarray, "T"]:
+        """The tokens of a row, where they lie."""
+        return self.tokens[row, : self.lengths[row]]
+
     def hypothesis(self, row: int) -> Hypothesis:
         """What a row has written."""
-        length = self.lengths[row]
-        tokens, log_probs = self.tokens[row, :length].tolist(), self.log_probs[row, :length].tolist()
+        tokens, log_probs = self.written(row).tolist(), self.log_probs[row, : self.lengths[row]].tolist()
         return Hypothesis(tuple(tokens), tuple(log_probs), float(self.totals[row]))

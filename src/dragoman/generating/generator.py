@@ -173,7 +173,8 @@ class Generator:
             with out_of_memory_as(_FULL):
                 done = engine.step()
                 written = done[0].hypotheses[0] if done else None
-            if new := text.grow(written.tokens if written else engine.agreed(ticket), final=written is not None):
+            tokens = written.tokens[text.tokens :] if written else engine.agreed(ticket, text.tokens)
+            if new := text.grow(tokens, final=written is not None):
                 yield new
             if written:
                 return self._written(prompt, 0, written, options, stops)
@@ -202,7 +203,7 @@ class Generator:
             sampling=options.sampling,
             start=last,
             context=self.context(options),
-            stops=stops,
+            stops=stops if options.stop else None,
         )
         return request.samples(options.samples)
 

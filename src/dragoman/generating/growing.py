@@ -3,6 +3,8 @@
 import codecs
 from collections.abc import Sequence
 
+import numpy as np
+
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
 
 
@@ -20,8 +22,10 @@ class StopTexts:
         self._longest = max(map(len, self._spelt), default=0)  # each token spells at least one byte
         self._tokenizer = tokenizer
 
-    def __call__(self, tokens: Sequence[int]) -> bool:
-        end = b"".join(map(self._tokenizer.spelling, tokens[-self._longest :])) if self._spelt else b""
+    def __call__(self, tokens: Sequence[int] | np.ndarray) -> bool:
+        if not self._spelt:
+            return False
+        end = b"".join(self._tokenizer.spelling(int(token)) for token in tokens[-self._longest :])
         return any(spelt in end for spelt in self._spelt)
 
     def cut(self, text: str) -> str:
@@ -35,21 +39,23 @@ class StopTexts:
 
 
 class GrowingText:
-    """What a language model has written so far. Characters of several bytes are never split."""
+    """What a language model writes. Characters of several bytes are never split.
+
+    Attributes:
+        tokens: how many it has taken in.
+    """
 
     def __init__(self, tokenizer: Tokenizer, stops: StopTexts) -> None:
         self._tokenizer, self._stops = tokenizer, stops
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._text = ""
-        self._told = self._tokens = 0
+        self._unsettled = ""
+        self.tokens = 0
 
     def grow(self, tokens: Sequence[int], final: bool = False) -> str:
-        """Takes in everything written so far; returns what is newly settled. With `final`, nothing more will come."""
-        spelt = b"".join(map(self._tokenizer.spelling, tokens[self._tokens :]))
-        self._tokens = len(tokens)
-        self._text += self._decoder.decode(spelt, final)
-        text = self._stops.cut(self._text)
+        """Takes in the next tokens; returns the text that is settled by them. With `final`, nothing more will come."""
+        self.tokens += len(tokens)
+        self._unsettled += self._decoder.decode(b"".join(map(self._tokenizer.spelling, tokens)), final)
+        text = self._stops.cut(self._unsettled)
         settled = len(text) if final else len(text) - self._stops.unsettled(text)
-        new = text[self._told : settled]
-        self._told = max(self._told, settled)
-        return new
+        self._unsettled = self._unsettled[settled:]
+        return text[:settled]

@@ -63,7 +63,8 @@ inline bool choose_all(const Written &of, const float *logits, const float *norm
 inline void write_all(const Written &of, const std::vector<Candidate> &chosen) {
     std::vector<int64_t> tokens;
     std::vector<float> log_probs;
-    tokens.reserve(of.width * of.room), log_probs.reserve(of.width * of.room);  // memory may end only before a write
+    if (of.width > 1)  // memory may end only before a write
+        tokens.reserve(of.width * of.room), log_probs.reserve(of.width * of.room);
     for (int64_t first = 0; first < int64_t(chosen.size()); first += of.width) {
         const int64_t length = of.lengths[first];
         if (of.width > 1) {
