@@ -2,7 +2,9 @@
 
 import ctypes
 import mmap
+import os
 import random
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -184,6 +186,24 @@ def test_a_sentence_alone_and_in_any_company_gives_the_same_bits(shape: str, pre
     for source, company in zip(sources(20), together, strict=True):
         (alone,) = written(NativeStepper(packed), [source])
         assert np.array_equal(alone, company)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads Linux's /proc")
+def test_threads_of_a_stepper_give_the_same_bits_and_leave_with_it() -> None:
+    def running() -> set[str]:
+        return set(os.listdir("/proc/self/task"))
+
+    model, before = random_model(**WIDE), running()
+    stepper = native(model, threads=4)
+    together = written(stepper, sources(20))
+    helpers = running() - before
+    assert len(helpers) == 3
+    assert all(map(np.array_equal, written(native(model), sources(20)), together))
+    del stepper
+    until = time.monotonic() + 60
+    while helpers & running() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not helpers & running()
 
 
 @pytest.mark.parametrize("precision", FORMATS)

@@ -8,7 +8,10 @@ from dragoman.compiling import Library, NotCompiled, load_libraries
 from dragoman.progress import Progress, silent
 
 _SOURCES = (
-    *(Path(__file__).with_name(name) for name in ("model.cpp", "search.h", "arithmetic.h", "products.h", "vectors.h")),
+    *(
+        Path(__file__).with_name(name)
+        for name in ("model.cpp", "search.h", "arithmetic.h", "products.h", "team.h", "vectors.h")
+    ),
     Path(__file__).parents[1] / "kernels" / "numbers.h",
 )
 _POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int64

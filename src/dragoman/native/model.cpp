@@ -3,8 +3,6 @@
 //
 // Start at the end, with what Python calls. What can fail returns how it went.
 
-#include <omp.h>
-
 #include <stdexcept>
 
 #include "search.h"
@@ -155,7 +153,7 @@ class Decoder {
     static constexpr int64_t AT_A_TIME = 64;  // rows of logits
 
     const Model &model;
-    int threads;
+    Team team;
     Angles angles;
     Pool pool;
     std::vector<std::unique_ptr<Sentence>> sentences;
@@ -180,13 +178,13 @@ class Decoder {
 
   public:
     Decoder(const Model &model_, int threads_)
-        : model(model_), threads(threads_),
+        : model(model_), team(threads_),
           angles(model.of.positions == ROTARY ? model.d_head : model.of.d_model, model.of.position_base,
                  model.of.positions == ROTARY),
           pool(CHUNK * 2 * model.key_width * model.of.decoder_layers) {}
 
     int64_t count() const { return int64_t(rows.size()); }
-    void use_threads(int count) { threads = count; }
+    void use_threads(int count) { team.threads = count; }
 
     // New rows after those under way, one for each source; without an encoder they begin with no token.
     void admit(const int64_t *ids, const int64_t *lengths, int64_t count) {
@@ -276,13 +274,12 @@ class Decoder {
             // Logits lie side by side; rows that end within a panel are made elsewhere first.
             float *made = vocabulary == room ? logits : logits_room.take(AT_A_TIME * room);
             const float *from = hidden + (first + done) * model.wide;
-            multiply(model.output, convert(model.output, from, model.wide, some), made, room, some, false, threads);
-#pragma omp parallel for num_threads(threads) if (threads > 1 && some > 1)
-            for (int64_t i = 0; i < some; ++i) {
+            multiply(model.output, convert(model.output, from, model.wide, some), made, room, some, false, team);
+            team.share(some, 1, true, [&](int64_t i, int) {
                 const float *row = made + i * room;  // ends with a whole panel, as `logits` may not
                 norms[i] = log_sum_exp(row, vocabulary);
                 if (made != logits) std::memcpy(logits + i * vocabulary, row, vocabulary * sizeof(float));
-            }
+            });
         }
     }
 
@@ -404,7 +401,7 @@ class Decoder {
 
     float *product(const Matrix &matrix, const float *h) {
         float *wide = wide_room.take(total() * block_row(matrix));
-        multiply(matrix, convert(matrix, h, model.wide, total()), wide, block_row(matrix), total(), false, threads);
+        multiply(matrix, convert(matrix, h, model.wide, total()), wide, block_row(matrix), total(), false, team);
         return wide;
     }
 
@@ -413,12 +410,11 @@ class Decoder {
         int64_t longest = 0;
         for (auto &token : tokens) longest = std::max(longest, keys_of(token).count);
         const int64_t room = rounded_up(longest, PANEL);
-        float *mixed = mixed_room.take(total() * model.wide), *scores = scores_room.take(threads * model.of.heads * room);
-        const bool shared = threads > 1 && total() * longest * model.of.d_model > 1 << 15;
-#pragma omp parallel for schedule(dynamic, 4) num_threads(threads) if (shared)
-        for (int64_t i = 0; i < total(); ++i)
+        float *mixed = mixed_room.take(total() * model.wide), *scores = scores_room.take(team.threads * model.of.heads * room);
+        team.share(total(), 4, total() * longest * model.of.d_model > 1 << 15, [&](int64_t i, int member) {
             attend(queries + i * row, mixed + i * model.wide, keys_of(tokens[i]), model.of.heads, model.of.kv_heads,
-                   model.d_head, scores + (shared ? omp_get_thread_num() : 0) * model.of.heads * room);
+                   model.d_head, scores + member * model.of.heads * room);
+        });
         return mixed;
     }
 
@@ -434,25 +430,23 @@ class Decoder {
             ++neighbours.back().count;
         }
         const int64_t room = MOST_SCORES * rounded_up(longest, PANEL);
-        float *mixed = mixed_room.take(total() * model.wide), *scores = scores_room.take(threads * room);
-        const bool shared = threads > 1 && work > 1 << 15;
-#pragma omp parallel for schedule(dynamic, 4) num_threads(threads) if (shared)
-        for (size_t g = 0; g < neighbours.size(); ++g) {
+        float *mixed = mixed_room.take(total() * model.wide), *scores = scores_room.take(team.threads * room);
+        team.share(int64_t(neighbours.size()), 4, work > 1 << 15, [&](int64_t g, int member) {
             const Neighbours &each = neighbours[g];
-            float *own = scores + (shared ? omp_get_thread_num() : 0) * room;
+            float *own = scores + member * room;
             Queries rows{queries + each.first * row, row, mixed + each.first * model.wide, model.wide};
             if (each.count == TOGETHER) attend<TOGETHER>(rows, *each.to, model.of.heads, model.d_head, own);
             else
                 for (int64_t i = 0; i < each.count; ++i, rows.from += row, rows.to += model.wide)
                     attend<1>(rows, *each.to, model.of.heads, model.d_head, own);
-        }
+        });
         return mixed;
     }
 
     // The path around a sublayer, which ends with its output projection.
     template <class Work> void sublayer(float *x, Norm norm, const Matrix &output, Work work) {
         const float *inner = work(model.of.pre ? normalised(x, norm) : x);
-        multiply(output, convert(output, inner, model.wide, total()), x, model.wide, total(), true, threads);
+        multiply(output, convert(output, inner, model.wide, total()), x, model.wide, total(), true, team);
         if (!model.of.pre) normalise_all(x, x, norm);
     }
 
@@ -461,7 +455,7 @@ class Decoder {
         const int64_t row = block_row(block.inner);
         float *wide = product(block.inner, h);
         for (int64_t i = 0; i < total(); ++i) activate(wide + i * row, model.of.d_ff, Activation(model.of.activation));
-        multiply(block.outer, convert(block.outer, wide, row, total()), x, model.wide, total(), true, threads);
+        multiply(block.outer, convert(block.outer, wide, row, total()), x, model.wide, total(), true, team);
         if (!model.of.pre) normalise_all(x, x, block.feed_norm);
     }
 

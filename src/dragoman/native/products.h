@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "team.h"
 #include "vectors.h"
 
 namespace {
@@ -256,12 +257,10 @@ void multiply_panels(const Matrix &matrix, Left left, int64_t panel, float *out,
 }
 
 template <Format format>
-void multiply_all(const Matrix &matrix, Left left, float *out, int64_t out_row, int64_t rows, bool add, int threads) {
+void multiply_all(const Matrix &matrix, Left left, float *out, int64_t out_row, int64_t rows, bool add, Team &team) {
     // Few rows wait for the weights: more sums at a time hide the latency of each.
     const int64_t wide = rows <= 2 ? 4 : Group<format>::TILE.panels, blocks = (matrix.panels + wide - 1) / wide;
-    const bool shared = threads > 1 && rows * matrix.outputs * matrix.groups > 1 << 15;
-#pragma omp parallel for schedule(static) num_threads(threads) if (shared)
-    for (int64_t block = 0; block < blocks; ++block) {
+    team.share(blocks, 1, rows * matrix.outputs * matrix.groups > 1 << 15, [&](int64_t block, int) {
         int64_t panel = block * wide, last = std::min(panel + wide, matrix.panels);
         while (panel < last) {
             float *to = out + panel * PANEL;
@@ -272,16 +271,16 @@ void multiply_all(const Matrix &matrix, Left left, float *out, int64_t out_row, 
             default: multiply_panels<format, 4>(matrix, left, panel, to, out_row, rows, add); panel += 4;
             }
         }
-    }
+    });
 }
 
 // out (rows, outputs) = x (rows, inner) W^T + bias, or added to out. A row of `out` has room for whole panels.
 inline void multiply(const Matrix &matrix, Left left, float *out, int64_t out_row, int64_t rows, bool add,
-                     int threads) {
+                     Team &team) {
     switch (matrix.format) {
-    case FLOAT32: return multiply_all<FLOAT32>(matrix, left, out, out_row, rows, add, threads);
-    case BF16: return multiply_all<BF16>(matrix, left, out, out_row, rows, add, threads);
-    case INT8: return multiply_all<INT8>(matrix, left, out, out_row, rows, add, threads);
+    case FLOAT32: return multiply_all<FLOAT32>(matrix, left, out, out_row, rows, add, team);
+    case BF16: return multiply_all<BF16>(matrix, left, out, out_row, rows, add, team);
+    case INT8: return multiply_all<INT8>(matrix, left, out, out_row, rows, add, team);
     }
 }
 

@@ -1,0 +1,100 @@
+// The threads that share the loops of one decoder.
+//
+// A loop never waits for a helper that has not begun, and who waits lets others run, so other work on the machine slows
+// a loop down little. The threads of OpenMP wait as variables told them before they were loaded: by default they spin
+// for milliseconds, and a loop waits for all of them.
+
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace {
+
+class Team {
+    static constexpr int PATIENCE = 100;  // looks for a new loop, some 50 microseconds, before a helper sleeps
+
+    // What helpers share with the caller. They keep it alive, so that nobody waits for them when the decoder is closed.
+    struct Shared {
+        std::atomic<uint64_t> turn{0};  // odd while a loop is open
+        std::atomic<int64_t> next{0};
+        std::atomic<int> inside{0}, asleep{0};
+        std::atomic<bool> over{false};
+        std::mutex mutex;
+        std::condition_variable wake;
+        // Of the open loop. Only who is inside may read it.
+        const void *work;
+        void (*call)(const void *work, int64_t i, int member);
+        int64_t count, grain;
+        int members;
+
+        void take_part(int member) noexcept {
+            for (int64_t first; (first = next.fetch_add(grain)) < count;)
+                for (int64_t i = first; i < first + grain && i < count; ++i) call(work, i, member);
+        }
+    };
+
+    std::shared_ptr<Shared> shared = std::make_shared<Shared>();
+    int helpers = 0;
+
+    static void help(std::shared_ptr<Shared> with, int member) {
+        uint64_t served = 0, now = 0;
+        auto awaited = [&] { return (now = with->turn) % 2 ? now != served : with->over.load(); };
+        while (true) {
+            for (int i = 0; i < PATIENCE && !awaited(); ++i) sched_yield();
+            if (!awaited()) {
+                std::unique_lock<std::mutex> lock(with->mutex);
+                ++with->asleep;
+                with->wake.wait(lock, awaited);
+                --with->asleep;
+            }
+            if (with->over) return;
+            ++with->inside;
+            if (with->turn == now && member < with->members) with->take_part(member);
+            --with->inside;
+            served = now;
+        }
+    }
+
+    void rouse() {
+        if (!shared->asleep) return;
+        std::lock_guard<std::mutex> lock(shared->mutex);
+        shared->wake.notify_all();
+    }
+
+  public:
+    int threads;
+
+    explicit Team(int threads_) : threads(threads_) {}
+    Team(const Team &) = delete;
+    ~Team() {
+        shared->over = true;
+        rouse();
+    }
+
+    // Calls `work(i, member)` for each i below `count`, `grain` of them at a time; `member` is below `threads`. Only work
+    // that is `large` is shared. It must not throw.
+    template <class Work> void share(int64_t count, int64_t grain, bool large, const Work &work) {
+        if (threads == 1 || !large || count <= grain) {
+            for (int64_t i = 0; i < count; ++i) work(i, 0);
+            return;
+        }
+        for (; helpers < threads - 1; ++helpers) std::thread(help, shared, helpers + 1).detach();
+        shared->work = &work, shared->count = count, shared->grain = grain, shared->members = threads;
+        shared->call = [](const void *of, int64_t i, int member) { (*static_cast<const Work *>(of))(i, member); };
+        shared->next = 0;
+        ++shared->turn;
+        rouse();
+        shared->take_part(0);
+        ++shared->turn;
+        while (shared->inside) sched_yield();
+    }
+};
+
+}  // namespace
