@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from command_line import command_line, figures_file, markdown
 
-from dragoman.machine import describe, machine, use_threads
+from dragoman.machine import describe, machine
 from dragoman.store import load_model
 from dragoman.translating import SearchOptions, Translation, Translator
 
@@ -83,8 +83,8 @@ def gap(one: Translation, other: Translation, search: str) -> float:
 
 
 def alone(translator: Translator, texts: Sequence[str], options: SearchOptions) -> list[Translation]:
-    with use_threads(1):
-        return [translator.translate([text], options)[0] for text in texts]
+    translator.threads = 1
+    return [translator.translate([text], options)[0] for text in texts]
 
 
 def together(
@@ -94,9 +94,9 @@ def together(
     order = list(range(len(texts)))
     if company.shuffled is not None:
         random.Random(company.shuffled).shuffle(order)
-    with use_threads(company.threads):
-        smaller = options.but(batch_tokens=options.batch_tokens // company.smaller)
-        found = translator.translate([texts[i] for i in order], smaller)
+    translator.threads = company.threads
+    smaller = options.but(batch_tokens=options.batch_tokens // company.smaller)
+    found = translator.translate([texts[i] for i in order], smaller)
     place = {i: at for at, i in enumerate(order)}
     return [found[place[i]] for i in range(len(texts))]
 

@@ -24,7 +24,7 @@ from sacrebleu.metrics.chrf import CHRF
 from dragoman.evaluating.evaluation import describe as in_words
 from dragoman.evaluating.metrics import score
 from dragoman.evaluating.references import ReferenceSet, read_references
-from dragoman.machine import describe, machine, use_threads
+from dragoman.machine import describe, machine
 from dragoman.translating import SearchOptions, Translation, Translator
 from dragoman.translating.risk import chrf
 
@@ -131,18 +131,17 @@ def main() -> None:
     whole = read_references(options.data / "test.multiref.tsv")
     lines = slice(options.lines)
     test = dataclasses.replace(whole, sources=whole.sources[lines], references=whole.references[lines])
-    with use_threads(options.threads):
-        translator = Translator.load(options.model, options.device)
+    translator = Translator.load(options.model, options.device, threads=options.threads)
 
-        def asked(searches: dict[str, dict[str, Any]]) -> dict[str, tuple[Translator, SearchOptions]]:
-            plain = translator.options.searching(n_best=1)
-            return {name: (translator, plain.but(**changes)) for name, changes in searches.items()}
+    def asked(searches: dict[str, dict[str, Any]]) -> dict[str, tuple[Translator, SearchOptions]]:
+        plain = translator.options.searching(n_best=1)
+        return {name: (translator, plain.but(**changes)) for name, changes in searches.items()}
 
-        systems = asked(SEARCHES)
-        if options.ensemble:
-            several = Translator.load(options.model, options.device, ensemble=options.ensemble)
-            systems["beam 5, ensemble"] = (several, systems[BASELINE][1])
-        results, fives = measure(systems, test), differences(asked(FIVE), test)
+    systems = asked(SEARCHES)
+    if options.ensemble:
+        several = Translator.load(options.model, options.device, ensemble=options.ensemble, threads=options.threads)
+        systems["beam 5, ensemble"] = (several, systems[BASELINE][1])
+    results, fives = measure(systems, test), differences(asked(FIVE), test)
     facts = {"lines": len(test), "machine": machine(), "command": command_line()}
     print(f"\n{table(results)}\n\n{table_of_five(fives)}\n")
     for found in results[0]["scores"].values():

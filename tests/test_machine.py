@@ -4,13 +4,16 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import torch
 
 import dragoman
 from dragoman import machine
 from dragoman.errors import ConfigError
+from dragoman.processor import processor_quotas
 
 
 @pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="reads Linux's /proc/cpuinfo")
@@ -102,12 +105,10 @@ def test_threads_are_those_of_torch_before_it_is_loaded(variables: dict[str, str
     code = """if True:
         import dragoman.machine as m
         before = m.threads()
-        m.set_threads(5)
-        set_before = m.threads()
         import torch
-        print(before, set_before, m.threads())
-        m.set_threads(2)
-        print(torch.get_num_threads())
+        print(before, m.threads())
+        torch.set_num_threads(2)
+        print(m.threads(), m.choose_threads(5), m.choose_threads(None))
     """
     usual = "import torch; print(torch.get_num_threads())"
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | variables
@@ -116,7 +117,52 @@ def test_threads_are_those_of_torch_before_it_is_loaded(variables: dict[str, str
         run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
         return run.stdout
 
-    assert printed(code).split() == [printed(usual).strip(), "5", "5", "2"]
+    assert printed(code).split() == [*[printed(usual).strip()] * 2, "2", "5", "2"]
+
+
+def begun_later() -> int:
+    """Torch's number of threads in a thread that begins now."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(torch.get_num_threads).result()
+
+
+def test_threads_are_those_of_one_thread_and_overlapping_uses_leave_none_behind() -> None:
+    before, other = torch.get_num_threads(), machine.use_threads(1)
+    with ThreadPoolExecutor(1) as pool:
+        with machine.use_threads(before + 1):
+            assert (torch.get_num_threads(), begun_later()) == (before + 1, before)
+            pool.submit(other.__enter__).result()
+            assert (torch.get_num_threads(), pool.submit(torch.get_num_threads).result()) == (before + 1, 1)
+        pool.submit(other.__exit__, None, None, None).result()
+        assert [torch.get_num_threads(), pool.submit(torch.get_num_threads).result(), begun_later()] == [before] * 3
+
+
+VERSION_1 = "4:memory:/\n2:cpu,cpuacct:/outer/inner\n0::/\n"
+
+
+@pytest.mark.parametrize(
+    ("listed", "files", "quotas"),
+    [
+        ("0::/", {"cpu.max": "150000 100000"}, [2]),
+        ("0::/outer/inner", {"outer/cpu.max": "max 100000", "outer/inner/cpu.max": "5000 100000"}, [1]),
+        (VERSION_1, {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, []),
+        (VERSION_1, {"cpu/outer/cpu.cfs_quota_us": "400000", "cpu/outer/cpu.cfs_period_us": "100000"}, [4]),
+        ("", {}, []),
+    ],
+)
+def test_the_quota_of_a_container_bounds_cores_and_threads(
+    listed: str, files: dict[str, str], quotas: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cgroup").write_text(listed)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    assert list(processor_quotas(tmp_path, tmp_path / "cgroup")) == quotas
+    monkeypatch.setattr(machine, "processor_quotas", lambda: quotas)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    most = min([3, *quotas])
+    assert (machine.threads(), machine.choose_threads(None), machine.choose_threads(3)) == (most,) * 3
+    assert 1 <= machine.cores() <= min([4096, *quotas])
 
 
 def test_libraries_get_our_variables_unless_the_user_set_them(monkeypatch: pytest.MonkeyPatch) -> None:

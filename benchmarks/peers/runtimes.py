@@ -125,12 +125,11 @@ def _serve(pipe: Connection, way: Way, model: Path) -> None:
 
 
 def _dragoman(way: Way, model: Path) -> Translate:
-    from dragoman.machine import set_threads
     from dragoman.store import load_model
     from dragoman.translating import SearchOptions, Translator
 
-    set_threads(way.threads)
-    translator = Translator(load_model(model), "cpu", way.precision, native=way.runtime == "dragoman")
+    native = way.runtime == "dragoman"
+    translator = Translator(load_model(model), "cpu", way.precision, native=native, threads=way.threads)
 
     def translate(texts: Sequence[str], beam_size: int, output: int | None) -> list[Said]:
         options = SearchOptions(beam_size=beam_size, split="never", max_source_tokens=10**6)

@@ -17,13 +17,15 @@ import statistics
 import sys
 import time
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
+from threading import Lock
 from typing import Any
 
 import dragoman
 from dragoman.errors import ConfigError
-from dragoman.processor import output_of, processor
+from dragoman.processor import output_of, processor, processor_quotas
 
 PACKAGES = (
     "dragoman torch numpy tokenizers safetensors pydantic typer rich sacrebleu jaxtyping "
@@ -140,34 +142,21 @@ def prepare_environment() -> None:
 
 
 def cores() -> int:
-    """The number of processors that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """The number of processors that this process may run on; no more than the quota of its container, rounded up."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(allowed, *processor_quotas(), allowed)
 
 
 def threads() -> int:
-    """The number of threads inside one operation: torch's if it is loaded, else what it would choose."""
-    global _asked
+    """The usual number of threads inside one operation: that of torch in this thread if it is loaded, else what torch
+    would choose; no more than the quota of this process's container.
+    """
     if torch := sys.modules.get("torch"):
-        if _asked is not None:
-            torch.set_num_threads(_asked)
-            _asked = None
-        return torch.get_num_threads()
-    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    most = int(first) if first.isdecimal() else 0
-    return _asked or min(most or _physical_cores(), _physical_cores())
-
-
-def set_threads(count: int) -> None:
-    """Makes this the number of threads inside one operation, in the whole process."""
-    global _asked
-    _asked = count
-    threads()
-
-
-_asked: int | None = None
-"""Threads that were asked for before torch was loaded. `threads` passes them on."""
+        usual = torch.get_num_threads()
+    else:
+        first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+        usual = min(int(first) if first.isdecimal() and int(first) else sys.maxsize, _physical_cores())
+    return min(usual, *processor_quotas(), usual)
 
 
 def _physical_cores() -> int:
@@ -183,31 +172,53 @@ def _physical_cores() -> int:
 
 
 def choose_threads(asked: int | None) -> int:
-    """The number of threads that was asked for, or the usual one.
+    """The number of threads that was asked for, or the usual one; no more than the quota of this process's container.
 
     Raises:
         ConfigError: fewer than one, or more than `MOST_THREADS`.
     """
     if asked is not None and not 1 <= asked <= MOST_THREADS:
         raise ConfigError(f"threads must be from 1 to {MOST_THREADS:,}, but is {asked:,}")
-    return asked or threads()
+    return min(asked, *processor_quotas(), asked) if asked else threads()
 
 
-@contextmanager
-def use_threads(asked: int | None) -> Generator[None]:
-    """Within the block, this many threads work inside one operation, in the whole process; None changes nothing.
+def use_threads(asked: int | None) -> AbstractContextManager[None]:
+    """Within the block, torch computes with as many threads as `choose_threads` says, in this thread alone.
 
     Raises:
         ConfigError: fewer than one, or more than `MOST_THREADS`.
     """
-    before = threads()
-    if asked is not None:
-        set_threads(choose_threads(asked))
+    return torch_threads(choose_threads(asked))
+
+
+@contextmanager
+def torch_threads(count: int) -> Generator[None]:
+    """Within the block, torch computes with so many threads, in this thread alone."""
+    import torch
+
+    before = torch.get_num_threads()
+    _set_torch_threads(count)
     try:
         yield
     finally:
-        if asked is not None:
-            set_threads(before)
+        _set_torch_threads(before)
+
+
+def _set_torch_threads(count: int) -> None:
+    """Sets torch's number for this thread. What is set last in any thread is also the number that later threads begin
+    with; one that has just begun sets this back.
+    """
+    import torch
+
+    if count == torch.get_num_threads():
+        return
+    with _SETTING, ThreadPoolExecutor(1) as other:
+        of_later_threads = other.submit(torch.get_num_threads).result()
+        torch.set_num_threads(count)
+        other.submit(torch.set_num_threads, of_later_threads).result()
+
+
+_SETTING = Lock()
 
 
 def rank() -> int:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dragoman.errors import OutOfMemory
+from dragoman.processor import group_settings
 
 # Constants of glibc's <malloc.h>
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4
@@ -46,17 +47,10 @@ def usable_memory_bytes() -> int | None:
 
 
 def group_limits(root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")) -> Iterator[int]:
-    """The limits in bytes of the control groups (version 1 or 2) that this process is in, and of those above them."""
-    for line in groups.read_text().splitlines() if groups.is_file() else []:
-        _, controllers, group = line.split(":", 2)
-        if controllers not in ("", "memory"):
-            continue
-        top, name = (root / "memory", "memory.limit_in_bytes") if controllers else (root, "memory.max")
-        # A container may see the host's name of its group, which has no folder inside: its own group is then `top`.
-        for folder in (top, *(top.joinpath(*Path(group).parts[1 : 1 + n]) for n in range(1, len(Path(group).parts)))):
-            limit = (folder / name).read_text().strip() if (folder / name).is_file() else ""
-            if limit.isdigit():
-                yield int(limit)
+    """The limits in bytes of the control groups that this process is in, and of those above them."""
+    for limit in group_settings("memory", "memory.max", ("memory.limit_in_bytes",), root, groups):
+        if limit[0].isdigit():
+            yield int(limit[0])
 
 
 @contextmanager

@@ -1,10 +1,11 @@
-"""Which processor this is, as Linux on x86 and ARM, macOS and Windows describe it."""
+"""Which processor this is, as Linux on x86 and ARM, macOS and Windows describe it, and how much of it may be used."""
 
 import os
 import platform
 import re
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TypedDict
@@ -32,6 +33,29 @@ def processor() -> Processor:
     if sys.platform == "darwin":
         return _from_sysctl(output_of("sysctl", "machdep.cpu", "hw") or "")
     return _from_identifier(os.environ.get("PROCESSOR_IDENTIFIER") or platform.processor())
+
+
+def processor_quotas(root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")) -> Iterator[int]:
+    """How many processors' time the control groups of this process may take, rounded up."""
+    old = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+    for quota, period in group_settings("cpu", "cpu.max", old, root, groups):
+        if quota.isdigit():
+            yield max(1, -(-int(quota) // int(period)))
+
+
+def group_settings(controller: str, new: str, old: Sequence[str], root: Path, groups: Path) -> Iterator[Sequence[str]]:
+    """What a file says of the control groups that this process is in, and of those above them, in words: the file `new`
+    of version 2, or the files `old` of version 1.
+    """
+    for line in groups.read_text().splitlines() if groups.is_file() else []:
+        _, controllers, group = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        top, names = (root / controller, old) if controllers else (root, [new])
+        # A container may see the host's name of its group, which has no folder inside: its own group is then `top`.
+        for folder in (top, *(top.joinpath(*Path(group).parts[1 : 1 + n]) for n in range(1, len(Path(group).parts)))):
+            if all((folder / name).is_file() for name in names):
+                yield " ".join((folder / name).read_text() for name in names).split()
 
 
 def output_of(*command: str) -> str | None:

@@ -13,7 +13,6 @@ from exporting import make, phrases
 import dragoman
 from dragoman.cli.main import main
 from dragoman.errors import ConfigError, DecodeError
-from dragoman.machine import use_threads
 from dragoman.native.runtime import Runtime
 from dragoman.store import Languages, load_model, save_model
 from dragoman.translating import SearchOptions, Translator
@@ -95,8 +94,8 @@ def test_a_sentence_is_the_same_in_company_and_the_score_is_that_of_score(
         search = {**search, "batch_invariant": True}
     asked = options(**search)
     company = translator.translate(TEXTS, asked)
-    with use_threads(1):
-        assert [translator.translate([text], asked)[0] for text in TEXTS] == company
+    translator.threads = 1
+    assert [translator.translate([text], asked)[0] for text in TEXTS] == company
     streamed = list(translator.stream(TEXTS[0], asked))
     assert "".join(streamed) == company[0].text
 

@@ -13,7 +13,6 @@ from small_translators import SOURCES, asked, lines, make, make_plain, stored
 
 from dragoman.config import Settings, check
 from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemory, TokenizerError
-from dragoman.machine import use_threads
 from dragoman.model import EncoderDecoder
 from dragoman.native.decoder import NativeStepper
 from dragoman.native.runtime import Runtime
@@ -76,9 +75,9 @@ def test_batch_invariant_translations_are_the_same_to_the_bit(native: bool, sear
     texts = lines(12)
     together = translator.translate(texts, options)
     for threads in (1, 2):
-        with use_threads(threads):
-            assert [translator.translate([text], options)[0] for text in texts] == together
-            assert translator.translate(texts[::-1], options) == together[::-1]
+        translator.threads = threads
+        assert [translator.translate([text], options)[0] for text in texts] == together
+        assert translator.translate(texts[::-1], options) == together[::-1]
     scored = translator.score(texts, [each.text for each in together], options)
     assert [translator.score([each.source], [each.text], options)[0] for each in scored] == scored
 

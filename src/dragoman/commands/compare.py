@@ -31,7 +31,6 @@ from dragoman.evaluating.references import ReferenceSet, own_test_set, read_refe
 from dragoman.evaluating.significance import Comparison
 from dragoman.evaluating.spread import Spread
 from dragoman.files import check_output, same_file, write_file
-from dragoman.machine import use_threads
 from dragoman.progress import Progress, silent
 from dragoman.store import find_model, read_config
 from dragoman.text.inputs import ReadingSettings, reading_overrides
@@ -106,9 +105,8 @@ def compare(
     outputs = [path for path in (output, scores) if path is not None]
     _check(found, output, scores, [*([] if test is None else [test]), *references])
     judge = _compare_labels if gives_labels(found[0].members[0]) else _compare_translations
-    with use_threads(threads):
-        place = Place(device, precision, progress)
-        result = judge(found, _Asked(test, references, outputs, overrides, samples, place, measures))
+    place = Place(device, precision, progress, threads)
+    result = judge(found, _Asked(test, references, outputs, overrides, samples, place, measures))
     _write(result, output, scores)
     return result
 
@@ -143,7 +141,7 @@ def _compare_translations(systems: Sequence[_System], asked: _Asked) -> CompareR
         check_output(path, *test_set.files)
 
     def evaluated(path: Path) -> Evaluation:
-        translator = Translator.load(path, *asked.place) if path.is_dir() else None
+        translator = Translator.load(path, **asked.place._asdict()) if path.is_dir() else None
         options = choose(SearchOptions, "decode", search, translator and translator.options)
         facts = {"options": options, "name": str(path), "samples": asked.samples, "progress": asked.place.progress}
         return evaluate(translator or path, test_set, **facts, **asked.measures)

@@ -33,6 +33,7 @@ class Place(NamedTuple):
     device: str
     precision: str
     progress: Progress
+    threads: int | None
 
 
 def gives_labels(path: Path) -> bool:
@@ -56,7 +57,7 @@ def evaluate_systems(
     """
     if foreign := [text for text in overrides if not text.strip().startswith("data.")]:
         raise ConfigError(f"{foreign[0]}: for labels, evaluate takes only settings that say how text is read, data.…")
-    first = Predictor.load(systems[0][0], place.device, place.precision, place.progress)
+    first = Predictor.load(systems[0][0], **place._asdict())
     path = Path(test) if test is not None else _own_test(systems[0][0])
     if test is None:
         examples = _read_own(path, first.task, overrides)
@@ -64,7 +65,7 @@ def evaluate_systems(
         examples = _read(path, first.task, overrides, RunFolder(systems[0][0]).recipe)
 
     def evaluated(member: Path) -> LabelEvaluation:
-        predictor = Predictor.load(member, place.device, place.precision, place.progress)
+        predictor = Predictor.load(member, **place._asdict())
         if predictor.task != first.task:
             raise ConfigError(f"{systems[0][0]} is for the task {first.task}, but {member} for {predictor.task}")
         _warn_of_unknown(predictor, examples, path)

@@ -10,7 +10,6 @@ from pathlib import Path
 from dragoman.config import choose
 from dragoman.errors import TokenizerError
 from dragoman.evaluating.direction import naming_for
-from dragoman.machine import use_threads
 from dragoman.progress import Progress, silent
 from dragoman.text.inputs import ReadingSettings, reading_overrides
 from dragoman.text.reading.addresses import Address
@@ -76,9 +75,9 @@ def score(
     settings = choose(ReadingSettings, "data", of_text)
     pairs = open_scored(model, data, settings) if isinstance(data, str | tuple) else data
     total = sum(1 for _ in pairs) if isinstance(pairs, Reading) and pairs.files else None
-    translator = Translator.load(model, device, precision, progress, adapter)
+    translator = Translator.load(model, device, precision, progress, adapter, threads=threads)
     options = choose(SearchOptions, "decode", of_search, translator.options)
-    return _scored(translator, pairs, options, threads, total, progress)
+    return _scored(translator, pairs, options, total, progress)
 
 
 def open_scored(model: Path | str, data: Address, settings: ReadingSettings) -> Reading:
@@ -90,14 +89,12 @@ def _scored(
     translator: Translator,
     pairs: Iterable[Pair],
     options: SearchOptions,
-    threads: int | None,
     total: int | None,
     progress: Progress,
 ) -> Iterator[ScoredPair]:
     with progress.track("score", total, "pairs") as advance:
         for chunk in chunks(pairs, lambda pair: len(pair.source) + len(pair.target)):
-            with use_threads(threads):
-                found = _scored_chunk(translator, chunk, options)
+            found = _scored_chunk(translator, chunk, options)
             advance(len(chunk))
             yield from found
 

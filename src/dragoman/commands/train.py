@@ -137,7 +137,7 @@ def _run(
         )
         task = check(begun["asked"], str(run), Recipe).task
         return RunResult(run.path, begun["steps"], (), task, judge(run) if world.is_first else None)
-    with machine.use_threads(begun["threads"]):
+    with machine.torch_threads(begun["threads"]):
         try:
             more = begun["more"] and More(**begun["more"])
             recipe, data = resolve_run(context, begun["asked"], more)

@@ -164,7 +164,7 @@ def benchmark_models(
     texts = _spread([text for text in texts if text.strip()], limit)
     names = _check(models, texts, rounds)
     with use_threads(threads):
-        return _benchmark(names, texts, searches, rounds, device, precision, progress)
+        return _benchmark(names, texts, searches, rounds, device, precision, threads, progress)
 
 
 def _benchmark(
@@ -174,9 +174,10 @@ def _benchmark(
     rounds: int,
     device: str,
     precision: str,
+    threads: int | None,
     progress: Progress,
 ) -> Benchmark:
-    translators = {name: Translator.load(name, device, precision) for name in names}
+    translators = {name: Translator.load(name, device, precision, threads=threads) for name in names}
     device, precision = translators[names[0]].device, translators[names[0]].precision
     gemm = gemm_rate("float32" if precision == "int8" else precision, device=device)
     speeds, ratios = measure(translators, texts, searches=searches, rounds=rounds, progress=progress)

@@ -9,6 +9,7 @@ Prompts that are given together are continued side by side, and none affects ano
 
 import collections.abc
 from collections.abc import Iterable
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -22,7 +23,7 @@ from dragoman.decoding.stepping.text_stepper import TextStepper
 from dragoman.errors import CheckpointError, ConfigError, DecodeError
 from dragoman.generating.growing import GrowingText, StopTexts
 from dragoman.generating.options import GenerateOptions
-from dragoman.machine import threads, use_threads
+from dragoman.machine import choose_threads, torch_threads
 from dragoman.memory import out_of_memory_as
 from dragoman.native.runtime import Runtime
 from dragoman.progress import Progress, silent
@@ -81,8 +82,7 @@ def generate(
         DecodeError: the model is of another kind.
         OutOfMemory: the device is full.
     """
-    with use_threads(threads):
-        return Generator.load(model, device, precision, progress).generate(prompts, options, progress)
+    return Generator.load(model, device, precision, progress, threads).generate(prompts, options, progress)
 
 
 class _Prompt(NamedTuple):
@@ -96,17 +96,24 @@ class Generator:
     Attributes:
         options: how it writes when it is not told otherwise; the model folder's own.
         device, precision: where and in which numbers the model runs.
+        threads: how many compute.
     """
 
     def __init__(
-        self, stored: StoredModel, device: str = "auto", precision: str = "auto", *, progress: Progress = silent
+        self,
+        stored: StoredModel,
+        device: str = "auto",
+        precision: str = "auto",
+        *,
+        progress: Progress = silent,
+        threads: int | None = None,
     ) -> None:
         if stored.config.family != "language_model":
             raise DecodeError(f"{stored.folder} holds a model that {USES[stored.config.family]}")
         self.config = stored.config
         self.runtime: Runtime["LanguageModel"] = Runtime(stored, device, precision, progress=progress)
         self.device, self.precision = self.runtime.device, self.runtime.precision
-        self.tokenizer = stored.tokenizers.target
+        self.threads, self.tokenizer = choose_threads(threads), stored.tokenizers.target
         try:
             self.options = check(stored.files.generation, str(stored.folder / GENERATION), GenerateOptions)
         except ConfigError as error:
@@ -115,16 +122,21 @@ class Generator:
 
     @classmethod
     def load(
-        cls, path: Path | str, device: str = "auto", precision: str = "auto", progress: Progress = silent
+        cls,
+        path: Path | str,
+        device: str = "auto",
+        precision: str = "auto",
+        progress: Progress = silent,
+        threads: int | None = None,
     ) -> "Generator":
         """The generator of a model folder, or of the best model of a run folder.
 
         Raises:
             CheckpointError: the model folder is missing, damaged or newer.
-            ConfigError: a device or precision that cannot be had.
+            ConfigError: a device, precision or number of threads that cannot be had.
             DecodeError: the model is of another kind.
         """
-        return cls(load_model(path), device, precision, progress=progress)
+        return cls(load_model(path), device, precision, progress=progress, threads=threads)
 
     def generate(
         self, prompts: Iterable[str], options: GenerateOptions | None = None, progress: Progress = silent
@@ -144,7 +156,7 @@ class Generator:
         asked = [(prompt, request) for prompt in read for request in self._requests(prompt, options, stops)]
         tickets = [engine.admit(request) for _, request in asked]
         found: dict[int, Hypothesis] = {}
-        with progress.track("generate", len(asked), "texts") as advance, out_of_memory_as(_FULL):
+        with progress.track("generate", len(asked), "texts") as advance, self._computing():
             for ended in engine.run():
                 found[ended.ticket] = ended.hypotheses[0]
                 advance(1)
@@ -170,7 +182,7 @@ class Generator:
         text = GrowingText(self.tokenizer, stops)
         ticket = engine.admit(self._requests(prompt, options, stops)[0])
         while True:
-            with out_of_memory_as(_FULL):
+            with self._computing():
                 done = engine.step()
                 written = done[0].hypotheses[0] if done else None
             tokens = written.tokens[text.tokens :] if written else engine.agreed(ticket, text.tokens)
@@ -184,13 +196,20 @@ class Generator:
         asked, positions = options.context or self.options.context, self.config.max_positions
         return asked if positions is None else min(asked or positions, positions)
 
+    @contextmanager
+    def _computing(self) -> collections.abc.Generator[None]:
+        """Turns a full memory into advice, and sets PyTorch's threads."""
+        threads = nullcontext() if self.runtime.native else torch_threads(self.threads)
+        with threads, out_of_memory_as(_FULL):
+            yield
+
     def _read(self, prompt: str) -> _Prompt:
         if not isinstance(prompt, str):
             raise DecodeError(f"a prompt should be a string, but is {prompt!r}")
         return _Prompt(prompt, self.tokenizer.encode(prompt or _BEGINNING))
 
     def _engine(self, options: GenerateOptions) -> Engine:
-        stepper = TextStepper(self.runtime.stepper(threads()), self.context(options))
+        stepper = TextStepper(self.runtime.stepper(self.threads), self.context(options))
         return Engine(stepper, start=DEFAULT_FRAMING.target_start, end=DEFAULT_FRAMING.target_end, batch_tokens=_ROOM)
 
     def _requests(self, prompt: _Prompt, options: GenerateOptions, stops: StopTexts) -> list[Request]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from dragoman.errors import ConfigError
-from dragoman.machine import choose_device, choose_precision, threads
+from dragoman.machine import choose_device, choose_precision
 from dragoman.native.decoder import NativeStepper
 from dragoman.native.ensemble import EnsembleStepper
 from dragoman.native.functions import available
@@ -80,7 +80,6 @@ class Runtime(Generic[Decodes]):
 
         if self.device == "cpu":
             kernels.prepare(self._progress)
-        threads()  # torch may have been loaded only now
         dtype = torch.bfloat16 if self.precision == "bf16" else torch.float32
         with torch.inference_mode(False):  # gradients may be asked for
             return prepare_for_decoding(cast(Decodes, self._stored.model), self.device, dtype)

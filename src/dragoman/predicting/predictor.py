@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from dragoman.errors import DecodeError
-from dragoman.machine import use_threads
+from dragoman.machine import choose_threads, torch_threads
 from dragoman.memory import out_of_memory_as
 from dragoman.model import EncoderModel
 from dragoman.predicting.prediction import Choice, Classified, Filled, Prediction, Tagged
@@ -58,34 +58,44 @@ def predict(
         ConfigError: a device, precision or number of threads that cannot be had.
         DecodeError: the model does something else, or a text is one that it cannot read.
     """
-    with use_threads(threads):
-        return Predictor.load(model, device, precision, progress).predict(texts, best, words, pretokenized)
+    predictor = Predictor.load(model, device, precision, progress, threads)
+    return predictor.predict(texts, best, words, pretokenized)
 
 
 class Predictor:
     """Predicts with one model. Loading one prepares the kernels, and changes nothing else in the process."""
 
     def __init__(
-        self, stored: StoredModel, device: str = "auto", precision: str = "auto", progress: Progress = silent
+        self,
+        stored: StoredModel,
+        device: str = "auto",
+        precision: str = "auto",
+        progress: Progress = silent,
+        threads: int | None = None,
     ) -> None:
         if not isinstance(stored.model, EncoderModel):
             raise DecodeError(f"{stored.folder} holds a model that {USES[stored.config.family]}")
         self.model, self.device, self.precision = make_ready(stored.model, device, precision, progress)
-        self.stored, self.framing = stored, stored.files.framing
+        self.stored, self.framing, self.threads = stored, stored.files.framing, choose_threads(threads)
         self.tokenizer, self.labels = stored.tokenizers.source, stored.files.labels
 
     @classmethod
     def load(
-        cls, path: Path | str, device: str = "auto", precision: str = "auto", progress: Progress = silent
+        cls,
+        path: Path | str,
+        device: str = "auto",
+        precision: str = "auto",
+        progress: Progress = silent,
+        threads: int | None = None,
     ) -> "Predictor":
         """The predictor of a model folder, or of the best model of a run folder.
 
         Raises:
             CheckpointError: the model folder is missing, damaged or newer.
-            ConfigError: a device or precision that cannot be had.
+            ConfigError: a device, precision or number of threads that cannot be had.
             DecodeError: the model does something else.
         """
-        return cls(load_model(path), device, precision, progress)
+        return cls(load_model(path), device, precision, progress, threads)
 
     @property
     def task(self) -> str:
@@ -112,7 +122,8 @@ class Predictor:
             return self.tag_texts(texts, pretokenized)
         if pretokenized:
             raise DecodeError(f"{self.stored.folder} labels no words, so its texts are plain; leave pretokenized out")
-        return self.classify(texts, best, words) if self.task == "classify" else self.fill(texts, best)
+        with torch_threads(self.threads):
+            return self.classify(texts, best, words) if self.task == "classify" else self.fill(texts, best)
 
     def classify(self, texts: Sequence[str], best: int = 5, words: bool = True) -> list[Prediction]:
         """Labels with calibrated probabilities, and the words that spoke for the first."""
@@ -179,7 +190,7 @@ class Predictor:
             OutOfMemory: the device is full.
         """
         self._refuse_long(rows)
-        with out_of_memory_as(_TOO_LONG):
+        with torch_threads(self.threads), out_of_memory_as(_TOO_LONG):
             return logits_of(self.model, rows, self.framing)
 
     def text_logits(self, texts: Sequence[str]) -> np.ndarray:

@@ -41,7 +41,7 @@ def open_run(
     facts = read_facts_to_go_on(run)
     if asked is not None:
         refuse_changes(run, facts["asked"], asked, finished=facts["status"] == "finished")
-    if threads not in (None, facts["threads"]):
+    if threads is not None and machine.choose_threads(threads) != facts["threads"]:
         raise ConfigError(f"{run} was begun with {facts['threads']} threads; go on with as many, or use --fresh")
     if asked not in (None, facts["asked"]):
         note(run, facts["status"], asked=asked, **expected)

@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from dragoman import kernels, machine
 from dragoman.documents import write_json
 from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted, OutOfMemory
@@ -127,7 +129,7 @@ class Session:
                 elsewhere.
         """
         envelope = {"dropout sites": "by name"} | machine.envelope(
-            threads=machine.threads(),
+            threads=torch.get_num_threads(),
             world_size=context.world.size,
             precision=recipe.train.precision,
             compiled=context.device == "cpu" and kernels.available(),

@@ -5,7 +5,7 @@ from typing import Generic, NamedTuple
 import torch
 
 from dragoman import kernels
-from dragoman.machine import choose_device, choose_precision, threads
+from dragoman.machine import choose_device, choose_precision
 from dragoman.model.families import Model, prepare_for_decoding
 from dragoman.progress import Progress
 
@@ -26,7 +26,6 @@ def make_ready(model: Model, device: str, precision: str, progress: Progress) ->
     Raises:
         ConfigError: a device or precision that cannot be had.
     """
-    threads()  # torch may have been loaded only now
     device, _ = choose_device(device)
     precision, _ = choose_precision(precision, device)
     if device == "cpu":

@@ -8,7 +8,7 @@ Texts that are given together are translated side by side, and none affects anot
 
 import copy
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from dragoman.decoding.queue import Queue
 from dragoman.decoding.request import Request
 from dragoman.decoding.scoring import score
 from dragoman.errors import CheckpointError, ConfigError, DecodeError
-from dragoman.machine import threads, use_threads
+from dragoman.machine import choose_threads, torch_threads
 from dragoman.memory import out_of_memory_as
 from dragoman.native.runtime import Runtime
 from dragoman.progress import Progress, silent
@@ -57,7 +57,7 @@ def translate(
 ) -> list[Translation]:
     """Translates texts with a model folder, or the best model of a run folder; one translation for each, in order.
 
-    `threads` counts for this call alone. An `adapter` is merged into the model when it is loaded. The models of
+    An `adapter` is merged into the model when it is loaded. The models of
     an `ensemble` translate with it as one.
 
     Raises:
@@ -66,9 +66,8 @@ def translate(
         DecodeError: a request that no search can answer.
         OutOfMemory: the device is full.
     """
-    with use_threads(threads):
-        translator = Translator.load(model, device, precision, progress, adapter, ensemble)
-        return translator.translate(texts, options, progress)
+    translator = Translator.load(model, device, precision, progress, adapter, ensemble, threads)
+    return translator.translate(texts, options, progress)
 
 
 class Translator:
@@ -77,6 +76,7 @@ class Translator:
     Attributes:
         options: how it searches when it is not told otherwise; the model folder's own.
         device, precision: where and in which numbers the model runs.
+        threads: how many compute.
         requests, writer: from segments of text to requests of the search, and from what it found to translations.
         languages: of the sources and of the translations.
     """
@@ -89,12 +89,14 @@ class Translator:
         *,
         native: bool = True,
         progress: Progress = silent,
+        threads: int | None = None,
     ) -> None:
         """Without `native`, the model runs in PyTorch also where it could run compiled."""
         if stored.config.family != "encoder_decoder":
             raise DecodeError(f"{stored.folder} holds a model that {USES[stored.config.family]}")
         self.runtime: Runtime["EncoderDecoder"] = Runtime(stored, device, precision, native, progress)
         self.device, self.precision = self.runtime.device, self.runtime.precision
+        self.threads = choose_threads(threads)
         self.tokenizers, self.languages = stored.tokenizers, stored.languages
         try:
             self.options = check(stored.files.generation, str(stored.folder / GENERATION), SearchOptions)
@@ -129,6 +131,7 @@ class Translator:
         progress: Progress = silent,
         adapter: Path | str | None = None,
         ensemble: Sequence[Path | str] = (),
+        threads: int | None = None,
     ) -> "Translator":
         """The translator of a model folder, or of the best model of a run folder, with an `adapter` of it if one is
         given. The folder of an adapter finds its base by itself. The models of an `ensemble` translate with it as one:
@@ -136,9 +139,12 @@ class Translator:
 
         Raises:
             CheckpointError: the model folder is missing, damaged or newer; the adapter is, or has another base.
-            ConfigError: a device or precision that cannot be had, or a model of the ensemble that does not fit.
+            ConfigError: a device, precision or number of threads that cannot be had, or a model of the ensemble that
+                does not fit.
         """
-        translator = cls(first := load_model(path, adapter=adapter), device, precision, progress=progress)
+        threads = choose_threads(threads)
+        first = load_model(path, adapter=adapter)
+        translator = cls(first, device, precision, progress=progress, threads=threads)
         others = [load_model(each) for each in ensemble]
         for other in others:
             refuse_misfit(first, other)
@@ -169,7 +175,10 @@ class Translator:
         asked = Asked(self.requests.of(lines, options), options.samples)
         chosen: dict[int, list[tuple[Hypothesis, ...]]] = {}
         written: dict[int, Translation] = {}
-        with progress.track("translate", len(lines), "lines") as advance, self._computing(options, observer):
+        with (
+            progress.track("translate", len(lines), "lines") as advance,
+            self._computing(options, self._in_torch(observer)),
+        ):
             crew = self._crew(len(asked.requests), options, observer)
             with closing(crew.run(asked.requests)) as ends:  # it stops also where a request failed
                 for number, found in asked.complete(ends):
@@ -193,7 +202,7 @@ class Translator:
         """
         if self._in_torch(observer):
             return 1
-        most = min(threads(), (options or self.options).batch_tokens // _TOKENS_A_WORKER)
+        most = min(self.threads, (options or self.options).batch_tokens // _TOKENS_A_WORKER)
         return max(1, most if requests is None else min(most, requests // _REQUESTS_A_WORKER))
 
     def stream(self, text: str, options: SearchOptions | None = None) -> Generator[str, None, Translation]:
@@ -227,7 +236,7 @@ class Translator:
         tickets = [engine.admit(each) for each in request.samples(options.samples)]
         ended: dict[int, list[Hypothesis]] = {}
         while engine.busy:
-            with self._computing(options):
+            with self._computing(options, self._in_torch()):
                 ended |= {each.ticket: each.hypotheses for each in engine.step()}
             if options.risk_samples is None and tickets[0] not in ended:
                 yield self.writer.settled_text(engine.agreed(tickets[0]))
@@ -251,9 +260,9 @@ class Translator:
         options = options or self.options
         rows = [self.framing.source(ids) for ids in self._whole(sources)]
         labels = [self.framing.labels(ids) for ids in self._whole(targets, target=True)]
-        with self._computing(options):
-            workers = 1 if self.runtime.native is None else threads()
-            judge = partial(self.runtime.stepper, max(1, threads() // workers))
+        with self._computing(options, self._in_torch()):
+            workers = 1 if self._in_torch() else self.threads
+            judge = partial(self.runtime.stepper, self.threads // workers)
             room = self._batch_tokens(options) // workers
             found = score(judge, rows, labels, self.framing.target_start, room, workers)
         return [
@@ -277,7 +286,7 @@ class Translator:
     ) -> Engine:
         """A fresh search over this model, one of so many; the observer is shown both."""
         return Engine(
-            self.runtime.stepper(max(1, threads() // workers), observer),
+            self.runtime.stepper(max(1, self.threads // workers), observer),
             start=self.framing.target_start,
             end=self.framing.target_end,
             batch_tokens=max(1, self._batch_tokens(options, observer) // workers),
@@ -294,7 +303,7 @@ class Translator:
         if options.align:
             pairs = [pair for line, best in each for parts in best for pair in zip(line.translated, parts, strict=True)]
             at_once = 1 if options.batch_invariant else min(options.batch_tokens, TOKENS_AT_ONCE)
-            with self._computing(options):
+            with self._computing(options, in_torch=True):
                 links = align(self.model, self.tokenizers, self.framing, self.writer.text, pairs, at_once)
         return [self.writer.translation(line, best, options, links) for line, best in each]
 
@@ -302,7 +311,7 @@ class Translator:
         workers = self.workers(options, requests, observer)
         return Crew(workers, lambda queue: self.engine(options, observer, workers, queue))
 
-    def _in_torch(self, observer: SearchObserver | None) -> bool:
+    def _in_torch(self, observer: SearchObserver | None = None) -> bool:
         return self.runtime.native is None or observer is not None
 
     def _batch_tokens(self, options: SearchOptions, observer: SearchObserver | None = None) -> int:
@@ -310,12 +319,12 @@ class Translator:
         return 1 if options.batch_invariant and self._in_torch(observer) else options.batch_tokens
 
     @contextmanager
-    def _computing(self, options: SearchOptions, observer: SearchObserver | None = None) -> Generator[None]:
-        """Turns a full memory into advice. With `batch_invariant`, PyTorch runs on one thread, because its sums depend
-        on the number of threads.
+    def _computing(self, options: SearchOptions, in_torch: bool) -> Generator[None]:
+        """Turns a full memory into advice, and sets PyTorch's threads: one with `batch_invariant`, because its sums
+        depend on their number.
         """
-        one = options.batch_invariant and self._in_torch(observer)
-        with use_threads(1 if one else None), out_of_memory_as(_lower(options)):
+        threads = torch_threads(1 if options.batch_invariant else self.threads) if in_torch else nullcontext()
+        with threads, out_of_memory_as(_lower(options)):
             yield
 
     def _whole(self, texts: Sequence[str], target: bool = False) -> list[list[int]]:

@@ -142,27 +142,16 @@ class Place:
     def load(
         self, model: Path, progress: "Progress", adapter: Path | None = None, ensemble: Sequence[Path] = ()
     ) -> "Translator":
-        """The translator of a model, with an adapter and an ensemble if they are given, after this process has taken
-        the threads that were asked for.
-        """
-        self._take_threads()
-        return dragoman.Translator.load(model, self.device, self.precision, progress, adapter, ensemble)
+        """The translator of a model, with an adapter and an ensemble if they are given."""
+        return dragoman.Translator.load(model, progress=progress, adapter=adapter, ensemble=ensemble, **self.options())
 
     def load_generator(self, model: Path, progress: "Progress") -> "Generator":
-        """The generator of a language model, likewise."""
-        self._take_threads()
-        return dragoman.Generator.load(model, self.device, self.precision, progress)
+        """The generator of a language model."""
+        return dragoman.Generator.load(model, progress=progress, **self.options())
 
     def load_predictor(self, model: Path, progress: "Progress") -> "Predictor":
-        """The predictor of a model with an encoder alone, likewise."""
-        self._take_threads()
-        return dragoman.Predictor.load(model, self.device, self.precision, progress)
-
-    def _take_threads(self) -> None:
-        if self.threads is not None:
-            from dragoman.machine import choose_threads, set_threads
-
-            set_threads(choose_threads(self.threads))
+        """The predictor of a model with an encoder alone."""
+        return dragoman.Predictor.load(model, progress=progress, **self.options())
 
 
 @dataclass(frozen=True)
