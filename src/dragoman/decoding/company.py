@@ -118,12 +118,14 @@ class Company:
             self._lives = goes_on[:, 0]
             return Next(np.arange(self.rows.start, self.rows.stop), *(each[:, 0] for each in expansion.columns))
         self._lives = np.minimum(goes_on.sum(1), width)
-        place = np.argsort(~goes_on, axis=1, kind="stable")[:, :width]
-        number = np.arange(len(place))[:, None]
-        flat = place + number * expansion.total.shape[1]
-        token, log_prob, total = (each.take(flat) for each in expansion.columns)
-        total[np.arange(width) >= self._lives[:, None]] = -np.inf
-        parent = expansion.parent.take(flat) + (self.first + number * width)
+        in_order = np.argsort(~goes_on, axis=1, kind="stable")  # those that go on before those that end
+        request = np.arange(len(in_order))[:, None]
+        chosen = in_order[:, :width] + request * expansion.total.shape[1]  # places in flattened arrays
+        token, log_prob, total = (each.take(chosen) for each in expansion.columns)
+        is_empty = np.arange(width) >= self._lives[:, None]
+        total[is_empty] = -np.inf
+        first_row = self.first + request * width
+        parent = first_row + expansion.parent.take(chosen)
         return Next(parent.ravel(), token.ravel(), log_prob.ravel(), total.ravel())
 
     def ended(self, table: Table) -> dict[int, Outcome]:

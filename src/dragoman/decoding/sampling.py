@@ -94,11 +94,15 @@ def _draw(
         return int(token[0])
 
     most = min(sampling.top_k or len(log_prob), len(log_prob))
-    everything = _weigh(ordered[:most], best, sampling).sum() if most <= len(ordered) else None
-    if everything is None and sampling.top_k is None:
+    few = _weigh(ordered[:most], best, sampling)
+    if most <= len(ordered):
+        everything = few.sum()
+    elif sampling.top_k is None:
         everything = _weigh(log_prob, best, sampling).sum()
+    else:
+        everything = None  # which tokens are the likeliest `top_k` is known only once all are in order
     if everything is not None:
-        place = _place(_weigh(ordered[:most], best, sampling).cumsum(), everything, sampling.top_p, uniform)
+        place = _place(few.cumsum(), everything, sampling.top_p, uniform)
         if place is not None:
             return int(token[place])
     order = np.argsort(-log_prob, kind="stable")[:most]
