@@ -37,7 +37,6 @@ def test_memory_and_parameters_are_what_the_run_then_has(tmp_path: Path) -> None
     write_corpus(tmp_path / "corpus.tsv")
     command = train_command(tmp_path, "model.d_model=512", "model.d_ff=4096", "model.decoder_layers=4")
     told = run_command(*command, "--dry-run")
-    assert not (tmp_path / "runs").exists(), "a dry run leaves nothing"
     run_command(*command)
     run = tmp_path / "runs" / "corpus"
     figures = dict(re.findall(r"(parameters|memory) +([\d,]+)", told))
@@ -54,7 +53,26 @@ def test_a_forecast_counts_what_the_recipe_says(tmp_path: Path) -> None:
     words = sum(len(side.split()) for pair in some_pairs() for side in pair)
     assert found.tokens == pytest.approx((words + 3 * 200) * 184 / 200, rel=0.01)
     assert found.epochs > 0 and found.seconds > 0
-    assert not (tmp_path / "runs").exists()
+
+
+def test_training_goes_on_from_the_text_that_a_forecast_prepared(tmp_path: Path) -> None:
+    data = write_corpus(tmp_path / "corpus.tsv")
+    options: Any = {"runs": tmp_path / "runs", "device": "cpu"}
+    run = forecast(data, overrides=SETTINGS, **options).prepared
+    assert run is not None and not (run / "recipe.toml").exists() and not (run / "checkpoints").exists()
+    before = times(run / "corpus")
+    assert forecast(data, overrides=[*SETTINGS, "train.steps=3"], **options).prepared == run
+    assert train(run, device="cpu").steps == 3, "as the last forecast was asked"
+    assert times(run / "corpus") == before, "nothing is prepared twice"
+
+
+def test_text_that_a_forecast_prepared_with_other_settings_is_prepared_again(tmp_path: Path) -> None:
+    data = write_corpus(tmp_path / "corpus.tsv")
+    options: Any = {"runs": tmp_path / "runs", "device": "cpu"}
+    forecast(data, overrides=[*SETTINGS, "tokenizer.kind=bpe", "tokenizer.vocabulary_size=300"], **options)
+    run = train(data, overrides=SETTINGS, **options).folder
+    assert run == tmp_path / "runs" / "corpus"
+    assert weights(run) == weights(train_small(tmp_path / "plain").folder)
 
 
 @pytest.mark.slow

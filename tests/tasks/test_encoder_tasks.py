@@ -218,7 +218,7 @@ def test_what_a_run_would_take_is_told_without_training(
     told = capsys.readouterr().out
     count = sum(weight.numel() for weight in load_model(classifier.folder).model.parameters())
     assert f"{count:,}" in told and "80" in told
-    assert not (tmp_path / "runs").exists()
+    assert not (tmp_path / "runs" / "texts" / "recipe.toml").exists()
 
 
 def test_a_classifier_is_scored_with_its_confusions_and_against_another(

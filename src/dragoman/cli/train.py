@@ -60,7 +60,7 @@ def train(
         typer.Option(help="What is learnt from the text.", show_default="by the form of the text"),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only estimate steps, memory and time. Nothing is kept.")
+        bool, typer.Option("--dry-run", help="Only prepare the text, and estimate steps, memory and time.")
     ] = False,
     seeds: Annotated[
         int | None,
@@ -85,7 +85,7 @@ def train(
         raise ConfigError("--dry-run estimates one run, whatever its seed; leave --seeds out")
     dragoman.keep_freed_memory()
     if dry_run:
-        show_forecast(dragoman.forecast(what, **options))
+        show_forecast(screen, dragoman.forecast(what, **options))
     elif seeds is not None:
         show_seeds(screen, dragoman.train_seeds(what, seeds, **options))
     else:
@@ -160,7 +160,7 @@ def show_seeds(screen: Screen, results: "Sequence[RunResult]") -> None:
         show_judgement(result)
 
 
-def show_forecast(found: "Forecast") -> None:
+def show_forecast(screen: Screen, found: "Forecast") -> None:
     from dragoman.cli.terminal.bars import duration
 
     batches, train = found.recipe.batches, found.recipe.train
@@ -177,3 +177,5 @@ def show_forecast(found: "Forecast") -> None:
     ]
     console.write_table(["", "expected", ""], rows)
     console.write(f"measured on {found.where}")
+    if found.prepared is not None:
+        screen.note(f"the text is prepared; go on from there with: dragoman train {found.prepared}")

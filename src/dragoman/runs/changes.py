@@ -1,5 +1,6 @@
 """Which settings of a run may still change: those from which nothing has been made yet."""
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,14 @@ from dragoman import machine
 from dragoman.config import check, flatten
 from dragoman.documents import write_json
 from dragoman.errors import ConfigError
-from dragoman.files import LOCK
+from dragoman.files import LOCK, remove
 from dragoman.recipe.recipe import LIMITS, Recipe, read_recipe
 from dragoman.run_folder import RunFolder
-from dragoman.runs.facts import FORMAT, note, read_facts, read_facts_to_go_on
+from dragoman.runs.facts import FORMAT, PREPARED, note, read_facts, read_facts_to_go_on
 from dragoman.tasks.kinds import kind_of
 from dragoman.training.settings import HARMLESS
+
+log = logging.getLogger(__name__)
 
 PATHS = ("folder", "path", "dev_path", "test_path")
 """Settings of `[data]` that say where the text lies; they may change if the text is the same."""
@@ -33,12 +36,12 @@ def open_run(
         if strangers := sorted(path.name for path in run.path.iterdir() if path.name != LOCK):
             raise ConfigError(f"{run} is not a run, and not empty ({strangers[0]}); take another --name")
         assert asked is not None, "an earlier run has its facts"
-        chosen = machine.choose_threads(threads)
-        facts = {"format": FORMAT, "dragoman": dragoman.__version__, "threads": chosen, "asked": asked}
-        facts |= expected
-        write_json(run.facts, facts | {"status": "preparing"})
-        return read_facts(run)
+        return _begin(run, asked, expected, threads)
     facts = read_facts_to_go_on(run)
+    if facts["status"] == PREPARED:
+        wanted = facts["asked"] if asked is None else asked
+        _remove_other_text(run, facts["asked"], wanted)
+        return _begin(run, wanted, expected, threads)
     if asked is not None:
         refuse_changes(run, facts["asked"], asked, finished=facts["status"] == "finished")
     if threads is not None and machine.choose_threads(threads) != facts["threads"]:
@@ -46,6 +49,23 @@ def open_run(
     if asked not in (None, facts["asked"]):
         note(run, facts["status"], asked=asked, **expected)
     return read_facts_to_go_on(run)
+
+
+def _begin(run: RunFolder, asked: dict[str, Any], expected: dict[str, Any], threads: int | None) -> dict[str, Any]:
+    chosen = machine.choose_threads(threads)
+    facts = {"format": FORMAT, "dragoman": dragoman.__version__, "threads": chosen, "asked": asked, **expected}
+    write_json(run.facts, facts | {"status": "preparing"})
+    return read_facts(run)
+
+
+def _remove_other_text(run: RunFolder, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Removes what a forecast prepared, if it did so with other settings."""
+    try:
+        refuse_changes(run, before, now)
+    except ConfigError:
+        log.info("%s was prepared by a forecast with other settings, and is prepared again", run)
+        for part in (run.data, run.tokenizer, run.corpora):
+            remove(part)
 
 
 def refuse_changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any], finished: bool = False) -> None:

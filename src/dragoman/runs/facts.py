@@ -12,6 +12,8 @@ from dragoman.run_folder import RunFolder
 
 FORMAT = 1
 """Of `run.json`."""
+PREPARED = "prepared"
+"""The status of a run of which a forecast (`--dry-run`) has prepared the text, and nothing else."""
 
 
 class _RunFile(Settings, extra="allow"):
@@ -21,7 +23,7 @@ class _RunFile(Settings, extra="allow"):
     asked: dict[str, Any]
     threads: int
     status: str
-    """preparing, training, stopped, diverged or finished."""
+    """prepared (by a forecast), preparing, training, stopped, diverged or finished."""
     steps: int | None = None
     """Of a finished run."""
 

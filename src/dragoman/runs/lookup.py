@@ -12,7 +12,7 @@ from dragoman.recipe.recipe import Recipe
 from dragoman.recipe.source import apply, find_recipe
 from dragoman.run_folder import RunFolder
 from dragoman.runs.changes import refuse_changes
-from dragoman.runs.facts import read_facts_to_go_on
+from dragoman.runs.facts import PREPARED, read_facts_to_go_on
 from dragoman.runs.judgement import Expectation
 from dragoman.runs.options import RunOptions
 
@@ -70,17 +70,18 @@ def find_run(what: What, overrides: Sequence[str], name: str | None, runs: Path,
     return Found(RunFolder(free_name(folder) if fresh else folder), source.tables, expectation)
 
 
-def find_for_forecast(what: What, options: RunOptions) -> tuple[RunFolder, dict[str, Any]]:
-    """The folder that `train` would work in with these options, and the tables of settings that it would use.
+def find_for_forecast(what: What, options: RunOptions) -> tuple[Found, bool]:
+    """The run that `train` would begin or continue with these options, and the settings that it would use; then whether
+    `train` would go on from text that is prepared in its folder now.
 
-    If a run of that name was begun with other settings, the forecast is for a new run.
+    If a run of that name was begun with other settings, the forecast is for a new run of another name.
 
     Raises:
         ConfigError: the options cannot be used for a new run or this one.
     """
     if options.get("more"):
         raise ConfigError("--dry-run estimates a run from its beginning; leave --more out")
-    run, asked, _ = find_run(
+    run, asked, expectation = find_run(
         what,
         options.get("overrides", ()),
         options.get("name"),
@@ -88,14 +89,18 @@ def find_for_forecast(what: What, options: RunOptions) -> tuple[RunFolder, dict[
         options.get("fresh", False),
     )
     if asked is None:
-        return run, read_facts_to_go_on(run)["asked"]
+        facts = read_facts_to_go_on(run)
+        return Found(run, facts["asked"], expectation), facts["status"] == PREPARED
     if run.is_run:
         try:
-            refuse_changes(run, read_facts_to_go_on(run)["asked"], asked)
+            facts = read_facts_to_go_on(run)
+            if facts["status"] == PREPARED:
+                return Found(run, asked, expectation), True
+            refuse_changes(run, facts["asked"], asked)
         except ConfigError:
             log.info("%s was begun with other settings; this is what a new run would take", run)
-            return RunFolder(free_name(run.path)), asked
-    return run, asked
+            return Found(RunFolder(free_name(run.path)), asked), False
+    return Found(run, asked, expectation), not run.path.exists()
 
 
 def check_name(name: str | None) -> None:

@@ -53,9 +53,11 @@ PARTS = (1, 2, 4, 8, 16, 32)
 log = logging.getLogger(__name__)
 
 
-def resolve_run(context: RunContext, asked: dict[str, Any], more: More | None = None) -> tuple[Recipe, RunData]:
+def resolve_run(
+    context: RunContext, asked: dict[str, Any], more: More | None = None, *, decide: bool = True
+) -> tuple[Recipe, RunData]:
     """The complete recipe of a run and the data to train on, found in its folder or made there. With `more`, a finished
-    run gets new steps.
+    run gets new steps. Unless it is to `decide`, a new recipe is not written, so that its settings may still change.
 
     Raises:
         ConfigError, DataError, TokenizerError: what was asked for cannot be used.
@@ -64,7 +66,7 @@ def resolve_run(context: RunContext, asked: dict[str, Any], more: More | None = 
     path = context.run.recipe
     found = context.world.share("recipe", lambda: _tables(read_recipe(path)) if path.is_file() else None)
     if found is None:
-        return _resolve_new(context, asked)
+        return _resolve_new(context, asked, decide)
     recipe = _with_harmless(check(found, str(path), Recipe), asked)
     if recipe.train.steps is None:
         raise ConfigError(f"{path} is damaged: train.steps is missing; put it back, or use --fresh for a new run")
@@ -74,7 +76,7 @@ def resolve_run(context: RunContext, asked: dict[str, Any], more: More | None = 
     return (recipe if more is None else _add_steps(recipe, more, asked, data, context)), data
 
 
-def _resolve_new(context: RunContext, asked: dict[str, Any]) -> tuple[Recipe, RunData]:
+def _resolve_new(context: RunContext, asked: dict[str, Any], decide: bool) -> tuple[Recipe, RunData]:
     if asked.get("train", {}).get("continued_from") is not None:
         raise ConfigError(
             "train.continued_from belongs to a run that --more trained further; leave it out of a new run's recipe"
@@ -91,7 +93,8 @@ def _resolve_new(context: RunContext, asked: dict[str, Any]) -> tuple[Recipe, Ru
     if asked.get("batches", {}).get("batch_tokens") == AUTO:
         facts = replace(facts, batch_parts=_parts_that_fit(asked, facts, data, context))
     resolved = resolve(asked, _with_length(asked, facts, data, context))
-    _write(context, resolved)
+    if decide:
+        _write(context, resolved)
     return resolved.recipe, data
 
 
