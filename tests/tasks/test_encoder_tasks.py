@@ -150,7 +150,7 @@ def test_a_tagger_learns_what_the_word_before_says(tmp_path: Path) -> None:
     assert [choice.name for choice in told.labels] == ["O"] * 4 + ["B-person", "I-person"] + ["O"] * 3
     assert main(["evaluate", str(result.folder), "--quiet", "--samples", "10", "--device", "cpu"]) == 0
     (tmp_path / "iob1.conll").write_text((tmp_path / "words.conll").read_text().replace("\tB-", "\tI-"))
-    place = Place("cpu", "float32", silent)
+    place = Place("cpu", "float32", silent, None)
     scores = [
         evaluate_systems([[result.folder]], tmp_path / name, [], 10, place)[0][0].scores["f1"].value
         for name in ("words.conll", "iob1.conll")

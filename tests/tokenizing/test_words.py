@@ -121,6 +121,13 @@ def test_every_token_that_a_model_may_write_belongs_to_one_word(kind: str, data:
     assert visible("".join(word.text for word in words)) == visible(tokenizer.decode(ids))
 
 
+def test_a_character_whose_bytes_begin_in_a_token_of_another_word_is_shown_whole() -> None:
+    tokenizer = learn("byte_bpe")
+    spellings = [tokenizer.spelling(id_) for id_ in range(tokenizer.size)]
+    ids = [spellings.index(spelled) for spelled in (b"d\xe2", b"\xa1", b"\xa1")]
+    assert words_of(tokenizer, ids) == [Word("d⡡", 0, 3)]
+
+
 def places(words: list[Word]) -> list[int]:
     """The tokens of all words in order."""
     return [place for word in words for place in range(word.first, word.last)]

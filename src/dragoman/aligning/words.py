@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, groupby
 from typing import NamedTuple
 
@@ -47,13 +47,16 @@ def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Word]:
     shown = [(place, tokenizer.spelling(id_)) for place, id_ in enumerate(ids) if _is_text(tokenizer, id_)]
     if tokenizer.kind in WHOLE_WORDS:
         return [Word(spelled.decode(), place, place + 1) for place, spelled in shown]
-    beginnings = list(_beginnings(b"".join(spelled for _, spelled in shown)))
-    ends = accumulate(len(spelled) for _, spelled in shown)
-    numbered = []
-    for (place, spelled), end in zip(shown, ends, strict=True):
-        visible = end - len(spelled.lstrip())
-        number = bisect_right(beginnings, visible if visible < end else end)
-        numbered.append((max(number, 1), place, spelled))
+    line = b"".join(spelled for _, spelled in shown)
+    characters, beginnings = _characters_and_words(line)
+    numbered, number, start = [], 1, 0
+    for place, spelled in shown:
+        end = start + len(spelled)
+        if start in characters:  # a token that begins inside a character stays with the one before
+            visible = end - len(spelled.lstrip())
+            number = max(bisect_right(beginnings, visible if visible < end else end), 1)
+        numbered.append((number, place, spelled))
+        start = end
     words = []
     for _, group in groupby(numbered, key=lambda each: each[0]):
         tokens = list(group)
@@ -122,9 +125,11 @@ def _is_text(tokenizer: Tokenizer, id_: int) -> bool:
     return id_ == UNKNOWN or not tokenizer.is_special(id_)
 
 
-def _beginnings(spelled: bytes) -> Iterator[int]:
-    """The place of each word's first byte. A byte that is no character, which a model may write, is a mark."""
-    text = spelled.decode(errors="surrogateescape")
-    places = list(accumulate((len(each.encode(errors="surrogateescape")) for each in text), initial=0))
-    for _, (first, _) in _WORDS.pre_tokenize_str(_NO_CHARACTER.sub("\ufffd", text)):
-        yield places[first]
+def _characters_and_words(line: bytes) -> tuple[set[int], list[int]]:
+    """The places where characters begin, and those where words do. A byte that is no character, which a model may
+    write, is a mark.
+    """
+    text = line.decode(errors="surrogateescape")
+    places = [*accumulate((len(each.encode(errors="surrogateescape")) for each in text), initial=0)]
+    words = _WORDS.pre_tokenize_str(_NO_CHARACTER.sub("\ufffd", text))
+    return set(places), [places[first] for _, (first, _) in words]
