@@ -206,6 +206,20 @@ def test_threads_of_a_stepper_give_the_same_bits_and_leave_with_it() -> None:
     assert not helpers & running()
 
 
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "pthread_setattr_default_np"), reason="the C library is not glibc")
+def test_where_the_system_grants_no_more_threads_fewer_give_the_same_bits() -> None:
+    library, usual, huge = ctypes.CDLL(None), ctypes.create_string_buffer(64), ctypes.create_string_buffer(64)
+    assert library.pthread_getattr_default_np(usual) == library.pthread_getattr_default_np(huge) == 0
+    assert library.pthread_attr_setstacksize(huge, ctypes.c_size_t(1 << 46)) == 0
+    model = random_model(**WIDE)
+    expected, stepper = written(native(model), sources(20)), native(model, threads=4)
+    library.pthread_setattr_default_np(huge)
+    try:
+        assert all(map(np.array_equal, written(stepper, sources(20)), expected))
+    finally:
+        library.pthread_setattr_default_np(usual)
+
+
 @pytest.mark.parametrize("precision", FORMATS)
 def test_sources_that_are_read_together_give_the_same_bits_as_one_after_the_other(precision: str) -> None:
     """The encoder reads at most some hundred tokens at a time."""

@@ -6,13 +6,12 @@
 
 #pragma once
 
-#include <sched.h>
-
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace {
@@ -47,7 +46,7 @@ class Team {
         uint64_t served = 0, now = 0;
         auto awaited = [&] { return (now = with->turn) % 2 ? now != served : with->over.load(); };
         while (true) {
-            for (int i = 0; i < PATIENCE && !awaited(); ++i) sched_yield();
+            for (int i = 0; i < PATIENCE && !awaited(); ++i) std::this_thread::yield();
             if (!awaited()) {
                 std::unique_lock<std::mutex> lock(with->mutex);
                 ++with->asleep;
@@ -59,6 +58,15 @@ class Team {
             if (with->turn == now && member < with->members) with->take_part(member);
             --with->inside;
             served = now;
+        }
+    }
+
+    // Starts the helpers that are missing. Where the system grants no more threads, fewer work.
+    void hire() {
+        try {
+            for (; helpers < threads - 1; ++helpers) std::thread(help, shared, helpers + 1).detach();
+        } catch (const std::system_error &) {
+            threads = helpers + 1;
         }
     }
 
@@ -85,7 +93,7 @@ class Team {
             for (int64_t i = 0; i < count; ++i) work(i, 0);
             return;
         }
-        for (; helpers < threads - 1; ++helpers) std::thread(help, shared, helpers + 1).detach();
+        hire();
         shared->work = &work, shared->count = count, shared->grain = grain, shared->members = threads;
         shared->call = [](const void *of, int64_t i, int member) { (*static_cast<const Work *>(of))(i, member); };
         shared->next = 0;
@@ -93,7 +101,7 @@ class Team {
         rouse();
         shared->take_part(0);
         ++shared->turn;
-        while (shared->inside) sched_yield();
+        while (shared->inside) std::this_thread::yield();
     }
 };
 
