@@ -16,7 +16,7 @@ from small import translator
 from dragoman.decoding import Candidate, Engine, Hypothesis, ModelStepper, Request, Sampling, SearchObserver, TensorStep
 from dragoman.decoding.engine import Found
 from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule
-from dragoman.errors import DecodeError
+from dragoman.errors import DecodeError, Interrupted
 
 SIZE, START, END = 6, 0, 1
 
@@ -206,6 +206,20 @@ def test_an_error_at_a_step_ends_those_under_way_and_the_waiting_ones_enter() ->
         tickets[2],
         search(Engine(Toy(SIZE), start=START, end=END), asked[2:]),
     )
+
+
+@pytest.mark.parametrize("work", ["admit", "advance"])
+def test_a_signal_to_stop_is_no_failure_of_a_request(work: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object) -> None:
+        raise Interrupted("stopped")
+
+    engine = Engine(toy := Toy(SIZE), start=START, end=END)
+    for number in range(3):
+        engine.admit(Request([number], 5))
+    with monkeypatch.context() as patch:
+        patch.setattr(toy, work, stopped)
+        with pytest.raises(Interrupted):
+            engine.step()
 
 
 @pytest.mark.slow

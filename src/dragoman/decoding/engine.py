@@ -28,6 +28,7 @@ from dragoman.decoding.rules import Rule, Written
 from dragoman.decoding.stepping.step import Best, Step
 from dragoman.decoding.stepping.stepper import Stepper
 from dragoman.decoding.table import Table
+from dragoman.errors import Interrupted
 
 _REFILL = 0.75
 """Waiting requests enter when no more than this part of the room is taken: a few together are read faster than one."""
@@ -122,12 +123,17 @@ class Engine:
 
         A request whose log-probabilities are NaN fails and leaves, and so does one that the stepper cannot admit; the
         others go on. An error at the step itself ends every request under way, but none that waits.
+
+        Raises:
+            Interrupted: a signal asked to stop, whose handler raises this.
         """
         failed = self._enter()
         if not self._searches:
             return failed
         try:
             return failed + self._advance()
+        except Interrupted:
+            raise
         except Exception as error:
             failed += [Found(ticket, error) for ticket in self.under_way]
             self._keep(lambda _: False)
@@ -171,6 +177,8 @@ class Engine:
             return []
         try:
             self.stepper.admit([search.request.source for search in entering])
+        except Interrupted:
+            raise
         except Exception as error:
             self.stepper.select(np.arange(len(self._table)))  # it may have taken some of them in
             if len(entering) == 1:
