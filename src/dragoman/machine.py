@@ -144,7 +144,7 @@ def prepare_environment() -> None:
 def cores() -> int:
     """The number of processors that this process may run on; no more than the quota of its container, rounded up."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(allowed, *processor_quotas(), allowed)
+    return min([allowed, *processor_quotas()])
 
 
 def threads() -> int:
@@ -156,7 +156,7 @@ def threads() -> int:
     else:
         first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
         usual = min(int(first) if first.isdecimal() and int(first) else sys.maxsize, _physical_cores())
-    return min(usual, *processor_quotas(), usual)
+    return min([usual, *processor_quotas()])
 
 
 def _physical_cores() -> int:
@@ -179,7 +179,7 @@ def choose_threads(asked: int | None) -> int:
     """
     if asked is not None and not 1 <= asked <= MOST_THREADS:
         raise ConfigError(f"threads must be from 1 to {MOST_THREADS:,}, but is {asked:,}")
-    return min(asked, *processor_quotas(), asked) if asked else threads()
+    return min([asked, *processor_quotas()]) if asked else threads()
 
 
 def use_threads(asked: int | None) -> AbstractContextManager[None]:
