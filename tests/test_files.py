@@ -418,21 +418,47 @@ def test_a_file_that_is_read_is_known_under_every_name(tmp_path: Path, monkeypat
 
 def test_no_file_of_a_run_or_a_model_is_replaced(tmp_path: Path) -> None:
     run, model = tmp_path / "runs" / "one", tmp_path / "model"
-    for path in (run / "run.json", run / "data" / "test.jsonl", model / "manifest.json", model / "config.json"):
-        write_json(path, {}) if path.parent.exists() else (make_folders(path.parent), write_json(path, {}))
+    for path in (run / "recipe.toml", run / "run.json", run / "data" / "test.jsonl"):
+        make_folders(path.parent)
+        write_json(path, {})
+    make_folders(model / "more")
+    for name in ("manifest.json", "config.json", "model.safetensors"):
+        write_json(model / name, {})
     (tmp_path / "short").symlink_to(run / "data")
-    (tmp_path / "link.txt").symlink_to(run / "out.txt")
-    for name in ("runs/one/run.json", "runs/one/data/test.jsonl", "runs/one/new.txt", "short/new.txt", "link.txt"):
-        with pytest.raises(DataError, match=f"lies in the run folder {run}"):
+    (tmp_path / "link.txt").symlink_to(run / "scores.json")
+    for name in ("runs/one/run.json", "runs/one/data/test.jsonl", "runs/one/best", "short/new.txt", "link.txt"):
+        with pytest.raises(DataError, match=f"one of the run's own files in {run}"):
             check_output(tmp_path / name)
     (run / "run.json").rename(run / "metrics.jsonl")
-    with pytest.raises(DataError, match="lies in the run folder"):
+    with pytest.raises(DataError, match="one of the run's own files"):
         check_output(run / "recipe.toml")
-    (model / "more").mkdir()
     for name in ("model/new.txt", "model/more/new.txt"):
         with pytest.raises(DataError, match="lies in a model folder"):
             check_output(tmp_path / name)
-    check_output(tmp_path / "runs" / "new.txt")
+    for name in ("runs/new.txt", "runs/one/new.txt"):
+        check_output(tmp_path / name)
+
+
+@pytest.mark.parametrize("others", [("run.json",), ("metrics.jsonl",), ("manifest.json", "config.json"), ("best/a",)])
+def test_files_of_other_programs_hinder_no_output(others: tuple[str, ...], tmp_path: Path) -> None:
+    make_folders(tmp_path / "data" / "texts")
+    make_folders(tmp_path / "best")
+    for name in others:
+        write_json(tmp_path / name, {})
+    for name in ("out.txt", "data/out.txt", "data/texts/out.txt"):
+        check_output(tmp_path / name)
+
+
+def test_what_standard_output_goes_to_is_not_replaced(tmp_path: Path) -> None:
+    kept = os.dup(1)
+    with (tmp_path / "log.txt").open("ab") as log:
+        os.dup2(log.fileno(), 1)
+        try:
+            with pytest.raises(DataError, match="is also standard output, and what it holds would be lost"):
+                check_output("/dev/stdout" if os.path.exists("/dev/stdout") else tmp_path / "log.txt")
+        finally:
+            os.dup2(kept, 1)
+            os.close(kept)
 
 
 def test_what_is_set_aside_or_begun_takes_the_place_of_no_link(tmp_path: Path) -> None:

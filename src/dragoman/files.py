@@ -105,7 +105,7 @@ def flush_file(file: IO[bytes]) -> None:
 
 def check_output(path: Path | str, *inputs: Path | str | None) -> None:
     """Refuses, before any work is done, a path where no file can be written, or where one would be lost: a file that is
-    read, as standard input too, or one of a model or a run.
+    read, as standard input too, that standard output goes to, or one of a model or a run.
 
     Raises:
         DataError: a folder or one of the `inputs` stands there, or the folder it should lie in is missing, may not be
@@ -116,6 +116,8 @@ def check_output(path: Path | str, *inputs: Path | str | None) -> None:
         raise DataError(f"{path} would not be packed: only input may be; leave .gz out")
     if any(each is not None and same_file(path, each) for each in (*inputs, 0)):
         raise DataError(f"{path} is also read, and would be lost; name another file to write")
+    if same_file(path, 1):  # a new file would take the place of what the shell has opened, perhaps with >>
+        raise DataError(f"{path} is also standard output, and what it holds would be lost; leave it out to print there")
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a file to write")
     if path.exists() and not path.is_file():
@@ -127,11 +129,9 @@ def check_output(path: Path | str, *inputs: Path | str | None) -> None:
             raise DataError(f"{path} cannot be written: it is a link that leads back to itself") from None
     if model_around(path):
         raise DataError(f"{path} lies in a model folder, which is whole only with its own files; name another place")
-    for above in map(RunFolder, Path(os.path.realpath(path)).parents):
-        if above.holds_run:
-            raise DataError(
-                f"{path} lies in the run folder {above}, which holds the run's own files; name another place"
-            )
+    found = Path(os.path.realpath(path))
+    if run := next((above for above in map(RunFolder, found.parents) if above.owns(found)), None):
+        raise DataError(f"{path} is one of the run's own files in {run}, or lies among them; name another place")
     if not path.parent.is_dir():
         raise DataError(f"{path} cannot be written: there is no folder {path.parent}")
     if not os.access(path.parent, os.W_OK):
@@ -153,9 +153,13 @@ def _identity(file: Path | str | int) -> object:
 
 
 def model_around(path: Path | str) -> Path | None:
-    """The nearest model folder in which a path lies, at whatever depth."""
-    parents = Path(os.path.realpath(path)).parents
-    return next((above for above in parents if all((above / name).is_file() for name in (MANIFEST, CONFIG))), None)
+    """The nearest model folder in which a path lies, at whatever depth. Other programs too have such a manifest and
+    settings, but no weights beside them.
+    """
+    for above in Path(os.path.realpath(path)).parents:
+        if all((above / name).is_file() for name in (MANIFEST, CONFIG)) and any(above.glob("*.safetensors")):
+            return above
+    return None
 
 
 def check_new_folder(path: Path | str) -> None:

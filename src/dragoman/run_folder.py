@@ -130,10 +130,16 @@ class RunFolder:
         """Whether a run was trained here but its `run.json` is lost."""
         return self.metrics.is_file() and not self.is_run
 
-    @property
-    def holds_run(self) -> bool:
-        """Whether files of a run lie here: all of it, or what is left or was copied."""
-        return self.is_run or self.was_run or (self.report.is_file() and (self.best.is_dir() or self.final.is_dir()))
+    def owns(self, path: Path) -> bool:
+        """Whether a run lies here, or what is left or was copied of one, and `path` is one of its files or folders or
+        lies in one. Another program may keep a `run.json` or a `metrics.jsonl`, so one such file makes no run.
+        """
+        kept = sum(each.is_file() for each in (self.recipe, self.facts, self.report, self.metrics))
+        if kept < 2 and not (self.report.is_file() and (self.best.is_dir() or self.final.is_dir())):
+            return False
+        own = (self.recipe, self.facts, self.data, self.tokenizer, self.corpora, self.checkpoints, self.metrics)
+        made = (self.best, self.final, self.scores, self.curves, self.confusion, self.diverged, self.tensorboard)
+        return not {path, *path.parents}.isdisjoint((*own, *made))
 
 
 def split_of(data: Path, name: str) -> Path:

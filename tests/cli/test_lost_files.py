@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="on Windows links need a
 
 READ = "is also read, and would be lost"
 NOT_OURS = "move it away, or name another file to write"
-OF_A_RUN = "lies in the run folder"
+OF_A_RUN = "one of the run's own files"
 
 # In the folder that `place` makes: the command line, and what its line must say.
 WRONG = [
@@ -48,7 +48,7 @@ WRONG = [
     ("evaluate RUN --output new --scores deep/../new", "--output and --scores both name"),
     ("evaluate RUN --scores RUN/recipe.toml", OF_A_RUN),
     ("benchmark RUN --output RUN/scores.json", OF_A_RUN),
-    ("explain RUN text --output RUN/page.html", OF_A_RUN),
+    ("explain RUN text --output RUN/data/page.html", OF_A_RUN),
     ("explain RUN text --aligned a.html --output a.html", f"a.html {READ}"),
     ("embeddings RUN --map RUN/data/map.html", OF_A_RUN),
 ]
