@@ -66,7 +66,7 @@ def test_training_goes_on_from_a_checkpoint_to_the_bit(precision: str, tokenizer
     assert again.counts() == state.counts()
     for name, weight in state.masters.weights.items():
         assert torch.equal(again.masters.weights[name], weight), name
-        assert torch.equal(again.average[name], state.average[name]), name
+        assert torch.equal(again.averages[name], state.averages[name]), name
         assert torch.equal(other.get_parameter(name), model.get_parameter(name)), name
 
 

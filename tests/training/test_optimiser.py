@@ -81,9 +81,9 @@ def test_the_steps_are_the_published_algorithm() -> None:
     masters, weight = masters_of(model), model.weight.detach().clone()
     first, second = torch.zeros(3, 2), torch.zeros(3, 2)
     for step in range(1, 5):
-        model.weight.grad = torch.randn(3, 2)
-        weight, first, second = reference.adamw_step(weight, model.weight.grad, first, second, step, 0.02, 0.1)
-        masters.collect_gradients()
+        gradient = torch.randn(3, 2)
+        masters.gradient.copy_(gradient.flatten())
+        weight, first, second = reference.adamw_step(weight, gradient, first, second, step, 0.02, 0.1)
         masters.step(0.02)
         assert_close(model.weight.detach(), weight)
 
@@ -100,7 +100,6 @@ def test_adams_decay_is_a_part_of_the_gradient_and_adamws_is_not() -> None:
     one_step(plain, masters_of(plain, kind="adam", decay=0.0), 1, rate)
     masters = masters_of(in_the_loss, kind="adam", decay=0.0)
     sum(decay / 2 * weight.square().sum() for weight in in_the_loss.parameters() if weight.dim() > 1).backward()  # pyright: ignore
-    masters.collect_gradients()
     one_step(in_the_loss, masters, 1, rate)
     torch.testing.assert_close(coupled.output, in_the_loss.output, atol=1e-6, rtol=0)
     torch.testing.assert_close(decoupled.output, plain.output - rate * decay * before, atol=1e-6, rtol=0)
@@ -111,9 +110,6 @@ def test_matrices_decay_and_vectors_do_not() -> None:
     model = Names()
     before = copy.deepcopy(model)
     masters = masters_of(model, decay=0.5)
-    for weight in model.parameters():
-        weight.grad = torch.zeros_like(weight)
-    masters.collect_gradients()
     masters.step(0.1)
     for (name, weight), old in zip(model.named_parameters(), before.parameters(), strict=True):
         torch.testing.assert_close(weight.detach(), old.detach() * (0.95 if weight.dim() > 1 else 1.0), msg=name)
@@ -139,21 +135,32 @@ def test_steps_too_small_for_bf16_add_up_in_the_masters() -> None:
     nn.init.ones_(model.weight)
     masters = masters_of(model, "bf16", decay=0.0)
     for _ in range(100):
-        model.weight.grad = torch.ones_like(model.weight)
+        model.weight.sum().backward()
         masters.collect_gradients()
         masters.step(1e-4)
     assert masters.weights["weight"].item() == pytest.approx(0.99, abs=1e-4)
     assert model.weight.item() == pytest.approx(0.99, abs=0.004)
 
 
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_a_backward_pass_writes_all_gradients_into_one_row(precision: Precision) -> None:
+    model = Names()
+    masters = masters_of(model, precision)
+    model.loss(torch.randn(4, 2).to(model.output.dtype)).backward()
+    gradients = [gradient for name in masters.trained if (gradient := model.get_parameter(name).grad) is not None]
+    assert len({gradient.untyped_storage().data_ptr() for gradient in gradients}) == 1
+    expected = torch.cat([gradient.float().flatten() for gradient in gradients])
+    masters.collect_gradients()
+    assert expected.any() and torch.equal(masters.gradient, expected)
+
+
 def test_gradients_of_micro_batches_add_up_in_float32() -> None:
     model = nn.Linear(1, 1, bias=False)
     masters = masters_of(model, "bf16")
     for gradient in (256.0, 1.0):  # in bf16, 256 + 1 is 256
-        model.weight.grad = torch.full_like(model.weight, gradient)
+        (gradient * model.weight).sum().backward()
         masters.collect_gradients()
-    assert model.weight.grad is None
-    assert masters.gradients["weight"].item() == 257
+    assert masters.gradient.item() == 257
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
@@ -193,12 +200,8 @@ def test_clipping_shortens_all_gradients_together_and_tells_the_length_before(lo
     x = torch.randn(4, 2)
     for model in (ours, theirs):
         model.loss(x).backward()
-    length = torch.cat([weight.grad.flatten() for weight in theirs.parameters() if weight.grad is not None]).norm()
-    for weight in theirs.parameters():
-        assert weight.grad is not None
-        weight.grad *= min(1.0, longest / length.item())
-    masters.collect_gradients()
-    plain.collect_gradients()
+    length = plain.gradient.norm()
+    plain.gradient.mul_(min(1.0, longest / length.item()))
     assert_close(masters.step(0.05, longest), length)
     plain.step(0.05)
     assert_close(masters.row, plain.row)
@@ -212,7 +215,7 @@ def test_a_gradient_that_is_not_finite_moves_nothing(precision: Precision, broke
     masters = masters_of(model, precision)
     one_step(model, masters, 0)
     before, state = masters.row.clone(), {name: value.clone() for name, value in masters.state().items()}
-    model.bias.grad = torch.full_like(model.bias, broken)
+    (broken * model.bias).sum().backward()
     masters.collect_gradients()
     assert not masters.step(0.05, 1.0).isfinite()
     assert torch.equal(masters.row, before)
@@ -225,8 +228,7 @@ def test_a_weight_without_a_gradient_has_none_left_from_the_step_before() -> Non
     model = Names()
     masters = masters_of(model)
     one_step(model, masters, 0)
-    model.bias.grad = torch.ones_like(model.bias)
-    masters.collect_gradients()
+    model.bias.sum().backward()
     assert masters.gradient.sum() == model.bias.numel()
 
 

@@ -63,7 +63,7 @@ def save_checkpoint(
     if not path.exists():
         with new_folder(path) as aside:
             write_model(aside, model, files, state.masters.weights)
-            average = {f"average.{name}": weight for name, weight in state.average.items()}
+            average = {f"average.{name}": weight for name, weight in state.averages.items()}
             write_weights(aside / STATE, {**state.masters.state(), **average})
             facts = {"format": FORMAT, **state.counts(), "identity": dict(identity), "envelope": dict(envelope)}
             write_json(aside / FACTS, facts)
@@ -140,14 +140,10 @@ def restore(path: Path, state: TrainState) -> None:
     shapes = {name: tuple(weight.shape) for name, weight in state.masters.weights.items()}
     possible = {f"{kind}.{name}": () if kind == "step" else shapes[name] for kind in _KINDS for name in shapes}
     tensors = as_tensors(read_weights(path / STATE, possible, whole=False))
-    state.average = {
-        name: tensors[f"average.{name}"].to(weight.device)
-        for name, weight in state.masters.weights.items()
-        if f"average.{name}" in tensors
-    }
     moments = {name: tensor for name, tensor in tensors.items() if not name.startswith("average.")}
     weights = _weights(path, shapes, state)
     try:
+        state.average = state.masters.join("average", tensors) if len(tensors) > len(moments) else None
         state.masters.restore(weights, moments)
     except KeyError as missing:
         raise CheckpointError(f"{path / STATE}: tensor {missing.args[0]} is missing") from None
@@ -161,5 +157,5 @@ def _weights(path: Path, shapes: Mapping[str, tuple[int, ...]], state: TrainStat
     """All weights of a checkpoint. That of an adapter holds only what trains, beside the weights of its base."""
     if not (path / ADAPTER).is_file():
         return as_tensors(read_weights(path / WEIGHTS, shapes))
-    trained = as_tensors(read_weights(path / ADAPTER, {name: shapes[name] for name in state.masters.gradients}))
+    trained = as_tensors(read_weights(path / ADAPTER, {name: shapes[name] for name in state.masters.trained}))
     return {**state.masters.weights, **trained}

@@ -37,8 +37,8 @@ class MasterWeights:
 
     Attributes:
         row, gradient: all trainable weights, and the gradient of the step so far.
-        weights: every weight of the model by name, frozen ones included; the trainable ones are views of `row`.
-        gradients: the gradients by name, views of `gradient`.
+        trained: the trainable weights by name, views of `row`.
+        weights: every weight of the model by name, frozen ones included.
         groups: the weights that each optimiser moves.
     """
 
@@ -58,30 +58,34 @@ class MasterWeights:
         self._precision, self._roles = precision, roles
         self._shapes = {name: training[name].shape for name in ordered}
         self.row = torch.cat([_exact(training[name]).flatten() for name in ordered])
-        self.gradient, self._has_gradient = torch.zeros_like(self.row), False
-        self.gradients = self._views(self.gradient)
-        trained = self._views(self.row)
-        self.weights = {name: trained.get(name, _exact(weight)) for name, weight in named.items()}
+        self.gradient = torch.zeros_like(self.row)
+        self.trained = self.views(self.row)
+        self.weights = {name: self.trained.get(name, _exact(weight)) for name, weight in named.items()}
         self._parameters: dict[str, nn.Parameter] = {}
         """The model's own parameters; empty until `attach`."""
         self._copies: Tensor | None = None
         """The weights that the model computes with in bf16: a row like `row`."""
+        self._gradient_of_copies: Tensor | None = None
         alike = [list(names) for _, names in groupby(ordered, lambda name: ranks[name][0])]
         self.groups = list(self._make(alike, optimiser, betas, epsilon, weight_decay))
 
     def attach(self, model: nn.Module) -> None:
         """Makes the model compute with these weights: with the masters themselves in float32, with copies in bf16.
 
-        Its parameters stay the same objects but point to other memory.
+        Its parameters stay the same objects but point to other memory. So do their gradients: backward passes add to
+        `gradient` itself in float32, to a row of the copies in bf16.
         """
         self._parameters = dict(model.named_parameters())
-        placed = self.weights
+        placed, gradient = self.weights, self.gradient
         if self._precision == "bf16":
             model.to(torch.bfloat16)
             self._copies = self.row.bfloat16()
-            placed = self._views(self._copies)
+            self._gradient_of_copies = gradient = torch.zeros_like(self._copies)
+            placed = self.views(self._copies)
         for name, weight in placed.items():
             self._parameters[name].data = weight
+        for name, part in self.views(gradient).items():
+            self._parameters[name].grad = part
 
     def _make(
         self, alike: list[list[str]], kind: Optimiser, betas: tuple[float, float], epsilon: float, weight_decay: float
@@ -101,28 +105,31 @@ class MasterWeights:
             adam = torch.optim.Adam if kind == "adam" else torch.optim.AdamW
             yield ParameterGroup(names, part, adam([part], 0.0, betas, epsilon, decay, fused=True))
 
-    def _views(self, row: Tensor, names: Iterable[str] | None = None) -> dict[str, Tensor]:
-        """Views of a row, by name: of these weights, or of all trainable ones."""
+    def views(self, row: Tensor, names: Iterable[str] | None = None) -> dict[str, Tensor]:
+        """Views of a row like `row`, by name: of all trainable weights, or of the part that has these."""
         shapes = self._shapes if names is None else {name: self._shapes[name] for name in names}
         parts = row.split([shape.numel() for shape in shapes.values()])
         return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
 
-    @torch.no_grad()
+    def join(self, kind: str, named: Mapping[str, Tensor], names: Iterable[str] | None = None) -> Tensor:
+        """What `views` cut, as one row again, from tensors that are named `kind.weight`.
+
+        Raises:
+            KeyError: one is missing.
+        """
+        parts = [named[f"{kind}.{name}"].flatten() for name in (self._shapes if names is None else names)]
+        return torch.cat(parts).to(self.row.device)
+
     def collect_gradients(self) -> None:
-        """Adds the gradients of one micro-batch to the row, in float32, and clears the model's."""
+        """Adds the gradient of one micro-batch to the row, in float32, if the model computes with copies."""
         assert self._parameters, "attach the model before its first step"
-        for name, sum_so_far in self.gradients.items():
-            gradient = self._parameters[name].grad
-            if gradient is not None:
-                sum_so_far.add_(gradient) if self._has_gradient else sum_so_far.copy_(gradient)
-            elif not self._has_gradient:
-                sum_so_far.zero_()
-            self._parameters[name].grad = None
-        self._has_gradient = True
+        if self._gradient_of_copies is not None:
+            self.gradient.add_(self._gradient_of_copies)
+            self._gradient_of_copies.zero_()
 
     def step(self, rate: float, longest: float = torch.inf) -> Tensor:
-        """One step at this learning rate along the collected gradients, clipped to a norm of `longest` together; then
-        updates the model. Returns the norm before clipping. If it is not finite, nothing moves.
+        """One step at this learning rate along the gradient, clipped to a norm of `longest`; then updates the model and
+        clears the gradient. Returns the norm before clipping. If it is not finite, nothing moves.
         """
         norm = torch.linalg.vector_norm(self.gradient)
         scale, overflow = (norm / longest).clamp_(min=1.0).float(), (~norm.isfinite()).float()
@@ -131,7 +138,7 @@ class MasterWeights:
             optimiser.grad_scale, optimiser.found_inf = scale, overflow  # pyright: ignore[reportAttributeAccessIssue]
             optimiser.param_groups[0]["lr"] = rate
             optimiser.step()
-        self._has_gradient = False
+        self.gradient.zero_()
         self.sync()
         return norm
 
@@ -146,7 +153,7 @@ class MasterWeights:
         named: dict[str, Tensor] = {}
         for names, part, optimiser in self.groups:
             for kind, row in optimiser.state.get(part, {}).items():
-                values = {name: row.clone() for name in names} if kind == "step" else self._views(row, names)
+                values = {name: row.clone() for name in names} if kind == "step" else self.views(row, names)
                 named |= {f"{kind}.{name}": value for name, value in values.items()}
         return named
 
@@ -165,8 +172,8 @@ class MasterWeights:
         for names, part, optimiser in self.groups:
             optimiser.state.clear()
             for kind in (kind for kind in kinds if f"{kind}.{names[0]}" in state):
-                values = [state[f"{kind}.{name}"].flatten().to(part.device) for name in names]
-                optimiser.state[part][kind] = values[0].reshape(()).clone() if kind == "step" else torch.cat(values)
+                row = self.join(kind, state, names)
+                optimiser.state[part][kind] = row[0].clone() if kind == "step" else row
 
 
 def _exact(weight: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Everything that a run needs to go on as if it had never stopped."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -26,8 +26,8 @@ class TrainState:
     skipped: int = 0
     """Steps whose gradient was not finite."""
     skipped_in_a_row: int = 0
-    average: dict[str, Tensor] = field(default_factory=dict)
-    """The moving average of the weights that train; empty if none is kept."""
+    average: Tensor | None = None
+    """The moving average of the weights that train, a row like `masters.row`; None if none is kept."""
     best_score: float | None = None
     """The highest score of a validation; None before the first."""
     best_step: int = 0
@@ -50,14 +50,17 @@ class TrainState:
         The memory of this exponential moving average grows with the run (Karras et al. 2024, section 3.1). So it suits
         runs of any length, and it forgets the first weights by itself.
         """
-        for name in self.masters.gradients:
-            weight = self.masters.weights[name]
-            if name in self.average:
-                self.average[name].lerp_(weight.detach(), min(1.0, 1 / (share * self.step)))
-            else:
-                self.average[name] = weight.detach().clone()
+        if self.average is None:
+            self.average = self.masters.row.clone()
+        else:
+            self.average.lerp_(self.masters.row, min(1.0, 1 / (share * self.step)))
+
+    @property
+    def averages(self) -> dict[str, Tensor]:
+        """The average of each weight that trains; empty if none is kept."""
+        return {} if self.average is None else self.masters.views(self.average)
 
     @property
     def weights(self) -> dict[str, Tensor]:
         """The weights to validate and to save: the average if there is one, else the masters."""
-        return {name: self.average.get(name, weight.detach()) for name, weight in self.masters.weights.items()}
+        return {name: weight.detach() for name, weight in self.masters.weights.items()} | self.averages
