@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from command_line import command_line, figures_file
 
-from dragoman.commands.making.average import average
+from dragoman.commands.average import average
 from dragoman.commands.train import train
 from dragoman.config import check
 from dragoman.documents import write_json

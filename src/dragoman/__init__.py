@@ -9,16 +9,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dragoman.commands.average import average as average
     from dragoman.commands.benchmark import benchmark as benchmark
     from dragoman.commands.compare import compare as compare
+    from dragoman.commands.convert import convert as convert
     from dragoman.commands.doctor import doctor as doctor
+    from dragoman.commands.export import export as export
     from dragoman.commands.fine_tune import fine_tune as fine_tune
     from dragoman.commands.forecast import forecast as forecast
-    from dragoman.commands.making.average import average as average
-    from dragoman.commands.making.convert import convert as convert
-    from dragoman.commands.making.export import export as export
-    from dragoman.commands.making.merge import merge as merge
-    from dragoman.commands.making.quantize import quantize as quantize
+    from dragoman.commands.merge import merge as merge
+    from dragoman.commands.quantize import quantize as quantize
     from dragoman.commands.score import score as score
     from dragoman.commands.seeds import train_seeds as train_seeds
     from dragoman.commands.train import train as train
@@ -74,11 +74,11 @@ if not TYPE_CHECKING:  # type checkers find wrong names where they see no __geta
             "commands.doctor": ["doctor"],
             "commands.fine_tune": ["fine_tune"],
             "commands.forecast": ["forecast"],
-            "commands.making.average": ["average"],
-            "commands.making.convert": ["convert"],
-            "commands.making.export": ["export"],
-            "commands.making.merge": ["merge"],
-            "commands.making.quantize": ["quantize"],
+            "commands.average": ["average"],
+            "commands.convert": ["convert"],
+            "commands.export": ["export"],
+            "commands.merge": ["merge"],
+            "commands.quantize": ["quantize"],
             "commands.score": ["score"],
             "commands.seeds": ["train_seeds"],
             "commands.train": ["train"],

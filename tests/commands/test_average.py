@@ -7,8 +7,8 @@ import pytest
 import torch
 from small_runs import some_pairs, train_small, write_corpus
 
+from dragoman.commands.average import average
 from dragoman.commands.fine_tune import fine_tune
-from dragoman.commands.making.average import average
 from dragoman.errors import CheckpointError, ConfigError, DataError
 from dragoman.store import load_model, named_weights
 from dragoman.tuning.averaging import distances, interpolate

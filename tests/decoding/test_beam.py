@@ -13,7 +13,7 @@ from reference_search import Toy, beam_search, defined, every_ended, greedy, nor
 
 from dragoman.decoding import Engine, Hypothesis, Request, Step, Stepper, TensorStep
 from dragoman.decoding.company import expand
-from dragoman.decoding.length_penalty import length_penalty
+from dragoman.decoding.hypothesis import length_penalty
 from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram
 from dragoman.errors import DecodeError
 

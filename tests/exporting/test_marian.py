@@ -13,7 +13,7 @@ from small_marian import ENGLISH, ITALIAN, transformers, write_marian
 from torch import Tensor
 
 import dragoman
-from dragoman.commands.making.export import Export
+from dragoman.commands.export import Export
 from dragoman.errors import CheckpointError, ConfigError, DataError, Error, TokenizerError
 from dragoman.exporting.marian import searching
 from dragoman.exporting.marian.folder import read_marian

@@ -13,7 +13,7 @@ from torch import Tensor
 
 import dragoman
 from dragoman.cli.main import main
-from dragoman.commands.making.merge import merge
+from dragoman.commands.merge import merge
 from dragoman.errors import CheckpointError, ConfigError, DataError
 from dragoman.manifest import write_manifest
 from dragoman.model import build_model

@@ -10,24 +10,24 @@ import typer
 
 import dragoman
 from dragoman import machine
+from dragoman.cli.average import average
 from dragoman.cli.benchmark import benchmark
+from dragoman.cli.convert import convert
 from dragoman.cli.demo import demo
+from dragoman.cli.doctor import doctor
+from dragoman.cli.embeddings import embeddings
 from dragoman.cli.evaluate import evaluate
+from dragoman.cli.explain import explain
+from dragoman.cli.export import export
 from dragoman.cli.fine_tune import fine_tune
 from dragoman.cli.generate import generate
-from dragoman.cli.looking.doctor import doctor
-from dragoman.cli.looking.embeddings import embeddings
-from dragoman.cli.looking.explain import explain
-from dragoman.cli.looking.runs import runs
-from dragoman.cli.looking.settings import settings
-from dragoman.cli.making.average import average
-from dragoman.cli.making.convert import convert
-from dragoman.cli.making.export import export
-from dragoman.cli.making.merge import merge
-from dragoman.cli.making.quantize import quantize
+from dragoman.cli.merge import merge
 from dragoman.cli.predict import predict
 from dragoman.cli.prepare_data import prepare_data
+from dragoman.cli.quantize import quantize
+from dragoman.cli.runs import runs
 from dragoman.cli.score import score
+from dragoman.cli.settings import settings
 from dragoman.cli.terminal import console
 from dragoman.cli.terminal.streams import prepare_streams
 from dragoman.cli.train import train

@@ -1,6 +1,6 @@
 """Log-probabilities in, hypotheses out; ids only.
 
-Read `beam` for the search of one request in plain Python, `engine` and `company` for that of many, `stepping` for what
+Read `beam` for the search of one request in plain Python, `engine` and `company` for that of many, `stepper` for what
 it needs of a model. Knows nothing of text or of training.
 """
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from dragoman.decoding.engine import Engine as Engine
     from dragoman.decoding.engine import Found as Found
     from dragoman.decoding.hypothesis import Hypothesis as Hypothesis
+    from dragoman.decoding.model_stepper import ModelStepper as ModelStepper
+    from dragoman.decoding.model_stepper import TensorStep as TensorStep
     from dragoman.decoding.observer import Candidate as Candidate
     from dragoman.decoding.observer import SearchObserver as SearchObserver
     from dragoman.decoding.request import Request as Request
     from dragoman.decoding.sampling import Sampling as Sampling
     from dragoman.decoding.scoring import score as score
-    from dragoman.decoding.stepping.model_stepper import ModelStepper as ModelStepper
-    from dragoman.decoding.stepping.model_stepper import TensorStep as TensorStep
-    from dragoman.decoding.stepping.step import Best as Best
-    from dragoman.decoding.stepping.step import Step as Step
-    from dragoman.decoding.stepping.stepper import Stepper as Stepper
-    from dragoman.decoding.stepping.text_stepper import TextStepper as TextStepper
+    from dragoman.decoding.stepper import Best as Best
+    from dragoman.decoding.stepper import Step as Step
+    from dragoman.decoding.stepper import Stepper as Stepper
+    from dragoman.decoding.text_stepper import TextStepper as TextStepper
 else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
@@ -35,9 +35,8 @@ else:
             "request": ["Request"],
             "sampling": ["Sampling"],
             "scoring": ["score"],
-            "stepping.model_stepper": ["ModelStepper", "TensorStep"],
-            "stepping.step": ["Best", "Step"],
-            "stepping.stepper": ["Stepper"],
-            "stepping.text_stepper": ["TextStepper"],
+            "model_stepper": ["ModelStepper", "TensorStep"],
+            "stepper": ["Best", "Step", "Stepper"],
+            "text_stepper": ["TextStepper"],
         },
     )

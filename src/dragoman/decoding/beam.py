@@ -7,8 +7,7 @@ of width 1 is greedy search. Exact ties go to the earlier hypothesis, then to th
 
 from collections.abc import Callable, Sequence
 
-from dragoman.decoding.hypothesis import Hypothesis, common_beginning
-from dragoman.decoding.length_penalty import length_penalty
+from dragoman.decoding.hypothesis import Hypothesis, common_beginning, length_penalty
 from dragoman.decoding.request import Request
 
 Follow = Callable[[tuple[int, ...]], Sequence[float]]

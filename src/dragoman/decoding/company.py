@@ -11,7 +11,7 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.observer import Candidate, SearchObserver
 from dragoman.decoding.request import Request
 from dragoman.decoding.sampling import draw
-from dragoman.decoding.stepping.step import Best, Step
+from dragoman.decoding.stepper import Best, Step
 from dragoman.decoding.table import Table
 from dragoman.errors import DecodeError
 

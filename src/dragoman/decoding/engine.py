@@ -25,8 +25,7 @@ from dragoman.decoding.observer import SearchObserver
 from dragoman.decoding.queue import Queue
 from dragoman.decoding.request import Request
 from dragoman.decoding.rules import Rule, Written
-from dragoman.decoding.stepping.step import Best, Step
-from dragoman.decoding.stepping.stepper import Stepper
+from dragoman.decoding.stepper import Best, Step, Stepper
 from dragoman.decoding.table import Table
 from dragoman.errors import Interrupted
 

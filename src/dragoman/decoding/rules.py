@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Int
 
-from dragoman.decoding.stepping.step import Step
+from dragoman.decoding.stepper import Step
 
 
 class Written:

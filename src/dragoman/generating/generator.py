@@ -19,7 +19,7 @@ from dragoman.decoding.engine import Engine
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.request import Request
 from dragoman.decoding.rules import Ban
-from dragoman.decoding.stepping.text_stepper import TextStepper
+from dragoman.decoding.text_stepper import TextStepper
 from dragoman.errors import CheckpointError, ConfigError, DecodeError
 from dragoman.generating.growing import GrowingText, StopTexts
 from dragoman.generating.options import GenerateOptions

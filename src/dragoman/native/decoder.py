@@ -10,7 +10,7 @@ from operator import is_
 import numpy as np
 from jaxtyping import Float, Int
 
-from dragoman.decoding.stepping.step import Best
+from dragoman.decoding.stepper import Best
 from dragoman.decoding.table import Table
 from dragoman.native.functions import functions
 from dragoman.native.model import NativeModel

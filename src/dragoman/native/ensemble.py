@@ -7,8 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from dragoman.decoding.scoring import Judge
-from dragoman.decoding.stepping.step import Step
-from dragoman.decoding.stepping.stepper import Stepper
+from dragoman.decoding.stepper import Step, Stepper
 from dragoman.native.decoder import LogitStep, NativeStepper
 
 
@@ -32,7 +31,7 @@ class EnsembleStepper:
             return LogitStep(log_prob, np.where(damaged, np.float32(np.nan), np.float32(0)))
         import torch
 
-        from dragoman.decoding.stepping.model_stepper import TensorStep
+        from dragoman.decoding.model_stepper import TensorStep
 
         return TensorStep(torch.from_numpy(log_prob))
 

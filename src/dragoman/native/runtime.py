@@ -18,7 +18,7 @@ from dragoman.progress import Progress, silent
 from dragoman.store import StoredModel
 
 if TYPE_CHECKING:
-    from dragoman.decoding.stepping.model_stepper import ModelStepper
+    from dragoman.decoding.model_stepper import ModelStepper
     from dragoman.model import EncoderDecoder, LanguageModel, Observer
 
     Judging = ModelStepper | NativeStepper | EnsembleStepper
@@ -114,6 +114,6 @@ class Runtime(Generic[Decodes]):
     def _own_stepper(self, threads: int, observer: "Observer | None") -> "ModelStepper | NativeStepper":
         if self.native is not None and observer is None:
             return NativeStepper(self.native, threads)
-        from dragoman.decoding.stepping.model_stepper import ModelStepper
+        from dragoman.decoding.model_stepper import ModelStepper
 
         return ModelStepper(self.model, observer)

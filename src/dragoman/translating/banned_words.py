@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Int
 
 from dragoman.decoding.rules import Written
-from dragoman.decoding.stepping.step import Step
+from dragoman.decoding.stepper import Step
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.translating.sentences import spaceless
 

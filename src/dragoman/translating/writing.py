@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dragoman.aligning.words import split_words
-from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.length_penalty import length_penalty
+from dragoman.decoding.hypothesis import Hypothesis, length_penalty
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.translating.alignment import SegmentLinks, line_links
 from dragoman.translating.options import SearchOptions

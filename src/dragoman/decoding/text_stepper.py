@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Int
 
-from dragoman.decoding.stepping.step import Step
-from dragoman.decoding.stepping.stepper import Stepper
+from dragoman.decoding.stepper import Step, Stepper
 
 
 class TextStepper:

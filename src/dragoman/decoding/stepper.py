@@ -1,5 +1,6 @@
-"""What may come next in each row under way, and what may not."""
+"""What a search needs of any model, and what may come next in each row. A search never sees a model itself."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -42,4 +43,24 @@ class Step(Protocol):
 
     def log_probs(self) -> Float[np.ndarray, "R V"]:
         """All log-probabilities, float32."""
+        ...
+
+
+@runtime_checkable
+class Stepper(Protocol):
+    """R rows under way, each one hypothesis of one source. The source of a language model is the beginning of its text.
+
+    It returns log-probabilities rather than logits, so that an ensemble can average them.
+    """
+
+    def admit(self, sources: Sequence[Sequence[int]]) -> None:
+        """Adds one new row for each source, after the rows under way."""
+        ...
+
+    def advance(self, token: Int[np.ndarray, "R"]) -> Step:
+        """Takes in each row's next token, the start symbol first; returns what may follow."""
+        ...
+
+    def select(self, row: Int[np.ndarray, "R2"]) -> None:
+        """Keeps these rows, in this order; a row may be named twice or not at all."""
         ...

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.decoding.stepping.step import Best
+from dragoman.decoding.stepper import Best
 from dragoman.decoding.table import Table
 from dragoman.model import Cache, EncoderDecoder, LanguageModel, Packing
 from dragoman.model.observer import Observer

@@ -1,1 +1,0 @@
-"""Commands that only look: at the machine, runs, settings, and inside models."""

@@ -1,1 +1,0 @@
-"""The public functions that make a model folder from others."""

@@ -1,1 +1,0 @@
-"""What a search needs of a model: `stepper` and `step` say what, `model_stepper` is that of PyTorch."""
