@@ -60,10 +60,10 @@ def test_a_file_and_a_quick_writer_are_read_in_whole_chunks(tmp_path: Path) -> N
     (tmp_path / "in.txt").write_text("".join(lines))
 
     def sizes(handle: int) -> list[int]:
-        incoming = Incoming(handle)
+        incoming = Incoming(file := open(handle, "rb", buffering=0))  # noqa: SIM115 (closed below)
         texts = iter(lambda: incoming.readline(1000).decode(), "")
         found = list(chunks.chunks(Arriving(texts, incoming.has_come), len))
-        os.close(handle)
+        file.close()
         assert [line for chunk in found for line in chunk] == lines
         return [len(chunk) for chunk in found]
 
@@ -81,7 +81,7 @@ def test_a_file_and_a_quick_writer_are_read_in_whole_chunks(tmp_path: Path) -> N
 
 def test_the_end_of_input_and_a_last_line_without_an_end_are_lines_that_have_come() -> None:
     read, write = os.pipe()
-    incoming = Incoming(read)
+    incoming = Incoming(file := open(read, "rb", buffering=0))  # noqa: SIM115 (closed below)
     assert not incoming.has_come()
     os.write(write, b"one")
     assert not incoming.has_come(), "half a line"
@@ -91,7 +91,7 @@ def test_the_end_of_input_and_a_last_line_without_an_end_are_lines_that_have_com
     os.close(write)
     assert incoming.has_come() and incoming.readline(100) == b"two"
     assert incoming.has_come() and incoming.readline(100) == b""
-    os.close(read)
+    file.close()
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])

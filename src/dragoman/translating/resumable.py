@@ -58,12 +58,12 @@ class ResumableFile:
         counts: what was counted so far, to go on with.
     """
 
-    def __init__(self, part: Path, file: IO[bytes], record: Record) -> None:
-        """`file` holds the results that are recorded, and nothing else."""
+    def __init__(self, part: Path, file: IO[bytes], record: Record, written: "hashlib._Hash") -> None:
+        """`file` holds the results that are recorded, and nothing else; `written` is their SHA-256."""
         self.part, self.record = part, record
         self.counts = Counter(record.counts)
         self._file = file
-        self._read, self._written = hashlib.sha256(), _hash_of(file, record.bytes)
+        self._read, self._written = hashlib.sha256(), written
 
     def rest(self, lines: Iterable[str], name: str) -> Iterator[str]:
         """The lines that are still to be done.
@@ -139,9 +139,9 @@ def resumable_file(path: Path, asked: Mapping[str, Any], fresh: bool = False) ->
         _write_record(part, Record(asked=dict(asked)))
     with growing_file(path, part) as file:
         remove_partial(part.parent, record_of(part).name)
-        record = _begun(part, file, asked, fresh)
+        record, written = _begun(part, file, asked, fresh)
         file.truncate(record.bytes)
-        made = ResumableFile(part, file, record)
+        made = ResumableFile(part, file, record, written)
         if record.lines:
             log.info("going on after %s lines, which are in %s", f"{record.lines:,}", part)
         try:
@@ -199,23 +199,25 @@ def _read_record(part: Path) -> Record:
     return read_document(record_of(part), Record, FORMAT, error=DataError, advice=MOVE)
 
 
-def _begun(part: Path, file: IO[bytes], asked: Mapping[str, Any], fresh: bool) -> Record:
-    """What is recorded of a part that is open. If it is empty, or with `fresh`, it is begun anew."""
+def _begun(part: Path, file: IO[bytes], asked: Mapping[str, Any], fresh: bool) -> "tuple[Record, hashlib._Hash]":
+    """What is recorded of a part that is open, and the SHA-256 of its results. If it is empty, or with `fresh`, it is
+    begun anew.
+    """
     record, size = _read_record(part), file.seek(0, os.SEEK_END)
-    found = _hash_of(file, record.bytes)
-    if size and found.hexdigest() != record.results:
+    written = _hash_of(file, record.bytes)
+    if size and written.hexdigest() != record.results:
         raise DataError(
             f"{part} was changed: it does not hold the results that were written ({record.bytes:,} bytes); {MOVE}"
         )
     if fresh or not size:
         file.truncate(0)  # first, so that a killed process leaves no part that its record does not know
-        record = Record(asked=dict(asked))
+        record, written = Record(asked=dict(asked)), hashlib.sha256()
         _write_record(part, record)
     elif changes := differences(record.asked, asked):
         raise DataError(
             f"{part} was begun with another model or other options ({changes}); give the same ones to go on, or {FRESH}"
         )
-    return record
+    return record, written
 
 
 def _hash_of(file: IO[bytes], count: int) -> "hashlib._Hash":

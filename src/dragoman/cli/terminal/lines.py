@@ -47,18 +47,19 @@ def standard_input() -> "Arriving[str]":
     from dragoman.text.reading.lines import lines_of
     from dragoman.translating.chunks import Arriving
 
-    try:
-        incoming = Incoming(sys.stdin.fileno())
-    except io.UnsupportedOperation:  # a program has put a text in its place
+    raw = getattr(sys.stdin.buffer, "raw", None)
+    if raw is None:  # a program has put a text in its place
         return Arriving(lines_of(sys.stdin.buffer, "standard input"), lambda: True)
+    incoming = Incoming(raw)
     return Arriving(lines_of(cast("IO[bytes]", incoming), "standard input"), incoming.has_come)
 
 
 class Incoming:
     """An open file or pipe, by lines, that tells whether the next one has come."""
 
-    def __init__(self, handle: int) -> None:
-        self._handle, self._ended = handle, False
+    def __init__(self, raw: io.RawIOBase) -> None:
+        """`raw` has no buffer. The console of Windows gives UTF-8 only through it, not by its number."""
+        self._raw, self._ended = raw, False
         self._held: deque[bytes] = deque()
         """Lines, the last of which may have no end yet."""
 
@@ -84,9 +85,10 @@ class Incoming:
 
     def _take(self, seconds: float | None) -> bool:
         """Takes what comes within so many seconds, and says whether anything did."""
-        if os.name != "nt" and not select.select([self._handle], [], [], seconds)[0]:  # Windows selects no pipes
+        if os.name != "nt" and not select.select([self._raw], [], [], seconds)[0]:  # Windows selects no pipes
             return False
-        block = os.read(self._handle, 1 << 16)
+        if (block := self._raw.read(1 << 16)) is None:  # another reader of the same pipe was quicker
+            return False
         self._ended = not block
         if self._held and not self._held[-1].endswith(b"\n"):
             block = self._held.pop() + block
