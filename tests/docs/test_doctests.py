@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src"
+ROOT = Path(__file__).parents[2]
 MODULES = [
-    ".".join(path.relative_to(SOURCE).with_suffix("").parts)
-    for path in sorted(SOURCE.rglob("*.py"))
+    ".".join(path.relative_to(folder).with_suffix("").parts)
+    for folder in (ROOT / "src", ROOT / "tools", ROOT / "benchmarks")
+    for path in sorted(folder.rglob("*.py"))
     if ">>> " in path.read_text("utf-8")
 ]
 
