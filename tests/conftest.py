@@ -12,6 +12,7 @@ from pathlib import Path
 import hypothesis
 import jaxtyping
 import pytest
+from families import Trained, trained_in
 
 if os.environ.get("CHECK_SHAPES"):
     # `make test-all`: every annotated shape in these rooms is checked at every call, which doubles the time.
@@ -60,6 +61,12 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("the real data is absent: no folder ../shared/data beside the repository")
     return folder
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """Finished runs, one a family, of which a test takes a copy: `trained("translation", folder)`."""
+    return trained_in(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

@@ -47,7 +47,7 @@ def refuse(*_: object) -> None:
     pytest.fail("compiled")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @needs_compiler
 def test_kernels_are_compiled_once_and_found_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     progress = Counting()
@@ -59,7 +59,7 @@ def test_kernels_are_compiled_once_and_found_again(cache: Path, monkeypatch: pyt
     assert load(again)["rms_norm"] and not again.totals
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @needs_compiler
 def test_a_damaged_kernel_file_is_compiled_again(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     load()
@@ -72,7 +72,7 @@ def test_a_damaged_kernel_file_is_compiled_again(cache: Path, monkeypatch: pytes
     assert damaged.stat().st_size == made.stat().st_size
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @needs_compiler
 def test_without_a_home_kernels_live_as_long_as_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
@@ -139,7 +139,7 @@ def test_a_fault_in_our_own_code_is_quoted_by_its_first_error(tmp_path: Path) ->
 
 
 @needs_compiler
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_kernels_that_do_not_compile_fail_their_tests_and_skip_none() -> None:
     tests = Path(__file__).parent / "kernels" / "test_kernels.py"
     command = [
@@ -203,7 +203,7 @@ def test_several_libraries_are_loaded_together_in_the_order_asked_for(cache: Pat
     assert len(list(cache.iterdir())) == 3
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @needs_compiler
 def test_kernels_can_be_compiled_for_another_processor_beside_this_ones(
     cache: Path, monkeypatch: pytest.MonkeyPatch
@@ -244,7 +244,7 @@ def assert_not_loaded(file: Path) -> None:
     assert not file.is_symlink() and file.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @needs_compiler
 @pytest.mark.parametrize("mode", [0o720, 0o702])
 def test_a_library_that_others_can_write_is_compiled_again(hostile: Path, mode: int) -> None:
@@ -252,7 +252,7 @@ def test_a_library_that_others_can_write_is_compiled_again(hostile: Path, mode: 
     assert_not_loaded(hostile)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @needs_compiler
 def test_a_link_to_a_library_is_not_followed(hostile: Path, tmp_path: Path) -> None:
     hostile.rename(tmp_path / "elsewhere.so")
@@ -260,7 +260,7 @@ def test_a_link_to_a_library_is_not_followed(hostile: Path, tmp_path: Path) -> N
     assert_not_loaded(hostile)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @needs_compiler
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can give a file away")
 def test_a_library_of_another_user_is_compiled_again(hostile: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_library_of_another_user_is_compiled_again(hostile: Path) -> None:
     assert_not_loaded(hostile)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @needs_compiler
 def test_a_folder_that_others_could_write_is_closed(cache: Path) -> None:
     cache.mkdir()
@@ -278,7 +278,7 @@ def test_a_folder_that_others_could_write_is_closed(cache: Path) -> None:
     assert len(list(cache.iterdir())) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @needs_compiler
 def test_a_folder_of_another_user_is_not_used_and_it_is_said(
     cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -99,7 +99,7 @@ def test_importing_machine_loads_no_torch():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("variables", [{}, {"OMP_NUM_THREADS": "1"}, {"OMP_NUM_THREADS": "3"}])
 def test_threads_are_those_of_torch_before_it_is_loaded(variables: dict[str, str]) -> None:
     code = """if True:

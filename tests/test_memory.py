@@ -90,7 +90,7 @@ def test_a_gpu_is_given_up_to_a_share_and_then_as_before_and_a_processor_is_left
     assert shares == [before, within, before]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @linux
 def test_freed_memory_is_kept_for_the_next_tensor() -> None:
     code = """

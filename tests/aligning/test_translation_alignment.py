@@ -30,7 +30,6 @@ def moved(translation: Translation, source: int, target: int) -> set[tuple[int, 
     return {(one + source, other + target) for one, other in translation.alignment}
 
 
-@pytest.mark.slow
 def test_the_links_are_those_of_the_last_layer_but_one() -> None:
     translator = make("bpe", decoder_layers=3)
     for text in SOURCES:
@@ -99,7 +98,6 @@ def test_texts_are_aligned_alone_as_in_company(translator: Translator) -> None:
     assert [translator.translate([text], options)[0].alignment for text in texts] == [t.alignment for t in together]
 
 
-@pytest.mark.slow
 def test_streams_samples_and_pytorch_align_too() -> None:
     translator, options = make_plain("bpe"), asked(align=True, risk_samples=4, batch_invariant=True)
     (found,) = translator.translate([TWO], options)
@@ -128,7 +126,6 @@ def test_words_of_parts_are_numbered_over_the_line() -> None:
     assert places_in_line("abcd ef", ["ab", "cd ef"]) == [[0], [0, 1]]
 
 
-@pytest.mark.slow
 def test_the_command_writes_pharaohs_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = stored("bpe")
     save_model(tmp_path / "m", model.model, model.files)

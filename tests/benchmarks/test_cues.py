@@ -57,7 +57,6 @@ def test_the_other_source_lacks_the_cue_and_nothing_else(found: list[Cue]):
         assert source[cue.cue] not in other
 
 
-@pytest.mark.slow
 def test_no_source_is_in_training(found: list[Cue]):
     train = {sentence.source for sentence in read_phrasebook().train}
     assert not train & {cue.pair.source for cue in found}
@@ -73,7 +72,7 @@ def test_many_patterns_take_part_and_both_forms_are_asked_about(found: list[Cue]
     assert speakers["i"] > 20 and speakers["we"] > 20
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_another_process_with_another_hash_seed_makes_the_same_cues(found: list[Cue]):
     program = (
         "import hashlib; from cues import cues;"

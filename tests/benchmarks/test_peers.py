@@ -52,7 +52,7 @@ def test_a_rectangle_holds_the_tokens_of_the_batch_and_padding() -> None:
     assert padded.labels[padded.target_mask].tolist() == a_batch().labels.tolist()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name, toolkit in TOOLKITS.items() if not toolkit.requires])
 def test_every_contender_that_is_installed_begins_without_knowledge_and_learns(name: str) -> None:
     _, losses = built(name, 2 if name == AS_WRITTEN else 12)

@@ -8,7 +8,7 @@ import pytest
 from contrasts import CONTRASTS
 from guide_site import DOCS, build_site
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = pytest.mark.browser
 
 PAGES = sorted(path.stem for path in (DOCS / "guide").glob("*.md"))
 OWN = ("file:", "data:", "about:")

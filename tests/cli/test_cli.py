@@ -248,7 +248,6 @@ def test_one_line_in_is_one_line_out(
     assert len(lines) == 6 and lines[1:3] == ["", ""] and lines[5] == ""
 
 
-@pytest.mark.slow
 def test_every_way_of_giving_a_text_gives_the_same_translation(
     run_folder: Path, tmp_path: Path, type_in: Callable[[bytes], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -303,7 +302,6 @@ def test_unknown_words_are_named(run_folder: Path, capsys: pytest.CaptureFixture
     assert "words that the model does not know: zebra" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_several_texts_are_translated_each_by_itself(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def printed(*arguments: str) -> str:
         assert main(["translate", str(run_folder), *arguments, "--quiet"]) == 0
@@ -382,7 +380,6 @@ class Echo:
         ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("n_best", [1, 2])
 def test_output_is_written_in_batches_and_appears_when_complete(
@@ -437,7 +434,6 @@ def test_scores_count_the_flags_of_the_translations(
 # demo
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("talks", [False, True])
 def test_the_demo_ends_with_what_to_do_next(
     talks: bool, run_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -551,14 +547,12 @@ def test_a_misspelt_run_is_suggested(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert f"did you mean {tmp_path / name}?" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_a_benchmark_names_machine_and_search(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["benchmark", str(run_folder), "--sentences", "3", "--rounds", "1", "--quiet"]) == 0
     printed = capsys.readouterr().out
     assert "greedy" in printed and "tokens/s" in printed and "torch 2" in printed and "GFLOP/s" in printed
 
 
-@pytest.mark.slow
 def test_a_benchmark_measures_the_search_that_is_asked_for(
     run_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -572,7 +566,6 @@ def test_a_benchmark_measures_the_search_that_is_asked_for(
         assert {speed["search"] for speed in speeds} == searches
 
 
-@pytest.mark.slow
 def test_a_setting_of_the_search_has_one_name_in_all_commands(
     run_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

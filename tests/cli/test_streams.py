@@ -17,7 +17,7 @@ from small_runs import exit_code, train_command, write_corpus
 
 from dragoman.training.checkpoint import newest_checkpoint
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 DRAGOMAN = [sys.executable, "-m", "dragoman"]
 FOREVER = ("train.steps=1000000", "train.save_every=1000000", "train.validate_every=1000000")
@@ -52,7 +52,6 @@ def wait_for_steps(folder: Path, process: "subprocess.Popen[bytes]", meanwhile: 
 # Standard error
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("redirection", BROKEN)
 def test_a_run_needs_no_standard_error(redirection: str, data: Path) -> None:
     done = in_shell(train_command(data), redirection)
@@ -60,7 +59,6 @@ def test_a_run_needs_no_standard_error(redirection: str, data: Path) -> None:
     assert done.stderr == b""
 
 
-@pytest.mark.slow
 def test_a_run_whose_notes_nobody_reads_saves_when_it_is_stopped(data: Path) -> None:
     with subprocess.Popen([*DRAGOMAN, *train_command(data, *FOREVER)], stderr=subprocess.PIPE) as process:
         assert process.stderr
@@ -106,7 +104,6 @@ def commands(run_folder: Path, folder: Path) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["translate a file", "evaluate", "prepare-data", "train-tokenizer"])
 def test_no_command_needs_standard_error(name: str, run_folder: Path, tmp_path: Path) -> None:
     assert exit_code(with_streams, commands(run_folder, tmp_path)[name], {2: "/dev/full"}) == 0
@@ -137,7 +134,6 @@ def told_without_output(command: Sequence[str], where: str | None, folder: Path)
     return notes.read_text("utf-8")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", list(commands(Path(), Path())))
 def test_a_result_that_cannot_be_written_is_one_line_and_a_code(name: str, run_folder: Path, tmp_path: Path) -> None:
     told = told_without_output(commands(run_folder, tmp_path)[name], "/dev/full", tmp_path)
@@ -207,14 +203,12 @@ def on_a_terminal_that_closes(command: Sequence[str], folder: Path) -> "subproce
     return process
 
 
-@pytest.mark.slow
 def test_a_terminal_that_closes_stops_a_run_which_goes_on_later(data: Path) -> None:
     process = on_a_terminal_that_closes([*DRAGOMAN, *train_command(data, *FOREVER)], data)
     assert process.wait(120) == 3 and status(data) == "stopped"
     assert newest_checkpoint(data / "runs" / "corpus" / "checkpoints") is not None
 
 
-@pytest.mark.slow
 def test_nohup_keeps_a_run_going_when_the_terminal_closes(data: Path) -> None:
     command = ["nohup", *DRAGOMAN, *train_command(data, "train.steps=400", "train.save_every=1000000")]
     process = on_a_terminal_that_closes(command, data)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from families import Trained
 from small_runs import some_pairs, train_small, write_corpus
 
 from dragoman.commands.average import average
@@ -29,10 +30,8 @@ def test_the_distance_is_relative_to_the_norm_before_part_by_part() -> None:
 
 
 @pytest.fixture(scope="module")
-def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("before")
-    write_corpus(folder / "corpus.tsv", some_pairs(verbs=["sees", "seeks"]))
-    return train_small(folder).folder
+def before(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained("two_verbs", tmp_path_factory.mktemp("before"))
 
 
 def tuned(before: Path, folder: Path, *overrides: str) -> Path:
@@ -46,7 +45,6 @@ def weights(model: Path) -> dict[str, torch.Tensor]:
     return named_weights(load_model(model).model)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", ["full", "lora"])
 def test_each_weight_lies_between_those_of_both_models(how: str, before: Path, tmp_path: Path) -> None:
     after = tuned(before, tmp_path, *(["tuning.lora.rank=2"] if how == "lora" else []))
@@ -56,7 +54,6 @@ def test_each_weight_lies_between_those_of_both_models(how: str, before: Path, t
     assert "0.25 of the latter" in (tmp_path / "model" / "README.md").read_text()
 
 
-@pytest.mark.slow
 def test_what_has_no_average_is_refused(before: Path, tmp_path: Path) -> None:
     after = tuned(before, tmp_path)
     with pytest.raises(ConfigError, match=r"--share must be from 0, .* to 1, .*but is 1.5"):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from families import Trained
 from small_runs import SETTINGS, train_command, train_small, weights, write_corpus
 
 import dragoman
@@ -70,7 +71,6 @@ def test_train_tokenizer_leaves_the_same(text: Path, tmp_path: Path, printed: Ca
     assert f"{source.size}" in told and " ".join(source.tokens(source.encode(found.example[0]))) in told
 
 
-@pytest.mark.slow
 def test_evaluate_leaves_the_same(run_folder: Path, tmp_path: Path, printed: Callable[..., str]) -> None:
     (tmp_path / "other.it").write_text("il gatto\n" * 6, encoding="utf-8")
     by_command, by_function = pairs_of_folders(tmp_path)
@@ -127,7 +127,6 @@ def test_generate_leaves_the_same(models: Path, printed: Callable[..., str]) -> 
     assert alone == f"the gatt{found[0].text}\n"
 
 
-@pytest.mark.slow
 def test_benchmark_leaves_the_same(run_folder: Path, tmp_path: Path, printed: Callable[..., str]) -> None:
     def counts(measured: Any) -> list[tuple[str, ...]]:
         return [tuple(speed[key] for key in ("search", "batch", "sentences", "tokens")) for speed in measured["speeds"]]
@@ -157,7 +156,6 @@ def test_doctor_leaves_the_same(printed: Callable[..., str]) -> None:
     assert told.keys() - {"disk"} == steady.keys() and {key: told[key] for key in steady} == steady
 
 
-@pytest.mark.slow
 def test_explain_leaves_the_same(run_folder: Path, tmp_path: Path, printed: Callable[..., str]) -> None:
     told = json.loads(printed("explain", run_folder, "the gatt sees.", "--format", "json"))
     record = dragoman.record(run_folder, "the gatt sees.")
@@ -175,7 +173,6 @@ def test_embeddings_leaves_the_same(run_folder: Path, printed: Callable[..., str
     assert told["neighbours"] == json.loads(json.dumps(found.facts()))["neighbours"]
 
 
-@pytest.mark.slow
 def test_demo_leaves_the_same(
     run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: Callable[..., str]
 ) -> None:
@@ -191,7 +188,6 @@ def test_demo_leaves_the_same(
     assert (asked["what"], asked["overrides"], asked["runs"]) == ("phrasebook", ["train.minutes=2.0"], tmp_path)
 
 
-@pytest.mark.slow
 def test_train_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
     by_command, by_function = pairs_of_folders(tmp_path)
     write_corpus(by_command / "corpus.tsv")
@@ -210,9 +206,8 @@ def test_train_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> N
     assert f"{forecast.parameters:,}" in told and f"{forecast.tokens:,}" in told
 
 
-@pytest.mark.slow
-def test_fine_tune_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
-    model, new = train_small(tmp_path).folder, write_corpus(tmp_path / "new.tsv")
+def test_fine_tune_leaves_the_same(trained: Trained, tmp_path: Path, printed: Callable[..., str]) -> None:
+    model, new = trained("translation", tmp_path), write_corpus(tmp_path / "new.tsv")
     changed = [text for text in SETTINGS if text.partition(".")[0] in ("data", "batches", "train")]
     by_command, by_function = pairs_of_folders(tmp_path)
     given = [part for text in changed for part in ("--set", text)]
@@ -221,20 +216,20 @@ def test_fine_tune_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) 
     assert weights(by_command / found.folder.name) == weights(found.folder)
 
 
-@pytest.mark.slow
-def test_merge_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
+def test_merge_leaves_the_same(trained: Trained, tmp_path: Path, printed: Callable[..., str]) -> None:
     changed = [text for text in SETTINGS if text.partition(".")[0] in ("data", "batches", "train")]
     given: Any = {"overrides": [*changed, "tuning.lora.rank=2"], "runs": tmp_path / "tuned", "device": "cpu"}
-    tuned = dragoman.fine_tune(train_small(tmp_path).folder, str(write_corpus(tmp_path / "new.tsv")), **given).folder
+    tuned = dragoman.fine_tune(
+        trained("translation", tmp_path), str(write_corpus(tmp_path / "new.tsv")), **given
+    ).folder
     by_command, by_function = pairs_of_folders(tmp_path)
     printed("merge", tuned, "--to", by_command / "model")
     dragoman.merge(tuned, by_function / "model")
     assert left_in(by_command) == left_in(by_function)
 
 
-@pytest.mark.slow
-def test_quantize_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
-    run = train_small(tmp_path).folder
+def test_quantize_leaves_the_same(trained: Trained, tmp_path: Path, printed: Callable[..., str]) -> None:
+    run = trained("translation", tmp_path)
     by_command, by_function = pairs_of_folders(tmp_path)
     told = printed("quantize", run, "--to", by_command / "model")
     found = dragoman.quantize(run, by_function / "model").scores
@@ -242,9 +237,8 @@ def test_quantize_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -
     assert found is not None and all(f"{each.scores['bleu'].value:.1f}" in told for each in found.evaluations)
 
 
-@pytest.mark.slow
-def test_average_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
-    before = train_small(tmp_path).folder
+def test_average_leaves_the_same(trained: Trained, tmp_path: Path, printed: Callable[..., str]) -> None:
+    before = trained("translation", tmp_path)
     after = train_small(tmp_path, "train.seed=2", name="other").folder
     by_command, by_function = pairs_of_folders(tmp_path)
     printed("average", before, after, "--to", by_command / "model", "--share", 0.4)
@@ -252,7 +246,6 @@ def test_average_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) ->
     assert left_in(by_command) == left_in(by_function)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Recommended")
 def test_convert_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
     from small_marian import write_marian
@@ -264,7 +257,6 @@ def test_convert_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) ->
     assert left_in(by_command) == left_in(by_function)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Recommended")
 @pytest.mark.parametrize("target", ["ctranslate2", "huggingface"])
 def test_export_leaves_the_same(

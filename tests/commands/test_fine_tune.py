@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_runs import AtSteps, some_pairs, terminate, times, train_small, weights, write_corpus
+from families import Trained
+from small_runs import AtSteps, some_pairs, terminate, times, weights, write_corpus
 
 import dragoman
 from dragoman.cli.main import main
@@ -21,8 +22,6 @@ from dragoman.text.prepared import read_split
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.translating import Translation, Translator
 
-pytestmark = pytest.mark.slow
-
 SETTINGS = (
     "data.dev_size=4", "data.test_size=4", "batches.batch_tokens=100", "decode.beam_size=1",
     "train.steps=6", "train.precision=float32", "train.validate_every=3",
@@ -30,11 +29,9 @@ SETTINGS = (
 
 
 @pytest.fixture(scope="module")
-def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def old(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run on sentences of two verbs."""
-    folder = tmp_path_factory.mktemp("old")
-    write_corpus(folder / "corpus.tsv", some_pairs(verbs=["sees", "seeks"]))
-    return train_small(folder).folder
+    return trained("two_verbs", tmp_path_factory.mktemp("old"))
 
 
 def tune(model: Path, folder: Path, *overrides: str, **options: Any) -> FineTuneResult:

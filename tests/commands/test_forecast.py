@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from families import Trained
 from small import parse
 from small_runs import SETTINGS, STEPS, some_pairs, times, train_command, train_small, weights, write_corpus
 
@@ -32,7 +33,7 @@ def run_command(*arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_memory_and_parameters_are_what_the_run_then_has(tmp_path: Path) -> None:
     write_corpus(tmp_path / "corpus.tsv")
     command = train_command(tmp_path, "model.d_model=512", "model.d_ff=4096", "model.decoder_layers=4")
@@ -75,17 +76,15 @@ def test_text_that_a_forecast_prepared_with_other_settings_is_prepared_again(tmp
     assert weights(run) == weights(train_small(tmp_path / "plain").folder)
 
 
-@pytest.mark.slow
-def test_a_run_that_was_begun_is_told_of_as_it_was_begun(tmp_path: Path) -> None:
-    folder = train_small(tmp_path).folder
+def test_a_run_that_was_begun_is_told_of_as_it_was_begun(trained: Trained, tmp_path: Path) -> None:
+    folder = trained("translation", tmp_path)
     before = weights(folder)
     assert forecast(folder, device="cpu").recipe == parse((folder / "recipe.toml").read_text(), "", Recipe)
     assert weights(folder) == before
 
 
-@pytest.mark.slow
-def test_a_dry_run_needs_no_free_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    folder = train_small(tmp_path).folder
+def test_a_dry_run_needs_no_free_name(trained: Trained, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = trained("translation", tmp_path)
     before = kept_files(tmp_path)
     other = [*SETTINGS, "model.d_model=32", "tokenizer.kind=bpe", "tokenizer.vocabulary_size=300", "train.steps=7"]
     caplog.set_level("INFO", "dragoman")
@@ -123,7 +122,6 @@ def room_for(monkeypatch: pytest.MonkeyPatch) -> Any:
     return set_room
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("room", "tokens", "parts"), [(1024, 1024, 1), (1000, 512, 2), (200, 128, 8)])
 def test_a_step_is_cut_into_as_few_batches_as_fit(
     room: int, tokens: int, parts: int, room_for: Any, tmp_path: Path
@@ -134,7 +132,6 @@ def test_a_step_is_cut_into_as_few_batches_as_fit(
     assert f"accumulate = {parts} # for 1,024 tokens a step" in text
 
 
-@pytest.mark.slow
 def test_fitting_leaves_a_gpu_its_reserve_too(room_for: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     room_for(1024)
     asked: list[tuple[float, str]] = []
@@ -143,7 +140,6 @@ def test_fitting_leaves_a_gpu_its_reserve_too(room_for: Any, monkeypatch: pytest
     assert asked == [(trial.SHARE_OF_MEMORY, "cpu")]
 
 
-@pytest.mark.slow
 def test_a_fitted_run_repeats_where_there_is_less_room(room_for: Any, tmp_path: Path) -> None:
     room_for(512)
     first = train_small(tmp_path, "batches.batch_tokens=auto").folder

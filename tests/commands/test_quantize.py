@@ -151,7 +151,6 @@ def test_what_cannot_be_quantised_is_refused_before_anything_is_written(
     assert not (tmp_path / "no").exists() and not (tmp_path / "twice").exists()
 
 
-@pytest.mark.slow
 def test_the_command_prints_bleu_before_and_after(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

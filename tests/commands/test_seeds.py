@@ -43,7 +43,6 @@ def test_seeds_are_runs_of_their_own_on_the_same_text(trained: Path) -> None:
     assert first == second and weights(runs[0]) != weights(runs[1])
 
 
-@pytest.mark.slow
 def test_seeds_that_were_cut_off_go_on(trained: Path, tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         train_two(tmp_path, progress=AtSteps({7: terminate}))
@@ -52,7 +51,6 @@ def test_seeds_that_were_cut_off_go_on(trained: Path, tmp_path: Path) -> None:
         assert weights(one.folder) == weights(other)
 
 
-@pytest.mark.slow
 def test_finished_seeds_are_told_of_again_and_fresh_ones_take_another_name(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -68,7 +66,6 @@ def test_finished_seeds_are_told_of_again_and_fresh_ones_take_another_name(
     assert len(seed_runs(trained / "runs" / "corpus-2")) == 2
 
 
-@pytest.mark.slow
 def test_a_group_is_evaluated_and_compared_by_its_common_name(
     trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +157,7 @@ def test_seeds_that_agree_leave_the_sentences_chance() -> None:
     assert ours.high - ours.low == pytest.approx(plain.high - plain.low, rel=0.15)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_chance_alone_is_seldom_called_a_difference() -> None:
     """Of 30 comparisons of systems that are alike, at most 6: more would come by chance in one of 1,000 such tests."""
     draw = np.random.default_rng(1)

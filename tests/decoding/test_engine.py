@@ -85,7 +85,6 @@ def visited(engine: Engine, guests: Sequence[Visit]) -> list[list[Hypothesis] | 
     return [found.get(tickets[number]) for number in range(len(guests))]
 
 
-@pytest.mark.slow
 @given(wishes=st.lists(WISHES, min_size=1, max_size=7), batch_tokens=st.integers(1, 80), ties=st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_requests_of_any_settings_that_come_and_go_find_what_they_find_alone(
@@ -120,7 +119,6 @@ class Failing(Toy):
         return found
 
 
-@pytest.mark.slow
 @given(
     wishes=st.lists(WISHES, min_size=2, max_size=7),
     fails=st.lists(st.none() | st.integers(0, 4), min_size=7, max_size=7),
@@ -222,7 +220,6 @@ def test_a_signal_to_stop_is_no_failure_of_a_request(work: str, monkeypatch: pyt
             engine.step()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("preset", ["paper", "modern"])
 def test_a_model_translates_every_request_as_alone(preset: str, dtype: torch.dtype) -> None:

@@ -51,7 +51,6 @@ def uniforms_of(source: Sequence[int], sampling: Sampling) -> list[float]:
     return [Request(source, 8, sampling=sampling).uniform(position) for position in range(8)]
 
 
-@pytest.mark.slow
 @given(sampling=SAMPLINGS, source=st.lists(st.integers(0, 9), min_size=1, max_size=4), ties=st.booleans())
 @settings(max_examples=100, deadline=None)
 def test_a_sample_is_that_of_the_plain_walk(sampling: Sampling, source: list[int], ties: bool) -> None:
@@ -199,7 +198,6 @@ def translator(run_folder: Path) -> dragoman.Translator:
 TEXTS = ["Where is the station?", "", "The cat sleeps. The dog barks."]
 
 
-@pytest.mark.slow
 def test_samples_of_a_translation_are_as_many_as_asked_for_and_the_first_is_that_of_one(
     translator: dragoman.Translator,
 ) -> None:
@@ -221,7 +219,6 @@ def test_the_scores_of_samples_are_the_models_own(translator: dragoman.Translato
             assert each.log_prob == pytest.approx(sum(each.token_log_probs), abs=1e-4)
 
 
-@pytest.mark.slow
 def test_a_stream_of_samples_is_the_translation(translator: dragoman.Translator) -> None:
     def returned(sampled: dragoman.SearchOptions) -> Iterator[str]:
         whole.append((yield from translator.stream(TEXTS[2], sampled)))

@@ -84,7 +84,6 @@ def test_rows_that_join_leave_double_and_change_places_keep_their_log_probabilit
         rows = [(rows[i][0], [*rows[i][1], words.randrange(4, VOCABULARY)]) for i in chosen]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("width", [1, 4])
 def test_a_sentence_alone_and_in_any_batch_gives_the_same_tokens_and_scores(preset: str, width: int) -> None:

@@ -17,7 +17,7 @@ def example(name: str) -> ModuleType:
     return module
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_language_model_learns_a_rhyme_and_goes_on_with_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -136,7 +136,7 @@ def scores(task, train, test, baselines):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(("coarse", "accuracy"), [(True, 90.8), (False, 82.4)])
 def test_the_svm_reaches_what_is_known_of_it_on_trec(shared_data, coarse, accuracy):
     pytest.importorskip("sklearn", reason="needs the extra baselines")
@@ -145,14 +145,14 @@ def test_the_svm_reaches_what_is_known_of_it_on_trec(shared_data, coarse, accura
     assert found[SVM]["accuracy"].value == pytest.approx(accuracy, abs=0.5)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_svm_reaches_what_is_known_of_it_on_sst2(shared_data):
     pytest.importorskip("sklearn", reason="needs the extra baselines")
     train, test = (texts_of(shared_data / "sst2" / f"stsa.binary.{name}") for name in ("train", "test"))
     assert scores("classify", train, test, classify_baselines)[SVM]["accuracy"].value == pytest.approx(81.2, abs=0.5)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_frequent_tags_reach_what_is_known_of_them_on_parts_of_speech(shared_data):
     folder = shared_data / "ud-english-ewt"
     train, test = (sentences_of(folder / f"en_ewt-ud-{name}.conllu", 1, 3) for name in ("train", "test"))
@@ -160,7 +160,7 @@ def test_frequent_tags_reach_what_is_known_of_them_on_parts_of_speech(shared_dat
     assert scores("tag", train, test, tag_baselines)[FREQUENT]["accuracy"].value == pytest.approx(86.2, abs=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_no_entity_that_the_training_text_of_wnut_names_is_in_its_test_text(shared_data):
     """Its makers dropped them, so learning names by heart is worth nothing there."""
     train = sentences_of(shared_data / "wnut17" / "wnut17train.conll", 0, 1)

@@ -21,7 +21,6 @@ def write_sides(prefix: Path, pairs: list[tuple[str, str]]) -> list[str]:
     return [str(path) for path in paths]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("given", ["test", "dev"])
 def test_a_run_with_empty_lines_in_a_given_set_ends_scored(tmp_path, caplog, capsys, given):
     address = json.dumps(write_sides(tmp_path / given, GIVEN))

@@ -267,7 +267,6 @@ def test_the_worst_confusions_are_said_in_words():
     assert worst_confusions(Confusion.of(rows("ab"), rows("ab"))) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("form", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_a_matrix_is_drawn_as_a_picture_that_is_the_same_each_time(form, begins):
     pytest.importorskip("matplotlib", reason="needs the extra plots")

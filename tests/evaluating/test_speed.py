@@ -156,7 +156,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
 def test_a_model_folder_is_measured_with_its_machine_and_its_memory(folder):
     found = benchmark_models(
         [folder], [*TEXTS, "", " "], searches=[GREEDY], rounds=1, device="cpu", precision="float32", threads=1

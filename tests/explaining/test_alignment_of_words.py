@@ -58,7 +58,6 @@ def test_the_error_rate_is_that_of_the_paper() -> None:
     assert found.error_rate == pytest.approx(1 - (1 + 2) / (3 + 2))
 
 
-@pytest.mark.slow
 @given(links_of_a_sentence, links_of_a_sentence, links_of_a_sentence)
 def test_error_rates_lie_between_perfect_and_worst(found: Links, sure: Links, unsure: Links) -> None:
     agreement = agree(found, pair_with(sure, unsure))
@@ -297,7 +296,6 @@ def test_pairs_side_by_side_are_aligned_as_each_is_alone(bpe: Translator) -> Non
             assert align_words(weights, *words_in(bpe, given), choice).links == links
 
 
-@pytest.mark.slow
 def test_every_head_is_measured_and_the_best_is_chosen(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = measure_heads(translator, GOLD[:7])
     assert {(each.layer, each.head, each.shifted) for each in measured} == set(

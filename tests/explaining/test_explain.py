@@ -40,7 +40,6 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     return typed
 
 
-@pytest.mark.slow
 def test_a_page_is_written_under_a_usual_name(model: Path, run: Run) -> None:
     code, told, notes = run(model, TEXT)
     page = Path("explanation.html").read_text("utf-8")
@@ -54,7 +53,6 @@ def test_the_name_of_the_file_says_its_form(name: str, begins: bytes, model: Pat
     assert Path(name).read_bytes().startswith(begins)
 
 
-@pytest.mark.slow
 def test_json_and_text_are_printed_unless_a_file_is_named(model: Path, run: Run) -> None:
     _, told, _ = run(model, TEXT, "--format", "json")
     assert json.loads(told)["source"] == TEXT
@@ -105,7 +103,6 @@ def test_a_choice_belongs_to_one_sentence(text: str, model: Path) -> None:
         dragoman.explain_choice(model, text, "a", "b")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("generation", [{}, {"split": "never"}])
 def test_a_choice_is_explained_for_the_text_that_was_translated(generation: dict[str, Any], tmp_path: Path) -> None:
     folder = store_translator(tmp_path / "model", kind="bpe", generation=generation)

@@ -213,7 +213,6 @@ def matplotlib() -> None:
     pytest.importorskip("matplotlib", reason="needs the extra plots")
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("matplotlib")
 @pytest.mark.parametrize("form", BEGINNINGS)
 def test_a_picture_is_what_its_form_says_and_equal_pictures_are_equal_files(form: str) -> None:

@@ -59,7 +59,6 @@ TEXTS = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("numbers_alone")
 @pytest.mark.parametrize(
     ("generation", "texts"),
@@ -256,7 +255,6 @@ def test_facts_name_the_model(folder: Path) -> None:
     assert facts["languages"] == ["en", "it"]
 
 
-@pytest.mark.slow
 def test_recording_changes_nothing(folder: Path) -> None:
     translator, recorder = Translator.load(folder, "cpu", "float32"), Recorder(load_model(folder))
     assert recorder.translator is not None

@@ -93,7 +93,7 @@ def test_every_number_of_a_language_model_is_that_of_the_reference(settings: dic
     assert (facts["family"], facts["languages"], facts["target"]) == ("language_model", None, None)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("preset", ["paper", "modern"])
 def test_any_wrong_number_is_noticed(preset: str, tmp_path: Path) -> None:
     """One of every kind of number, moved by a thousandth: the tests above look at all of them."""
@@ -148,7 +148,6 @@ def test_units_of_a_narrow_network_are_all_recorded(tmp_path: Path) -> None:
     assert np.sort(layer.units.unit, axis=1).tolist() == [[0, 1, 2]] * len(layer.units.unit)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("layer", ["encoder.1", "decoder.0"])
 @pytest.mark.parametrize("variant", ["paper", "modern, geglu, biases", "modern", "shared keys, learned positions"])
 def test_input_times_matrix_is_what_is_recorded_next(variant: str, layer: str, tmp_path: Path) -> None:

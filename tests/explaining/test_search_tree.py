@@ -128,7 +128,6 @@ def live(step: list[Node]) -> list[Node]:
 # Reasons
 
 
-@pytest.mark.slow
 @given(case=cases)
 def test_reasons_name_the_figures_of_the_tree(case: Case) -> None:
     tree = tree_of(case.toy, case.request)
@@ -225,7 +224,6 @@ def test_a_search_that_may_write_nothing_more_says_so() -> None:
 # The searches of a record
 
 
-@pytest.mark.slow
 def test_searches_of_every_sentence_find_what_the_translator_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,7 +43,6 @@ def test_there_are_enough_combinations_and_some_that_transformers_holds() -> Non
     assert 8 <= sum(map(held, COMBINATIONS)) <= len(COMBINATIONS) // 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("settings", COMBINATIONS, ids=told)
 def test_a_model_travels_or_is_refused_by_name(settings: dict[str, Any], tmp_path: Path) -> None:
     model = make(tmp_path / "model", settings)
@@ -61,7 +60,6 @@ def test_a_model_travels_or_is_refused_by_name(settings: dict[str, Any], tmp_pat
         assert any(f"model.{name}" in huggingface for name in changed) or settings["preset"] == "modern"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "tied"), [*product(KINDS, ("target", "all"))])
 def test_a_tokenizer_travels_or_is_refused_by_name(kind: str, tied: str, tmp_path: Path) -> None:
     model = make(tmp_path / "model", {"preset": "paper", "tied": tied}, kind)
@@ -73,7 +71,7 @@ def test_a_tokenizer_travels_or_is_refused_by_name(kind: str, tied: str, tmp_pat
             assert float(found) < 1e-4
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("tied", ["target", "all"])
 @pytest.mark.parametrize("target", get_args(Target))
 def test_the_script_beside_an_export_translates_without_us(target: Target, tied: str, tmp_path: Path) -> None:
@@ -127,7 +125,6 @@ def test_wrong_asking_is_refused_before_a_file_is_written(tmp_path: Path) -> Non
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.slow
 def test_a_quantised_model_travels_as_what_it_computes(tmp_path: Path) -> None:
     model = make(tmp_path / "model", {"preset": "modern"})
     dragoman.quantize(model, tmp_path / "small")

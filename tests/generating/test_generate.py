@@ -96,7 +96,6 @@ def test_rows_that_join_double_slide_and_change_places_keep_their_log_probabilit
         rows = [([*rows[i][0], words.randrange(4, VOCABULARY)], rows[i][1]) for i in chosen]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("context", [5, None])
 def test_prompts_of_any_length_are_continued_as_alone_and_as_the_plain_walk_does(context: int | None) -> None:
     model, never = opinionated(), 0
@@ -197,7 +196,6 @@ def collected(stream: Any) -> tuple[list[str], Generation]:
     return [*watch()], returned[0]
 
 
-@pytest.mark.slow
 def test_a_text_is_the_same_alone_together_and_streamed(generator: Generator) -> None:
     options = GenerateOptions(tokens=80, samples=3)
     together = generator.generate(PROMPTS, options)
@@ -290,7 +288,6 @@ def test_a_step_reads_no_more_of_a_long_text_than_of_a_short_one(
     assert costs[1][0] <= 2 * costs[0][0] + 10 and costs[1][1] == costs[0][1] == 1
 
 
-@pytest.mark.slow
 def test_a_model_with_learned_positions_writes_past_them(tmp_path: Path) -> None:
     (tmp_path / "rhyme.txt").write_text(RHYME * 150, encoding="utf-8")
     few = ["model.positions=learned", "model.max_positions=34", "train.steps=2", "train.validate_every=2"]

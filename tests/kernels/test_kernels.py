@@ -350,7 +350,7 @@ attention(50)()  # the kernels still work
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kernel", "room"), [("attention", 24), ("attention_back", 8), ("rms_norm_back", 60), ("smoothed_loss", 16)]
 )

@@ -15,8 +15,6 @@ from dragoman.model import EncoderDecoder, LanguageModel, ModelConfig, Packing, 
 from dragoman.training import run_steps
 
 SYMBOLS = 14
-pytestmark = pytest.mark.slow
-
 TASKS: dict[str, Callable[[list[int]], list[int]]] = {"copy": list, "reverse": lambda x: x[::-1], "sort": sorted}
 
 

@@ -31,7 +31,6 @@ def every_weight_learns(model: Any) -> None:
         assert weight.grad.abs().max() > (0 if "key.bias" not in name else -1), name
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("positions", "norm"), [*product(POSITIONS, NORMS)])
 def test_every_combination_builds_runs_and_learns(positions: str, norm: str) -> None:
     given = {"positions": positions, "norm": norm, "encoder_layers": 1, "decoder_layers": 1}

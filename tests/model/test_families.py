@@ -282,7 +282,6 @@ def test_with_tied_embeddings_every_row_has_a_gradient() -> None:
     assert gradient is not None and (gradient.abs().sum(1) > 0).all()
 
 
-@pytest.mark.slow
 def test_a_diverged_weight_stays_to_be_seen() -> None:
     for name in dict(translator().named_parameters()):
         model, batch = translator(), random_batch([2], [2])

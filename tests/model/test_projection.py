@@ -55,7 +55,6 @@ def decoded(model: EncoderDecoder) -> Tensor:
 PLACES = [(preset, name) for preset in PRESETS for name in projections(translator(preset=preset))]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("preset", "place"), PLACES)
 def test_an_adapter_takes_part_wherever_it_is_put_in_training_and_in_decoding(preset: str, place: str) -> None:
     plain, model, batch = translator(preset=preset), translator(preset=preset), random_batch([3, 5], [4, 2])
@@ -72,7 +71,6 @@ def test_an_adapter_takes_part_wherever_it_is_put_in_training_and_in_decoding(pr
     assert_close(decoded(prepared), decoded(model))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["float32", "bf16"])
 def test_an_adapter_is_all_that_training_moves(kind: Any) -> None:
     model, batch = translator(dtype=torch.float32), random_batch([3, 5], [4, 2])

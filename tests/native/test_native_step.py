@@ -100,7 +100,6 @@ def wished(wishes: dict[str, Any]) -> Request:
     return Request(**{**wishes, "n_best": min(wishes["n_best"], wishes["beam_size"])})
 
 
-@pytest.mark.slow
 @given(
     wishes=st.lists(WISHES, min_size=1, max_size=5),
     alike=st.booleans(),

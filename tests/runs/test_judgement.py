@@ -16,8 +16,6 @@ from dragoman.recipe.expected import Expected
 from dragoman.recipe.source import find_recipe
 from dragoman.runs.judgement import Judgement
 
-pytestmark = pytest.mark.slow
-
 SIGNATURE = "nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp|version:2.0.0"
 
 

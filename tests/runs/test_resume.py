@@ -12,6 +12,8 @@ from typing import IO, Any
 
 import pytest
 import torch
+from families import Trained
+from marks import thorough
 from small import parse
 from small_runs import (
     STEPS,
@@ -57,9 +59,9 @@ from dragoman.training.checkpoint import (
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was never cut off."""
-    return train_small(tmp_path_factory.mktemp("whole")).folder
+    return trained("translation", tmp_path_factory.mktemp("whole"))
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +126,6 @@ def test_a_run_that_needs_a_removed_setting_is_refused_by_its_name(stopped: Path
 # Stopped on request
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("step", [1, 4, 11, 12])
 def test_a_stopped_run_ends_in_the_same_bytes(step: int, whole: Path, tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
@@ -134,7 +135,6 @@ def test_a_stopped_run_ends_in_the_same_bytes(step: int, whole: Path, tmp_path: 
     check_whole(run_of(tmp_path), whole)
 
 
-@pytest.mark.slow
 def test_a_signal_while_the_last_step_is_saved_stops_too(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,7 +151,6 @@ def test_a_signal_while_the_last_step_is_saved_stops_too(
     check_whole(run_of(tmp_path), whole)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -170,7 +169,6 @@ def test_whatever_the_settings_the_bytes_are_the_same(settings: tuple[str, ...],
     assert weights(resumed.folder) == weights(unbroken.folder)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("step", [3, 7])
 def test_a_run_over_several_windows_goes_on_within_an_epoch(
     step: int, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -184,7 +182,6 @@ def test_a_run_over_several_windows_goes_on_within_an_epoch(
     assert weights(train_small(tmp_path / "other").folder) == weights(unbroken.folder) != weights(whole)
 
 
-@pytest.mark.slow
 def test_patience_ends_a_run_that_gets_no_better(tmp_path: Path) -> None:
     result = train_small(tmp_path, "train.patience=2", "train.validate_every=2", "train.learning_rate=1e-9")
     assert result.steps == 6  # best at 2, no better at 4 and 6
@@ -196,7 +193,6 @@ def test_a_run_goes_on_by_its_folder_too(stopped: Path, whole: Path) -> None:
     check_whole(run_of(stopped), whole)
 
 
-@pytest.mark.slow
 def test_a_signal_outside_the_loop_stops_too(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.getsignal(signal.SIGTERM)
     for stage in ("commands.train.resolve_run", "tasks.translation.evaluate"):
@@ -208,7 +204,7 @@ def test_a_signal_outside_the_loop_stops_too(whole: Path, tmp_path: Path, monkey
     assert weights(train_small(tmp_path).folder) == weights(whole)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_signals_end_in_their_exit_codes(whole: Path, tmp_path: Path) -> None:
     write_corpus(tmp_path / "corpus.tsv")
     once = exit_code(signalled, tmp_path, [signal.SIGTERM])
@@ -244,18 +240,21 @@ def signalled(folder: Path, signals: list[signal.Signals]) -> None:
 # Killed
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "call"),
     [
-        *[("os.replace", call) for call in (2, 5, 9, 14, 22, 30, 38, 47, 55)],
-        ("dragoman.tokenizing.training._trained", 2),
-        ("dragoman.data.encoding._encoded", 2),
-        ("dragoman.runs.resolving._gather", 1),
-        ("dragoman.training.loop.train_step", 3),
+        ("os.replace", 9),
+        ("os.replace", 38),
         ("dragoman.training.loop.train_step", 10),
-        ("dragoman.tasks.translation.evaluate", 1),
-        ("dragoman.commands.train.draw_curves", 1),
+        *thorough(
+            *[("os.replace", call) for call in (2, 5, 14, 22, 30, 47, 55)],
+            ("dragoman.tokenizing.training._trained", 2),
+            ("dragoman.data.encoding._encoded", 2),
+            ("dragoman.runs.resolving._gather", 1),
+            ("dragoman.training.loop.train_step", 3),
+            ("dragoman.tasks.translation.evaluate", 1),
+            ("dragoman.commands.train.draw_curves", 1),
+        ),
     ],
 )
 def test_a_run_killed_anywhere_is_completed_by_the_same_command(
@@ -267,7 +266,6 @@ def test_a_run_killed_anywhere_is_completed_by_the_same_command(
     check_whole(run_of(tmp_path), whole)
 
 
-@pytest.mark.slow
 def test_settings_that_a_cut_run_accepted_are_its_own_from_then_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,7 +286,6 @@ def test_settings_that_a_cut_run_accepted_are_its_own_from_then_on(
         train_small(tmp_path, "train.learning_rate=1e-3")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("function", ["os.replace", "os.fsync"])
 def test_at_every_moment_of_saving_there_is_a_checkpoint_that_loads(function: str, stopped: Path) -> None:
     assert exit_code(kill_at_every_call, function, run_of(stopped) / "checkpoints") == 0
@@ -324,7 +321,6 @@ def kill_at_every_call(function: str, folder: Path) -> None:
 # Damaged
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["flip", "cut"])
 @pytest.mark.parametrize("name", ["model.safetensors", "training.safetensors", "training.json"])
 def test_a_damaged_checkpoint_costs_its_steps_and_not_the_run(
@@ -340,7 +336,6 @@ def test_a_damaged_checkpoint_costs_its_steps_and_not_the_run(
     check_whole(run_of(stopped), whole)
 
 
-@pytest.mark.slow
 def test_a_run_whose_checkpoints_are_all_damaged_begins_anew_only_if_asked(stopped: Path) -> None:
     for path in list_checkpoints(run_of(stopped) / "checkpoints"):
         spoil(path / "training.safetensors", "flip")
@@ -442,7 +437,6 @@ def stop_at_nine(folder: Path) -> None:
         train_small(folder, progress=AtSteps({9: terminate}))
 
 
-@pytest.mark.slow
 def test_changed_data_is_refused_unless_asked_for(
     whole: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -455,7 +449,6 @@ def test_changed_data_is_refused_unless_asked_for(
     check_whole(run_of(tmp_path), whole)
 
 
-@pytest.mark.slow
 def test_the_same_data_may_lie_elsewhere(whole: Path, tmp_path: Path) -> None:
     stop_at_nine(tmp_path)
     (tmp_path / "corpus.tsv").rename(tmp_path / "moved.tsv")
@@ -478,7 +471,6 @@ def test_a_changed_tokenizer_is_refused(stopped: Path) -> None:
         train_small(stopped, anyway=True)
 
 
-@pytest.mark.slow
 def test_another_machine_is_refused_unless_asked_for(
     stopped: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -512,7 +504,6 @@ def fill_the_disk(monkeypatch: pytest.MonkeyPatch, is_full: Callable[[Path], boo
     monkeypatch.setattr(files, "open", refuse, raising=False)
 
 
-@pytest.mark.slow
 def test_a_full_disk_in_the_middle_costs_checkpoints_and_not_the_run(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -535,7 +526,6 @@ def test_a_full_disk_in_the_middle_costs_checkpoints_and_not_the_run(
     check_whole(run_of(tmp_path), whole)
 
 
-@pytest.mark.slow
 def test_a_disk_that_is_full_twice_is_said_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -550,7 +540,6 @@ def test_a_disk_that_is_full_twice_is_said_twice(
     assert caplog.text.count("a checkpoint could be written again") == 2
 
 
-@pytest.mark.slow
 def test_a_journal_that_was_deleted_is_said(stopped: Path, whole: Path, caplog: pytest.LogCaptureFixture) -> None:
     (run_of(stopped) / "metrics.jsonl").unlink()
     train(run_of(stopped), device="cpu")
@@ -558,7 +547,6 @@ def test_a_journal_that_was_deleted_is_said(stopped: Path, whole: Path, caplog: 
     assert weights(run_of(stopped)) == weights(whole)
 
 
-@pytest.mark.slow
 def test_a_full_disk_at_the_end_is_said_and_mended_by_the_same_command(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -572,7 +560,6 @@ def test_a_full_disk_at_the_end_is_said_and_mended_by_the_same_command(
     check_whole(run_of(tmp_path), whole)
 
 
-@pytest.mark.slow
 def test_a_stop_that_cannot_be_saved_is_no_stop_that_was(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -609,7 +596,6 @@ def poison(monkeypatch: pytest.MonkeyPatch, steps: range) -> None:
     monkeypatch.setattr(objective, "label_smoothed_loss", poisoned)
 
 
-@pytest.mark.slow
 def test_a_gradient_that_is_not_finite_is_skipped_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -649,7 +635,7 @@ def test_weights_that_leave_the_finite_numbers_end_the_run_as_diverged(tmp_path:
 # Two at once
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_second_process_on_the_same_run_is_refused(stopped: Path) -> None:
     with lock(run_of(stopped)):
         assert exit_code(command, *train_command(stopped)) == 8

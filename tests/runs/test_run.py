@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from families import Trained
 from small import parse, small_config
 from small_runs import SETTINGS, STEPS, AtSteps, some_pairs, terminate, times, train_small, weights, write_corpus
 
@@ -34,9 +35,9 @@ from dragoman.translating import Translator
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished run."""
-    return train_small(tmp_path_factory.mktemp("finished")).folder
+    return trained("translation", tmp_path_factory.mktemp("finished"))
 
 
 def test_a_model_that_no_machine_can_hold_is_refused_before_anything_is_made(
@@ -97,7 +98,6 @@ def test_the_recipe_says_everything_and_why(finished: Path) -> None:
     assert recipe.train.steps == STEPS and recipe.model.d_model == 16
 
 
-@pytest.mark.slow
 def test_a_recipe_from_a_run_gives_the_same_run(finished: Path, tmp_path: Path) -> None:
     again = train(finished / "recipe.toml", runs=tmp_path, device="cpu", name="again")
     assert weights(again.folder) == weights(finished)
@@ -105,17 +105,17 @@ def test_a_recipe_from_a_run_gives_the_same_run(finished: Path, tmp_path: Path) 
     assert first == second
 
 
-def test_a_finished_run_says_so_and_rewrites_nothing(finished: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_finished_run_says_so_and_rewrites_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    finished = train_small(tmp_path).folder
     before = times(finished)
     with caplog.at_level(logging.INFO):
-        again = train_small(finished.parent.parent)
+        again = train_small(tmp_path)
         train(finished, device="cpu")
     assert caplog.text.count("is finished, its scores are in") == 2
     assert (again.folder, again.steps, again.evaluations) == (finished, STEPS, ())
     assert times(finished) == before
 
 
-@pytest.mark.slow
 def test_fresh_takes_a_new_name_and_deletes_nothing(finished: Path) -> None:
     before = times(finished)
     fresh = train(finished, fresh=True, device="cpu")
@@ -165,7 +165,6 @@ def as_settings(folder: Path) -> Any:
     return Recipe(data=DataSettings(path=str(as_tsv(folder)[0])))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("write", [as_plain, as_csv, as_tsv, as_jsonl, as_recipe, as_settings])
 def test_the_same_text_gives_the_same_weights_however_it_is_given(
     write: Callable[[Path], Any], finished: Path, tmp_path: Path
@@ -175,7 +174,6 @@ def test_the_same_text_gives_the_same_weights_however_it_is_given(
     assert weights(result.folder) == weights(finished)
 
 
-@pytest.mark.slow
 def test_prepared_data_is_trained_on_as_it_is(finished: Path, tmp_path: Path) -> None:
     settings = DataSettings(path=str(write_corpus(tmp_path / "corpus.tsv")), dev_size=8, test_size=8)
     prepare_data(settings, tmp_path / "prepared")
@@ -220,7 +218,6 @@ def train_within(folder: Path, limit: str, **options: Any) -> tuple[RunResult, s
     return result, (result.folder / "recipe.toml").read_text()
 
 
-@pytest.mark.slow
 def test_epochs_become_steps_once(finished: Path, tmp_path: Path) -> None:
     kept = parse((finished / "recipe.toml").read_text(), "", Recipe)
     corpus = EncodedCorpus.open(finished / "corpus" / "train")
@@ -230,7 +227,6 @@ def test_epochs_become_steps_once(finished: Path, tmp_path: Path) -> None:
     assert f"steps = {result.steps} # 1.5 epochs, as asked for" in text
 
 
-@pytest.mark.slow
 def test_minutes_become_steps_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "TRIAL_SECONDS", 0.05)
     with pytest.raises(Interrupted):
@@ -253,7 +249,6 @@ def test_a_stall_of_the_machine_does_not_spoil_the_trial() -> None:
     assert stalled.seconds_a_step(silent) == pytest.approx(0.2)
 
 
-@pytest.mark.slow
 def test_minutes_leave_room_for_the_validations_that_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -365,7 +360,6 @@ def test_facts_that_another_version_adds_are_kept(finished: Path, tmp_path: Path
     assert json.loads((run / "run.json").read_text()) == facts
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pairs", "overrides", "message"),
     [
@@ -393,7 +387,6 @@ def test_what_cannot_be_used_is_said_and_mended_by_the_same_command(
     assert train_small(tmp_path).folder.name == "corpus", "nothing was resolved yet that stands in the way"
 
 
-@pytest.mark.slow
 def test_settings_may_change_until_something_was_made_of_them(tmp_path: Path) -> None:
     write_corpus(tmp_path / "corpus.tsv")
     with pytest.raises(ConfigError, match="'all' needs one joint vocabulary"):

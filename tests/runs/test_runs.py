@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from families import Trained
 from small_runs import AtSteps, terminate, train_small
 
 import dragoman
@@ -19,10 +20,10 @@ from dragoman.runs.listing import RunScore
 
 
 @pytest.fixture(scope="module")
-def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def two_runs(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished run and one that was stopped."""
     folder = tmp_path_factory.mktemp("two")
-    train_small(folder)
+    trained("translation", folder)
     with pytest.raises(Interrupted):
         train_small(folder, name="other", progress=AtSteps({7: terminate}))
     return folder / "runs"

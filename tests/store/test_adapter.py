@@ -100,7 +100,6 @@ def test_an_adapter_folder_holds_little_and_leaves_its_base_alone(base: Path, ad
     assert {path.name: path.read_bytes() for path in base.iterdir()} == before
 
 
-@pytest.mark.slow
 def test_merged_and_unmerged_give_the_same_logits_and_translations(base: Path, adapter: Path, tmp_path: Path) -> None:
     whole = merge(adapter, tmp_path / "whole")
     assert (whole / "model.safetensors").is_file() and read_adapter(whole) is None
@@ -118,7 +117,6 @@ def test_merged_and_unmerged_give_the_same_logits_and_translations(base: Path, a
     assert read_config(adapter) == read_config(base)
 
 
-@pytest.mark.slow
 def test_translate_takes_an_adapter(base: Path, adapter: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with_adapter = [text for text, _ in translations(adapter)]
     assert main(["translate", str(base), *TEXTS, "--adapter", str(adapter), "--precision", "float32", "-q"]) == 0
@@ -127,7 +125,6 @@ def test_translate_takes_an_adapter(base: Path, adapter: Path, capsys: pytest.Ca
     assert [each.text for each in found] == with_adapter
 
 
-@pytest.mark.slow
 def test_base_and_adapter_may_move_together_and_a_lost_base_is_asked_for(adapter: Path, base: Path) -> None:
     expected = translations(adapter)
     other = base.parent.parent / f"{base.parent.name}-moved"
@@ -145,7 +142,6 @@ def test_base_and_adapter_may_move_together_and_a_lost_base_is_asked_for(adapter
         other.rename(base.parent)
 
 
-@pytest.mark.slow
 def test_a_copy_beside_the_adapter_is_found_where_another_model_took_the_old_place(
     adapter: Path, base: Path, tokenizers: Tokenizers, tmp_path: Path
 ) -> None:

@@ -2,14 +2,14 @@
 
 import json
 import logging
-import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from families import Trained
 from small import small_config
+from small_labelled import BRIEF, HELD_OUT, LEARNS, NOUNS, SIZES, WRITERS, sentences, train, write_entities, write_texts
 from small_runs import AtSteps, terminate, times, train_small, weights
 
 import dragoman
@@ -35,112 +35,42 @@ from dragoman.tokenizing.specials import END, START
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 
-SIZES = (
-    "tokenizer.kind=word", "tokenizer.minimum_frequency=1", "model.size=tiny", "model.d_model=32", "model.heads=2",
-    "model.d_ff=64", "model.encoder_layers=1", "batches.batch_tokens=400", "train.precision=float32",
-)  # fmt: skip
-HELD_OUT = ("data.dev_size=40", "data.test_size=40")
-LEARNS = ("train.steps=80", "train.learning_rate=0.01", "train.validate_every=40", "model.dropout=0.0")
-BRIEF = ("train.steps=6", "train.validate_every=3", "train.save_every=2", "model.dropout=0.2")
-NOUNS = "dog cat bird fish horse cow pig hen duck goat".split()
-LOUD, CALM = ("barks", "shouts", "roars"), ("sleeps", "rests")
 
-
-def sentences(count: int, seed: int = 1) -> list[list[str]]:
-    """Different sentences of six words, the last of which is a verb."""
-    dice, found = random.Random(seed), dict[tuple[str, ...], None]()
-    while len(found) < count:
-        a, b = dice.sample(NOUNS, 2)
-        found["the", dice.choice(("old", "red", "big")), a, "near", b, dice.choice((*LOUD, *LOUD, *CALM))] = None
-    return [[*row] for row in found]
-
-
-def write_texts(path: Path) -> Path:
-    """Texts whose label is decided by one word; most are loud."""
-    rows = [(" ".join(row), "loud" if row[-1] in LOUD else "calm") for row in sentences(240)]
-    path.write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
-    return path
-
-
-def write_entities(path: Path) -> Path:
-    """Words of which the one before says whether they are a person or a place, or none."""
-    dice, rows = random.Random(2), []
-    for row in sentences(240):
-        name = dice.choice(("anna", "rome", "paris"))
-        lead, labels = {
-            "mr": (["mr", name, "smith"], ["O", "B-person", "I-person"]),
-            "in": (["in", name], ["O", "B-place"]),
-            "no": (["no", name], ["O", "O"]),
-        }[dice.choice(("mr", "in", "no"))]
-        rows.append([*zip([*row[:3], *lead, *row[3:]], ["O"] * 3 + labels + ["O"] * 3, strict=True)])
-    path.write_text("\n".join("".join(f"{word}\t{label}\n" for word, label in row) for row in rows))
-    return path
-
-
-def write_lines(path: Path) -> Path:
-    """A grammar of three words, each of which follows from the others."""
-    sounds = dict(zip(NOUNS, "barks meows sings swims runs moos oinks clucks quacks bleats".split(), strict=True))
-    dice = random.Random(3)
-    path.write_text("".join(f"the {one} {sounds[one]}\n" for one in dice.choices(NOUNS, k=400)))
-    return path
-
-
-WRITERS: dict[str, tuple[str, Callable[[Path], Path], tuple[str, ...]]] = {
-    "classify": ("texts.csv", write_texts, HELD_OUT),
-    "tag": ("words.conll", write_entities, HELD_OUT),
-    "fill": ("lines.txt", write_lines, ()),
-}
-
-
-def train(task: str, folder: Path, *overrides: str, **options: Any) -> Any:
-    """Trains in `folder/runs`, on text of this task that is written where there is none."""
-    name, write, held_out = WRITERS[task]
-    if not (folder / name).exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        write(folder / name)
-    settings = [f"task={task}", *SIZES, *held_out, *overrides]
-    return dragoman.train(folder / name, overrides=settings, runs=folder / "runs", device="cpu", **options)
+@pytest.fixture(scope="module")
+def classifier(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained("classify", tmp_path_factory.mktemp("classify"))
 
 
 @pytest.fixture(scope="module")
-def classifier(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return train("classify", tmp_path_factory.mktemp("classify"), *LEARNS)
+def filler(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained("fill", tmp_path_factory.mktemp("fill"))
 
 
 @pytest.fixture(scope="module")
-def filler(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return train("fill", tmp_path_factory.mktemp("fill"), *LEARNS)
-
-
-@pytest.fixture(scope="module")
-def translator_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return train_small(tmp_path_factory.mktemp("translate"), "train.steps=2", "train.validate_every=2").folder
+def translator_run(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained("translation", tmp_path_factory.mktemp("translate"))
 
 
 # It learns
 
 
-def test_a_classifier_learns_which_word_decides(classifier: Any) -> None:
-    *baselines, found = classifier.evaluations
-    assert isinstance(found, LabelEvaluation) and found.system == str(classifier.folder / "best")
-    assert {each.system for each in baselines} >= {"majority label"}
-    assert found.scores["accuracy"].value > 90 > baselines[0].scores["accuracy"].value
-    seer = Predictor.load(classifier.folder, "cpu", "float32")
+def test_a_classifier_learns_which_word_decides(classifier: Path) -> None:
+    [found] = read_evaluations(classifier / "scores.json")
+    assert found.system.endswith("best")
+    majority, *_ = baselines = json.loads((classifier / "scores.json").read_text())["baselines"]
+    assert {each["system"] for each in baselines} >= {"majority label"}
+    assert found.scores["accuracy"].value > 90 > majority["scores"]["accuracy"]["value"]
+    seer = Predictor.load(classifier, "cpu", "float32")
     for verb, label in (("roars", "loud"), ("rests", "calm")):
         [told] = seer.predict([f"the old dog near cat {verb}"])
         assert isinstance(told, Classified) and told.label == label
-    kept = read_evaluations(classifier.folder / "scores.json")
-    assert [each.system for each in kept] == [found.system]
-    scores = json.loads((classifier.folder / "scores.json").read_text())
-    assert [each["system"] for each in scores["baselines"]] == [each.system for each in baselines]
-    assert any("dev_accuracy" in line for line in read_metrics(classifier.folder))
-    assert (classifier.folder / "best" / "README.md").read_text().startswith("# Classifier")
-    recipe = read_recipe(classifier.folder / "recipe.toml")
+    assert any("dev_accuracy" in line for line in read_metrics(classifier))
+    assert (classifier / "best" / "README.md").read_text().startswith("# Classifier")
+    recipe = read_recipe(classifier / "recipe.toml")
     assert (recipe.task, recipe.model.family, recipe.model.labels) == ("classify", "encoder", 2)
     assert recipe.train.class_weights == "none" and recipe.model.pooling == "mean"
 
 
-@pytest.mark.slow
 def test_a_tagger_learns_what_the_word_before_says(tmp_path: Path) -> None:
     result = train("tag", tmp_path, *LEARNS, "train.steps=150")
     *baselines, found = result.evaluations
@@ -158,10 +88,10 @@ def test_a_tagger_learns_what_the_word_before_says(tmp_path: Path) -> None:
     assert scores[0] == scores[1] > 90
 
 
-def test_masked_words_are_found_by_the_words_around_them(filler: Any) -> None:
-    [found] = filler.evaluations
-    assert found.scores["accuracy"].value > 80
-    [told] = Predictor.load(filler.folder, "cpu", "float32").predict(["the [MASK] quacks"])
+def test_masked_words_are_found_by_the_words_around_them(filler: Path) -> None:
+    [found] = json.loads((filler / "scores.json").read_text())["evaluations"]
+    assert found["scores"]["accuracy"]["value"] > 80
+    [told] = Predictor.load(filler, "cpu", "float32").predict(["the [MASK] quacks"])
     assert isinstance(told, Filled) and told.masks[0][0].name == "duck"
 
 
@@ -173,8 +103,8 @@ def test_masked_words_are_found_by_the_words_around_them(filler: Any) -> None:
     [
         ("classify", ("train.class_weights=balanced", "model.pooling=first")),
         ("fill", ("train.accumulate=2",)),
-        pytest.param("tag", ("train.optimiser=muon",), marks=pytest.mark.slow),
-        pytest.param("fill", ("train.ema=0.5", "tokenizer.kind=bpe"), marks=pytest.mark.slow),
+        ("tag", ("train.optimiser=muon",)),
+        ("fill", ("train.ema=0.5", "tokenizer.kind=bpe")),
     ],
 )
 def test_a_stopped_run_ends_in_the_same_bytes(task: str, settings: tuple[str, ...], tmp_path: Path) -> None:
@@ -207,24 +137,23 @@ def test_a_run_goes_on_only_with_the_labels_that_it_began_with(tmp_path: Path) -
 # The commands
 
 
-@pytest.mark.slow
 def test_what_a_run_would_take_is_told_without_training(
-    classifier: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write_texts(tmp_path / "texts.csv")
     sets = [part for setting in (*SIZES, *HELD_OUT, *LEARNS) for part in ("--set", setting)]
     command = ["train", str(path), "--task", "classify", "--runs", str(tmp_path / "runs"), "--device", "cpu", "--quiet"]
     assert main([*command, *sets, "--dry-run"]) == 0
     told = capsys.readouterr().out
-    count = sum(weight.numel() for weight in load_model(classifier.folder).model.parameters())
+    count = sum(weight.numel() for weight in load_model(classifier).model.parameters())
     assert f"{count:,}" in told and "80" in told
     assert not (tmp_path / "runs" / "texts" / "recipe.toml").exists()
 
 
 def test_a_classifier_is_scored_with_its_confusions_and_against_another(
-    classifier: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = str(classifier.folder)
+    run = str(classifier)
     options = ["--samples", "20", "--device", "cpu", "--precision", "float32", "--quiet"]
     files = ["--output", str(tmp_path / "labels.txt"), "--scores", str(tmp_path / "scores.json")]
     assert main(["evaluate", run, "--against", f"{run}/final", *files, *options]) == 0
@@ -236,9 +165,9 @@ def test_a_classifier_is_scored_with_its_confusions_and_against_another(
     assert len(json.loads((tmp_path / "scores.json").read_text())["comparisons"]) == 2
     assert main(["evaluate", run, "--format", "json", *options]) == 0
     [facts] = json.loads(capsys.readouterr().out)
-    kept = read_evaluations(classifier.folder / "scores.json")[-1]
+    kept = read_evaluations(classifier / "scores.json")[-1]
     assert facts["scores"]["accuracy"]["value"] == kept.scores["accuracy"].value
-    seer, test = Predictor.load(run, "cpu", "float32"), [*read_labelled(classifier.folder / "data", "classify", "test")]
+    seer, test = Predictor.load(run, "cpu", "float32"), [*read_labelled(classifier / "data", "classify", "test")]
     labelled = seer.predict([text for [text], _ in test], words=False)
     chances = torch.tensor([[each["probability"] for each in one.facts()["labels"]] for one in labelled])
     right = torch.tensor(
@@ -247,17 +176,16 @@ def test_a_classifier_is_scored_with_its_confusions_and_against_another(
     assert facts["calibration_error"] == pytest.approx(100 * expected_calibration_error(chances, right), abs=1e-3)
 
 
-def test_a_finished_run_shows_its_baselines_again(classifier: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", str(classifier.folder), "--quiet", "--device", "cpu"]) == 0
+def test_a_finished_run_shows_its_baselines_again(classifier: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", str(classifier), "--quiet", "--device", "cpu"]) == 0
     assert "majority label" in capsys.readouterr().out
 
 
-def test_an_empty_text_is_labelled_with_a_warning(classifier: Any, caplog: pytest.LogCaptureFixture) -> None:
-    assert main(["predict", str(classifier.folder), " ", "the old dog near cat barks", "--quiet"]) == 0
+def test_an_empty_text_is_labelled_with_a_warning(classifier: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert main(["predict", str(classifier), " ", "the old dog near cat barks", "--quiet"]) == 0
     assert "1 of 2 texts are empty: what is predicted for them means nothing" in caplog.text
 
 
-@pytest.mark.slow
 def test_another_test_set_is_read_as_the_run_read_its_text(tmp_path: Path) -> None:
     write_texts(tmp_path / "texts.csv")
     rows = (tmp_path / "texts.csv").read_text().replace(",loud", ",loud:very").replace(",calm", ",calm:quite")
@@ -269,10 +197,10 @@ def test_another_test_set_is_read_as_the_run_read_its_text(tmp_path: Path) -> No
     assert found.scores["accuracy"].value > 80
 
 
-def test_other_labelled_text_can_be_the_test_set(classifier: Any, tmp_path: Path) -> None:
+def test_other_labelled_text_can_be_the_test_set(classifier: Path, tmp_path: Path) -> None:
     path = tmp_path / "other.csv"
     path.write_text("label,text\nloud,the old dog near cat roars\ncalm,the red pig near hen rests\nodd,the cow\n")
-    found = compare(classifier.folder, path, overrides=["data.text_column=text"], device="cpu", samples=0)
+    found = compare(classifier, path, overrides=["data.text_column=text"], device="cpu", samples=0)
     [evaluation] = found.evaluations
     assert isinstance(evaluation, LabelEvaluation)
     assert [row[0] for row in evaluation.gold] == ["loud", "calm", "odd"]
@@ -295,25 +223,25 @@ def test_other_labelled_text_can_be_the_test_set(classifier: Any, tmp_path: Path
     ],
 )
 def test_what_a_model_cannot_do_is_refused_in_one_line(
-    arguments: str, told: str, classifier: Any, filler: Any, translator_run: Path, capsys: pytest.CaptureFixture[str]
+    arguments: str, told: str, classifier: Path, filler: Path, translator_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    places = {"run": classifier.folder, "fill": filler.folder, "translation": translator_run}
+    places = {"run": classifier, "fill": filler, "translation": translator_run}
     assert main([part.format(**places) for part in arguments.split()]) in (2, 4)
     error = capsys.readouterr().err.strip()
     assert told in error.splitlines()[-1] and "Traceback" not in error
 
 
-def test_tensorboard_shows_what_is_measured_of_labels(classifier: Any) -> None:
+def test_tensorboard_shows_what_is_measured_of_labels(classifier: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    [folder] = {path.parent for path in classifier.folder.glob("tensorboard/**/*tfevents*")}
+    [folder] = {path.parent for path in classifier.glob("tensorboard/**/*tfevents*")}
     events = EventAccumulator(str(folder))
     events.Reload()
     assert "dev_accuracy" in events.Tags()["scalars"] or any("accuracy" in tag for tag in events.Tags()["scalars"])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_several_seeds_differ_and_are_compared_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_texts(tmp_path / "texts.csv")
     settings = ["task=classify", *SIZES, *HELD_OUT, *BRIEF]
@@ -344,9 +272,8 @@ def started(task: str, folder: Path, start: Path, *overrides: str) -> Any:
     return dragoman.train(folder / name, overrides=settings, runs=folder / "runs", device="cpu")
 
 
-@pytest.mark.slow
-def test_a_classifier_takes_embedding_encoder_and_tokenizer_of_a_model_that_fills(filler: Any, tmp_path: Path) -> None:
-    run, start = started("classify", tmp_path, filler.folder, "model.pooling=first").folder, load_model(filler.folder)
+def test_a_classifier_takes_embedding_encoder_and_tokenizer_of_a_model_that_fills(filler: Path, tmp_path: Path) -> None:
+    run, start = started("classify", tmp_path, filler, "model.pooling=first").folder, load_model(filler)
     model = first_weights(run)
     for name, weight in model.named_parameters():
         if name.startswith(("source_embedding", "encoder")):
@@ -356,14 +283,13 @@ def test_a_classifier_takes_embedding_encoder_and_tokenizer_of_a_model_that_fill
     assert load_model(run).labels.names == ("calm", "loud")
 
 
-@pytest.mark.slow
-def test_a_model_that_fills_goes_on_with_all_weights_of_another(filler: Any, tmp_path: Path) -> None:
-    run = started("fill", tmp_path, filler.folder).folder
-    own = dict(load_model(filler.folder).model.named_parameters())
+def test_a_model_that_fills_goes_on_with_all_weights_of_another(filler: Path, tmp_path: Path) -> None:
+    run = started("fill", tmp_path, filler).folder
+    own = dict(load_model(filler).model.named_parameters())
     assert all(torch.equal(weight, own[name]) for name, weight in first_weights(run).named_parameters())
 
 
-@pytest.mark.parametrize("task", ["classify", pytest.param("fill", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("task", ["classify", "fill"])
 def test_an_encoder_starts_from_that_of_a_translation_model(task: str, translator_run: Path, tmp_path: Path) -> None:
     run, start = started(task, tmp_path, translator_run).folder, load_model(translator_run)
     model = first_weights(run)
@@ -406,9 +332,9 @@ def test_an_encoder_starts_from_no_language_model(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists() or not [*(tmp_path / "runs").iterdir()]
 
 
-def test_a_translation_starts_from_no_encoder(filler: Any, tmp_path: Path) -> None:
+def test_a_translation_starts_from_no_encoder(filler: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds an encoder alone; task = 'translation' starts from a translation"):
-        train_small(tmp_path, f"start.model={filler.folder}")
+        train_small(tmp_path, f"start.model={filler}")
 
 
 # Refused

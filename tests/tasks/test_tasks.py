@@ -1,7 +1,6 @@
 """The joint of tasks: the language model as the second, and the plainest third, which trains through the same loop."""
 
 import json
-import logging
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +9,9 @@ from typing import Any
 
 import pytest
 import torch
+from families import Trained
 from small import fresh_state, train_settings
+from small_rhyme import RHYME, SETTINGS, train, write_rhyme
 from small_runs import AtSteps, command, exit_codes, terminate
 from torch import Tensor, nn
 
@@ -82,30 +83,17 @@ def test_a_third_task_trains_in_the_same_loop() -> None:
 
 # The second: language models, as runs
 
-RHYME = "one for the master, one for the dame, one for the boy down the lane\n"
-SETTINGS = [
-    "task=language_model", "train.steps=80", "train.validate_every=40", "train.learning_rate=2e-2",
-    "model.d_model=32", "model.heads=2", "model.d_ff=48", "model.decoder_layers=1", "batches.sentence_tokens=64",
-    "batches.batch_tokens=512", "train.precision=float32", "train.save_every=10",
-]  # fmt: skip
-
 TIMED = [setting for setting in SETTINGS if not setting.startswith("train.steps")]
 
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("text") / "rhyme.txt"
-    path.write_text(RHYME * 150, encoding="utf-8")
-    return path
+    return write_rhyme(tmp_path_factory.mktemp("text"))
 
 
 @pytest.fixture(scope="module")
-def run(text: Path) -> Path:
-    return dragoman.train(text, overrides=SETTINGS, runs=text.parent / "runs", device="cpu").folder
-
-
-def train(text: Path, runs: Path, *overrides: str, **options: Any) -> Any:
-    return dragoman.train(text, overrides=[*SETTINGS, *overrides], runs=runs, device="cpu", **options)
+def run(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained("language_model", tmp_path_factory.mktemp("run"))
 
 
 def test_a_language_model_is_a_run_like_any_other(run: Path) -> None:
@@ -130,7 +118,6 @@ def test_its_scores_are_those_of_its_model_on_the_held_out_text(run: Path) -> No
     assert "the" in written.text
 
 
-@pytest.mark.slow
 def test_a_language_model_resumes_to_the_byte(text: Path, run: Path, tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         train(text, tmp_path, progress=AtSteps({45: terminate}))
@@ -145,10 +132,8 @@ def test_its_text_is_split_where_lines_begin_and_nothing_is_lost(text: Path, run
     assert all(part.endswith("\n") and len(part) > 400 for part in parts)
 
 
-@pytest.mark.slow
-def test_a_finished_language_model_is_trained_on(text: Path, tmp_path: Path) -> None:
-    folder = train(text, tmp_path).folder
-    more = dragoman.train(folder, more=True, overrides=["train.steps=10"], device="cpu")
+def test_a_finished_language_model_is_trained_on(trained: Trained, tmp_path: Path) -> None:
+    more = dragoman.train(trained("language_model", tmp_path), more=True, overrides=["train.steps=10"], device="cpu")
     assert more.steps == 90
 
 
@@ -217,16 +202,7 @@ def test_a_language_model_translates_nothing(run: Path, capsys: pytest.CaptureFi
     assert "Traceback" not in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_the_command_is_the_function(text: Path, run: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    sets = [part for setting in SETTINGS for part in ("--set", setting)]
-    with caplog.at_level(logging.INFO):
-        assert main(["train", str(text), "--runs", str(tmp_path), "--device", "cpu", *sets]) == 0
-    made = tmp_path / "rhyme" / "final" / "model.safetensors"
-    assert made.read_bytes() == (run / "final" / "model.safetensors").read_bytes()
-
-
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_two_processes_train_a_language_model_together(text: Path, tmp_path: Path) -> None:
     sets = [part for setting in (*SETTINGS, "train.steps=6") for part in ("--set", setting)]
     arguments = ("train", str(text), "--runs", str(tmp_path), "--device", "cpu", *sets)
@@ -248,7 +224,6 @@ class StopsInTrial:
         yield lambda *_, **__: None
 
 
-@pytest.mark.slow
 def test_windows_are_cut_anew_when_their_length_changes(text: Path, tmp_path: Path) -> None:
     overrides = [*TIMED, "train.minutes=1"]
     with pytest.raises(Interrupted):
@@ -263,7 +238,6 @@ def test_windows_are_cut_anew_when_their_length_changes(text: Path, tmp_path: Pa
     assert "|window:32|" in found["scores"]["token"]["signature"]
 
 
-@pytest.mark.slow
 def test_a_resumed_run_does_not_read_the_text_it_has_encoded(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,7 +253,6 @@ def test_a_resumed_run_does_not_read_the_text_it_has_encoded(
 # A loss that is not finite
 
 
-@pytest.mark.slow
 def test_a_dev_loss_that_is_not_finite_leaves_the_run_as_it_was(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -301,7 +274,6 @@ def test_a_dev_loss_that_is_not_finite_leaves_the_run_as_it_was(
     assert "On the dev text" in (folder / "best" / "README.md").read_text()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("score", [math.nan, math.inf])
 def test_a_score_that_is_not_finite_is_never_the_best(
     score: float, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -321,7 +293,6 @@ def test_a_score_that_is_not_finite_is_never_the_best(
     assert facts["best_step"] == 10 and math.isfinite(facts["best_score"])
 
 
-@pytest.mark.slow
 def test_a_trial_outlives_weights_that_diverge(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[float] = []
     original = language_model.mean_loss
@@ -339,7 +310,6 @@ def test_a_trial_outlives_weights_that_diverge(text: Path, tmp_path: Path, monke
 # What a model writes
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 def test_validation_uses_the_precision_of_the_run(
     precision: str, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -402,7 +372,6 @@ def test_a_text_of_long_lines_is_cut_near_the_right_place(content: str, end: str
         assert 0.04 * len(whole) < len(parts[name]) <= 0.15 * len(whole) + 1
 
 
-@pytest.mark.slow
 def test_text_of_one_line_is_trained_on(tmp_path: Path) -> None:
     path = tmp_path / "line.txt"
     path.write_text("one for the master, one for the dame " * 500)

@@ -123,7 +123,7 @@ def test_a_handful_of_rows_is_not_judged():
         ("gnome-docs-en-it/gnome_user_docs", "en", "it"),
     ],
 )
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_real_text_passes_and_its_last_rows_are_found_when_shifted(shared_data, name, source, target):
     sides = [(shared_data / f"{name}.{each}").read_text(encoding="utf-8").split("\n")[:-1] for each in (source, target)]
     assert found(*sides) == []

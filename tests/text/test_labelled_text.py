@@ -608,7 +608,7 @@ def test_what_trains_a_translator_is_never_taken_for_anything_else(tmp_path: Pat
 # The phrasebook
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("task", ["classify", "tag"])
 def test_the_phrasebook_is_labelled_for_both_tasks_and_shares_no_sentence(tmp_path: Path, task):
     settings = data("phrasebook")
@@ -626,7 +626,7 @@ def test_the_phrasebook_is_labelled_for_both_tasks_and_shares_no_sentence(tmp_pa
 # Real sets
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "task", "rows", "labels"),
     [

@@ -85,7 +85,6 @@ def test_a_file_read_in_blocks_is_its_lines(
 LINE = st.text("ab é寿🙂\u2028\x85\r", max_size=30)
 
 
-@pytest.mark.slow
 @given(
     train=st.lists(LINE, min_size=40, max_size=80).map("\n".join),
     dev=st.none() | st.lists(LINE, min_size=8, max_size=9).map("\n".join),
@@ -210,7 +209,7 @@ for name in ("short", "long"):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
     words = "".join(f"word {n * n} is not a word {n}\n" for n in range(30_000))
     for name, megabytes in (("short", 2), ("long", 22)):

@@ -616,7 +616,7 @@ def peak(path: str, folder: Path) -> int:
         tracemalloc.stop()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_memory_holds_numbers_and_no_text(tmp_path):
     few, many = 1_000, 6_000
     filling = "x" * 1500 + " "

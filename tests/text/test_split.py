@@ -66,7 +66,6 @@ def test_components_equal_merging_pair_by_pair(pairs):
     assert sorted(groups, key=min) == plain_components(pairs)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_a_long_chain_is_one_component(shuffled):
     numbers = np.arange(200_000, dtype=np.uint64)
@@ -98,7 +97,6 @@ def test_what_is_split_off_shares_no_sentence_with_a_given_set(pairs, given_pair
         assert side.tolist() == assign(sources, targets, dev, 0, seed).tolist()
 
 
-@pytest.mark.slow
 @given(links, st.integers(0, 3), st.randoms())
 def test_the_order_of_the_pairs_does_not_matter(pairs, seed, draw):
     order = list(range(len(pairs)))

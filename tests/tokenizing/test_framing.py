@@ -187,7 +187,6 @@ def test_padding_is_never_seen_unless_it_frames_a_text() -> None:
     assert Framing(source_before=(), target_start=PADDING).never_seen is None
 
 
-@pytest.mark.slow
 def test_no_other_file_puts_symbols_around_a_sentence() -> None:
     package = Path(dragoman.__file__).parent
     users = {

@@ -492,7 +492,6 @@ def test_normal_form_is_that_of_unicode(tokenizers):
         assert tokenizers["byte_bpe"].normalise(text) == text
 
 
-@pytest.mark.slow
 def test_spacy_cuts_words_by_the_rules_of_the_language(tmp_path):
     pytest.importorskip("spacy", reason="needs the extra spacy")
     settings = TokenizerSettings(kind="spacy", minimum_frequency=1)

@@ -92,7 +92,6 @@ def test_the_median_english_sentence_has_seven_words_or_more(book: Phrasebook):
     assert statistics.median(len(words(pair.source)) for pair in book.train) >= 7
 
 
-@pytest.mark.slow
 def test_every_class_of_words_has_a_slot_and_every_lexeme_is_learned(sets: Sentences):
     used = {word.tag for pattern in patterns() for uses in pattern.slots.values() for word in uses}
     assert {tag for lexeme in lexicon() for tag in lexeme.tags} == used
@@ -100,7 +99,6 @@ def test_every_class_of_words_has_a_slot_and_every_lexeme_is_learned(sets: Sente
     assert min(counts[lexeme] for lexeme in lexicon()) >= 20
 
 
-@pytest.mark.slow
 def test_what_ships_is_what_the_grammar_writes(sets: Sentences):
     """In another process than wrote the file, whose hashes differ."""
     shipped = gzip.decompress(SHIPPED.read_bytes()).decode().split("\n")
@@ -117,7 +115,7 @@ def test_another_seed_holds_out_other_words():
 # The English alone determines the Italian
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_no_english_sentence_has_two_italian_ones():
     seen: dict[str, str] = {}
     for pattern in patterns():
@@ -168,7 +166,6 @@ def test_no_sentence_stands_in_two_sets_on_either_side(book: Phrasebook):
         assert len(set(texts)) == len(texts)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dev", "test"])
 def test_no_lexeme_of_a_test_sentence_fills_the_same_slot_in_training(
     name: str, sets: Sentences, by_origin: dict[str, Pattern]
@@ -185,7 +182,6 @@ def test_no_lexeme_of_a_test_sentence_fills_the_same_slot_in_training(
     assert held.isdisjoint(fillings(sets.train))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dev", "test", "new_patterns"])
 def test_every_lexeme_and_every_word_of_a_test_is_known(name: str, sets: Sentences, book: Phrasebook):
     counts = Counter(lexeme for sentence in sets.train for lexeme in sentence.lexemes)

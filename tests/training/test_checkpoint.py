@@ -100,7 +100,6 @@ def test_the_newest_two_are_kept(three: Path) -> None:
     assert list_checkpoints(three) == [three / "step-00000003", three / "step-00000004"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("call", [4, 5, 8])  # the third file name on is of the old checkpoint
 def test_a_kill_while_an_old_one_is_deleted_leaves_no_half_of_it(
     call: int, three: Path, tokenizers: Tokenizers

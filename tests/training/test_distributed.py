@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from closeness import assert_close
+from families import Trained
 from safetensors.torch import load_file, save_file
 from small import Source, few_batches, fresh_state, objective, parse, random_batch, train_settings, translator
 from small_runs import command, exit_codes, kill_at, some_pairs, train_command, train_small, weights, write_corpus
@@ -51,7 +52,7 @@ def train_here(folder: Path, accumulate: int, precision: str) -> None:
     (folder / f"{name}.json").write_text(json.dumps(told))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("processes", "accumulate", "precision"), [(2, 2, "float32"), (2, 3, "float32"), (3, 4, "bf16")]
 )
@@ -113,7 +114,7 @@ def make_once(path: Path) -> str:
     return path.read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_every_kind_of_exchange_gives_all_ranks_the_same(tmp_path: Path) -> None:
     assert exit_codes(3, agree, tmp_path) == [0, 0, 0]
     for rank in range(3):
@@ -160,7 +161,7 @@ def error_of(folder: Path, rank: int) -> str:
     return error
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("odd", [0, 2])
 @pytest.mark.parametrize(
     ("one", "other"),
@@ -188,7 +189,7 @@ def exchange_once_more(folder: Path, odd: int) -> None:
     exchange_all(folder, ["any 'stop'"] + ["share 'best'"] * (machine.rank() == odd))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("odd", [0, 1])
 def test_an_exchange_that_only_one_rank_begins_ends_the_run(odd: int, tmp_path: Path) -> None:
     codes = exit_codes(2, exchange_once_more, tmp_path, odd, seconds=60)
@@ -201,7 +202,7 @@ def exchange_inside(folder: Path) -> None:
         world.after_first("data", lambda: world.any("stop", False))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_an_exchange_inside_the_work_of_the_first_is_refused(tmp_path: Path) -> None:
     codes = exit_codes(2, heard, tmp_path / "said", exchange_inside, tmp_path, seconds=60)
     assert codes == [1, 1]
@@ -278,7 +279,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "runs" / "corpus"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_run_of_two_is_that_of_one_with_accumulation(two: Path, tmp_path: Path) -> None:
     one = train_small(tmp_path, "train.accumulate=2").folder
     for line, expected in zip(read_metrics(two), read_metrics(one), strict=True):
@@ -290,7 +291,7 @@ def test_a_run_of_two_is_that_of_one_with_accumulation(two: Path, tmp_path: Path
     assert_close(ours, theirs)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", [1, 7])
 def test_two_killed_and_resumed_end_in_the_bytes_of_two_unbroken(step: int, two: Path, tmp_path: Path) -> None:
     assert together(killed, tmp_path, step)[0] == [-signal.SIGKILL] * 2
@@ -299,7 +300,7 @@ def test_two_killed_and_resumed_end_in_the_bytes_of_two_unbroken(step: int, two:
     assert weights(tmp_path / "runs" / "corpus") == weights(two)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_with_every_part_of_the_engine_on_they_do_too(tmp_path: Path) -> None:
     parts = ("precision=bf16", "optimiser=muon", "ema=0.5", "accumulate=4")
     settings = [f"train.{part}" for part in parts]
@@ -311,7 +312,7 @@ def test_with_every_part_of_the_engine_on_they_do_too(tmp_path: Path) -> None:
     assert weights(tmp_path / "killed" / "runs" / "corpus") == weights(tmp_path / "unbroken" / "runs" / "corpus")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_signal_to_one_stops_both_after_the_same_step(rank: int, two: Path, tmp_path: Path) -> None:
     codes, said = together(on_rank, tmp_path, rank, 5, terminate)
@@ -326,7 +327,7 @@ def test_a_signal_to_one_stops_both_after_the_same_step(rank: int, two: Path, tm
     assert weights(tmp_path / "runs" / "corpus") == weights(two)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_signal_to_one_in_the_last_step_stops_both_and_the_same_command_finishes(two: Path, tmp_path: Path) -> None:
     codes, said = together(on_rank, tmp_path, 1, 12, terminate)
     assert codes == [3, 3] and len(re.findall("^stopped at step 12 of 12", said, re.M)) == 1, said
@@ -335,14 +336,14 @@ def test_a_signal_to_one_in_the_last_step_stops_both_and_the_same_command_finish
     assert weights(tmp_path / "runs" / "corpus") == weights(two)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_an_error_of_one_ends_both_and_is_reported_once(tmp_path: Path) -> None:
     codes, said = together(on_rank, tmp_path, 1, 3, need_more)
     assert codes == [6, 6], said
     assert said.count("error: a step of 9 target tokens does not fit") == 1 and "Traceback" not in said
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_process_that_dies_does_not_leave_the_other_waiting(rank: int, two: Path, tmp_path: Path) -> None:
     codes, said = together(on_rank, tmp_path, rank, 6, kill)
@@ -359,7 +360,7 @@ def test_a_process_that_dies_does_not_leave_the_other_waiting(rank: int, two: Pa
     assert weights(tmp_path / "runs" / "corpus") == weights(two)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
@@ -375,7 +376,7 @@ def test_a_bad_setting_is_one_line(setting: str, told: str, tmp_path: Path) -> N
     assert not (tmp_path / "runs" / "corpus").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_wrong_option_is_one_line(tmp_path: Path) -> None:
     codes, said = together(mistype, tmp_path)
     assert codes == [2, 2]
@@ -387,16 +388,16 @@ def mistype(_folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run to fine-tune."""
-    return train_small(tmp_path_factory.mktemp("model")).folder
+    return trained("translation", tmp_path_factory.mktemp("model"))
 
 
 def tune(_folder: Path, *arguments: str) -> None:
     command("fine-tune", *arguments, "--device", "cpu")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_what_cannot_be_fine_tuned_is_said_once(model: Path, tmp_path: Path) -> None:
     nowhere, text = tmp_path / "nowhere", tmp_path / "missing.tsv"
     for arguments, code, told in (
@@ -408,7 +409,7 @@ def test_what_cannot_be_fine_tuned_is_said_once(model: Path, tmp_path: Path) -> 
         assert said.count("error: ") == said.count(told) == 1, said
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_two_fine_tune_a_model_together(model: Path, tmp_path: Path) -> None:
     settings = ("data.dev_size=4", "data.test_size=4", "batches.batch_tokens=100", "train.steps=2")
     chosen = [part for setting in settings for part in ("--set", setting)]
@@ -421,7 +422,7 @@ def test_two_fine_tune_a_model_together(model: Path, tmp_path: Path) -> None:
         assert said.count(once) == 1, said
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_run_goes_on_with_as_many_processes_or_not_at_all(tmp_path: Path) -> None:
     assert together(on_rank, tmp_path, 0, 5, terminate)[0] == [3, 3]
     with pytest.raises(Exception, match=r"world_size: 2 then, 1 now.*--anyway") as caught:
@@ -437,7 +438,7 @@ def timed(folder: Path) -> None:
     command(*arguments[: limit - 1], *arguments[limit + 1 :])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_minutes_become_steps_by_a_trial_of_all_processes(tmp_path: Path) -> None:
     codes, said = together(timed, tmp_path)
     assert codes == [0, 0], said
@@ -464,7 +465,7 @@ def more_killed(folder: Path, step: int) -> None:
     kill_at("dragoman.training.loop.train_step", step, run_more, folder)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_two_train_a_finished_run_on_to_the_same_bytes(two: Path, tmp_path: Path) -> None:
     for name in ("unbroken", "killed"):
         folder = tmp_path / name / "runs" / "corpus"

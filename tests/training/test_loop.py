@@ -42,7 +42,6 @@ def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: weight.detach().clone() for name, weight in weights.items()}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 @pytest.mark.parametrize("ideas", [{}, {"optimiser": "muon"}], ids=["plain", "muon"])
 @pytest.mark.parametrize("stopped", [1, 4, 5, 9])

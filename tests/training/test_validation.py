@@ -39,7 +39,6 @@ def test_signs_are_told_where_a_model_has_learnt_nothing(found: Any, signs: str 
     assert signs_of_nothing(found) == signs
 
 
-@pytest.mark.slow
 def test_a_run_of_a_few_steps_says_that_it_was_too_short(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,14 +55,12 @@ def test_a_run_of_a_few_steps_says_that_it_was_too_short(
         assert 0 <= line[f"dev_{name}"] <= 1
 
 
-@pytest.mark.slow
 def test_few_pairs_are_said_to_be_too_few(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     train_small(tmp_path)
     assert f"{YOUNG} (BLEU" in caplog.text
     assert "184 pairs are too few for a model of its own" in caplog.text
 
 
-@pytest.mark.slow
 def test_a_model_that_has_learnt_says_nothing_of_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     text = write_corpus(tmp_path / "corpus.tsv", some_pairs(400))
     settings = [setting for setting in SETTINGS if not setting.startswith(("train.steps", "train.validate_every"))]

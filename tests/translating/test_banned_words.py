@@ -164,7 +164,6 @@ def test_something_is_always_left(tokenizer: Tokenizer) -> None:
             tails |= {next(iter(rule.tails(np.array([0]), np.array([[token]]), np.array([1])))) for token in free[::7]}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("search", [{"beam_size": 1}, {"beam_size": 4, "n_best": 4}, {"temperature": 1.0, "n_best": 3}])
 def test_no_translation_holds_a_banned_word(translator: Translator, search: dict[str, int]) -> None:
     texts = [*SOURCES, *lines(15)]
@@ -178,7 +177,6 @@ def test_no_translation_holds_a_banned_word(translator: Translator, search: dict
             assert not [word for word in banned if holds(each.text, word)], each.text
 
 
-@pytest.mark.slow
 def test_scores_stay_those_of_the_model(translator: Translator) -> None:
     found = translator.translate(SOURCES[:2], asked(split="never", banned_words=("il", "la", "rosso")))
     for translation in found:

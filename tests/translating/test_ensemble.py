@@ -44,7 +44,6 @@ def options(**settings: Any) -> SearchOptions:
     return SearchOptions(**{"length_ratio": 1.0, "length_extra": 4, "split": "never", **settings})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 @pytest.mark.parametrize("native", WAYS)
 def test_a_model_twice_is_the_model(native: bool, search: dict[str, Any], models: list[Path]) -> None:
@@ -54,7 +53,6 @@ def test_a_model_twice_is_the_model(native: bool, search: dict[str, Any], models
         np.testing.assert_allclose(ours.token_log_probs, theirs.token_log_probs, atol=1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("native", WAYS)
 def test_probabilities_are_the_mean_of_the_models(native: bool, models: list[Path]) -> None:
     translator = together(models, native)
@@ -83,7 +81,6 @@ def test_a_damaged_model_fails_the_ensemble(native: bool, search: dict[str, Any]
         translator.translate(TEXTS[:1], options(**search))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 @pytest.mark.parametrize("precision", [pytest.param("int8", marks=needs_compiler), "float32"])
 def test_a_sentence_is_the_same_in_company_and_the_score_is_that_of_score(

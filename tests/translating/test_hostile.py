@@ -161,7 +161,6 @@ def test_the_lines_are_of_many_kinds_and_the_same_every_time(lines: list[str]) -
 
 
 @needs_compiler
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [1, 3])
 def test_every_line_is_translated_alone_as_in_company(width: int, folder: Path, lines: list[str]) -> None:
     translator = Translator.load(folder, "cpu", "float32")
@@ -178,7 +177,6 @@ def test_every_line_is_translated_alone_as_in_company(width: int, folder: Path, 
             assert not found.text
 
 
-@pytest.mark.slow
 def test_a_file_of_them_has_as_many_lines_when_translated(folder: Path, lines: list[str], tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes("".join(f"{line}\n" for line in lines).encode())
     for name, more in (("text", ()), ("json", ("--format", "json"))):

@@ -250,7 +250,7 @@ def run_it(arguments: list[str]) -> None:
     sys.exit(main(arguments))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("more", [(), ("--format", "json"), ("--n-best", "2")], ids=["text", "json", "n-best"])
 def test_any_number_of_kills_end_in_the_same_bytes(
     more: tuple[str, ...], run_folder: Path, source: Path, tmp_path: Path
@@ -269,7 +269,6 @@ def test_any_number_of_kills_end_in_the_same_bytes(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.en", "in.en.gz", "killed", "whole"]
 
 
-@pytest.mark.slow
 def test_a_signal_says_how_to_go_on(
     run_folder: Path,
     source: Path,

@@ -43,7 +43,6 @@ def test_every_pair_has_the_chrf_of_sacrebleu() -> None:
     np.testing.assert_allclose(chrf(TEXTS), by_sacrebleu(TEXTS), rtol=1e-12)
 
 
-@pytest.mark.slow
 @given(st.lists(st.text("ab è", max_size=12), min_size=1, max_size=5))
 @settings(max_examples=50, deadline=None)
 def test_any_texts_have_the_chrf_of_sacrebleu(texts: list[str]) -> None:
@@ -96,7 +95,6 @@ def test_temperature_and_nucleus_shape_what_is_drawn(translator: Translator) -> 
     assert cold.text == greedy.text
 
 
-@pytest.mark.slow
 def test_a_text_has_the_same_least_risk_alone_and_in_company(translator: Translator) -> None:
     texts = lines(6)
     together = translator.translate(texts, options(n_best=2, batch_tokens=60))

@@ -50,7 +50,6 @@ def favour(translator: Translator, *favours: tuple[Sequence[int], float]) -> Tra
     return translator
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [1, 4])
 def test_texts_come_back_in_order_whatever_their_company(translator: Translator, width: int) -> None:
     options = asked(beam_size=width, split="never", batch_tokens=100)
@@ -65,7 +64,6 @@ def test_texts_come_back_in_order_whatever_their_company(translator: Translator,
     assert [t.text for t in backwards[::-1]] == [t.text for t in together]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("search", [{"beam_size": 1}, {"beam_size": 4}, {"temperature": 1.0, "n_best": 2}])
 @pytest.mark.parametrize("native", [pytest.param(True, marks=needs_compiler), False])
 def test_batch_invariant_translations_are_the_same_to_the_bit(native: bool, search: dict[str, Any]) -> None:
@@ -95,7 +93,6 @@ def test_no_texts_give_no_translations(translator: Translator) -> None:
     assert translator.translate([]) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["word", "bpe", "unigram", "byte_bpe"])
 @pytest.mark.parametrize("width", [1, 3])
 def test_what_streams_is_what_translate_gives(kind: str, width: int) -> None:
@@ -106,7 +103,6 @@ def test_what_streams_is_what_translate_gives(kind: str, width: int) -> None:
         assert all(stretches)
 
 
-@pytest.mark.slow
 def test_greedy_streams_word_by_word(translator: Translator) -> None:
     texts = [t for t in lines(12) if len(translator.translate([t], asked(beam_size=1))[0].text.split()) > 3]
     assert texts
@@ -204,7 +200,6 @@ def test_learned_positions_bound_what_is_read_and_written() -> None:
         translator.score(["the cat " * 8], ["il gatto"])
 
 
-@pytest.mark.slow
 def test_a_translation_that_never_ends_is_bounded_and_flagged(translator: Translator) -> None:
     with torch.inference_mode():
         never = make_plain()
@@ -417,7 +412,6 @@ def test_a_full_memory_says_what_to_lower(error: Exception, monkeypatch: pytest.
 # Empty translations
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["word", "bpe", "unigram", "byte_bpe"])
 @pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("blanks", [0.0, 60.0], ids=["the end is preferred", "spaces are preferred"])
@@ -527,7 +521,6 @@ class CountingTokenizer(Tokenizer):
         return super().encode_batch(texts)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("text", ["the cat sees ", "the cat, the dog, ", "猫", "The cat. ", "x" * 99 + " ", "\u0301"])
 @pytest.mark.parametrize("kind", ["word", "bpe"])
 def test_the_tokenizer_is_given_a_giant_line_a_bounded_number_of_times(kind: str, text: str) -> None:

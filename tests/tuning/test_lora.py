@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 from closeness import assert_close
+from families import Trained
 from safetensors.torch import load_file
 from small import PRESETS, Source, few_batches, fresh_state, objective, random_batch, train_settings, translator
-from small_runs import AtSteps, some_pairs, terminate, times, train_small, write_corpus
+from small_runs import AtSteps, some_pairs, terminate, times, write_corpus
 
 from dragoman.commands.fine_tune import fine_tune
 from dragoman.commands.train import train
@@ -173,7 +174,6 @@ def split(batch: Any) -> list[Any]:
     ]
 
 
-@pytest.mark.slow
 def test_a_few_steps_learn_what_a_batch_says() -> None:
     model, settings = adapted(learnt=False, dtype=torch.float32), train_settings(steps=60, learning_rate=0.02)
     batches = few_batches(1)
@@ -196,11 +196,9 @@ SETTINGS = (
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def base(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run."""
-    folder = tmp_path_factory.mktemp("base")
-    write_corpus(folder / "corpus.tsv", some_pairs(verbs=["sees", "seeks"]))
-    return train_small(folder).folder
+    return trained("two_verbs", tmp_path_factory.mktemp("base"))
 
 
 def tuned(base: Path, folder: Path, *overrides: str, **options: Any) -> Path:
@@ -216,7 +214,6 @@ def learnt(run: Path) -> tuple[bytes, bytes]:
     return final, best
 
 
-@pytest.mark.slow
 def test_a_run_saves_only_adapters_and_leaves_its_base_alone(base: Path, tmp_path: Path, caplog: Any) -> None:
     before = times(base)
     with caplog.at_level("INFO", "dragoman"):
@@ -239,7 +236,6 @@ def test_a_run_saves_only_adapters_and_leaves_its_base_alone(base: Path, tmp_pat
     assert json.loads((run / "scores.json").read_text())["evaluations"][-1]["system"].startswith("after")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -259,7 +255,6 @@ def test_adapters_that_were_cut_off_end_in_the_same_bytes(
     assert learnt(tuned(base, tmp_path / "other", *settings)) == learnt(unbroken)
 
 
-@pytest.mark.slow
 def test_a_frozen_run_that_was_cut_off_ends_in_the_same_bytes_and_is_a_whole_model(base: Path, tmp_path: Path) -> None:
     settings = ('tuning={freeze=["encoder", "embeddings"]}',)
     unbroken = tuned(base, tmp_path / "one", *settings, mix_rate=0.0)  # a bare model has no old text
@@ -274,7 +269,6 @@ def test_a_frozen_run_that_was_cut_off_ends_in_the_same_bytes_and_is_a_whole_mod
     assert same == {name for name in weights_of(first) if not name.startswith("decoder.")}
 
 
-@pytest.mark.slow
 def test_adapters_go_on_only_on_the_base_that_they_began_on(base: Path, tmp_path: Path) -> None:
     model = Path(shutil.copytree(base / "best", tmp_path / "model"))
     with pytest.raises(Interrupted):
@@ -295,7 +289,6 @@ def test_adapters_go_on_only_on_the_base_that_they_began_on(base: Path, tmp_path
     assert train(run, device="cpu").steps == 6
 
 
-@pytest.mark.slow
 def test_a_finished_run_of_adapters_trains_further(base: Path, tmp_path: Path) -> None:
     run = tuned(base, tmp_path)
     before = learnt(run)
@@ -303,7 +296,6 @@ def test_a_finished_run_of_adapters_trains_further(base: Path, tmp_path: Path) -
     assert learnt(run)[0] != before[0]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
