@@ -14,7 +14,7 @@ INSTALLED_FROM := pyproject.toml constraints.txt scripts/install.py
 # Where `make browser` keeps pictures of the pages that it opens; by default none: make browser PICTURES=/tmp/pictures
 PICTURES ?=
 # The run that `make examples` explains sentences with
-RUN ?= runs/tatoeba-en-it
+RUN ?= runs/phrasebook
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -q -rs
 
 .NOTPARALLEL:
@@ -30,9 +30,9 @@ extras: $(READY)-all  ## add every extra: TensorBoard, Parquet, the Hugging Face
 demo: $(READY)  ## train a small English-Italian translator, then translate what you type
 	@$(BIN)/dragoman demo
 
-examples: $(READY)  ## write the pages of examples/ with a finished English-Italian run, in seconds: make examples RUN=runs/tatoeba
-	@$(BIN)/dragoman explain $(RUN) "My sister is tired because she worked all night." --output examples/right.html
-	@$(BIN)/dragoman explain $(RUN) "The bank of the river was covered with mud." --output examples/wrong.html
+examples: $(READY)  ## write the pages of examples/ with the run of make demo, in a minute; another: make examples RUN=runs/NAME
+	@$(BIN)/dragoman explain $(RUN) "My grandmother is very tired because it is raining." --output examples/right.html
+	@$(BIN)/dragoman explain $(RUN) "The bank of the river is near the station." --output examples/wrong.html
 	@$(BIN)/dragoman explain $(RUN) "My grandmother's sourdough starter died of neglect." --output examples/hallucinated.html
 
 docs: $(READY)-docs  ## build the guide into docs/_build/html, every page executed: about ten minutes, later only what changed
