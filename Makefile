@@ -15,7 +15,7 @@ INSTALLED_FROM := pyproject.toml constraints.txt scripts/install.py
 PICTURES ?=
 # The run that `make examples` explains sentences with
 RUN ?= runs/phrasebook
-PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -q -rs
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -q -rs
 
 .NOTPARALLEL:
 .PHONY: help setup extras demo examples docs test test-all machines browser check bench-training bench-tatoeba clean

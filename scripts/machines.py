@@ -38,7 +38,7 @@ NUMERICAL = [
     *("optimiser", "packing", "positions", "stepper", "translator"),
 ]
 """The test files that compare numbers: about two minutes together."""
-WORKERS = ["-n", "auto", "--maxprocesses", "4", "--dist", "loadfile"]
+WORKERS = ["-n", "auto", "--maxprocesses", "4", "--dist", "worksteal"]
 NOBODY = 65_534
 
 

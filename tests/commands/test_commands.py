@@ -14,6 +14,7 @@ import dragoman
 from dragoman.cli.main import app, main
 from dragoman.commands.train import RunResult
 from dragoman.explaining.embeddings.question import answer, read_question
+from dragoman.runs import trial
 from dragoman.text.inputs import DataSettings, ReadingSettings
 from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.translating import SearchOptions
@@ -188,7 +189,8 @@ def test_demo_leaves_the_same(
     assert (asked["what"], asked["overrides"], asked["runs"]) == ("phrasebook", ["train.minutes=2.0"], tmp_path)
 
 
-def test_train_leaves_the_same(tmp_path: Path, printed: Callable[..., str]) -> None:
+def test_train_leaves_the_same(tmp_path: Path, printed: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "TRIAL_SECONDS", 0.0)
     by_command, by_function = pairs_of_folders(tmp_path)
     write_corpus(by_command / "corpus.tsv")
     printed(*train_command(by_command))

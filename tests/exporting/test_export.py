@@ -43,7 +43,14 @@ def test_there_are_enough_combinations_and_some_that_transformers_holds() -> Non
     assert 8 <= sum(map(held, COMBINATIONS)) <= len(COMBINATIONS) // 2
 
 
-@pytest.mark.parametrize("settings", COMBINATIONS, ids=told)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(settings, marks=[pytest.mark.thorough] if settings["preset"] == "modern" and at > 0 else [])
+        for at, settings in enumerate(COMBINATIONS)
+    ],
+    ids=told,
+)
 def test_a_model_travels_or_is_refused_by_name(settings: dict[str, Any], tmp_path: Path) -> None:
     model = make(tmp_path / "model", settings)
     ctranslate2, huggingface = (outcome(model, target, tmp_path / target) for target in get_args(Target))

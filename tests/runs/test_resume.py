@@ -30,6 +30,7 @@ from small_runs import (
 )
 
 from dragoman import files, machine
+from dragoman.cli.main import main
 from dragoman.commands.train import train
 from dragoman.errors import (
     CheckpointError,
@@ -635,7 +636,6 @@ def test_weights_that_leave_the_finite_numbers_end_the_run_as_diverged(tmp_path:
 # Two at once
 
 
-@pytest.mark.thorough
 def test_a_second_process_on_the_same_run_is_refused(stopped: Path) -> None:
     with lock(run_of(stopped)):
-        assert exit_code(command, *train_command(stopped)) == 8
+        assert main(train_command(stopped)) == 8

@@ -360,30 +360,23 @@ def test_facts_that_another_version_adds_are_kept(finished: Path, tmp_path: Path
     assert json.loads((run / "run.json").read_text()) == facts
 
 
-@pytest.mark.parametrize(
-    ("pairs", "overrides", "message"),
-    [
-        ([("same", "same")] * 20, (), "none of the 20 rows of .*corpus.tsv can be used"),
-        (some_pairs(5), (), "5 usable pairs: too few to split off 8 for dev and 8 for test"),
-        (
-            some_pairs(40),
-            ("batches.sentence_tokens=2",),
-            "sentence of more than 2 tokens; raise batches.sentence_tokens",
-        ),
-        (some_pairs(40), ("model.source_vocabulary=7",), "source_vocabulary is 7, but the source tokenizer has"),
-        (some_pairs(40), ("model.tied=all",), "'all' needs one joint vocabulary"),
-        (some_pairs(40), ("model.heads=3",), "heads"),
-        (some_pairs(40), ("model.layers=3",), "unknown setting model.layers"),
-        (some_pairs(40), ("nonsense",), "--set takes KEY=VALUE"),
-    ],
-)
-def test_what_cannot_be_used_is_said_and_mended_by_the_same_command(
-    pairs: list[tuple[str, str]], overrides: tuple[str, ...], message: str, tmp_path: Path
-) -> None:
-    write_corpus(tmp_path / "corpus.tsv", pairs)
-    with pytest.raises((ConfigError, DataError), match=message):
-        train_small(tmp_path, *overrides)
-    write_corpus(tmp_path / "corpus.tsv", pairs if overrides else some_pairs())
+UNUSABLE: list[tuple[list[tuple[str, str]], tuple[str, ...], str]] = [
+    ([("same", "same")] * 20, (), "none of the 20 rows of .*corpus.tsv can be used"),
+    (some_pairs(5), (), "5 usable pairs: too few to split off 8 for dev and 8 for test"),
+    (some_pairs(40), ("batches.sentence_tokens=2",), "sentence of more than 2 tokens; raise batches.sentence_tokens"),
+    (some_pairs(40), ("model.source_vocabulary=7",), "source_vocabulary is 7, but the source tokenizer has"),
+    (some_pairs(40), ("model.tied=all",), "'all' needs one joint vocabulary"),
+    (some_pairs(40), ("model.heads=3",), "heads"),
+    (some_pairs(40), ("model.layers=3",), "unknown setting model.layers"),
+    (some_pairs(40), ("nonsense",), "--set takes KEY=VALUE"),
+]
+
+
+def test_what_cannot_be_used_is_said_and_mended_by_the_same_command(tmp_path: Path) -> None:
+    for pairs, overrides, message in UNUSABLE:
+        write_corpus(tmp_path / "corpus.tsv", pairs)
+        with pytest.raises((ConfigError, DataError), match=message):
+            train_small(tmp_path, *overrides)
     assert train_small(tmp_path).folder.name == "corpus", "nothing was resolved yet that stands in the way"
 
 

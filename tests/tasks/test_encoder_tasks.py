@@ -26,6 +26,7 @@ from dragoman.predicting.prediction import Classified, Filled, Tagged
 from dragoman.predicting.predictor import Predictor
 from dragoman.progress import silent
 from dragoman.recipe.recipe import read_recipe
+from dragoman.runs import trial
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.session import fresh_state
 from dragoman.store import ModelFiles, load_model, save_model
@@ -138,8 +139,9 @@ def test_a_run_goes_on_only_with_the_labels_that_it_began_with(tmp_path: Path) -
 
 
 def test_what_a_run_would_take_is_told_without_training(
-    classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(trial, "TRIAL_SECONDS", 0.0)
     path = write_texts(tmp_path / "texts.csv")
     sets = [part for setting in (*SIZES, *HELD_OUT, *LEARNS) for part in ("--set", setting)]
     command = ["train", str(path), "--task", "classify", "--runs", str(tmp_path / "runs"), "--device", "cpu", "--quiet"]
