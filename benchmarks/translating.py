@@ -139,7 +139,7 @@ class Race:
         for (way, turns), (other, calls) in zip(files.items(), ones.items(), strict=True):
             texts = said[way]
             scores = score(texts, references, metrics=("bleu", "chrf"), samples=0, language=language)
-            compared = compare_outputs(plain, texts, references, test="bootstrap", metrics=("bleu",), language=language)
+            compared = compare_outputs(plain, texts, references, metrics=("bleu",), language=language)
             row = Row(
                 way=way.name,
                 search=search,

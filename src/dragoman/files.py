@@ -306,10 +306,10 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def set_aside(path: Path, word: str = "broken") -> Path:
+def set_aside(path: Path) -> Path:
     """Renames a file or folder to a free name beside it, and returns the name. Nothing is deleted."""
     number = 1
-    while os.path.lexists(name := path.with_name(f"{path.name}.{word}-{number}")):
+    while os.path.lexists(name := path.with_name(f"{path.name}.broken-{number}")):
         number += 1
     os.replace(path, name)
     return name

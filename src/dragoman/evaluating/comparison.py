@@ -6,17 +6,14 @@ from dragoman.errors import DataError
 from dragoman.evaluating.evaluation import Evaluation
 from dragoman.evaluating.groups import compare_groups
 from dragoman.evaluating.metrics import Measures
-from dragoman.evaluating.significance import Comparison, compare_outputs
+from dragoman.evaluating.significance import TRIALS, Comparison, compare_outputs
 
 
-def compare_systems(
-    first: Evaluation, second: Evaluation, *, test: str = "randomisation", samples: int | None = None
-) -> dict[str, Comparison]:
+def compare_systems(first: Evaluation, second: Evaluation, *, samples: int = TRIALS) -> dict[str, Comparison]:
     """Tests, metric by metric, whether one of two systems is better on the test set that both translated.
 
     Raises:
         DataError: they did not translate the same test set.
-        ConfigError: an unknown test.
     """
     _check_same_test([first, second])
     return compare_outputs(
@@ -24,7 +21,6 @@ def compare_systems(
         second.hypotheses,
         first.test.references,
         names=(first.system, second.system),
-        test=test,
         samples=samples,
         **_common_measures(first, second),
     )

@@ -1,18 +1,17 @@
-"""Is one system significantly better than another on the same test set? Paired tests, and the answer in a sentence.
+"""Is one system significantly better than another on the same test set? A paired test, and the answer in a sentence.
 
-Both tests are those of the `sacrebleu` command (`--paired-ar`, `--paired-bs`) with the same seed. The difference also
-has a 95 % interval, from the paired bootstrap (Koehn 2004).
+The test is approximate randomisation, as in the `sacrebleu` command (`--paired-ar`), with the same seed. The difference
+also has a 95 % interval, from the paired bootstrap (Koehn 2004).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Unpack
 
 import numpy as np
 
-from dragoman.errors import ConfigError
 from dragoman.evaluating.metrics import (
     SAMPLES,
     SEED,
@@ -27,8 +26,10 @@ from dragoman.evaluating.metrics import (
     summary,
 )
 
+RANDOMISATION = "randomisation"
 SEEDS = "seeds"
-"""The name of the test in `groups`, for systems that were trained from several seeds each."""
+"""The names of the tests: that of this file, and that of `groups` for systems that were trained from several seeds."""
+TRIALS = 10_000
 LEVEL = 0.05
 """The level of significance: a difference is shown if its p-value is lower."""
 
@@ -71,26 +72,21 @@ def compare_outputs(
     references: References,
     *,
     names: tuple[str, str] = ("the first", "the second"),
-    test: str = "randomisation",
-    samples: int | None = None,
+    samples: int = TRIALS,
     **measures: Unpack[Measures],
 ) -> dict[str, Comparison]:
-    """Compares two lists of translations of the same lines, metric by metric.
-
-    `test` is "randomisation" (two-sided, 10,000 trials) or "bootstrap" (1,000 samples; as Moses does it, it counts one
-    tail only, and so finds differences more easily).
+    """Compares two lists of translations of the same lines, metric by metric, in so many samples of the test.
 
     Raises:
         DataError: the lists are not aligned with the references.
-        ConfigError: an unknown test, metric or tokenizer.
+        ConfigError: an unknown metric or tokenizer.
     """
-    samples = _check_test(test, samples)
     rows = checked(first, references)
     checked(second, references)
     results = {}
     for name, metric in build_metrics(**measures).items():
         pair = statistics(metric, first, rows), statistics(metric, second, rows)
-        results[name] = compare_counts(pair, names=names, test=test, samples=samples)
+        results[name] = compare_counts(pair, names=names, samples=samples)
     return results
 
 
@@ -98,19 +94,12 @@ def compare_counts(
     pair: tuple[Statistics, Statistics],
     *,
     names: tuple[str, str] = ("the first", "the second"),
-    test: str = "randomisation",
-    samples: int | None = None,
+    samples: int = TRIALS,
 ) -> Comparison:
-    """Compares what one metric counted for two systems, line by line, as `compare_outputs` does.
-
-    Raises:
-        ConfigError: an unknown test.
-    """
-    samples = _check_test(test, samples)
+    """Compares what one metric counted for two systems, line by line, as `compare_outputs` does."""
     first, second = pair
     one, other = (summary(counted, samples=0) for counted in pair)
     low, high = interval(first.resampled() - second.resampled())
-    facts = {"bs": SAMPLES, "ar": samples} if test == "randomisation" else {"bs": samples}
     return Comparison(
         metric=one.name,
         names=names,
@@ -118,18 +107,11 @@ def compare_counts(
         delta=one.value - other.value,
         low=low,
         high=high,
-        p_value=_TESTS[test](first, second, samples),
-        test=test,
+        p_value=randomisation_p_value(first, second, samples),
+        test=RANDOMISATION,
         samples=samples,
-        signature=first.signature(**facts, seed=SEED),
+        signature=first.signature(bs=SAMPLES, ar=samples, seed=SEED),
     )
-
-
-def _check_test(test: str, samples: int | None) -> int:
-    """The samples of a paired test: those asked for, or its usual number."""
-    if test not in _TESTS:
-        raise ConfigError(f"{test!r} is not a paired test; choose from {', '.join(_TESTS)}")
-    return samples or _DEFAULTS[test]
 
 
 def randomisation_p_value(first: Statistics, second: Statistics, trials: int) -> float:
@@ -151,13 +133,6 @@ def exchanged_distances(first: Statistics, second: Statistics, trials: int) -> A
     )
 
 
-def bootstrap_p_value(first: Statistics, second: Statistics, samples: int) -> float:
-    """Paired bootstrap: how often do samples exceed their mean difference by more than the real one? One-sided."""
-    real = _distance(first, first.total[None], second.total[None])[0]
-    differences = np.abs(first.resampled(samples) - second.resampled(samples))
-    return (int((differences - differences.mean() > real).sum()) + 1) / (samples + 1)
-
-
 def _distance(statistic: Statistics, one: Array, other: Array) -> Array:
     return np.abs(statistic.scores(one) - statistic.scores(other))
 
@@ -176,9 +151,4 @@ def _digits(p_value: float) -> str:
     return f"= {p_value:.4f}".rstrip("0").rstrip(".") if p_value >= 0.00005 else "< 0.0001"
 
 
-_TESTS: dict[str, Callable[[Statistics, Statistics, int], float]] = {
-    "randomisation": randomisation_p_value,
-    "bootstrap": bootstrap_p_value,
-}
-_DEFAULTS = {"randomisation": 10_000, "bootstrap": SAMPLES}
-_PLURALS = {"randomisation": "paired randomisations", "bootstrap": "paired bootstrap samples", SEEDS: "seeds"}
+_PLURALS = {RANDOMISATION: "paired randomisations", SEEDS: "seeds"}

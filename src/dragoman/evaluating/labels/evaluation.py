@@ -24,7 +24,7 @@ from dragoman.evaluating.labels.classification import (
 from dragoman.evaluating.labels.confusion import Confusion
 from dragoman.evaluating.labels.entities import entity_rows, entity_statistics
 from dragoman.evaluating.metrics import SAMPLES, Score, Statistics, summary
-from dragoman.evaluating.significance import Comparison, compare_counts
+from dragoman.evaluating.significance import TRIALS, Comparison, compare_counts
 from dragoman.tokenizing.labels import Labels
 
 MOST_PROBABLE = "the most probable label"
@@ -115,22 +115,19 @@ def compare_labels(
     second: LabelEvaluation,
     *,
     metrics: Sequence[str] | None = None,
-    test: str = "randomisation",
-    samples: int | None = None,
+    samples: int = TRIALS,
 ) -> dict[str, Comparison]:
     """Tests, metric by metric, whether one of two systems is better on the same test set, as `compare_outputs` does;
     all metrics of their labels, unless some are named.
 
     Raises:
         DataError: they were not scored on the same test set.
-        ConfigError: an unknown test.
     """
     _check_same_test([first, second])
     one, other = _counted_alike([first, second])
     names = first.system, second.system
     return {
-        metric: compare_counts((one[metric], other[metric]), names=names, test=test, samples=samples)
-        for metric in metrics or one
+        metric: compare_counts((one[metric], other[metric]), names=names, samples=samples) for metric in metrics or one
     }
 
 
