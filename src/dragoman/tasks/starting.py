@@ -1,5 +1,6 @@
 """The model that a run starts from: what of it the run keeps, and the first values of the new model's weights."""
 
+import torch
 from torch import nn
 
 from dragoman.config import check
@@ -7,10 +8,11 @@ from dragoman.errors import ConfigError
 from dragoman.model import EncoderModel, ModelConfig
 from dragoman.recipe.recipe import Recipe
 from dragoman.store import StoredModel, named_weights, place_weights
-from dragoman.tuning.start import take_encoder
 
 FAMILIES = {"translation": "encoder_decoder", "language_model": "language_model"}
 """The family of each task; the other tasks have an encoder alone."""
+SHARED = ("source_embedding", "encoder")
+"""The parts that a translation model and an encoder alone have in common."""
 WORDS = {"encoder_decoder": "a translation model", "language_model": "a language model", "encoder": "an encoder alone"}
 OF_TASK = frozenset({"labels", "pooling", "decoder_layers"})
 OF_DECODER = frozenset({"target_vocabulary", "tied", "output_bias"})
@@ -45,4 +47,15 @@ def place_start(model: nn.Module, stored: StoredModel) -> None:
         place_weights(model, named_weights(stored.model))
         return
     both_fill = isinstance(stored.model, EncoderModel) and stored.config.labels is None and model.config.labels is None
-    take_encoder(model, stored.model, head=both_fill)
+    _take_encoder(model, stored.model, head=both_fill)
+
+
+@torch.no_grad()
+def _take_encoder(model: nn.Module, start: nn.Module, head: bool) -> None:
+    """Copies embedding and encoder of `start` into an encoder alone, and its head and output too if asked for."""
+    for part in (*SHARED, "head") if head else SHARED:
+        source = start.get_submodule(part)
+        for name, weight in model.get_submodule(part).named_parameters():
+            weight.copy_(source.get_parameter(name))
+    if head:
+        model.get_parameter("output").copy_(start.get_parameter("output"))
