@@ -4,6 +4,7 @@ Every reader yields a number and a row. The number is that of the line on which 
 there are no lines. `repairs` counts what is mended. `rows` chooses the cells of the pair.
 """
 
+import csv
 import json
 import re
 import shutil
@@ -26,10 +27,13 @@ SURROGATES = "lone surrogates replaced"
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")  # pairs of them, a whole character, among the hits
-_BETWEEN_QUOTES = re.compile('[^"]*+(?:""[^"]*+)*+')
+# Stands for a carriage return inside a CSV line, which the csv module would take for a line end. Decoded UTF-8 never
+# holds a lone surrogate, so nothing else is changed back.
+_CARRIAGE_RETURN = "\udc0d"
 _ROWS_OF_DELIMITER = 100
 LONGEST_CELL = 1 << 24
-"""Characters of a quoted cell. A quote that is never closed would otherwise fill the memory."""
+"""Characters of a CSV cell. A quote that is never closed would otherwise fill the memory. Python's csv module has one
+limit for the whole process, by default 131,072; it is raised, and never lowered."""
 
 
 def tsv_rows(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[tuple[int, list[str]]]:
@@ -48,91 +52,26 @@ def csv_rows(
     Raises:
         DataError: a quote is never closed, or not doubled; names the line where its row begins.
     """
-    before = repairs[CARRIAGE_RETURNS]
-    yield from CsvReader(path, delimiter, read_lines(path, encoding_errors, repairs)).rows()
-    repairs[CARRIAGE_RETURNS] = before
+    csv.field_size_limit(max(LONGEST_CELL, csv.field_size_limit()))
+    taken, before = 0, repairs[CARRIAGE_RETURNS]
 
+    def lines() -> Iterator[str]:
+        nonlocal taken
+        for line in read_lines(path, encoding_errors, repairs):
+            taken += 1
+            yield (line.replace("\r", _CARRIAGE_RETURN) if "\r" in line else line) + "\n"
+        repairs[CARRIAGE_RETURNS] = before
 
-class CsvReader:
-    """A place in the lines of a CSV file, which moves on from cell to cell.
-
-    It reads what Python's `csv.reader(strict=True)` reads, and longer cells: that stops at 131,072 characters, a limit
-    that can only be raised for the whole process. A carriage return inside a line ends no row.
-    """
-
-    def __init__(self, path: Path, delimiter: str, lines: Iterator[str]) -> None:
-        self.path, self.delimiter, self.lines = path, delimiter, lines
-        self.number, self.line, self.at = 0, "", 0
-        """The number of the line, counted from 1, the line, and the place in it."""
-        self.start = 0
-        """The number of the line on which the row begins."""
-
-    def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """The cells of every row, and the number of the line on which it begins; a blank line has no cells."""
-        while self._next_line():
-            self.start = self.number
-            if '"' in self.line:
-                yield self.start, self._cells()
-            else:
-                yield self.start, self.line.split(self.delimiter) if self.line else []
-
-    def _next_line(self) -> bool:
-        """Moves to the beginning of the next line; False if there is none."""
-        line = next(self.lines, None)
-        if line is None:
-            return False
-        self.number, self.line, self.at = self.number + 1, line, 0
-        return True
-
-    def _cells(self) -> list[str]:
-        """The cells of a row that begins here."""
-        cells = [self._cell()]
-        while self.at < len(self.line):
-            self.at += len(self.delimiter)
-            cells.append(self._cell())
-        return cells
-
-    def _cell(self) -> str:
-        """The cell that begins here. Moves to the delimiter or the line end after it.
-
-        A quote inside a cell that does not begin with one is text.
-        """
-        if self.line.startswith('"', self.at):
-            return self._quoted_cell()
-        begin, end = self.at, self.line.find(self.delimiter, self.at)
-        self.at = len(self.line) if end < 0 else end
-        return self.line[begin : self.at]
-
-    def _quoted_cell(self) -> str:
-        parts: list[str] = []
-        length, self.at = 0, self.at + 1
-        while not self._closes(parts):
-            parts.append("\n")
-            length += len(self.line) + 1
-            if length > LONGEST_CELL:
-                raise self._unclosed(f"not closed within {LONGEST_CELL:,} characters")
-            if not self._next_line():
-                raise self._unclosed("never closed")
-        if self.at < len(self.line) and not self.line.startswith(self.delimiter, self.at):
-            row = "" if self.start == self.number else f" (in the row that begins on line {self.start})"
-            raise DataError(
-                f"{self.path}:{self.number}{row} goes on after a closing quote; a quote that is text is doubled, and "
-                "the cell quoted"
-            )
-        return "".join(parts)
-
-    def _closes(self, parts: list[str]) -> bool:
-        """Adds what this line holds of a quoted cell to its `parts`; says whether the cell ends on this line."""
-        inside = _BETWEEN_QUOTES.match(self.line, self.at)
-        assert inside is not None, "it also matches nothing"
-        parts.append(inside[0].replace('""', '"'))
-        self.at = inside.end() + 1
-        return inside.end() < len(self.line)
-
-    def _unclosed(self, how: str) -> DataError:
-        return DataError(
-            f"{self.path}:{self.start} opens a quote that is {how}; close it, or double a quote that is text"
-        )
+    rows = csv.reader(lines(), delimiter=delimiter, strict=True)
+    while True:
+        number = taken + 1
+        try:
+            cells = next(rows, None)
+        except csv.Error as error:
+            raise DataError(_csv_complaint(path, number, taken, str(error))) from None
+        if cells is None:
+            return
+        yield number, [cell.replace(_CARRIAGE_RETURN, "\r") if _CARRIAGE_RETURN in cell else cell for cell in cells]
 
 
 def csv_delimiter(path: Path, encoding_errors: EncodingErrors) -> str:
@@ -251,6 +190,16 @@ def kind_of(value: object) -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return f"the number {value}"
     return {dict: "an object", str: "a text", bool: "true or false"}.get(type(value), "null")
+
+
+def _csv_complaint(path: Path, start: int, end: int, complaint: str) -> str:
+    if "field larger" in complaint or "unexpected end" in complaint:
+        how = "never closed" if "unexpected end" in complaint else f"not closed within {LONGEST_CELL:,} characters"
+        return f"{path}:{start} opens a quote that is {how}; close it, or double a quote that is text"
+    if "expected after" in complaint:
+        lines = f"{path}:{end}" if start == end else f"{path}:{end} (in the row that begins on line {start})"
+        return f"{lines} goes on after a closing quote; a quote that is text is doubled, and the cell quoted"
+    return f"{path}:{start} is not CSV: {complaint}"
 
 
 def _json_complaint(path: Path, number: int, line: str, error: Exception) -> str:
