@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from small_runs import SETTINGS, some_pairs, train_small, write_corpus
 
 from dragoman.commands import train as run
@@ -53,6 +54,19 @@ def test_a_run_of_a_few_steps_says_that_it_was_too_short(
     (line, *_) = [line for line in read_metrics(folder) if "dev_bleu" in line]
     for name in SIGNS:
         assert 0 <= line[f"dev_{name}"] <= 1
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_the_loss_on_the_dev_set_is_taken_in_the_precision_of_the_run(
+    precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[torch.dtype] = []
+    original = validation.mean_loss
+    monkeypatch.setattr(
+        validation, "mean_loss", lambda model, batches: used.append(model.output.dtype) or original(model, batches)
+    )
+    train_small(tmp_path, f"train.precision={precision}", "train.steps=2", "train.validate_every=2")
+    assert used == [torch.bfloat16 if precision == "bf16" else torch.float32]
 
 
 def test_few_pairs_are_said_to_be_too_few(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

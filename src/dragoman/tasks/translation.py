@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 import dragoman
@@ -67,13 +68,14 @@ def _framing(start: StartSettings | None) -> Framing:
 
 
 class DevSet:
-    """Measures any weights of one architecture on one dev set."""
+    """Measures any weights of one architecture on one dev set, in the run's precision."""
 
     def __init__(self, recipe: Recipe, data: PairData, device: str, framing: Framing = DEFAULT_FRAMING) -> None:
         assert data.dev is not None, "a run without a dev set is not validated"
         self.data, self.device, self.precision = data, device, recipe.train.precision
         self.files = ModelFiles(data.tokenizers, data.languages, framing=framing)
-        self.model = build_model(recipe.model, seed=None).to(device)
+        self.dtype = torch.bfloat16 if recipe.train.precision == "bf16" else torch.float32
+        self.model = build_model(recipe.model, seed=None).to(device, self.dtype)
         batches = build_batches(data.dev, recipe.batches, seed=None, framing=framing)
         self.batches = [batches.batch(indices).to(device) for indices in batches.epoch(0)]
         count = min(TRANSLATED, len(data.dev_pairs))
@@ -84,7 +86,7 @@ class DevSet:
 
     def measure(self, weights: Mapping[str, Tensor]) -> Validated:
         """Validates these weights."""
-        place_weights(self.model, weights)
+        place_weights(self.model, {name: weight.to(self.dtype) for name, weight in weights.items()})
         loss = mean_loss(self.model, self.batches)
         stored = StoredModel(self.model, self.model.config, self.files, Path("validation"))
         translator = Translator(stored, self.device, self.precision)
