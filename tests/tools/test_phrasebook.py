@@ -92,6 +92,7 @@ def test_the_median_english_sentence_has_seven_words_or_more(book: Phrasebook):
     assert statistics.median(len(words(pair.source)) for pair in book.train) >= 7
 
 
+@pytest.mark.thorough
 def test_every_class_of_words_has_a_slot_and_every_lexeme_is_learned(sets: Sentences):
     used = {word.tag for pattern in patterns() for uses in pattern.slots.values() for word in uses}
     assert {tag for lexeme in lexicon() for tag in lexeme.tags} == used
@@ -99,6 +100,7 @@ def test_every_class_of_words_has_a_slot_and_every_lexeme_is_learned(sets: Sente
     assert min(counts[lexeme] for lexeme in lexicon()) >= 20
 
 
+@pytest.mark.thorough
 def test_what_ships_is_what_the_grammar_writes(sets: Sentences):
     """In another process than wrote the file, whose hashes differ."""
     shipped = gzip.decompress(SHIPPED.read_bytes()).decode().split("\n")
@@ -182,6 +184,7 @@ def test_no_lexeme_of_a_test_sentence_fills_the_same_slot_in_training(
     assert held.isdisjoint(fillings(sets.train))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["dev", "test", "new_patterns"])
 def test_every_lexeme_and_every_word_of_a_test_is_known(name: str, sets: Sentences, book: Phrasebook):
     counts = Counter(lexeme for sentence in sets.train for lexeme in sentence.lexemes)
