@@ -2,7 +2,8 @@
 
 Each target is compared with its own source, with the sources of both neighbours, and with those of two strangers some
 rows away. The evidence is length (a long sentence has a long translation) and what translations share: names, numbers,
-words of both languages, question marks. It is summed up block by block. Knows nothing of files.
+words of both languages, question marks. It is summed up row by row (CUSUM, Page 1954), which finds a stretch wherever
+it begins, even near the end of a file. Knows nothing of files.
 """
 
 import math
@@ -42,25 +43,16 @@ class _Row(NamedTuple):
 
 
 class AlignmentDetector:
-    """Looks for stretches of rows that look misaligned, block by block. It finds stretches of a hundred rows, and often
-    shorter ones.
+    """Looks for stretches of rows that look misaligned, in windows of rows.
 
     Texts without evidence pass, such as a list of sentences of nearly equal length.
     """
 
     WINDOW = 200
-    """Rows that are judged together; what is usual is taken from them."""
-    BLOCK = 50
-    """Rows whose evidence is summed up."""
-    GAP = 100
-    """Two stretches with at most so many rows between them are one."""
     SMALLEST = 50
     """Texts of fewer rows are not judged."""
     STRANGERS = (17, -23)
     """How many rows away the strangers are."""
-    CLEAR = 10.0
-    """The sum of evidence of a block, in nats, that is no accident; in aligned text of all kinds no sum of consecutive
-    rows was above 8."""
 
     def __init__(self) -> None:
         self._rows: list[_Row] = []
@@ -68,7 +60,7 @@ class AlignmentDetector:
         """How many of the rows were judged. They are kept because the next rows are compared with them."""
         self._before = 0
         """How many earlier rows are no longer kept."""
-        self._found: list[Misalignment] = []
+        self._suspicions = [_Suspicion(offset) for offset in (1, -1, 0)]
 
     def see(self, source: str, target: str, words: tuple[Sequence[str], Sequence[str]], origin: str) -> None:
         self._rows.append(_Row(len(source), len(target), _marks(source, words[0]), _marks(target, words[1]), origin))
@@ -83,7 +75,9 @@ class AlignmentDetector:
         """All stretches found, in order."""
         if len(self._rows) >= self.SMALLEST:
             self._judge(len(self._rows))
-        return self._found
+        after, before, strangers = (suspicion.finish() for suspicion in self._suspicions)
+        slid = after + before
+        return sorted(slid + [each for each in strangers if not _covered(each, slid)], key=lambda each: each.first)
 
     def _judge(self, end: int) -> None:
         """Judges the rows up to `end` that were not judged before."""
@@ -92,25 +86,10 @@ class AlignmentDetector:
         own, after, before, one, other = (window.fit(rows, offset) for offset in (0, 1, -1, *self.STRANGERS))
         strange = np.maximum(one, other)
         usual = np.maximum(own, strange)
-        evidence = {1: after - usual, -1: before - usual, 0: strange - own if window.tells else np.zeros(len(rows))}
-        for first in range(0, len(rows), self.BLOCK):
-            sums = {offset: each[first : first + self.BLOCK].sum() for offset, each in evidence.items()}
-            slid = 1 if sums[1] > sums[-1] else -1
-            offset = slid if sums[slid] > self.CLEAR else 0
-            if sums[offset] > self.CLEAR:
-                self._add(rows[first : first + self.BLOCK], offset)
-
-    def _add(self, block: range, offset: int) -> None:
-        """Adds a block, or extends the stretch before it if few rows lie between them. In a stretch that slid, some
-        blocks show only that their sides are strangers.
-        """
-        first = self._before + block.start
-        if self._found:
-            last = self._found[-1]
-            if last.offset * offset >= 0 and first - (last.first + last.rows) <= self.GAP:
-                self._found[-1] = last._replace(rows=first + len(block) - last.first, offset=last.offset or offset)
-                return
-        self._found.append(Misalignment(self._rows[block.start].origin, first, len(block), offset))
+        telling = strange - own if window.tells else np.zeros(len(rows))
+        origins = [row.origin for row in self._rows[self._judged : end]]
+        for suspicion, evidence in zip(self._suspicions, (after - usual, before - usual, telling), strict=True):
+            suspicion.weigh(evidence.tolist(), self._before + self._judged, origins)
 
 
 class _Window:
@@ -150,8 +129,68 @@ class _Window:
         return np.log(0.1 + 0.9 * ratio) + np.array(marks) / 64
 
 
+class _Suspicion:
+    """One way in which rows may be misaligned, and the evidence for it, summed up while it lasts."""
+
+    CLEAR = 20.0
+    """The sum of evidence, in nats, that is no accident; aligned text of all kinds reached 8 at most."""
+    SHORTEST = 20
+    """Shorter stretches are ignored, because translators merge and split sentences."""
+    GAP = 100
+    """Two stretches with fewer fitting rows between them are one."""
+
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+        self._found: list[Misalignment] = []
+        self._forget()
+
+    def weigh(self, evidence: Sequence[float], first: int, origins: Sequence[str]) -> None:
+        """Adds the evidence of the next rows; `first` is the number of the first of them."""
+        for row, each in enumerate(evidence):
+            if self._sum == 0:
+                if each <= 0:
+                    continue
+                self._first, self._origin = first + row, origins[row]
+            self._sum += each
+            if self._sum > self._peak:
+                self._peak, self._last = self._sum, first + row
+            elif self._sum <= 0 or self._peak - self._sum > self.CLEAR:  # the rows fit again
+                self._close()
+
+    def finish(self) -> list[Misalignment]:
+        self._close()
+        return self._found
+
+    def _close(self) -> None:
+        rows = self._last - self._first + 1
+        if self._peak > self.CLEAR and rows >= self.SHORTEST:
+            self._add(Misalignment(self._origin, self._first, rows, self._offset))
+        self._forget()
+
+    def _add(self, stretch: Misalignment) -> None:
+        """Adds a stretch, or extends the last one if few rows between them seemed to fit."""
+        if self._found:
+            last = self._found[-1]
+            if stretch.first - (last.first + last.rows) < self.GAP:
+                self._found[-1] = last._replace(rows=stretch.first + stretch.rows - last.first)
+                return
+        self._found.append(stretch)
+
+    def _forget(self) -> None:
+        self._sum = self._peak = 0.0
+        self._first = self._last = 0
+        self._origin = ""
+
+
 def _marks(text: str, words: Sequence[str]) -> set[str]:
     marks = set(words)
     if "?" in text:
         marks.add("?")
     return marks
+
+
+def _covered(stretch: Misalignment, others: Sequence[Misalignment]) -> bool:
+    """Whether others cover most rows of a stretch."""
+    end = stretch.first + stretch.rows
+    known = sum(max(0, min(end, each.first + each.rows) - max(stretch.first, each.first)) for each in others)
+    return 2 * known >= stretch.rows
