@@ -161,8 +161,8 @@ def install_alone(environment: Path, packages: Path) -> None:
 def write_bytecode(environment: Path, everything: bool) -> None:
     """Compiles what a demo imports, or all packages, on all cores. pip would compile all of them on one.
 
-    A demo imports a fifth of the files. Tests start many processes, each of which would compile again wherever Python
-    is told to write no bytecode; this ignores that.
+    A demo imports a fifth of the files. With PYTHONDONTWRITEBYTECODE set, each process that a test starts would compile
+    again, so that variable is ignored here.
     """
     say("compiling Python's bytecode")
     what = ["-m", "compileall", "-qq", "-j", "0", str(packages_of(environment))] if everything else ["-c", DEMO_IMPORTS]

@@ -25,7 +25,7 @@ MANIFEST, CONFIG = "manifest.json", "config.json"
 LOCK = ".lock"
 """The file by which a folder is locked."""
 _PARTIAL = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}(?P<before>\.before)?\.partial")
-"""The name of what is not whole yet, or, with `before`, of a folder that is moved aside for another."""
+"""The name of an unfinished file or folder; with `before`, of an old folder moved aside for its replacement."""
 
 
 def write_file(path: Path | str, content: str | bytes) -> None:
