@@ -30,16 +30,16 @@ import torch
 from command_line import command_line, figures_file
 
 from dragoman.commands.average import average
-from dragoman.commands.train import train
 from dragoman.config import check
 from dragoman.documents import write_json
 from dragoman.evaluating.metrics import score
 from dragoman.files import remove
 from dragoman.machine import describe, machine
 from dragoman.memory import keep_freed_memory, peak_memory_bytes
-from dragoman.recipe.recipe import Recipe
 from dragoman.run_folder import RunFolder
 from dragoman.runs.metrics import read_metrics
+from dragoman.runs.recipe import Recipe
+from dragoman.runs.train import train
 from dragoman.store import load_model, named_weights
 from dragoman.text.prepared import evenly_spaced, read_split
 from dragoman.translating import SearchOptions, Translator

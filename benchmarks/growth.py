@@ -38,9 +38,9 @@ from dragoman.data.encoding import encode_corpus
 from dragoman.machine import choose_precision, describe, machine, prepare_environment
 from dragoman.memory import keep_freed_memory, memory_bytes, peak_memory_bytes
 from dragoman.model import ModelConfig
-from dragoman.recipe.recipe import Recipe
+from dragoman.runs.recipe import Recipe
 from dragoman.runs.session import fresh_state
-from dragoman.tasks.pairs import SAMPLE
+from dragoman.runs.translation import SAMPLE
 from dragoman.text.inputs import DataSettings
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import read_split

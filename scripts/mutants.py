@@ -30,7 +30,7 @@ TARGETS = {
     "cache": ["model/attention/cache.py", "model/attention/keys.py"],
     "beam": ["decoding/beam.py", "decoding/company.py", "decoding/engine.py", "decoding/length_penalty.py"],
     "sampling": ["decoding/sampling.py"],
-    "resume": ["training/checkpoint.py", "runs/resuming.py", "translating/resumable.py"],
+    "resume": ["training/checkpoint.py", "runs/session.py", "translating/resumable.py"],
     "files": ["files.py", "manifest.py"],
     "split": ["text/split.py"],
     "metrics": ["evaluating/metrics.py", "evaluating/labels/classification.py"],

@@ -45,7 +45,7 @@ def write_corpus(path: Path, pairs: Sequence[tuple[str, str]] | None = None) -> 
 
 def train_small(folder: Path, *overrides: str, what: Any = None, **options: Any) -> Any:
     """Trains on `folder/corpus.tsv`, which is written where there is none, in `folder/runs`."""
-    from dragoman.commands.train import train
+    from dragoman.runs.train import train
 
     if what is None:
         what = folder / "corpus.tsv"
@@ -96,7 +96,7 @@ def exit_code(do: Callable[..., Any], *arguments: Any, seconds: float = 600) -> 
     The server that forks it has imported everything once, and has started no thread.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["dragoman.commands.train", "dragoman.cli.main"])
+    context.set_forkserver_preload(["dragoman.runs.train", "dragoman.cli.main"])
     process = context.Process(target=do, args=arguments)
     process.start()
     process.join(seconds)  # with a read-only home each process compiles its kernels, on a busy machine for minutes

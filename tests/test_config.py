@@ -12,7 +12,7 @@ from small import parse
 from dragoman.config import SettingFacts, Settings, check, describe, flatten, override, render
 from dragoman.errors import ConfigError
 from dragoman.model import ModelConfig
-from dragoman.recipe.recipe import Recipe
+from dragoman.runs.recipe import Recipe
 
 
 class Engine(Settings):

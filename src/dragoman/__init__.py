@@ -11,18 +11,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dragoman.commands.average import average as average
     from dragoman.commands.benchmark import benchmark as benchmark
-    from dragoman.commands.compare import compare as compare
     from dragoman.commands.convert import convert as convert
     from dragoman.commands.doctor import doctor as doctor
     from dragoman.commands.export import export as export
-    from dragoman.commands.fine_tune import fine_tune as fine_tune
-    from dragoman.commands.forecast import forecast as forecast
     from dragoman.commands.merge import merge as merge
     from dragoman.commands.quantize import quantize as quantize
     from dragoman.commands.score import score as score
-    from dragoman.commands.seeds import train_seeds as train_seeds
-    from dragoman.commands.train import train as train
-    from dragoman.commands.train_tokenizer import train_tokenizer as train_tokenizer
     from dragoman.errors import Error as Error
     from dragoman.evaluating.evaluation import evaluate as evaluate
     from dragoman.explaining.embeddings.space import load_embeddings as load_embeddings
@@ -36,9 +30,15 @@ if TYPE_CHECKING:
     from dragoman.memory import keep_freed_memory as keep_freed_memory
     from dragoman.predicting.predictor import Predictor as Predictor
     from dragoman.predicting.predictor import predict as predict
-    from dragoman.recipe.recipe import Recipe as Recipe
-    from dragoman.recipe.settings import list_settings as list_settings
+    from dragoman.runs.compare import compare as compare
+    from dragoman.runs.fine_tune import fine_tune as fine_tune
+    from dragoman.runs.forecast import forecast as forecast
     from dragoman.runs.listing import list_runs as list_runs
+    from dragoman.runs.recipe import Recipe as Recipe
+    from dragoman.runs.recipe import list_settings as list_settings
+    from dragoman.runs.seeds import train_seeds as train_seeds
+    from dragoman.runs.train import train as train
+    from dragoman.runs.train_tokenizer import train_tokenizer as train_tokenizer
     from dragoman.store import load_model as load_model
     from dragoman.text.prepare import prepare_data as prepare_data
     from dragoman.translating.options import SearchOptions as SearchOptions
@@ -70,19 +70,19 @@ if not TYPE_CHECKING:  # type checkers find wrong names where they see no __geta
         __name__,
         {
             "commands.benchmark": ["benchmark"],
-            "commands.compare": ["compare"],
+            "runs.compare": ["compare"],
             "commands.doctor": ["doctor"],
-            "commands.fine_tune": ["fine_tune"],
-            "commands.forecast": ["forecast"],
+            "runs.fine_tune": ["fine_tune"],
+            "runs.forecast": ["forecast"],
             "commands.average": ["average"],
             "commands.convert": ["convert"],
             "commands.export": ["export"],
             "commands.merge": ["merge"],
             "commands.quantize": ["quantize"],
             "commands.score": ["score"],
-            "commands.seeds": ["train_seeds"],
-            "commands.train": ["train"],
-            "commands.train_tokenizer": ["train_tokenizer"],
+            "runs.seeds": ["train_seeds"],
+            "runs.train": ["train"],
+            "runs.train_tokenizer": ["train_tokenizer"],
             "errors": ["Error"],
             "evaluating.evaluation": ["evaluate"],
             "explaining.embeddings.space": ["load_embeddings"],
@@ -93,8 +93,7 @@ if not TYPE_CHECKING:  # type checkers find wrong names where they see no __geta
             "generating.options": ["GenerateOptions"],
             "memory": ["keep_freed_memory"],
             "predicting.predictor": ["Predictor", "predict"],
-            "recipe.recipe": ["Recipe"],
-            "recipe.settings": ["list_settings"],
+            "runs.recipe": ["Recipe", "list_settings"],
             "runs.listing": ["list_runs"],
             "store": ["load_model"],
             "text.prepare": ["prepare_data"],

@@ -1,6 +1,6 @@
 """Facts about the machine (memory, versions, compiler, GPUs, speed of matrix products), and choices that follow.
 
-No speed is printed without them, and a run is bit for bit the same only where its `envelope` is; `runs/resuming.py`
+No speed is printed without them, and a run is bit for bit the same only where its `envelope` is; `runs/session.py`
 compares it before it resumes. A fact that the system does not reveal is None. Only the functions that are about torch
 load torch.
 """

@@ -20,10 +20,10 @@ from dragoman.cli.terminal import bars, console
 from dragoman.cli.terminal.bars import Bars, Count, Lines
 from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.cli.translate import Work
-from dragoman.commands.train import RunResult
 from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
 from dragoman.evaluating.references import ReferenceSet
 from dragoman.progress import silent
+from dragoman.runs.train import RunResult
 from dragoman.text.reading import lines as data_lines
 from dragoman.translating import SearchOptions, Translation, chunks
 

@@ -12,11 +12,10 @@ from dragoman.cli.main import main
 from dragoman.config import check
 from dragoman.errors import ConfigError
 from dragoman.model import ModelConfig
-from dragoman.recipe.choices import Facts, TextFacts, Vocabularies
-from dragoman.recipe.recipe import Recipe
-from dragoman.recipe.resolution import resolve
-from dragoman.recipe.settings import BY_SIZE, CHOSEN
-from dragoman.recipe.translation_choices import SIZES
+from dragoman.runs.choices import Facts, TextFacts, Vocabularies
+from dragoman.runs.recipe import BY_SIZE, CHOSEN, Recipe
+from dragoman.runs.resolution import resolve
+from dragoman.runs.translation_choices import SIZES
 
 
 def keys(key: str | None = None) -> list[str]:

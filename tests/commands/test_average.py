@@ -9,8 +9,8 @@ from families import Trained
 from small_runs import some_pairs, train_small, write_corpus
 
 from dragoman.commands.average import average
-from dragoman.commands.fine_tune import fine_tune
 from dragoman.errors import CheckpointError, ConfigError, DataError
+from dragoman.runs.fine_tune import fine_tune
 from dragoman.store import load_model, named_weights
 from dragoman.tuning.averaging import distances, interpolate
 

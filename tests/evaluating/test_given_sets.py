@@ -7,9 +7,9 @@ import pytest
 from small_runs import SETTINGS, some_pairs, write_corpus
 
 from dragoman.cli.main import main
-from dragoman.commands.train import train
 from dragoman.evaluating.evaluation import Evaluation
 from dragoman.evaluating.references import read_references
+from dragoman.runs.train import train
 
 GIVEN = [("the gatt sees the top", ""), ("", "il gatto vede il topo"), *some_pairs()[:6]]
 

@@ -7,14 +7,13 @@ import pytest
 from small_runs import SETTINGS, STEPS, times, train_small, write_corpus
 
 from dragoman.cli.main import main
-from dragoman.commands.train import train
 from dragoman.config import override
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.scores import read_scores
-from dragoman.recipe.expected import Expected
-from dragoman.recipe.source import find_recipe
-from dragoman.runs.judgement import Judgement
+from dragoman.runs.judgement import Expected, Judgement
+from dragoman.runs.lookup import find_recipe
+from dragoman.runs.train import train
 
 SIGNATURE = "nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp|version:2.0.0"
 

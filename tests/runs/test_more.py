@@ -27,14 +27,14 @@ from small_runs import (
 
 from dragoman import machine
 from dragoman.cli.main import main
-from dragoman.commands.forecast import forecast
-from dragoman.commands.train import RunResult, train
 from dragoman.errors import CheckpointError, ConfigError, DataError, Interrupted
 from dragoman.files import remove
 from dragoman.manifest import write_manifest
-from dragoman.recipe.recipe import Recipe
 from dragoman.runs import trial
+from dragoman.runs.forecast import forecast
 from dragoman.runs.metrics import read_metrics
+from dragoman.runs.recipe import Recipe
+from dragoman.runs.train import RunResult, train
 from dragoman.training import TrainSettings, learning_rate
 from dragoman.training.checkpoint import list_checkpoints, read_checkpoint_facts
 
@@ -181,11 +181,11 @@ def test_whatever_the_settings_the_bytes_are_the_same(settings: tuple[str, ...],
         *thorough(
             *[("os.replace", call) for call in (1, 2, 4, 9, 20, 30)],
             ("dragoman.runs.resolving.write_file", 1),
-            ("dragoman.commands.train.note", 1),
-            ("dragoman.commands.train.note", 2),
+            ("dragoman.runs.train.note", 1),
+            ("dragoman.runs.train.note", 2),
             ("dragoman.training.loop.train_step", 1),
-            ("dragoman.tasks.translation.evaluate", 1),
-            ("dragoman.commands.train.draw_curves", 1),
+            ("dragoman.runs.translation.evaluate", 1),
+            ("dragoman.runs.train.draw_curves", 1),
         ),
     ],
 )

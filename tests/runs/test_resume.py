@@ -31,7 +31,6 @@ from small_runs import (
 
 from dragoman import files, machine
 from dragoman.cli.main import main
-from dragoman.commands.train import train
 from dragoman.errors import (
     CheckpointError,
     ConfigError,
@@ -44,9 +43,10 @@ from dragoman.errors import (
 )
 from dragoman.files import lock, remove, remove_partial
 from dragoman.manifest import write_manifest
-from dragoman.recipe.recipe import Recipe, read_recipe
 from dragoman.runs.metrics import read_metrics
+from dragoman.runs.recipe import Recipe, read_recipe
 from dragoman.runs.session import fresh_state
+from dragoman.runs.train import train
 from dragoman.store import Languages, ModelFiles
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.training import TrainState
@@ -253,8 +253,8 @@ def signalled(folder: Path, signals: list[signal.Signals]) -> None:
             ("dragoman.data.encoding._encoded", 2),
             ("dragoman.runs.resolving._gather", 1),
             ("dragoman.training.loop.train_step", 3),
-            ("dragoman.tasks.translation.evaluate", 1),
-            ("dragoman.commands.train.draw_curves", 1),
+            ("dragoman.runs.translation.evaluate", 1),
+            ("dragoman.runs.train.draw_curves", 1),
         ),
     ],
 )
@@ -278,7 +278,7 @@ def test_settings_that_a_cut_run_accepted_are_its_own_from_then_on(
         with pytest.raises(KeyboardInterrupt):
             train_small(tmp_path, "train.learning_rate=1e-3")
     with monkeypatch.context() as patch:
-        patch.setattr("dragoman.commands.train.Session.begin", cut)  # after it
+        patch.setattr("dragoman.runs.train.Session.begin", cut)  # after it
         with pytest.raises(KeyboardInterrupt):
             train_small(tmp_path, "train.learning_rate=2e-3")
     train_small(tmp_path, "train.learning_rate=2e-3")

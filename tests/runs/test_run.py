@@ -16,18 +16,18 @@ from families import Trained
 from small import parse, small_config
 from small_runs import SETTINGS, STEPS, AtSteps, some_pairs, terminate, times, train_small, weights, write_corpus
 
-from dragoman.commands.train import RunResult, train
 from dragoman.data.batching import build_batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import ConfigError, DataError, Error, Interrupted, OutOfMemory
 from dragoman.progress import silent
-from dragoman.recipe.recipe import Recipe
 from dragoman.run_folder import RunFolder
 from dragoman.runs import resolving, session, trial
+from dragoman.runs import translation as pairs_module
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.options import RunOptions
+from dragoman.runs.recipe import Recipe
+from dragoman.runs.train import RunResult, train
 from dragoman.store import Languages, count_weights, load_model
-from dragoman.tasks import pairs as pairs_module
 from dragoman.text.inputs import DataSettings
 from dragoman.text.prepare import prepare_data
 from dragoman.tokenizing.training import TokenizerSettings

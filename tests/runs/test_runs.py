@@ -11,12 +11,12 @@ from small_runs import AtSteps, terminate, train_small
 
 import dragoman
 from dragoman.cli.main import main
-from dragoman.commands.fine_tune import _is_scored
-from dragoman.commands.seeds import spreads
 from dragoman.errors import CheckpointError, DataError, Interrupted
 from dragoman.evaluating.scores import read_scores
 from dragoman.files import FolderInUse, is_locked, lock
+from dragoman.runs.fine_tune import _is_scored
 from dragoman.runs.listing import RunScore
+from dragoman.runs.seeds import spreads
 
 
 @pytest.fixture(scope="module")

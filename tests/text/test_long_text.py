@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dragoman.data.encoding import encode_text
 from dragoman.errors import DataError
-from dragoman.tasks import language_model
+from dragoman.runs import language_model
 from dragoman.text import plain
 from dragoman.text.inputs import DataSettings
 from dragoman.text.plain import prepare_text, read_text, text_identity
@@ -192,7 +192,7 @@ from dragoman.text.inputs import DataSettings
 from dragoman.text.plain import prepare_text, read_text
 from dragoman.tokenizing import tokenizer as tokenizing
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
-from dragoman.tasks.language_model import lines_of, sampled
+from dragoman.runs.language_model import lines_of, sampled
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -18,10 +18,11 @@ from dragoman.data.encoding import encode_corpus
 from dragoman.errors import CheckpointError
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.progress import silent
-from dragoman.recipe.recipe import Recipe, StartSettings
 from dragoman.run_folder import RunFolder
+from dragoman.runs import translation
+from dragoman.runs import translation as pairs
+from dragoman.runs.recipe import Recipe, StartSettings
 from dragoman.store import Languages, ModelFiles, StoredModel, load_model, named_weights, read_config, save_model
-from dragoman.tasks import pairs, translation
 from dragoman.text.inputs import DataSettings
 from dragoman.text.prepare import prepare_data
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing

@@ -22,9 +22,9 @@ from small_runs import command, exit_codes, kill_at, some_pairs, train_command, 
 from dragoman import kernels, machine
 from dragoman.data.batch import Batch
 from dragoman.errors import OutOfMemory
-from dragoman.recipe.recipe import Recipe
 from dragoman.runs import trial
 from dragoman.runs.metrics import read_metrics
+from dragoman.runs.recipe import Recipe
 from dragoman.training import Chore, Every, distributed, loop, run_steps
 from dragoman.training.distributed import ALONE, World, join
 

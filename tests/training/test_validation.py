@@ -8,10 +8,10 @@ import pytest
 import torch
 from small_runs import SETTINGS, some_pairs, train_small, write_corpus
 
-from dragoman.commands import train as run
+from dragoman.runs import train as run
+from dragoman.runs import translation as validation
 from dragoman.runs.metrics import read_metrics
-from dragoman.tasks import translation as validation
-from dragoman.tasks.translation import SIGNS, signs_of_nothing
+from dragoman.runs.translation import SIGNS, signs_of_nothing
 
 YOUNG = "has learnt next to nothing"
 

@@ -12,7 +12,7 @@ from dragoman.config import check, override
 from dragoman.errors import ConfigError
 from dragoman.model import Packing, StepNoise
 from dragoman.progress import silent
-from dragoman.recipe.recipe import Recipe
+from dragoman.runs.recipe import Recipe
 from dragoman.training import label_smoothed_loss
 from dragoman.training.distributed import ALONE
 from dragoman.training.loop import backward, share_out

@@ -14,11 +14,11 @@ from safetensors.torch import load_file
 from small import PRESETS, Source, few_batches, fresh_state, objective, random_batch, train_settings, translator
 from small_runs import AtSteps, some_pairs, terminate, times, write_corpus
 
-from dragoman.commands.fine_tune import fine_tune
-from dragoman.commands.train import train
 from dragoman.data.batch import Batch
 from dragoman.errors import CheckpointError, ConfigError, Interrupted
 from dragoman.model import EncoderDecoder, StepNoise, prepare_for_decoding, weight_roles
+from dragoman.runs.fine_tune import fine_tune
+from dragoman.runs.train import train
 from dragoman.store import load_model, place_weights
 from dragoman.training import label_smoothed_loss, run_steps
 from dragoman.training.distributed import ALONE

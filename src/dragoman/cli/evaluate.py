@@ -14,12 +14,12 @@ from dragoman.errors import ConfigError
 from dragoman.files import check_output, write_file
 
 if TYPE_CHECKING:
-    from dragoman.commands.compare import CompareResult
     from dragoman.evaluating.evaluation import Evaluation
     from dragoman.evaluating.labels.evaluation import LabelEvaluation
     from dragoman.evaluating.labels.pictures import Form
     from dragoman.evaluating.scores import KeptEvaluation
-    from dragoman.tasks.language_model import TextEvaluation
+    from dragoman.runs.compare import CompareResult
+    from dragoman.runs.language_model import TextEvaluation
 
 Test = Annotated[
     str | None,
@@ -112,7 +112,7 @@ def check_picture(picture: Path | None, system: Path, others: Sequence[Path | st
     """Refuses a picture of an unknown format, one of translations, and one that cannot be written, or only in the place
     of another file.
     """
-    from dragoman.commands.compare_labels import gives_labels
+    from dragoman.runs.compare import gives_labels
 
     if picture is None:
         return

@@ -16,9 +16,9 @@ from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.errors import CheckpointError, ConfigError, GateFailed
 
 if TYPE_CHECKING:
-    from dragoman.commands.forecast import Forecast
-    from dragoman.commands.train import RunResult
     from dragoman.evaluating.scores import KeptEvaluation
+    from dragoman.runs.forecast import Forecast
+    from dragoman.runs.train import RunResult
 
 USES = {
     "translation": (
@@ -149,7 +149,7 @@ def kept_scores(run: Path) -> "tuple[KeptEvaluation, ...]":
 
 
 def show_seeds(screen: Screen, results: "Sequence[RunResult]") -> None:
-    from dragoman.commands.seeds import spreads
+    from dragoman.runs.seeds import spreads
 
     for found in spreads([result.folder for result in results]):
         console.write(f"{found.test}: {found}")

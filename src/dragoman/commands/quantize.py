@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.commands.compare import CompareResult, compare
 from dragoman.errors import ConfigError
 from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.references import own_test_set, read_references
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
+from dragoman.runs.compare import CompareResult, compare
 from dragoman.store import WEIGHTS, check_new_model, default_card, find_model, load_model, save_model
 
 

@@ -1,1 +1,1 @@
-"""What a run is: its facts, data, trial, session and metrics. Start with `session`."""
+"""What a run should be and is: recipe, choices, task, folder, trial, session, metrics. Start with `train`."""

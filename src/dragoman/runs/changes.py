@@ -10,10 +10,10 @@ from dragoman.config import check, flatten
 from dragoman.documents import write_json
 from dragoman.errors import ConfigError
 from dragoman.files import LOCK, remove
-from dragoman.recipe.recipe import LIMITS, Recipe, read_recipe
 from dragoman.run_folder import RunFolder
 from dragoman.runs.facts import FORMAT, PREPARED, note, read_facts, read_facts_to_go_on
-from dragoman.tasks.kinds import kind_of
+from dragoman.runs.kinds import kind_of
+from dragoman.runs.recipe import LIMITS, Recipe, read_recipe
 from dragoman.training.settings import HARMLESS
 
 log = logging.getLogger(__name__)

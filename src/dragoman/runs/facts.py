@@ -7,8 +7,8 @@ from dragoman.config import Settings
 from dragoman.documents import read_document, write_json
 from dragoman.errors import ConfigError
 from dragoman.files import LOCK, make_folders, remove
-from dragoman.recipe.recipe import without_removed
 from dragoman.run_folder import RunFolder
+from dragoman.runs.recipe import without_removed
 
 FORMAT = 1
 """Of `run.json`."""

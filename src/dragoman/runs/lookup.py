@@ -1,25 +1,162 @@
-"""Which run a request means: its folder, and the settings asked for. Nothing is written."""
+"""Which run a request means: the recipe or data that `train` was pointed at, the settings asked for, and the folder.
+
+Nothing is written.
+"""
 
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dragoman.config import check
-from dragoman.errors import ConfigError
-from dragoman.files import free_name
-from dragoman.recipe.recipe import Recipe
-from dragoman.recipe.source import apply, find_recipe
+from dragoman.config import check, override, read
+from dragoman.errors import ConfigError, DataError
+from dragoman.files import free_name, nearest
 from dragoman.run_folder import RunFolder
 from dragoman.runs.changes import refuse_changes
 from dragoman.runs.facts import PREPARED, read_facts_to_go_on
-from dragoman.runs.judgement import Expectation
+from dragoman.runs.judgement import Expectation, Expected, changed_settings
 from dragoman.runs.options import RunOptions
+from dragoman.runs.recipe import LIMITS, Recipe, read_tables
+from dragoman.runs.refusals import OF_EVERY_TASK
+from dragoman.text.labelled.guessing import guess_task
+from dragoman.text.reading.addresses import HUB, Address, is_pattern
+from dragoman.text.reading.readers import is_prefix
+
+log = logging.getLogger(__name__)
+
+
+COMMAND_LINE = "the command line"
+"""Where tables come from, for messages."""
+
+
+class Source(NamedTuple):
+    """What `train` was pointed at: its tables, where they come from for messages, and a name for the run."""
+
+    tables: dict[str, Any]
+    origin: str
+    name: str
+    expected: Expected | None = None
+    """The scores that the recipe reached where it was run; they are no setting of the new run."""
+    changed: tuple[str, ...] = ()
+    """Settings in which the run differs from the recipe, where its scores are known."""
+    of_library: bool = False
+    """Whether it ships with the package."""
+
+
+def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: Sequence[str] = ()) -> Source:
+    """The recipe that `what` is or names: a `Recipe`, a recipe file, the name of one in the library, or data (a file,
+    two aligned files, a folder, `hub:…`), whose task is guessed from its form. `overrides` are `dotted.key=value`.
+
+    Raises:
+        ConfigError: there is no such recipe, or a setting in it is unknown or has an impossible value.
+        DataError: there is no such file.
+    """
+    if isinstance(what, Recipe):
+        source = Source(what.model_dump(mode="json", exclude_unset=True, exclude_none=True), "the recipe", "run")
+    else:
+        source = _read(what)
+    if (expected := source.tables.pop("expected", None)) is not None:
+        source = source._replace(expected=check(expected, f"{source.origin}, expected", Expected))
+    tables = apply(overrides, source.tables)
+    if source.expected is not None:
+        source = source._replace(changed=changed_settings(source.tables, tables))
+    if source.of_library and check(tables, COMMAND_LINE, Recipe).task != _task_of(source):
+        log.info("%s is made for another task; of its settings only the places of its text are taken", source.origin)
+        places = {key: value for key, value in source.tables["data"].items() if key in OF_EVERY_TASK}
+        source = source._replace(tables={"data": places}, expected=None, changed=())
+        tables = apply(overrides, source.tables)
+    try:
+        recipe = check(tables, COMMAND_LINE if overrides else source.origin, Recipe)
+    except ConfigError:
+        check(source.tables, source.origin, Recipe)  # a mistake in the recipe itself is told as such
+        raise
+    if "task" in tables:
+        tables["task"] = recipe.task
+    elif source.origin == COMMAND_LINE and (guess := guess_task(recipe.data)) is not None:
+        tables["task"], reason = guess
+        log.info("task = %s (%s); --task says otherwise", tables["task"], reason)
+    return source._replace(tables=tables)
+
+
+def _task_of(source: Source) -> str:
+    return check(source.tables, source.origin, Recipe).task
+
+
+def apply(overrides: Sequence[str], tables: Mapping[str, Any]) -> dict[str, Any]:
+    """The tables with the overrides put in. A limit of training among them removes the recipe's own."""
+    keys = {text.partition("=")[0].strip() for text in overrides}
+    train: dict[str, Any] | int | None = tables.get("train")  # not checked yet
+    if isinstance(train, dict) and keys & {f"train.{name}" for name in LIMITS}:
+        tables = {**tables, "train": {key: value for key, value in train.items() if key not in LIMITS}}
+    return override(tables, overrides)
+
+
+def library() -> list[str]:
+    """The names of the recipes that ship with the package."""
+    return sorted(file.name.removesuffix(".toml") for file in _library().iterdir() if file.name.endswith(".toml"))
+
+
+def name_of(data: Address) -> str:
+    """Names a run after its data: `corpus.en-it.tsv.gz` gives `corpus`, `hub:a/books:en-it` gives `books`, and
+    `parts-*.tsv` gives `parts`.
+    """
+    first = Path(data if isinstance(data, str) else data[0])
+    name = first.name.removeprefix("hub:").partition(":")[0].partition(".")[0]
+    return re.split(r"[*?[]", name)[0].rstrip("-_") or "run"
+
+
+def _read(what: str | Path | Sequence[str | Path]) -> Source:
+    if isinstance(what, str | Path):
+        return _read_one(what)
+    paths = [str(path) for path in what]
+    if len(paths) == 1:
+        return _read_one(paths[0])
+    if len(paths) != 2:
+        raise ConfigError(
+            f"train takes one recipe or data file, or two aligned files, but was given {len(paths)}; many files "
+            "are named by a pattern in quotes, as in 'parts/*.tsv'"
+        )
+    return Source({"data": {"path": paths}}, COMMAND_LINE, name_of((paths[0], paths[1])))
+
+
+def _read_one(what: str | Path) -> Source:
+    from dragoman.store import CONFIG  # here, because it loads torch, which reading settings does not need
+
+    path = Path(what)
+    if path.suffix == ".toml":
+        return Source(read_tables(path), str(path), path.stem)
+    if (path / CONFIG).is_file():
+        raise ConfigError(f"{what} is a model; train it on other text with: dragoman fine-tune {what} DATA")
+    if str(what) in library():
+        if path.exists():
+            log.warning("%s means the built-in recipe; for the file of that name here, give ./%s", what, what)
+        return _read_library(str(what))
+    if (run := RunFolder(path)).was_run:
+        raise ConfigError(f"{what} was a run, but its run.json is missing; train {run.recipe} for a new one")
+    if not (path.exists() or str(what).startswith(HUB) or is_prefix(path) or is_pattern(str(what))):
+        raise DataError(
+            f"{what} does not exist{nearest(path, prefixes=True)}: train takes a recipe (.toml), data "
+            "(.tsv .csv .jsonl .parquet, two files, a "
+            f"folder), an earlier run, or one of the recipes {', '.join(library())}"
+        )
+    return Source({"data": {"path": str(what)}}, COMMAND_LINE, name_of(str(what)))
+
+
+def _read_library(name: str) -> Source:
+    text = (_library() / f"{name}.toml").read_text(encoding="utf-8")
+    origin = f"recipe {name}"
+    return Source(read(text, origin), origin, name, of_library=True)
+
+
+def _library() -> Traversable:
+    return resources.files("dragoman.runs") / "library"
+
 
 What = Recipe | str | Path | Sequence[str | Path]
 """A recipe, a recipe file, the name of one in the library, data, or a run folder."""
-
-log = logging.getLogger(__name__)
 
 
 def only_one(what: What) -> What:

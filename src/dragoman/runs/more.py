@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from dragoman.config import check, flatten, override
 from dragoman.errors import CheckpointError, ConfigError
-from dragoman.recipe.recipe import LIMITS, Recipe, read_recipe
 from dragoman.run_folder import RunFolder
 from dragoman.runs.lookup import What, only_one, run_named
+from dragoman.runs.recipe import LIMITS, Recipe, read_recipe
 from dragoman.training.checkpoint import newest_checkpoint, read_checkpoint_facts
 
 ASKABLE = (*LIMITS, "learning_rate")

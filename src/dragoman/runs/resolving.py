@@ -16,7 +16,8 @@ from dragoman.config import check, reasons_in, render
 from dragoman.errors import ConfigError, DataError, OutOfMemory
 from dragoman.files import write_file
 from dragoman.model import ModelConfig, build_model
-from dragoman.recipe.choices import (
+from dragoman.runs.changes import PATHS
+from dragoman.runs.choices import (
     AUTO,
     Facts,
     Precision,
@@ -25,19 +26,18 @@ from dragoman.recipe.choices import (
     Vocabularies,
     refuse_idle_processes,
 )
-from dragoman.recipe.recipe import OF_LABELS, Recipe, read_recipe
-from dragoman.recipe.resolution import Resolved, resolve
-from dragoman.recipe.source import apply
-from dragoman.recipe.steps import limit_of
-from dragoman.runs.changes import PATHS
+from dragoman.runs.corpus_task import RunData
+from dragoman.runs.kinds import kind_of
+from dragoman.runs.lookup import apply
 from dragoman.runs.more import More
 from dragoman.runs.options import RunContext
+from dragoman.runs.recipe import OF_LABELS, Recipe, read_recipe
+from dragoman.runs.resolution import Resolved, resolve
 from dragoman.runs.session import adapter_for, refuse_too_large
+from dragoman.runs.starting import starting_config
+from dragoman.runs.steps import limit_of
 from dragoman.runs.trial import fits, try_out
 from dragoman.store import load_model
-from dragoman.tasks.corpus_task import RunData
-from dragoman.tasks.kinds import kind_of
-from dragoman.tasks.starting import starting_config
 from dragoman.training.schedule import ENDLESS
 from dragoman.training.settings import HARMLESS
 from dragoman.training.task import BatchSource

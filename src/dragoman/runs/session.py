@@ -1,6 +1,7 @@
 """One session of training: from the newest checkpoint, or from fresh weights, to the end or to a request to stop.
 
-Every process of a run executes the same lines; only the first validates, writes files and prints.
+Every process of a run executes the same lines; only the first validates, writes files and prints. A run resumes only
+from a checkpoint of its own data, tokenizer, settings and machine.
 """
 
 import logging
@@ -15,30 +16,32 @@ from typing import Any
 import torch
 
 from dragoman import kernels, machine
-from dragoman.documents import write_json
+from dragoman.config import flatten
+from dragoman.documents import differences, write_json
 from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted, OutOfMemory
 from dragoman.memory import memory_bytes, usable_memory_bytes
 from dragoman.model import AnyModel, ModelConfig, build_model
 from dragoman.progress import Advance
-from dragoman.recipe.recipe import Recipe
 from dragoman.runs.metrics import MetricsLog
 from dragoman.runs.options import RunContext
-from dragoman.runs.resuming import decisive_settings, refuse_other_checkpoint
+from dragoman.runs.recipe import Recipe, without_removed
 from dragoman.runs.signals import stop_on_signals
+from dragoman.runs.starting import place_start
 from dragoman.store import ModelFiles, adapter_of, count_weights, load_model, save_model
-from dragoman.tasks.starting import place_start
-from dragoman.training import Chore, Every, TrainState, run_steps
-from dragoman.training.checkpoint import newest_checkpoint, restore, save_checkpoint
+from dragoman.training import Chore, Every, TrainSettings, TrainState, run_steps
+from dragoman.training.checkpoint import newest_checkpoint, read_checkpoint_facts, restore, save_checkpoint
 from dragoman.training.loop import StepReport
 from dragoman.training.optimiser import MasterWeights
+from dragoman.training.settings import HARMLESS
 from dragoman.training.task import Task, Validated
 from dragoman.tuning.lora import merged
 from dragoman.tuning.settings import Adapter
 from dragoman.tuning.tune import count_trained, tune
 
-MIB = 2**20
-
 log = logging.getLogger(__name__)
+
+
+MIB = 2**20
 
 
 def refuse_too_large(config: ModelConfig, device: str, in_part: bool = False) -> None:
@@ -310,3 +313,44 @@ class Session:
 
 def _name_of(checkpoint: Path | None) -> str | None:
     return checkpoint and checkpoint.name
+
+
+RENEWED = {f"train.{name}" for name in ("steps", "continued_from", "learning_rate", "warmup_steps", "validate_every")}
+"""Settings that may change when a finished run is trained further."""
+
+
+def refuse_other_checkpoint(
+    checkpoint: Path, identity: Mapping[str, Any], envelope: Mapping[str, Any], settings: TrainSettings, anyway: bool
+) -> None:
+    """Refuses a checkpoint of other data or settings, or, unless `anyway`, of another machine.
+
+    Raises:
+        CheckpointError: something differs; the error names it.
+    """
+    facts = read_checkpoint_facts(checkpoint)
+    then, now = without_removed(facts.identity, str(checkpoint)), identity
+    if facts.step < (settings.continued_from or 0):
+        raise CheckpointError(
+            f"{checkpoint} is older than step {settings.continued_from:,}, from which --more trains the run, and "
+            "the checkpoint of that step is damaged or missing; put it back, or use --fresh to start again"
+        )
+    begins_more = facts.step == settings.continued_from
+    if begins_more:
+        then, now = ({key: each[key] for key in each.keys() - RENEWED} for each in (then, now))
+    if changes := differences(then, now):
+        raise CheckpointError(
+            f"{checkpoint} belongs to other data, another tokenizer or other settings ({changes}); "
+            "put back what was changed, or use --fresh to start again"
+        )
+    if (changes := differences(facts.envelope, envelope)) and not anyway and not begins_more:
+        raise CheckpointError(
+            f"{checkpoint} was made on another machine or by another version, and going on here would not end in the "
+            f"same weights ({changes}); use --anyway to go on nevertheless, or --fresh to start again"
+        )
+
+
+def decisive_settings(recipe: Recipe) -> dict[str, Any]:
+    """The settings that decide the weights once data and tokenizer are made; a resumed run must have the same."""
+    groups = recipe.model_dump(mode="json", include={"model", "batches", "train", "tuning"})
+    groups["train"] = {name: value for name, value in groups["train"].items() if name not in HARMLESS}
+    return flatten(groups)

@@ -12,11 +12,11 @@ from dragoman.data.batch import BatchSize
 from dragoman.errors import DecodeError, OutOfMemory
 from dragoman.memory import gpu_memory_share, memory_limit, usable_memory_bytes
 from dragoman.progress import Progress
-from dragoman.recipe.choices import Seconds
-from dragoman.recipe.recipe import Recipe
+from dragoman.runs.choices import Seconds
+from dragoman.runs.corpus_task import RunData
+from dragoman.runs.kinds import kind_of
+from dragoman.runs.recipe import Recipe
 from dragoman.runs.session import fresh_state
-from dragoman.tasks.corpus_task import RunData
-from dragoman.tasks.kinds import kind_of
 from dragoman.training.checkpoint import save_checkpoint
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.loop import share_out, train_step

@@ -9,7 +9,7 @@ from dragoman.training.schedule import Schedule
 
 Optimiser = Literal["adamw", "adam", "muon"]
 """AdamW (Loshchilov and Hutter 2019), Adam (Kingma and Ba 2015), or Muon for projections and AdamW for the rest.
-`optimiser.py` makes them; `recipe/steps.py` knows the best rate of each.
+`optimiser.py` makes them; `runs/steps.py` knows the best rate of each.
 """
 Decay = Annotated[float, pydantic.Field(ge=0, lt=1)]
 

@@ -1,6 +1,6 @@
 """What training asks of a task: batches, the loss of a batch, a validation, and the files of a model folder.
 
-The loop needs only the `Objective`. `tasks/` holds the tasks that a run can have.
+The loop needs only the `Objective`. `runs/` holds the tasks that a run can have.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,0 +1,359 @@
+"""Scores one system on a test set, or compares two: the command `dragoman evaluate`.
+
+A system is a model, a file of translations, or the runs that `train_seeds` made under one name. Classifiers and taggers
+are scored on labelled text.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Unpack
+
+from dragoman.config import check, choose
+from dragoman.errors import CheckpointError, ConfigError
+from dragoman.evaluating.comparison import compare_seeds, compare_systems
+from dragoman.evaluating.direction import naming_for
+from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
+from dragoman.evaluating.groups import check_seeds
+from dragoman.evaluating.labels.evaluation import LabelEvaluation, compare_label_seeds, compare_labels
+from dragoman.evaluating.metrics import METRICS, SAMPLES, Measures
+from dragoman.evaluating.references import ReferenceSet, own_test_set, read_references
+from dragoman.evaluating.significance import Comparison
+from dragoman.evaluating.spread import Spread
+from dragoman.files import check_output, same_file, write_file
+from dragoman.predicting.predictor import Predictor
+from dragoman.progress import Progress, silent
+from dragoman.run_folder import RunFolder
+from dragoman.runs.labelled import Example, evaluate_predictor, read_labelled
+from dragoman.runs.lookup import apply
+from dragoman.runs.recipe import Recipe, read_recipe
+from dragoman.runs.seeds import seed_runs
+from dragoman.store import CONFIG, find_model, read_config
+from dragoman.text.inputs import ReadingSettings, reading_overrides
+from dragoman.text.labelled.examples import begun, is_iob1
+from dragoman.text.labelled.sources import open_source
+from dragoman.text.reading.columns import Naming
+from dragoman.text.reading.languages import UNKNOWN_LANGUAGE
+from dragoman.translating import SearchOptions, Translator
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SystemResult:
+    """How good one system is."""
+
+    name: str
+    evaluations: tuple[Evaluation | LabelEvaluation, ...]
+    """One, or one for each seed."""
+
+    @property
+    def spreads(self) -> list[Spread]:
+        """How much the seeds differ, for each metric; empty if there is one seed."""
+        first, *others = self.evaluations
+        return [
+            Spread(str(getattr(first.test, "name", first.test)), [each.scores[metric] for each in self.evaluations])
+            for metric in (first.scores if others else ())
+        ]
+
+
+@dataclass(frozen=True)
+class CompareResult:
+    """How good one or two systems are, and which is better."""
+
+    systems: tuple[SystemResult, ...]
+    comparisons: tuple[Comparison, ...]
+    """One for each metric; empty if there is one system."""
+
+    @property
+    def evaluations(self) -> tuple[Evaluation | LabelEvaluation, ...]:
+        """The evaluations of all systems, one after another."""
+        return tuple(evaluation for system in self.systems for evaluation in system.evaluations)
+
+
+def compare(
+    systems: Path | str | Sequence[Path | str],
+    test: Path | str | None = None,
+    references: Sequence[Path | str] = (),
+    *,
+    overrides: Sequence[str] = (),
+    output: Path | str | None = None,
+    scores: Path | str | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    threads: int | None = None,
+    samples: int = SAMPLES,
+    progress: Progress = silent,
+    **measures: Unpack[Measures],
+) -> CompareResult:
+    """Scores one or two systems on a test set, and tests whether the difference between two is significant.
+
+    `test` and `references` are what `read_references` takes; by default, the test set of the first system's run.
+    `overrides` are `dotted.key=value`: `data.` settings say how to read the test set, `decode.` settings how models
+    search. The translations of the first system are written to `output`, and everything about the scores to `scores`,
+    as JSON. `samples` and `measures` are those of `evaluate`.
+
+    Classifiers and taggers are scored on labelled text, by default that of their run.
+
+    Raises:
+        ConfigError: there are not one or two systems, only one of two has several seeds, or a setting, metric or
+            tokenizer is unknown.
+        CheckpointError: a system is neither a file nor a model that can be loaded.
+        DataError: the test set cannot be read, or a file of translations has another number of lines.
+    """
+    found = [_System.find(each) for each in ([systems] if isinstance(systems, str | Path) else systems)]
+    outputs = [path for path in (output, scores) if path is not None]
+    _check(found, output, scores, [*([] if test is None else [test]), *references])
+    judge = _compare_labels if gives_labels(found[0].members[0]) else _compare_translations
+    place = Place(device, precision, progress, threads)
+    result = judge(found, _Asked(test, references, outputs, overrides, samples, place, measures))
+    _write(result, output, scores)
+    return result
+
+
+class _Asked(NamedTuple):
+    """How systems are to be scored."""
+
+    test: Path | str | None
+    references: Sequence[Path | str]
+    outputs: Sequence[Path | str]
+    overrides: Sequence[str]
+    samples: int
+    place: Place
+    measures: Measures
+
+
+def _compare_labels(systems: Sequence[_System], asked: _Asked) -> CompareResult:
+    _refuse_measures(asked.references, asked.measures)
+    members = [system.members for system in systems]
+    each = evaluate_systems(members, asked.test, asked.overrides, asked.samples, asked.place)
+    results = tuple(SystemResult(system.name, own) for system, own in zip(systems, each, strict=True))
+    return CompareResult(results, tuple(label_comparisons(each, [system.name for system in systems])))
+
+
+def _compare_translations(systems: Sequence[_System], asked: _Asked) -> CompareResult:
+    _refuse_writers(systems)
+    reading, search = reading_overrides(asked.overrides)
+    settings = choose(ReadingSettings, "data", reading)
+    language = asked.measures.get("language", UNKNOWN_LANGUAGE)
+    test_set = _read_test(systems, asked.test, asked.references, settings, language)
+    for path in asked.outputs:
+        check_output(path, *test_set.files)
+
+    def evaluated(path: Path) -> Evaluation:
+        translator = Translator.load(path, **asked.place._asdict()) if path.is_dir() else None
+        options = choose(SearchOptions, "decode", search, translator and translator.options)
+        facts = {"options": options, "name": str(path), "samples": asked.samples, "progress": asked.place.progress}
+        return evaluate(translator or path, test_set, **facts, **asked.measures)
+
+    results = tuple(SystemResult(each.name, tuple(map(evaluated, each.members))) for each in systems)
+    return CompareResult(results, tuple(_comparisons(results)))
+
+
+def _refuse_writers(systems: Sequence[_System]) -> None:
+    """Refuses models whose own run alone measures them, and those that give labels beside translations."""
+    for path in (path for system in systems for path in system.members if path.is_dir()):
+        model = read_config(find_model(path)).model
+        if model.labels is not None:
+            raise ConfigError(
+                f"{path} holds a model that gives labels, {systems[0].name} translations; compare like with like"
+            )
+        if model.family != "encoder_decoder":
+            does = "fills in words" if model.family == "encoder" else "writes"
+            raise ConfigError(f"{path} holds a model that {does}; its scores are in scores.json of its run")
+
+
+def _refuse_measures(references: Sequence[Path | str], measures: Measures) -> None:
+    """Refuses what only translations have."""
+    if references:
+        raise ConfigError("labelled text holds its own labels; give one test set, without references")
+    of_translations = tuple(measures.get("metrics", METRICS)) != METRICS or measures.get("lowercase")
+    if of_translations or measures.get("language", UNKNOWN_LANGUAGE) != UNKNOWN_LANGUAGE:
+        raise ConfigError("--metric, --language and --lowercase are about translations; labels have accuracy and F1")
+
+
+class _System(NamedTuple):
+    """One system, and the models or files that are evaluated for it."""
+
+    name: str
+    members: tuple[Path, ...]
+    """A model or a file of translations, or the runs of several seeds."""
+
+    @classmethod
+    def find(cls, path: Path | str) -> _System:
+        path = Path(path)
+        return cls(str(path), (path,) if path.exists() else tuple(seed_runs(path)) or (path,))
+
+
+def _check(
+    systems: Sequence[_System], output: Path | str | None, scores: Path | str | None, texts: Sequence[Path | str]
+) -> None:
+    """Refuses, before any work, what cannot be evaluated, compared or written."""
+    if not 1 <= len(systems) <= 2:
+        raise ConfigError(f"one system can be scored, or two compared, but {len(systems)} were given")
+    seeds = [len(each.members) for each in systems]
+    if len(systems) == 2 and max(seeds) > 1:
+        check_seeds((seeds[0], seeds[1]), (systems[0].name, systems[1].name))
+    if output is not None and seeds[0] > 1:
+        raise ConfigError(f"--output takes the translations of one run, not of {seeds[0]}; name one of them")
+    translations = [path for system in systems for path in system.members if path.is_file()]
+    for path in filter(None, (output, scores)):
+        check_output(path, *texts, *translations)
+    if output is not None and scores is not None and same_file(output, scores):
+        raise ConfigError(f"--output and --scores both name {scores}; name two files")
+    for path in (path for system in systems for path in system.members if not path.is_file()):
+        find_model(path)
+
+
+def _read_test(
+    systems: Sequence[_System],
+    test: Path | str | None,
+    references: Sequence[Path | str],
+    settings: ReadingSettings,
+    language: str,
+) -> ReferenceSet:
+    naming = _naming(systems, settings.naming, language)
+    source = own_test_set(systems[0].members[0]) if test is None else test
+    return read_references(source, references, naming, settings.format, settings.encoding_errors)
+
+
+def _naming(systems: Sequence[_System], given: Naming, language: str) -> Naming:
+    """The names of the test set's columns, from the settings and from the first system that is a model."""
+    models = [path for system in systems for path in system.members if path.is_dir()]
+    if models:
+        return naming_for(models[0], given)
+    return given._replace(target_language=given.target_language or (None if language == UNKNOWN_LANGUAGE else language))
+
+
+def _comparisons(results: Sequence[SystemResult]) -> Sequence[Comparison]:
+    if len(results) < 2:
+        return ()
+    first, second = ([each for each in one.evaluations if isinstance(each, Evaluation)] for one in results)
+    if len(first) == len(second) == 1:
+        return list(compare_systems(first[0], second[0]).values())
+    return list(compare_seeds(first, second, (results[0].name, results[1].name)).values())
+
+
+def _write(result: CompareResult, output: Path | str | None, scores: Path | str | None) -> None:
+    first = result.evaluations[0]
+    if output is not None and isinstance(first, LabelEvaluation):
+        write_labels(output, first)
+    elif output is not None and isinstance(first, Evaluation):
+        write_file(output, "".join(f"{line}\n" for line in first.hypotheses))
+    if scores is not None:
+        write_scores(scores, result.evaluations, result.comparisons)
+
+
+HOW_LABELS_ARE_READ = {"text_column", "label_column", "label_depth"}
+"""Settings of a run's text that hold for other test sets too."""
+
+
+class Place(NamedTuple):
+    """Where and in which numbers models run."""
+
+    device: str
+    precision: str
+    progress: Progress
+    threads: int | None
+
+
+def gives_labels(path: Path) -> bool:
+    """Whether a path is a classifier or a tagger, or a run that trained one."""
+    folders = (path, RunFolder(path).best, RunFolder(path).final)
+    return (
+        any((folder / CONFIG).is_file() for folder in folders)
+        and read_config(find_model(path)).model.labels is not None
+    )
+
+
+def evaluate_systems(
+    systems: Sequence[Sequence[Path]], test: Path | str | None, overrides: Sequence[str], samples: int, place: Place
+) -> list[tuple[LabelEvaluation, ...]]:
+    """Scores each model of each system on a labelled test set; by default on that of the first run.
+
+    Raises:
+        ConfigError: a setting that is not about reading, or a system that gives no labels.
+        CheckpointError: a system is not a model, or no test set is given and the first system is not a run.
+        DataError: the test set cannot be read.
+    """
+    if foreign := [text for text in overrides if not text.strip().startswith("data.")]:
+        raise ConfigError(f"{foreign[0]}: for labels, evaluate takes only settings that say how text is read, data.…")
+    first = Predictor.load(systems[0][0], **place._asdict())
+    path = Path(test) if test is not None else _own_test(systems[0][0])
+    if test is None:
+        examples = _read_own(path, first.task, overrides)
+    else:
+        examples = _read(path, first.task, overrides, RunFolder(systems[0][0]).recipe)
+
+    def evaluated(member: Path) -> LabelEvaluation:
+        predictor = Predictor.load(member, **place._asdict())
+        if predictor.task != first.task:
+            raise ConfigError(f"{systems[0][0]} is for the task {first.task}, but {member} for {predictor.task}")
+        _warn_of_unknown(predictor, examples, path)
+        return evaluate_predictor(predictor, examples, path, str(member), samples)
+
+    return [tuple(map(evaluated, members)) for members in systems]
+
+
+def _warn_of_unknown(predictor: Predictor, examples: Sequence[Example], path: Path) -> None:
+    """Says which labels of a test set the model can never give."""
+    counts = Counter(label for _, labels in examples for label in labels)
+    unknown = [label for label in sorted(counts) if label not in predictor.stored.labels.names]
+    if unknown:
+        log.warning(
+            "%s holds %s labels that %s never gives, such as %r; all of them (%s of %s) count as mistakes",
+            path,
+            f"{len(unknown):,}",
+            predictor.stored.folder,
+            unknown[0],
+            f"{sum(counts[label] for label in unknown):,}",
+            f"{counts.total():,}",
+        )
+
+
+def label_comparisons(results: Sequence[tuple[LabelEvaluation, ...]], names: Sequence[str]) -> list[Comparison]:
+    """Which of two systems is better, for each metric; nothing for one system."""
+    if len(results) < 2:
+        return []
+    first, second = results
+    if len(first) == len(second) == 1:
+        return list(compare_labels(first[0], second[0]).values())
+    return list(compare_label_seeds(first, second, (names[0], names[1])).values())
+
+
+def write_labels(path: Path | str, evaluation: LabelEvaluation) -> None:
+    """Writes the labels that were found, a line for each text, with a tab between the labels of words."""
+    write_file(path, "".join("\t".join(row) + "\n" for row in evaluation.found))
+
+
+def _own_test(run: Path) -> Path:
+    path = RunFolder(run).split("test")
+    if not path.is_file():
+        raise CheckpointError(f"{run} is no run with a test set of its own; name a test set: labelled text of any kind")
+    return path
+
+
+def _read_own(path: Path, task: str, overrides: Sequence[str]) -> list[Example]:
+    if overrides:
+        raise ConfigError(
+            f"{overrides[0]} says how to read a test set, but none was named; a run's own is read already"
+        )
+    return list(read_labelled(path.parent, task, path.stem))
+
+
+def _read(path: Path, task: str, overrides: Sequence[str], recipe: Path) -> list[Example]:
+    """A test set, read as the run read its training text, unless the overrides say otherwise."""
+    told = read_recipe(recipe).data.model_dump(include=HOW_LABELS_ARE_READ) if recipe.is_file() else {}
+    settings = check(apply(overrides, {"data": {**told, "path": str(path)}}), "the command line", Recipe).data
+    kind = "tag" if task == "tag" else "classify"
+    examples: list[Example] = [
+        (each.parts, each.labels) for each in open_source([path], settings, kind).read(Counter())
+    ]
+    if kind == "tag" and is_iob1([labels for _, labels in examples]):
+        log.info("%s: entities begin with I-, as in IOB1; they are scored as if they began with B-", path)
+        return [(parts, begun(labels)) for parts, labels in examples]
+    return examples

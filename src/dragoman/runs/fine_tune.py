@@ -1,0 +1,212 @@
+"""Fine-tuning: the same loop, starting from a finished model and its tokenizer. Old data can be mixed in, so that the
+model does not forget.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Unpack
+
+from dragoman.config import check
+from dragoman.errors import ConfigError
+from dragoman.evaluating.direction import (
+    naming_for,
+    prepared_languages,
+    refuse_other_languages,
+    warn_of_exchanged_sides,
+)
+from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
+from dragoman.evaluating.scores import read_evaluations
+from dragoman.files import nearest
+from dragoman.progress import Progress, silent
+from dragoman.run_folder import RunFolder, split_of
+from dragoman.runs.lookup import apply, name_of
+from dragoman.runs.options import RunOptions
+from dragoman.runs.recipe import Recipe, StartSettings
+from dragoman.runs.starting import WORDS
+from dragoman.runs.train import train
+from dragoman.store import find_model, load_model, named_weights, read_config
+from dragoman.text.inputs import DataSettings, open_inputs
+from dragoman.text.reading.addresses import Address
+from dragoman.training.distributed import join
+from dragoman.translating.translator import Translator
+from dragoman.tuning.averaging import distances
+
+log = logging.getLogger(__name__)
+
+
+BEFORE, AFTER = "before", "after"
+MIX_RATE = 0.5
+"""Share of old text, where there is any. It gains as much on new text as training on that alone, and loses a sixth of
+what that loses on old (LOG.md, T39).
+"""
+LOOKED_AT = 1_000
+"""Rows of a text in which the model looks for pairs with exchanged sides."""
+
+
+@dataclass(frozen=True)
+class FineTuneResult:
+    """A fine-tuned model, and its scores before and after."""
+
+    folder: Path
+    """The run's folder."""
+    steps: int
+    before: tuple[Evaluation, ...]
+    """Scores of the model before fine-tuning, on the new test set and its old one; empty if an earlier call scored it.
+    """
+    after: tuple[Evaluation, ...]
+    """Scores of the fine-tuned model on the same test sets."""
+
+
+def fine_tune(
+    model: Path | str,
+    data: Address,
+    *,
+    mix_rate: float | None = None,
+    mix_data: Path | str | None = None,
+    **options: Unpack[RunOptions],
+) -> FineTuneResult:
+    """Trains a finished model on other text, and scores it before and after on the new test set and the old one.
+
+    `mix_rate` is the share of old text in an epoch, in characters; left out, half, if there is any (mixed fine-tuning,
+    Chu et al. 2017). The old text is `mix_data` (prepared data), or the data of the run that `model` is. The `options`
+    are those of `train`.
+
+    Raises:
+        ConfigError: old data is asked for, but there is none; and what `train` raises.
+        DataError: the names of columns or files state other languages than the model's.
+        CheckpointError: `model` is not a complete model folder.
+    """
+    device = options.get("device", "auto")
+    with join(device) as world:  # the first process reads model and text, and reports what is wrong with them
+        overrides = options.get("overrides", ())
+        found = world.share("fine-tuning", lambda: _look_up(model, data, mix_rate, mix_data, overrides))
+    options["name"] = options.get("name") or found["name"]
+    result = train(check(found["recipe"], "fine-tuning", Recipe), **options)
+    run = RunFolder(result.folder)
+    if not world.is_first or (not result.evaluations and _is_scored(run.scores)):
+        return FineTuneResult(result.folder, result.steps, (), ())
+    tests = {"new": run.split("test")} | ({"old": split_of(Path(found["old"]), "test")} if found["old"] else {})
+    before, after = (
+        _score(Translator.load(folder, device), tests, word, options.get("progress", silent))
+        for folder, word in ((found["start"], BEFORE), (find_model(result.folder), AFTER))
+    )
+    write_scores(run.scores, [*before, *after])
+    _tell_distance(found["start"], result.folder)
+    return FineTuneResult(result.folder, result.steps, before, after)
+
+
+def _look_up(
+    model: Path | str, data: Address, mix_rate: float | None, mix_data: Path | str | None, overrides: Sequence[str]
+) -> dict[str, Any]:
+    """The model to start from, the old data, the recipe, and a name for the run, as plain values."""
+    if any(text.partition("=")[0].strip() == "task" for text in overrides):
+        raise ConfigError("fine-tune keeps the task, translation; other tasks: dragoman train DATA --task TASK")
+    start, old = _translation_model(model), _old_data(Path(model), mix_data)
+    recipe = Recipe(start=_start(start, old, mix_rate), data=_text(Path(model), data, overrides))
+    return {
+        "start": str(start),
+        "old": old and str(old),
+        "recipe": recipe.model_dump(mode="json", exclude_unset=True, exclude_none=True),
+        "name": f"{_name_of_model(Path(model).resolve())}-{name_of(data)}",
+    }
+
+
+def _name_of_model(folder: Path) -> str:
+    """The name of a model folder; of one that a run made, such as `best`, the name of the run."""
+    return next((path.name for path in (folder, *folder.parents[:2]) if RunFolder(path).is_run), folder.name)
+
+
+def _translation_model(model: Path | str) -> Path:
+    """The folder of the model to start from.
+
+    Raises:
+        ConfigError: it does not translate.
+    """
+    folder = find_model(model).resolve()
+    family = read_config(folder).model.family
+    if family != "encoder_decoder":
+        raise ConfigError(
+            f"{model} holds {WORDS[family]}; fine-tune takes a translation model, and others go on with: dragoman "
+            f"train DATA --task TASK --set start.model={model}"
+        )
+    return folder
+
+
+def _text(model: Path, data: Address, overrides: Sequence[str]) -> DataSettings:
+    """The settings of the new text, with the columns and languages that the model expects. Warns of pairs whose sides
+    are exchanged.
+
+    Raises:
+        DataError: the text cannot be read, or its names state other languages than the model's.
+    """
+    of_data = [text for text in overrides if text.strip().startswith("data.")]
+    settings = check(apply(of_data, {"data": {"path": data}}), "the command line", Recipe).data
+    known = naming_for(model, settings.naming)
+    if isinstance(settings.path, str):
+        refuse_other_languages(settings.path, prepared_languages(settings.path), known)
+    with open_inputs(settings, known) as inputs:
+        train = inputs["train"]
+        log.info("%s: %s to %s: %s", train.name, *train.languages, train.reasons["languages"])
+        translator = Translator.load(model)
+        for reading in inputs.values():
+            pairs = [(pair.source, pair.target) for pair in islice(reading, LOOKED_AT)]
+            warn_of_exchanged_sides(translator, pairs, reading.name)
+        columns = train.columns[:2]
+    chosen = {"path": data}
+    for side, language, column in zip(("source", "target"), known.wanted, columns, strict=True):
+        if language is not None:
+            chosen[f"{side}_language"] = language
+        if columns == known.seen and not any(known.columns):
+            chosen[f"{side}_column"] = column
+    return check(chosen, "fine-tuning", DataSettings)
+
+
+def _start(model: Path, old: Path | None, mix_rate: float | None) -> StartSettings:
+    if mix_rate is None:
+        mix_rate = MIX_RATE if old else 0.0
+        if old:
+            log.info("half of an epoch is old text, from %s, so that little is forgotten (--mix-rate 0: none)", old)
+    if mix_rate and old is None:
+        raise ConfigError(
+            f"{model} is not a run folder, so it has no data of its own to mix in; name some with --mix-data"
+        )
+    facts = {"model": str(model), "mix_rate": mix_rate, "mix_data": str(old.resolve()) if old and mix_rate else None}
+    return check(facts, "fine-tuning", StartSettings)
+
+
+def _score(translator: Translator, tests: Mapping[str, Path], word: str, progress: Progress) -> tuple[Evaluation, ...]:
+    return tuple(
+        evaluate(translator, test, name=f"{word}, {side} test", progress=progress)
+        for side, test in tests.items()
+        if test.is_file() and test.stat().st_size
+    )
+
+
+def _tell_distance(start: Path | str, run: Path) -> None:
+    """Says how far each part of the model has moved."""
+    before, after = (named_weights(load_model(path).model) for path in (start, run))
+    moved = ", ".join(f"{part} {distance:.1%}" for part, distance in distances(before, after).items())
+    log.info("distance to the start, of its norm: %s", moved)
+
+
+def _is_scored(path: Path) -> bool:
+    """Whether a finished run has its scores from before and after. It may have been killed before they were made."""
+    return any(found.system.startswith(BEFORE) for found in read_evaluations(path))
+
+
+def _old_data(model: Path, mix_data: Path | str | None) -> Path | None:
+    """The prepared data that the model was trained on: `mix_data`, else that of the run that `model` is."""
+    if mix_data is not None:
+        train_split = split_of(Path(mix_data), "train")
+        if not train_split.is_file():
+            if not Path(mix_data).exists():
+                raise ConfigError(f"{mix_data} does not exist{nearest(mix_data)}")
+            raise ConfigError(
+                f"{mix_data} is not prepared data: it has no {train_split.name}; make some with dragoman prepare-data"
+            )
+        return Path(mix_data)
+    run = RunFolder(model)
+    return run.data if run.split("train").is_file() else None

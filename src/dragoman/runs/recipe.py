@@ -1,0 +1,205 @@
+"""The settings of a whole run, composed of each room's own, and the list of all settings.
+
+`recipe.toml` holds them all before training begins.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import pydantic
+
+from dragoman.config import SettingFacts, Settings, check, describe, flatten, nearest_setting, read
+from dragoman.data.batch_settings import BatchSettings
+from dragoman.errors import ConfigError
+from dragoman.files import nearest
+from dragoman.model import ModelConfig
+from dragoman.text.inputs import DataSettings
+from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
+from dragoman.tokenizing.training import TokenizerSettings
+from dragoman.training import TrainSettings
+from dragoman.translating.options import SearchOptions
+from dragoman.tuning.settings import LoraSettings, TuningSettings
+
+Task = Literal["translation", "language_model", "classify", "tag", "fill"]
+OF_LABELS = ("classify", "tag")
+OF_ENCODER = (*OF_LABELS, "fill")
+"""Tasks of a model with an encoder alone."""
+LIMITS = ("steps", "epochs", "minutes")
+"""Settings of `[train]` that end training; one of them is given."""
+REMOVED: dict[str, Any] = {"train.r_drop": 0.0}
+"""Settings that recipes of earlier versions name, each with the value that turned it off."""
+
+
+class StartSettings(Settings):
+    """The `[start]` table: the model to start from, and the old data that keeps it from forgetting."""
+
+    model: str
+    """A model folder, whose tokenizer and architecture the run keeps. A classifier, a tagger and a model that fills in
+    words may also start from the encoder of a translation model."""
+    mix_data: str | None = None
+    """Prepared data that the model was trained on, to be mixed in."""
+    mix_rate: float = pydantic.Field(default=0.0, ge=0, lt=1)
+    """Share of the old data in the text of an epoch, in characters."""
+
+    @pydantic.model_validator(mode="after")
+    def _both_or_neither(self) -> "StartSettings":
+        if (self.mix_data is None) != (self.mix_rate == 0.0):
+            raise ValueError("start.mix_data and start.mix_rate go together")
+        return self
+
+
+class Recipe(Settings):
+    """All settings of a run."""
+
+    task: Task = "translation"
+    """What is learned: to translate, from sentence pairs; to continue running text (language_model) or to fill in its
+    masked words (fill), from a plain text file; to label texts (classify) or their words (tag), from labelled text."""
+    start: StartSettings | None = None
+    tuning: TuningSettings | None = None
+    data: DataSettings = DataSettings()
+    tokenizer: TokenizerSettings = TokenizerSettings()
+    model: ModelConfig = pydantic.Field(default_factory=lambda: check({}, "defaults", ModelConfig))
+    batches: BatchSettings = BatchSettings()
+    train: TrainSettings = TrainSettings()
+    decode: SearchOptions = SearchOptions()
+
+    @pydantic.field_validator("task", mode="before")
+    @classmethod
+    def _as_commands_call_it(cls, given: Any) -> Any:
+        return "translation" if given == "translate" else given
+
+    @property
+    def lora(self) -> LoraSettings | None:
+        """How adapters are made; None if the run trains weights of the model itself."""
+        return None if self.tuning is None else self.tuning.lora
+
+    @pydantic.field_validator("model", mode="before")
+    @classmethod
+    def _of_an_encoder(cls, given: Any, info: pydantic.ValidationInfo) -> Any:
+        """Settings that only an encoder alone has are checked as such, though the recipe names the task alone."""
+        if info.data.get("task") in OF_ENCODER and isinstance(given, dict):
+            return {"family": "encoder", **cast("dict[str, Any]", given)}
+        return given
+
+    @pydantic.model_validator(mode="after")
+    def _labels_to_weigh(self) -> "Recipe":
+        if self.train.class_weights is not None and self.task not in OF_LABELS:
+            raise ValueError(f"train.class_weights weighs labels; task = {self.task!r} has none; leave it out")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _something_to_tune(self) -> "Recipe":
+        if self.tuning is not None and self.start is None:
+            raise ValueError(
+                "[tuning] freezes or adapts a finished model, but there is none to start from; use dragoman fine-tune "
+                "MODEL DATA, or give start.model"
+            )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _one_chooser(self) -> "Recipe":
+        if self.batches.batch_tokens == "auto" and self.train.accumulate > 1:
+            raise ValueError("batches.batch_tokens = 'auto' chooses train.accumulate; leave it out")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _a_position_for_every_token(self) -> "Recipe":
+        if complaint := too_few_positions(self, DEFAULT_FRAMING):
+            raise ValueError(complaint)
+        return self
+
+
+def too_few_positions(recipe: Recipe, framing: Framing) -> str | None:
+    """What to say if the model has fewer positions than the longest sentences and the symbols around them."""
+    positions, tokens = recipe.model.max_positions, recipe.batches.sentence_tokens
+    longest = tokens + max(framing.source_symbols, framing.target_symbols)
+    if positions is None or positions >= longest:
+        return None
+    return (
+        f"model.max_positions is {positions}, but sentences of {tokens} tokens and the symbols around them "
+        f"need {longest}; raise it, or lower batches.sentence_tokens"
+    )
+
+
+def read_recipe(path: Path) -> Recipe:
+    """The recipe in a file.
+
+    Raises:
+        ConfigError: it cannot be read, or a setting in it is unknown or has an impossible value.
+    """
+    return check(read_tables(path), str(path), Recipe)
+
+
+def read_tables(path: Path) -> dict[str, Any]:
+    """The tables of a recipe file, unchecked, without settings that were removed.
+
+    Raises:
+        ConfigError: it cannot be read, is not TOML, or needs a setting that was removed.
+    """
+    try:
+        return without_removed(read(path.read_text(encoding="utf-8-sig"), str(path)), str(path))
+    except FileNotFoundError:
+        raise ConfigError(f"{path} does not exist{nearest(path)}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+
+
+def without_removed(tables: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """A copy of a recipe's tables, or of its dotted keys, without the settings that were removed.
+
+    >>> without_removed({"train": {"r_drop": 0.0, "steps": 10}}, "recipe.toml")
+    {'train': {'steps': 10}}
+
+    Raises:
+        ConfigError: one of them was switched on, so the run cannot be repeated.
+    """
+    for key, value in flatten(tables).items():
+        if key in REMOVED and value != REMOVED[key]:
+            raise ConfigError(
+                f"{origin}: the setting {key} was removed, but is {value}; leave it out for a new run, or go on with "
+                "the version of Dragoman that began this one"
+            )
+
+    kept: dict[str, Any] = {}
+    for key, value in tables.items():
+        inside = {name.removeprefix(f"{key}.") for name in REMOVED if name.startswith(f"{key}.")}
+        if inside and isinstance(value, dict):
+            kept[key] = {name: each for name, each in cast("dict[str, Any]", value).items() if name not in inside}
+        elif key not in REMOVED:
+            kept[key] = value
+    return kept
+
+
+BY_TEXT, BY_SIZE, BY_TOKENIZER = "by the amount of text", "by model.size", "from the tokenizer"
+CHOSEN = {
+    **dict.fromkeys(("model.size", "model.dropout", "tokenizer.vocabulary_size", "batches.batch_tokens"), BY_TEXT),
+    **{f"model.{name}": BY_SIZE for name in ("d_model", "d_ff", "encoder_layers", "decoder_layers", "heads")},
+    **{f"model.{name}": BY_TOKENIZER for name in ("source_vocabulary", "target_vocabulary", "tied")},
+    **dict.fromkeys(("train.optimiser", "train.schedule"), "by the model"),
+    "train.minutes": "30, unless steps or epochs are given",
+}
+"""Settings that a run chooses unless they are given, and what the choice goes by; `recipe.toml` gives the reason."""
+
+
+def list_settings(key: str | None = None) -> tuple[SettingFacts, ...]:
+    """All settings, or those that `key` names: one, a group, or those whose names begin with it or contain it.
+
+    Raises:
+        ConfigError: no setting's name contains it.
+    """
+    every = [fact._replace(default=CHOSEN.get(fact.key, fact.default)) for fact in describe(Recipe)]
+    if key is None:
+        return tuple(every)
+    ways: tuple[Callable[[str], bool], ...] = (
+        lambda name: name == key,
+        lambda name: name.startswith(f"{key}."),
+        lambda name: name.startswith(key),
+        lambda name: key in name,
+    )
+    for names_it in ways:
+        if found := tuple(fact for fact in every if names_it(fact.key)):
+            return found
+    raise ConfigError(
+        f"no setting is called {key}; {nearest_setting(key, Recipe)}; dragoman settings lists all of them"
+    )

@@ -1,0 +1,218 @@
+"""What nobody asked for is chosen from what is known, with a reason, and never against what was asked."""
+
+from typing import Any
+
+import pytest
+from small import parse
+
+from dragoman.config import reasons_in, render
+from dragoman.errors import ConfigError
+from dragoman.runs.choices import Facts, Precision, Prepared, Seconds, Start, TextFacts, Vocabularies
+from dragoman.runs.lookup import find_recipe, library
+from dragoman.runs.recipe import Recipe
+from dragoman.runs.resolution import Resolved, resolve
+from dragoman.runs.steps import limit_of
+
+JOINT = Vocabularies(500, 500, joint=True)
+FINISHED = Start(Recipe().model.but(source_vocabulary=500, target_vocabulary=500, d_model=256), joint=True)
+TUNED = {"start": {"model": "runs/books"}}
+
+
+def resolved(tables: dict[str, Any] | None = None, **facts: Any) -> Resolved:
+    return resolve(tables or {}, Facts(**facts))
+
+
+def with_steps(tables: dict[str, Any], steps: int, **facts: Any) -> Resolved:
+    return resolved({**tables, "train": {**tables.get("train", {}), "steps": steps}}, **facts)
+
+
+def test_sizes_grow_with_the_data() -> None:
+    sizes = []
+    for pairs in (300, 29_000, 300_000, 2_000_000, 10_000_000):
+        recipe, reasons = resolved(text=TextFacts(pairs))
+        model, vocabulary = recipe.model, recipe.tokenizer.vocabulary_size
+        sizes.append((model.size, vocabulary, model.dropout, recipe.batches.batch_tokens))
+        unmeasured = ", extrapolated from fewer" if pairs > 1_000_000 else ""
+        assert reasons["model.size"] == f"for {pairs:,} training pairs{unmeasured}"
+    assert sizes == [
+        ("tiny", 4_000, 0.2, 1_024),
+        ("tiny", 8_000, 0.2, 2_048),
+        ("mini", 8_000, 0.1, 2_048),
+        ("small", 8_000, 0.1, 2_048),
+        ("base", 32_000, 0.1, 8_192),
+    ]
+
+
+def test_what_was_asked_for_stays() -> None:
+    asked = {"model": {"size": "big", "dropout": 0.0}, "batches": {"batch_tokens": 64}, "tokenizer": {"kind": "word"}}
+    recipe, reasons = resolved(asked, text=TextFacts(300))
+    assert (recipe.model.size, recipe.model.dropout, recipe.batches.batch_tokens) == ("big", 0.0, 64)
+    assert recipe.tokenizer.vocabulary_size is None
+    assert reasons == {}
+
+
+def test_what_is_not_known_leaves_choices_open() -> None:
+    assert resolved() == (Recipe(), {})
+    assert {key.partition(".")[0] for key in resolved(text=TextFacts(300)).reasons} == {"tokenizer", "model", "batches"}
+    assert {key.partition(".")[0] for key in resolved(vocabularies=JOINT).reasons} == {"model", "train"}
+    assert (
+        "train.steps" not in resolved({"train": {"epochs": 2}}, text=TextFacts(300), seconds=Seconds(0.1, 1.0)).reasons
+    )
+
+
+def test_data_without_pairs_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no pair is left to train on; the data report says why"):
+        resolved(text=TextFacts(0))
+
+
+@pytest.mark.parametrize(
+    ("tables", "optimiser", "schedule"),
+    [
+        ({}, "muon", "wsd"),
+        ({"model": {"d_model": 256}}, "adamw", "wsd"),
+        ({"train": {"optimiser": "adamw"}}, "adamw", "wsd"),
+        ({"train": {"schedule": "noam"}}, "adamw", "noam"),
+        ({"model": {"preset": "paper"}}, "adamw", "linear"),
+        (TUNED, "adamw", "linear"),
+    ],
+)
+def test_narrow_models_take_muon_except_in_fine_tuning_and_the_papers_way(
+    tables: dict[str, Any], optimiser: str, schedule: str
+) -> None:
+    train = resolved({"model": {"d_model": 192}, **tables}, vocabularies=JOINT).recipe.train
+    assert (train.optimiser, train.schedule) == (optimiser, schedule)
+
+
+def test_without_a_limit_it_is_half_an_hour_or_some_epochs_of_fine_tuning() -> None:
+    assert limit_of(Recipe()) == ("minutes", 30.0, "the default")
+    assert limit_of(resolved(TUNED).recipe) == ("epochs", 6.0, "the default")
+    assert limit_of(resolved({"train": {"epochs": 2.0}}).recipe) == ("epochs", 2.0, "as asked for")
+
+
+def test_the_rate_falls_with_the_width_and_for_fine_tuning() -> None:
+    models = [{"d_model": width} for width in (256, 1024)]
+    assert [with_steps({"model": each}, 1_000).recipe.train.learning_rate for each in models] == [2e-3, 1e-3]
+    assert with_steps({"model": models[0], **TUNED}, 1_000).recipe.train.learning_rate == 5e-4
+
+
+def test_each_optimiser_has_its_rate() -> None:
+    orthogonal = with_steps({"model": {"d_model": 256}, "train": {"optimiser": "muon"}}, 1_000)
+    assert orthogonal.recipe.train.learning_rate == 5.6e-3
+
+
+def test_the_papers_schedule_has_the_papers_peak() -> None:
+    paper = {"model": {"size": "base"}, "train": {"schedule": "noam", "warmup_steps": 4_000}}
+    assert with_steps(paper, 100_000).recipe.train.learning_rate == pytest.approx(512**-0.5 * 4_000**-0.5)
+
+
+@pytest.mark.parametrize("steps", [50, 1_000_000])
+def test_the_reason_of_a_warmup_holds_for_long_and_short_runs(steps: int) -> None:
+    assert with_steps({}, steps).reasons["train.warmup_steps"] == "a tenth of all steps, at most 4,000"
+
+
+@pytest.mark.parametrize(("steps", "warmup", "every"), [(1, 1, 1), (500, 50, 50), (1_000_000, 4_000, 100_000)])
+def test_warmup_and_validations_follow_from_the_steps(steps: int, warmup: int, every: int) -> None:
+    train = with_steps({}, steps).recipe.train
+    assert (train.warmup_steps, train.validate_every) == (warmup, every)
+
+
+def test_epochs_become_steps_by_the_batches_in_them() -> None:
+    asked = {"train": {"epochs": 2.5, "accumulate": 4}}
+    train, reasons = resolved(asked, batches=103).recipe.train, resolved(asked, batches=103).reasons
+    assert (train.steps, train.epochs) == (25, None), "one limit is left"
+    assert reasons["train.steps"] == "2.5 epochs, as asked for"
+
+
+def test_minutes_become_steps_by_a_trial_and_leave_room_for_validations() -> None:
+    recipe, reasons = resolved(seconds=Seconds(0.5, 60.0))
+    steps = round((30 * 60 * 0.97 - 6 * 60) / 0.5)
+    assert (recipe.train.steps, recipe.train.minutes) == (steps, None)
+    assert reasons["train.steps"] == "30 minutes, the default, at 0.500 s a step in a trial"
+    assert recipe.train.validate_every == -(-steps // 6)
+    assert reasons["train.validate_every"] == "6 validations of 60 s"
+    asked = {"train": {"minutes": 10.0, "validate_every": 100}}
+    recipe, reasons = resolved(asked, seconds=Seconds(0.5, 50.0))
+    assert (recipe.train.steps, recipe.train.validate_every) == (round(10 * 60 * 0.97 / (0.5 + 50 / 100)), 100)
+    assert "train.validate_every" not in reasons
+
+
+def test_new_steps_of_a_finished_run_are_counted_from_its_beginning() -> None:
+    recipe, reasons = with_steps({}, 500, continued_from=2_000)
+    train = recipe.train
+    assert (train.steps, train.continued_from, train.warmup_steps, train.validate_every) == (2_500, 2_000, 50, 50)
+    assert reasons["train.steps"] == "500 new ones: as asked for"
+    assert reasons["train.warmup_steps"] == "a tenth of the new steps, at most 4,000"
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_the_precision_is_that_of_the_machine(precision: str) -> None:
+    recipe, reasons = resolved(precision=Precision(precision, "it was measured"))
+    assert (recipe.train.precision, reasons) == (precision, {"train.precision": "it was measured"})
+
+
+def test_prepared_data_tells_its_languages_and_rules() -> None:
+    prepared = Prepared("en", "und", {"max_words": 77})
+    data, reasons = (
+        resolved({"data": {"target_language": "it"}}, prepared=prepared).recipe.data,
+        "from the prepared data",
+    )
+    assert (data.source_language, data.target_language, data.checks.max_words) == ("en", "it", 77)
+    assert resolved(prepared=prepared).reasons == {"data.source_language": reasons, "data.checks": reasons}
+
+
+def test_a_step_is_cut_into_as_many_batches_as_memory_asks_for() -> None:
+    asked = {"batches": {"batch_tokens": "auto"}}
+    recipe, reasons = resolved(asked, text=TextFacts(29_000), batch_parts=4)
+    assert (recipe.batches.batch_tokens, recipe.train.accumulate) == (512, 4)
+    assert reasons["batches.batch_tokens"] == "auto: tried, and fits in memory"
+    assert reasons["train.accumulate"] == "for 2,048 tokens a step"
+    with pytest.raises(ConfigError, match="'auto' tries what fits in one process; give several a number"):
+        resolved(asked, processes=2)
+
+
+def test_every_process_has_a_batch_of_every_step() -> None:
+    assert resolved(processes=3).recipe.train.accumulate == 3
+    assert resolved({"train": {"accumulate": 4}}, processes=3).recipe.train.accumulate == 4
+    with pytest.raises(ConfigError, match=r"train\.accumulate is 2, so 3 processes cannot share a step's batches"):
+        resolved({"train": {"accumulate": 2}}, processes=3)
+
+
+def test_vocabularies_follow_from_the_tokenizers_and_tie_what_they_share() -> None:
+    for vocabularies, tied in ((JOINT, "all"), (Vocabularies(300, 400, joint=False), "target")):
+        model = resolved(vocabularies=vocabularies).recipe.model
+        assert (model.source_vocabulary, model.target_vocabulary, model.tied) == (*vocabularies[:2], tied)
+    with pytest.raises(ConfigError, match="source_vocabulary is 7, but the source tokenizer has 500 tokens; leave it"):
+        resolved({"model": {"source_vocabulary": 7}}, vocabularies=JOINT)
+    with pytest.raises(ConfigError, match="needs one joint vocabulary"):
+        resolved({"model": {"tied": "all"}}, vocabularies=Vocabularies(300, 400, joint=False))
+
+
+def test_lines_of_several_sentences_are_translated_whole() -> None:
+    assert resolved(text=TextFacts(29_000, 0.1)).recipe.decode.split == "sentence"
+    recipe, reasons = resolved(text=TextFacts(29_000, 0.256))
+    assert recipe.decode.split == "long"
+    assert reasons["decode.split"] == "26% of the training lines hold several sentences"
+
+
+def test_fine_tuning_keeps_the_model_and_its_vocabulary_but_for_dropout() -> None:
+    recipe, reasons = resolved({**TUNED, "model": {"dropout": 0.3}}, start=FINISHED, text=TextFacts(29_000))
+    assert recipe.model == FINISHED.model.but(dropout=0.3)
+    assert (recipe.batches.batch_tokens, recipe.tokenizer.joint) == (1_024, True)
+    assert reasons == {"batches.batch_tokens": "for 29,000 training pairs"}
+    for group, setting in (("model", {"d_model": 64}), ("tokenizer", {"kind": "word"})):
+        (name,) = setting
+        with pytest.raises(ConfigError, match=rf"fine-tuning keeps the model's .*; {group}\.{name} cannot be set"):
+            resolved({**TUNED, group: setting}, start=FINISHED)
+
+
+@pytest.mark.parametrize("name", library())
+def test_every_recipe_of_the_library_is_resolved_with_its_reasons(name: str) -> None:
+    facts = Facts(1, text=TextFacts(29_000), vocabularies=JOINT, batches=9_000, seconds=Seconds(0.3, 2.0))
+    recipe, reasons = resolve(find_recipe(name).tables, facts)
+    assert recipe.train.steps and recipe.train.learning_rate and recipe.train.validate_every
+    text = render(recipe, reasons)
+    assert parse(text, name, Recipe) == recipe
+    assert reasons_in(text) == reasons
+    assert resolve(recipe.model_dump(mode="json", exclude_none=True), facts).recipe == recipe, (
+        "nothing is left to choose"
+    )

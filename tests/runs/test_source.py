@@ -1,0 +1,107 @@
+"""`train` finds a recipe file, a recipe of the library, or data, and reports a mistake in it in words."""
+
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from dragoman.config import Settings
+from dragoman.errors import ConfigError
+from dragoman.runs.lookup import apply, find_recipe, library, name_of
+from dragoman.runs.recipe import Recipe
+
+
+def test_a_limit_on_the_command_line_replaces_that_of_the_recipe() -> None:
+    assert apply(["train.steps=5"], {"train": {"minutes": 4.5, "seed": 2}}) == {"train": {"seed": 2, "steps": 5}}
+    assert find_recipe("opus-books-en-it", ["train.steps=1"]).tables["train"] == {"steps": 1}
+
+
+def test_a_removed_setting_passes_where_it_was_off_and_is_refused_by_name_where_it_was_on(tmp_path: Path) -> None:
+    recipe = tmp_path / "old.toml"
+    recipe.write_text("[train]\nsteps = 5\nr_drop = 0.0\n")
+    assert find_recipe(recipe).tables == {"train": {"steps": 5}}
+    recipe.write_text("[train]\nsteps = 5\nr_drop = 5.0\n")
+    with pytest.raises(ConfigError, match=r"old.toml: the setting train.r_drop was removed, but is 5.0; leave it out"):
+        find_recipe(recipe)
+
+
+def test_a_built_in_recipe_wins_over_a_folder_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "phrasebook").mkdir()
+    assert find_recipe("phrasebook").origin == "recipe phrasebook"
+    assert "./phrasebook" in caplog.text
+    assert find_recipe("./phrasebook").origin == "the command line"
+
+
+def test_a_folder_of_text_may_hold_a_recipe_but_a_damaged_run_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").touch()
+    assert find_recipe(tmp_path).tables == {"data": {"path": str(tmp_path)}}
+    (tmp_path / "metrics.jsonl").touch()
+    with pytest.raises(ConfigError, match=r"was a run, but its run\.json is missing"):
+        find_recipe(tmp_path)
+
+
+@pytest.mark.parametrize("name", library())
+def test_every_recipe_of_the_library_can_be_read(name: str) -> None:
+    source = find_recipe(name)
+    assert source.name == name
+    text = resources.files("dragoman.runs").joinpath("library", f"{name}.toml").read_text(encoding="utf-8")
+    says_why_not = "not run here" in text.lower() or "one seed was run" in text.lower()
+    assert (source.expected is None) == says_why_not, "it expects a score, or says why none is expected"
+
+
+def settings_of(schema: type[Settings], prefix: str = "") -> Iterator[str]:
+    """The dotted keys of a schema, groups before their settings."""
+    for name, field in schema.model_fields.items():
+        yield prefix + name
+        for part in (field.annotation, *get_args(field.annotation)):
+            if isinstance(part, type) and issubclass(part, Settings):
+                yield from settings_of(part, f"{prefix}{name}.")
+
+
+@pytest.mark.parametrize("key", list(settings_of(Recipe)))
+def test_any_value_of_a_setting_is_taken_or_refused_in_words(key: str) -> None:
+    refusals: list[str] = []
+    for value in ("true", "-1", "0", "7", "1.5", "1e300", "'x'", "''", "[]", "[1]", "['a', 'b']", "{}", "{a = 1}"):
+        for overrides in ([f"{key}={value}"], [f"{key}={value}", "train.steps=3"]):
+            try:
+                find_recipe("phrasebook", overrides)
+            except ConfigError as error:
+                refusals.append(str(error))
+    assert refusals
+    assert not any("\n" in refusal for refusal in refusals)
+
+
+def test_an_unknown_size_is_the_only_complaint() -> None:
+    with pytest.raises(ConfigError, match=r"model\.size should be 'tiny', [^;]*, but is \"huge\"$"):
+        find_recipe("phrasebook", ["model.size=huge"])
+
+
+def test_a_limit_on_the_command_line_does_not_hide_a_mistake_in_the_recipe(tmp_path: Path) -> None:
+    recipe = tmp_path / "my.toml"
+    recipe.write_text("train = 5", encoding="utf-8")
+    with pytest.raises(ConfigError, match="'train' is a value, not a group of settings"):
+        find_recipe(recipe, ["train.steps=3"])
+    recipe.write_text("expected = 5", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"my\.toml, expected should be an object, but is 5"):
+        find_recipe(recipe)
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        ("data/corpus.en-it.tsv.gz", "corpus"),
+        (("a/books.en", "a/books.it"), "books"),
+        ("hub:Helsinki-NLP/opus_books:en-it", "opus_books"),
+        ("prepared/", "prepared"),
+        (".hidden", "run"),
+        ("parts/books-*.tsv", "books"),
+        ("parts/*.tsv", "run"),
+    ],
+)
+def test_a_run_is_named_after_its_data(data: Any, name: str) -> None:
+    assert name_of(data) == name
