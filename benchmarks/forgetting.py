@@ -41,11 +41,11 @@ from dragoman.runs.metrics import read_metrics
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.train import train
 from dragoman.store import load_model, named_weights
+from dragoman.store.tensors import distances
 from dragoman.text.prepared import evenly_spaced, read_split
+from dragoman.training.freezing import count_trained, tune
+from dragoman.training.settings import TuningSettings
 from dragoman.translating import SearchOptions, Translator
-from dragoman.tuning.averaging import distances
-from dragoman.tuning.settings import TuningSettings
-from dragoman.tuning.tune import count_trained, tune
 
 HELD_OUT = 300
 """Pairs of the new text in its test set, and as many in its dev set."""

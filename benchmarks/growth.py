@@ -31,8 +31,7 @@ from command_line import command_line
 from peers.own import BatchList
 
 from dragoman import kernels
-from dragoman.data.batch import Batch
-from dragoman.data.batching import Batches
+from dragoman.data.batching import Batch, Batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_corpus
 from dragoman.machine import choose_precision, describe, machine, prepare_environment

@@ -39,7 +39,7 @@ from torch.nn.utils.rnn import pad_sequence
 from training import MULTI30K, encode
 
 from dragoman import kernels
-from dragoman.data.batch import Batch
+from dragoman.data.batching import Batch
 from dragoman.machine import describe, gemm_rate, machine
 from dragoman.memory import keep_freed_memory
 from dragoman.model import decoder, families

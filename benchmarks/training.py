@@ -37,7 +37,7 @@ from peers.figures import Contest, Entry, Heat, draw, show, told
 from peers.worker import ALLOCATORS, Lost, Run, TextRun, Turn, Worker
 from torch import Tensor, nn
 
-from dragoman.data.batch import Batch
+from dragoman.data.batching import Batch
 from dragoman.data.encoding import encode_corpus
 from dragoman.evaluating.speed import Spread
 from dragoman.machine import describe, gemm_rate, machine

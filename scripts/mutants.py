@@ -35,7 +35,7 @@ TARGETS = {
     "split": ["text/split.py"],
     "metrics": ["evaluating/metrics.py", "evaluating/labels/classification.py"],
     "significance": ["evaluating/significance.py"],
-    "adapters": ["tuning/lora.py", "store/adapters.py"],
+    "adapters": ["model/adapters.py", "store/adapters.py"],
     "export": ["exporting/ctranslate2/mapping.py", "exporting/marian/mapping.py", "exporting/proof.py"],
 }
 """Files of the package by subject."""

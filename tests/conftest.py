@@ -96,11 +96,11 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def models(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Models of every kind, whose weights know nothing, and some that are damaged."""
     from dragoman.model import ModelConfig, build_model
+    from dragoman.model.adapters import adapt
+    from dragoman.model.config import LoraSettings
     from dragoman.store import ModelFiles, adapter_of, load_model, save_model
     from dragoman.tokenizing.labels import Labels
     from dragoman.tokenizing.tokenizers import Tokenizers
-    from dragoman.tuning.lora import adapt
-    from dragoman.tuning.settings import LoraSettings
 
     folder = tmp_path_factory.mktemp("models")
     translator = load_model(run_folder)

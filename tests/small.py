@@ -9,13 +9,12 @@ from typing import Any, TypeVar
 import torch
 
 from dragoman.config import Settings, check, override, read
-from dragoman.data.batch import Batch, BatchSize
+from dragoman.data.batching import Batch, BatchSize
 from dragoman.model import EncoderDecoder, EncoderModel, LanguageModel, ModelConfig, build_model
 from dragoman.progress import Advance
 from dragoman.training import TrainSettings, TrainState
-from dragoman.training.objective import CrossEntropy
+from dragoman.training.objective import BatchSource, CrossEntropy
 from dragoman.training.optimiser import MasterWeights
-from dragoman.training.task import BatchSource
 
 VOCABULARY, START, END = 23, 2, 3
 

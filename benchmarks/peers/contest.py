@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from dragoman.data.batch import Batch
+from dragoman.data.batching import Batch
 from dragoman.model import ModelConfig
 from dragoman.tokenizing.specials import PADDING
 from dragoman.training.optimiser import MasterWeights

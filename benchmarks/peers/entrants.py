@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dragoman.data.batch import Batch
+from dragoman.data.batching import Batch
 from dragoman.training.optimiser import Precision
 from peers.contest import Contender, Shape, Way
 

@@ -13,7 +13,7 @@ from eole.modules.transformer_mlp import MLP
 from torch import Tensor
 from torch.nn import functional as F
 
-from dragoman.data.batch import Batch
+from dragoman.data.batching import Batch
 from dragoman.tokenizing.specials import PADDING
 from peers.contest import DROPOUT, Contender, Padded, Shape, Way, contender, initialise
 

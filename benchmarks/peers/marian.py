@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from torch import nn
 from transformers import MarianConfig, MarianMTModel
 
-from dragoman.data.batch import Batch
+from dragoman.data.batching import Batch
 from dragoman.tokenizing.specials import END, PADDING, START
 from peers.contest import DROPOUT, Contender, Shape, Way, contender
 

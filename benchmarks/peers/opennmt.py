@@ -13,7 +13,7 @@ from onmt.modules import Embeddings
 from onmt.modules.position_ffn import PositionwiseFeedForward
 from torch import Tensor, nn
 
-from dragoman.data.batch import Batch
+from dragoman.data.batching import Batch
 from dragoman.tokenizing.specials import PADDING
 from peers.contest import DROPOUT, Contender, Padded, Shape, Way, contender, initialise
 

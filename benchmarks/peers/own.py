@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dragoman import kernels
-from dragoman.data.batch import Batch, BatchSize
+from dragoman.data.batching import Batch, BatchSize
 from dragoman.model import build_model
 from dragoman.training import TrainSettings, TrainState
 from dragoman.training.loop import Share, train_step

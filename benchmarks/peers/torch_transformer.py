@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.data.batch import Batch
+from dragoman.data.batching import Batch
 from dragoman.model import ModelConfig
 from dragoman.model.positions import Sinusoidal
 from peers.contest import DROPOUT, Contender, Padded, Shape, Way, contender

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.data.batch import Batch
+from dragoman.data.batching import Batch
 from dragoman.tokenizing.specials import PADDING
 from peers.contest import SMOOTHING, Contender, Padded, Shape, Way, contender
 

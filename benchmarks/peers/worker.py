@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from dragoman.data.batch import Batch
-from dragoman.data.batching import Batches
+from dragoman.data.batching import Batch, Batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.machine import WAITING
 from dragoman.memory import keep_freed_memory, peak_memory_bytes

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 from x_transformers import Decoder, Encoder, TransformerWrapper
 
-from dragoman.data.batch import Batch
+from dragoman.data.batching import Batch
 from peers.contest import DROPOUT, Contender, Shape, TextShape, Way, Windows, contender, contender_of
 
 

@@ -16,7 +16,7 @@ from peers.tutorial import Tutorial, to_length
 from peers.worker import ALLOCATORS, Facts, Lost, Run, Turn, take_turn
 from training import finalists, flops
 
-from dragoman.data.batch import Batch
+from dragoman.data.batching import Batch
 from dragoman.data.encoding import encode_corpus
 from dragoman.model import build_model
 from dragoman.tokenizing.specials import END, PADDING, START

@@ -12,7 +12,7 @@ from dragoman.commands.average import average
 from dragoman.errors import CheckpointError, ConfigError, DataError
 from dragoman.runs.fine_tune import fine_tune
 from dragoman.store import load_model, named_weights
-from dragoman.tuning.averaging import distances, interpolate
+from dragoman.store.tensors import distances, interpolate
 
 
 def test_the_ends_of_the_dial_are_the_models_and_the_middle_lies_between() -> None:

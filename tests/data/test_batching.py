@@ -11,8 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.data.batch import Batch
-from dragoman.data.batching import Batches, BatchSettings, build_batches, gather
+from dragoman.data.batching import Batch, Batches, BatchSettings, build_batches, gather
 from dragoman.data.corpus import EncodedCorpus, Rows
 from dragoman.data.encoding import encode_corpus, encode_text
 from dragoman.errors import DataError

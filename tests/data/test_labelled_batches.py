@@ -15,10 +15,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.data.batching import Batches
+from dragoman.data.batching import Batches, LabelledBatch, LabelledBatches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_corpus, encode_labelled, encode_lines
-from dragoman.data.labelled import LabelledBatch, LabelledBatches
 from dragoman.errors import DataError
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.labels import Labels

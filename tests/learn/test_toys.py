@@ -10,7 +10,7 @@ from marks import thorough
 from reference_search import search
 from small import END, START, Source, batch_of, fresh_state, objective, train_settings
 
-from dragoman.data.batch import Batch, BatchSize
+from dragoman.data.batching import Batch, BatchSize
 from dragoman.decoding import Engine, ModelStepper, Request
 from dragoman.model import EncoderDecoder, LanguageModel, ModelConfig, Packing, build_model
 from dragoman.training import run_steps

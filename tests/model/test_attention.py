@@ -14,7 +14,7 @@ from small import PRESETS, random_batch, translator
 from torch import Tensor, nn
 
 from dragoman import kernels
-from dragoman.data.batch import Batch
+from dragoman.data.batching import Batch
 from dragoman.errors import ConfigError
 from dragoman.model import EncoderDecoder, Packing, attend
 from dragoman.model.attention.context import AttentionContext

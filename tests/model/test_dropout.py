@@ -13,7 +13,7 @@ from closeness import assert_close
 from small import batch_of, language_model, sentences, translator
 from torch import Tensor
 
-from dragoman.data.batch import Batch
+from dragoman.data.batching import Batch
 from dragoman.model import StepNoise
 from dragoman.model.dropout import Noise, _Drop, drop, drop_weights
 from dragoman.training import label_smoothed_loss

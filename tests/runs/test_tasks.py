@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 import dragoman
 from dragoman.cli.main import main
-from dragoman.data.batch import BatchSize
+from dragoman.data.batching import BatchSize
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import ConfigError, DataError, DecodeError, Interrupted
 from dragoman.model import LanguageModel, StepNoise
@@ -31,7 +31,7 @@ from dragoman.text.plain import prepare_text, read_text
 from dragoman.text.reading import lines
 from dragoman.training import run_steps
 from dragoman.training.loss import Loss
-from dragoman.training.task import Task, Validated
+from dragoman.training.objective import Task, Validated
 
 # A third task: which of two numbers is larger? No text, no vocabulary, a model of its own.
 

@@ -17,6 +17,8 @@ from dragoman.commands.merge import merge
 from dragoman.errors import CheckpointError, ConfigError, DataError
 from dragoman.manifest import write_manifest
 from dragoman.model import build_model
+from dragoman.model.adapters import LowRank, adapt
+from dragoman.model.config import LoraSettings
 from dragoman.store import (
     Languages,
     ModelFiles,
@@ -30,8 +32,6 @@ from dragoman.store import (
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 from dragoman.translating import Translator
-from dragoman.tuning.lora import LowRank, adapt
-from dragoman.tuning.settings import LoraSettings
 
 PAIRS = [("a b c d", "e f g h i"), ("b d", "h i e")]
 LORA = LoraSettings(rank=2, alpha=3.0)

@@ -24,12 +24,12 @@ from dragoman.store import (
     find_model,
     load_model,
     named_weights,
-    placing,
     read_weights,
     save_model,
     weights,
     write_weights,
 )
+from dragoman.store import tensors as placing
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 

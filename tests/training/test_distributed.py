@@ -20,7 +20,7 @@ from small import Source, few_batches, fresh_state, objective, parse, random_bat
 from small_runs import command, exit_codes, kill_at, some_pairs, train_command, train_small, weights, write_corpus
 
 from dragoman import kernels, machine
-from dragoman.data.batch import Batch
+from dragoman.data.batching import Batch
 from dragoman.errors import OutOfMemory
 from dragoman.runs import trial
 from dragoman.runs.metrics import read_metrics

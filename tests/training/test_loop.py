@@ -23,7 +23,7 @@ from small import (
 )
 from torch import Tensor, nn
 
-from dragoman.data.batch import Batch
+from dragoman.data.batching import Batch
 from dragoman.errors import Diverged, OutOfMemory
 from dragoman.training import Chore, Every, TrainSettings, TrainState, run_steps
 from dragoman.training.loop import StepReport, _is_due

@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.data.batching import Batches
+from dragoman.data.batching import Batches, LabelledBatch
 from dragoman.data.encoding import encode_lines
-from dragoman.data.labelled import LabelledBatch
 from dragoman.model import StepNoise
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.specials import MASK, SYMBOLS

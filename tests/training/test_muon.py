@@ -9,15 +9,14 @@ from closeness import assert_close
 from torch import Tensor, nn
 
 from dragoman.model.projection import Role
-from dragoman.training.muon import Muon, orthogonalise
-from dragoman.training.optimiser import MasterWeights
+from dragoman.training.optimiser import MasterWeights, Muon, orthogonalise
 
 SHAPES = [(1, 5, 5), (3, 4, 9), (2, 9, 4), (1, 1, 6)]
 
 
 def on_a_device_for(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the device had instructions for bf16, or had none."""
-    monkeypatch.setattr("dragoman.training.muon.choose_precision", lambda *_: (precision, "as the test wants it"))
+    monkeypatch.setattr("dragoman.training.optimiser.choose_precision", lambda *_: (precision, "as the test wants it"))
 
 
 @pytest.mark.parametrize("shape", SHAPES)

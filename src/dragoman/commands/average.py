@@ -20,7 +20,7 @@ from dragoman.store import (
     place_weights,
     save_model,
 )
-from dragoman.tuning.averaging import interpolate
+from dragoman.store.tensors import interpolate
 
 CHANGEABLE = {"dropout", "attention_dropout", "activation_dropout"}
 """Settings in which the two models may differ."""

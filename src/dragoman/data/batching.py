@@ -1,30 +1,34 @@
-"""Decides which pairs share a batch and the order of the batches, and makes each batch.
+"""Batches: sentences as ids, laid end to end without padding; which pairs share one, and in what order.
 
 A batch holds pairs of similar length, up to a number of tokens. The order of an epoch is a pure function of (seed,
 epoch), so there is no state to save. It comes from raw random bits, which are the same in every version of numpy.
 
 An epoch is made window by window, so memory holds one window of a corpus of any size. Each epoch deals blocks of pairs
 anew to the windows; the pairs of a window are sorted, cut into batches, and the batches shuffled.
+
+`Batches` makes them of pairs and of running text, `LabelledBatches` of texts with labels for an encoder alone.
 """
 
 import logging
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import overload
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from numpy.typing import NDArray
+from torch import Tensor
 
-from dragoman.data.batch import Batch, BatchSize
 from dragoman.data.batch_settings import BatchSettings
 from dragoman.data.corpus import EncodedCorpus, Rows
 from dragoman.errors import DataError
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 # Pairs are sorted by the length of their longer side plus a random share of it, at most this. On 29,000 captions, 10 %
 # of the pairs that share a batch meet again in the next epoch (19 % without jitter); on 3,700 lines of documentation,
@@ -38,6 +42,107 @@ _BLOCK = 64
 
 Indices = NDArray[np.int64]
 """Of pairs in a corpus."""
+
+
+@dataclass(frozen=True)
+class BatchSize:
+    """The sizes of a batch, without its ids: all that a process needs to know of a batch that another one computes."""
+
+    source_tokens: int
+    target_tokens: int
+    longest: int
+    """Tokens of the longest sentence, on either side."""
+    pairs: Int[Tensor, "B"]
+    """Index in the corpus of each pair."""
+
+    @property
+    def tokens(self) -> int:
+        """Source and target tokens together."""
+        return self.source_tokens + self.target_tokens
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B sentence pairs; N source tokens and M target tokens in all, special symbols included.
+
+    The decoder reads `target` (start, then y) and should predict `labels` (y, then end): the next token at each
+    position. A decoder-only model has no source.
+    """
+
+    source: Int[Tensor, "N"] | None
+    source_lengths: Int[Tensor, "B"] | None
+    target: Int[Tensor, "M"]
+    labels: Int[Tensor, "M"]
+    target_lengths: Int[Tensor, "B"]
+    pairs: Int[Tensor, "B"]
+    """Index in the corpus of each pair."""
+
+    def __len__(self) -> int:
+        return self.pairs.numel()
+
+    @property
+    def source_tokens(self) -> int:
+        """The number of source tokens, N."""
+        return 0 if self.source is None else self.source.numel()
+
+    @property
+    def target_tokens(self) -> int:
+        """The number of target tokens, M."""
+        return self.labels.numel()
+
+    @property
+    def tokens(self) -> int:
+        """Source and target tokens together."""
+        return self.source_tokens + self.target_tokens
+
+    @property
+    def size(self) -> BatchSize:
+        """The sizes of this batch."""
+        lengths = [self.target_lengths, *([] if self.source_lengths is None else [self.source_lengths])]
+        longest = int(torch.cat(lengths).max())
+        return BatchSize(self.source_tokens, self.target_tokens, longest, self.pairs)
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The arguments of a model's `forward`, in order."""
+        target = (self.target, self.target_lengths)
+        return (
+            target
+            if self.source is None or self.source_lengths is None
+            else (self.source, self.source_lengths, *target)
+        )
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same batch with its ids on `device`. Lengths stay on the host, which reads them."""
+        ids = {"source": self.source, "target": self.target, "labels": self.labels}
+        is_cuda = torch.device(device).type == "cuda"
+        ids = {name: part.to(device, non_blocking=is_cuda) for name, part in ids.items() if part is not None}
+        return replace(self, **ids)
+
+
+@dataclass(frozen=True)
+class LabelledBatch:
+    """B texts, N tokens in all, special symbols included; M of the tokens, or the B texts themselves, have labels."""
+
+    source: Int[Tensor, "N"]
+    source_lengths: Int[Tensor, "B"]
+    chosen: Int[Tensor, "M"] | None
+    """The rows whose labels are predicted; None where each text has one label."""
+    labels: Int[Tensor, "M"]
+    pairs: Int[Tensor, "B"]
+    """Index in the corpus of each text."""
+
+    @property
+    def inputs(self) -> tuple[Tensor | None, ...]:
+        """The arguments of a model's `forward`, in order."""
+        return self.source, self.source_lengths, self.chosen
+
+    def to(self, device: torch.device | str) -> "LabelledBatch":
+        """The same batch on `device`. Lengths stay on the host, which reads them."""
+        is_cuda = torch.device(device).type == "cuda"
+        parts = {"source": self.source, "chosen": self.chosen, "labels": self.labels}
+        moved = {name: part.to(device, non_blocking=is_cuda) for name, part in parts.items() if part is not None}
+        return replace(self, **moved)
 
 
 def build_batches(
@@ -85,7 +190,7 @@ class Batches:
                 f"all {self.left_out:,} {rows} of more than {sentence_tokens} tokens; raise batches.sentence_tokens"
             )
         if self.left_out:
-            logger.warning(
+            log.warning(
                 "%s of %s %s of more than %s tokens, and nothing is learnt from them; batches.sentence_tokens says how "
                 "long they may be",
                 f"{self.left_out:,}",
@@ -180,6 +285,59 @@ class Batches:
         return cuts
 
 
+class LabelledBatches:
+    """The labelled batches of a corpus, in the order of `Batches`."""
+
+    def __init__(self, order: Batches) -> None:
+        self.order, self.corpus, self.framing = order, order.corpus, order.framing
+
+    @property
+    def tokens(self) -> int:
+        """Source tokens and labels of an epoch."""
+        return self._tokens
+
+    @cached_property
+    def _tokens(self) -> int:
+        return sum(self.size_of(indices).tokens for indices in self.order.epoch(0))
+
+    def epoch(self, number: int) -> Sequence[Indices]:
+        """The rows of each batch of an epoch, in order."""
+        return self.order.epoch(number)
+
+    def size_of(self, rows: Indices) -> BatchSize:
+        """The sizes that `batch` would have."""
+        size = self.order.size_of(rows)
+        return replace(size, target_tokens=int(np.count_nonzero(self._targets(rows))) if self._of_words else len(rows))
+
+    def batch(self, rows: Indices) -> LabelledBatch:
+        """Some rows, laid end to end, with their labels."""
+        source, lengths = framed(self.corpus, rows, self.framing)
+        targets, chosen = self._targets(rows), None
+        if self._of_words:
+            targets, chosen = targets[targets > 0] - 1, torch.from_numpy(self._places(lengths, targets))
+        return LabelledBatch(
+            source=torch.from_numpy(source),
+            source_lengths=torch.from_numpy(lengths),
+            chosen=chosen,
+            labels=torch.from_numpy(targets),
+            pairs=torch.from_numpy(rows),
+        )
+
+    @property
+    def _of_words(self) -> bool:
+        return self.corpus.labelled == "words"
+
+    def _targets(self, rows: Indices) -> Indices:
+        return gather(self.corpus.target, rows)[0]
+
+    def _places(self, lengths: Indices, targets: Indices) -> Indices:
+        """Where the first pieces of words lie among all tokens; the symbols around each text have no label."""
+        before, after = len(self.framing.source_before), len(self.framing.source_after)
+        inside = lengths - before - after
+        shift = np.repeat(np.cumsum(lengths) - lengths + before - (np.cumsum(inside) - inside), inside)
+        return (np.arange(len(targets)) + shift)[targets > 0]
+
+
 class Epoch(Sequence[Indices]):
     """The pairs of each batch of an epoch. A window is made when one of its batches is asked for.
 
@@ -259,3 +417,9 @@ def gather(
     for offset, symbol in enumerate(after, -len(after)):
         ids[ends + offset] = symbol
     return ids, lengths
+
+
+def framed(corpus: EncodedCorpus, rows: Indices, framing: Framing) -> tuple[Indices, Indices]:
+    """The ids of some sources, laid end to end, each with the framing's symbols around it; and their lengths."""
+    assert corpus.source is not None, "a corpus for an encoder has sources"
+    return gather(corpus.source, rows, framing.source_before, framing.source_after)

@@ -6,7 +6,7 @@
     'rms'
 """
 
-from typing import Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast, get_args
 
 import pydantic
 
@@ -14,6 +14,8 @@ from dragoman.config import Settings
 from dragoman.errors import ConfigError
 
 Size = Literal["tiny", "mini", "small", "base", "big"]
+Name = Annotated[str, pydantic.Field(min_length=1, max_length=200)]
+"""Of weights or modules, as `model/adapters.py` reads it."""
 
 _SIZES: dict[Size, dict[str, int]] = {
     "tiny": {"d_model": 128, "encoder_layers": 4, "decoder_layers": 4, "heads": 4, "d_ff": 384},
@@ -179,3 +181,23 @@ def check_vocabularies(config: ModelConfig) -> None:
     """
     if any(getattr(config, name) is None for name in _VOCABULARIES[config.family]):
         raise ConfigError("the vocabulary sizes are not set; train or load a tokenizer first")
+
+
+class LoraSettings(Settings):
+    """Adapters of low rank (Hu et al. 2021): all else is frozen, and the run saves only what it learnt."""
+
+    rank: int = pydantic.Field(default=16, ge=1, le=65_536)
+    """Rows of the matrix A and columns of B, whose product is added to a frozen matrix."""
+    alpha: float | None = pydantic.Field(default=None, gt=0)
+    """The product counts alpha / rank times. Not given: twice the rank."""
+    dropout: float = pydantic.Field(default=0.0, ge=0, lt=1)
+    """Share of the input features that adapters do not see in a step; 0 turns it off."""
+    projections: tuple[Name, ...] = pydantic.Field(default=("all",), min_length=1)
+    """Which projections get an adapter: query, key, value, output, attention, cross_attention, feed_forward, all; parts
+    joined by dots, such as decoder.value; or shell patterns over the names of modules.
+    """
+
+    @property
+    def scale(self) -> float:
+        """The factor of the product B A."""
+        return 2.0 if self.alpha is None else self.alpha / self.rank

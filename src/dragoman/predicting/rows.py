@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.data.labelled import LabelledBatch
+from dragoman.data.batching import LabelledBatch
 from dragoman.model import EncoderModel
 from dragoman.tokenizing.framing import Framing
 

@@ -19,8 +19,7 @@ from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.training.loss import Loss
-from dragoman.training.objective import CrossEntropy, OnDevice
-from dragoman.training.task import CountedBatches, Objective, Validated
+from dragoman.training.objective import CountedBatches, CrossEntropy, Objective, OnDevice, Validated
 
 UNMEASURED = "The scores of its run are in `scores.json` there.\n"
 """What a model card says of the quality of a model that validation did not choose."""

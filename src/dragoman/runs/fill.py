@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 import dragoman
-from dragoman.data.batching import build_batches
+from dragoman.data.batching import LabelledBatch, build_batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_lines
-from dragoman.data.labelled import LabelledBatch
 from dragoman.documents import write_json
 from dragoman.errors import DecodeError
 from dragoman.evaluating.metrics import Score
@@ -35,8 +34,7 @@ from dragoman.tokenizing.framing import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.training.masking import MaskedBatches, MaskedTokens, mask
-from dragoman.training.objective import CrossEntropy, OnDevice
-from dragoman.training.task import Validated
+from dragoman.training.objective import CrossEntropy, OnDevice, Validated
 
 SEED = 12_345
 """Of the masks by which weights are measured: always the same ones."""

@@ -28,11 +28,11 @@ from dragoman.runs.recipe import Recipe, StartSettings
 from dragoman.runs.starting import WORDS
 from dragoman.runs.train import train
 from dragoman.store import find_model, load_model, named_weights, read_config
+from dragoman.store.tensors import distances
 from dragoman.text.inputs import DataSettings, open_inputs
 from dragoman.text.reading.addresses import Address
 from dragoman.training.distributed import join
 from dragoman.translating.translator import Translator
-from dragoman.tuning.averaging import distances
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from dragoman.runs.recipe import Recipe
 from dragoman.text.labelled.report import read_labelled_report
 from dragoman.text.plain import read_text_report
 from dragoman.text.report import read_report
-from dragoman.training.task import Task
+from dragoman.training.objective import Task
 
 
 def _never_prepared(_recipe: Recipe) -> None:

@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 
 import dragoman
-from dragoman.data.batching import build_batches
+from dragoman.data.batching import LabelledBatches, build_batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_labelled
-from dragoman.data.labelled import LabelledBatches
 from dragoman.errors import DecodeError, Error
 from dragoman.evaluating.evaluation import write_scores
 from dragoman.evaluating.labels.baselines import classify_baselines, tag_baselines
@@ -46,8 +45,7 @@ from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.labels import Labels, class_weights
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizer
-from dragoman.training.objective import CrossEntropy, OnDevice
-from dragoman.training.task import Validated
+from dragoman.training.objective import CrossEntropy, OnDevice, Validated
 
 SHOWN = 4
 """Held-out texts that the log shows at each validation, wrong ones first."""

@@ -33,8 +33,7 @@ from dragoman.text.plain import TextReport, prepare_text, read_text, read_text_r
 from dragoman.tokenizing.pretokenizing import SPACE_BETWEEN_WORDS, cut_running
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizer
-from dragoman.training.objective import mean_loss
-from dragoman.training.task import Validated
+from dragoman.training.objective import Validated, mean_loss
 
 SAMPLE_TOKENS = 80
 """Tokens that the model writes at each validation."""

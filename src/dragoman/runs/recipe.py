@@ -14,12 +14,13 @@ from dragoman.data.batch_settings import BatchSettings
 from dragoman.errors import ConfigError
 from dragoman.files import nearest
 from dragoman.model import ModelConfig
+from dragoman.model.config import LoraSettings
 from dragoman.text.inputs import DataSettings
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.training import TrainSettings
+from dragoman.training.settings import TuningSettings
 from dragoman.translating.options import SearchOptions
-from dragoman.tuning.settings import LoraSettings, TuningSettings
 
 Task = Literal["translation", "language_model", "classify", "tag", "fill"]
 OF_LABELS = ("classify", "tag")

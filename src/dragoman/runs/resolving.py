@@ -38,10 +38,10 @@ from dragoman.runs.starting import starting_config
 from dragoman.runs.steps import limit_of
 from dragoman.runs.trial import fits, try_out
 from dragoman.store import load_model
+from dragoman.training.freezing import tune
+from dragoman.training.objective import BatchSource
 from dragoman.training.schedule import ENDLESS
 from dragoman.training.settings import HARMLESS
-from dragoman.training.task import BatchSource
-from dragoman.tuning.tune import tune
 
 TRIAL_STEPS = 1_000
 """`train.steps` of a trial, which takes only a few of them."""

@@ -21,6 +21,7 @@ from dragoman.documents import differences, write_json
 from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted, OutOfMemory
 from dragoman.memory import memory_bytes, usable_memory_bytes
 from dragoman.model import AnyModel, ModelConfig, build_model
+from dragoman.model.adapters import merged
 from dragoman.progress import Advance
 from dragoman.runs.metrics import MetricsLog
 from dragoman.runs.options import RunContext
@@ -28,15 +29,14 @@ from dragoman.runs.recipe import Recipe, without_removed
 from dragoman.runs.signals import stop_on_signals
 from dragoman.runs.starting import place_start
 from dragoman.store import ModelFiles, adapter_of, count_weights, load_model, save_model
+from dragoman.store.description import Adapter
 from dragoman.training import Chore, Every, TrainSettings, TrainState, run_steps
 from dragoman.training.checkpoint import newest_checkpoint, read_checkpoint_facts, restore, save_checkpoint
+from dragoman.training.freezing import count_trained, tune
 from dragoman.training.loop import StepReport
+from dragoman.training.objective import Task, Validated
 from dragoman.training.optimiser import MasterWeights
 from dragoman.training.settings import HARMLESS
-from dragoman.training.task import Task, Validated
-from dragoman.tuning.lora import merged
-from dragoman.tuning.settings import Adapter
-from dragoman.tuning.tune import count_trained, tune
 
 log = logging.getLogger(__name__)
 

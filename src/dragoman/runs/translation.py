@@ -1,5 +1,4 @@
-"""Translation as a task: pairs to corpora of ids, each next target token predicted, and BLEU and chrF on the dev set.
-"""
+"""Translation as a task: pairs to corpora of ids, each next target token predicted, and BLEU and chrF on the dev set."""
 
 import logging
 import math
@@ -37,8 +36,7 @@ from dragoman.text.report import REPORT, DataReport, read_report
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizers
-from dragoman.training.objective import mean_loss
-from dragoman.training.task import Validated
+from dragoman.training.objective import Validated, mean_loss
 from dragoman.translating import SearchOptions, Translation, Translator
 from dragoman.translating.sentences import split_sentences
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from dragoman.data.batch import BatchSize
+from dragoman.data.batching import BatchSize
 from dragoman.errors import DecodeError, OutOfMemory
 from dragoman.memory import gpu_memory_share, memory_limit, usable_memory_bytes
+from dragoman.model.adapters import merged
 from dragoman.progress import Progress
 from dragoman.runs.choices import Seconds
 from dragoman.runs.corpus_task import RunData
@@ -19,9 +20,8 @@ from dragoman.runs.recipe import Recipe
 from dragoman.runs.session import fresh_state
 from dragoman.training.checkpoint import save_checkpoint
 from dragoman.training.distributed import ALONE, World
+from dragoman.training.freezing import Trained, count_trained
 from dragoman.training.loop import share_out, train_step
-from dragoman.tuning.lora import merged
-from dragoman.tuning.tune import Trained, count_trained
 
 TRIAL_SECONDS = 12.0
 """How long steps of mean size are timed."""

@@ -43,16 +43,16 @@ if TYPE_CHECKING:
     from dragoman.store.folder import load_model as load_model
     from dragoman.store.folder import save_model as save_model
     from dragoman.store.folder import write_model as write_model
-    from dragoman.store.placing import as_tensors as as_tensors
-    from dragoman.store.placing import effective_weights as effective_weights
-    from dragoman.store.placing import named_weights as named_weights
-    from dragoman.store.placing import place_weights as place_weights
-    from dragoman.store.ready import Ready as Ready
-    from dragoman.store.ready import make_ready as make_ready
-    from dragoman.store.shapes import count_weights as count_weights
-    from dragoman.store.shapes import weight_shapes as weight_shapes
+    from dragoman.store.tensors import Ready as Ready
+    from dragoman.store.tensors import as_tensors as as_tensors
+    from dragoman.store.tensors import effective_weights as effective_weights
+    from dragoman.store.tensors import make_ready as make_ready
+    from dragoman.store.tensors import named_weights as named_weights
+    from dragoman.store.tensors import place_weights as place_weights
     from dragoman.store.weights import Weights as Weights
+    from dragoman.store.weights import count_weights as count_weights
     from dragoman.store.weights import read_weights as read_weights
+    from dragoman.store.weights import weight_shapes as weight_shapes
     from dragoman.store.weights import write_weights as write_weights
 else:
     __getattr__, __dir__, __all__ = lazy_names(
@@ -77,9 +77,7 @@ else:
                 "verify_model",
             ],
             "folder": ["check_new_model", "load_model", "save_model", "write_model"],
-            "placing": ["as_tensors", "effective_weights", "named_weights", "place_weights"],
-            "ready": ["Ready", "make_ready"],
-            "shapes": ["count_weights", "weight_shapes"],
-            "weights": ["Weights", "read_weights", "write_weights"],
+            "tensors": ["as_tensors", "effective_weights", "named_weights", "place_weights", "Ready", "make_ready"],
+            "weights": ["count_weights", "weight_shapes", "Weights", "read_weights", "write_weights"],
         },
     )

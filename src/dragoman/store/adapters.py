@@ -14,6 +14,8 @@ from dragoman.errors import CheckpointError, ConfigError
 from dragoman.files import write_file
 from dragoman.manifest import listed_hash
 from dragoman.model import build_model
+from dragoman.model.adapters import adapt, merged
+from dragoman.model.config import LoraSettings
 from dragoman.store.description import (
     ADAPTER,
     ADAPTER_FORMAT,
@@ -21,16 +23,15 @@ from dragoman.store.description import (
     CONFIG,
     GENERATION,
     WEIGHTS,
+    Adapter,
     ModelFiles,
     StoredModel,
     find_model,
     read_adapter,
     verify_model,
 )
-from dragoman.store.placing import as_tensors, named_weights, place_weights
+from dragoman.store.tensors import as_tensors, named_weights, place_weights
 from dragoman.store.weights import read_weights, write_weights
-from dragoman.tuning.lora import adapt, merged
-from dragoman.tuning.settings import Adapter, LoraSettings
 
 
 def adapter_of(base: Path | str, settings: LoraSettings) -> Adapter:

@@ -11,7 +11,7 @@ from dragoman.documents import Content, read_document, read_object
 from dragoman.errors import CheckpointError
 from dragoman.files import CONFIG, MANIFEST, nearest
 from dragoman.manifest import listed_hash, verify_manifest
-from dragoman.model import ModelConfig
+from dragoman.model.config import LoraSettings, ModelConfig
 from dragoman.run_folder import RunFolder
 from dragoman.store.weights import Weights
 from dragoman.text.reading.language_tags import LanguageTag
@@ -19,7 +19,6 @@ from dragoman.text.report import REPORT
 from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.tokenizers import Tokenizers
-from dragoman.tuning.settings import Adapter
 
 if TYPE_CHECKING:
     from torch import nn
@@ -63,6 +62,18 @@ class _Config(Settings):
         if self.framing is not None:
             self.framing.refuse_unknown(self.model.source_vocabulary, self.model.target_vocabulary)
         return self
+
+
+class Adapter(Settings):
+    """What an adapter folder says of the model that it changes, and how."""
+
+    base: str
+    """The folder of that model when the adapter was trained."""
+    beside: str | None = None
+    """The same folder as seen from the adapter's, so that both may move together."""
+    sha256: str = pydantic.Field(min_length=64, max_length=64)
+    """Of its `model.safetensors`."""
+    lora: LoraSettings
 
 
 class _AdapterConfig(Settings):
@@ -122,7 +133,7 @@ class StoredModel:
     def model(self) -> "nn.Module":
         """The model in PyTorch, in evaluation mode, float32."""
         if self._model is None:
-            from dragoman.store.placing import model_of
+            from dragoman.store.tensors import model_of
 
             assert self._weights is not None, "a model or its weights are given"
             self._model = model_of(self.config, self._weights)
@@ -133,7 +144,7 @@ class StoredModel:
         """Every weight by its name, as it takes part in a pass."""
         if self._model is None and self._weights is not None:
             return self._weights  # nobody can have changed them
-        from dragoman.store.placing import effective_weights
+        from dragoman.store.tensors import effective_weights
 
         return effective_weights(self.model)
 

@@ -25,8 +25,7 @@ from dragoman.store.description import (
     read_config,
     verify_model,
 )
-from dragoman.store.shapes import weight_shapes
-from dragoman.store.weights import Shape, read_weights, write_weights
+from dragoman.store.weights import Shape, read_weights, weight_shapes, write_weights
 from dragoman.tokenizing.framing import DEFAULT_FRAMING
 from dragoman.tokenizing.labels import FILE as LABELS
 from dragoman.tokenizing.labels import Labels
@@ -80,7 +79,7 @@ def write_model(
     If `files` name an adapter, only what trains is written, and the rest is left to its base.
     """
     from dragoman.store.adapters import write_adapter
-    from dragoman.store.placing import named_weights
+    from dragoman.store.tensors import named_weights
 
     weights = weights if weights is not None else named_weights(model)
     if files.adapter is not None:

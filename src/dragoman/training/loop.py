@@ -17,16 +17,16 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dragoman.data.batch import BatchSize
+from dragoman.data.batching import BatchSize
 from dragoman.errors import Diverged
 from dragoman.memory import out_of_memory_as
 from dragoman.model import StepNoise
 from dragoman.training.distributed import ALONE, World
+from dragoman.training.objective import BatchSource, Objective
 from dragoman.training.optimiser import MasterWeights
 from dragoman.training.schedule import learning_rate
 from dragoman.training.settings import TrainSettings
 from dragoman.training.state import TrainState
-from dragoman.training.task import BatchSource, Objective
 
 TOO_MANY_SKIPS = 10
 """A run ends after this many steps in a row whose gradients are not finite."""

@@ -13,14 +13,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from dragoman.data.batch import BatchSize
-from dragoman.data.batching import Batches, Indices
-from dragoman.data.labelled import LabelledBatch, framed
+from dragoman.data.batching import Batches, BatchSize, Indices, LabelledBatch, framed
 from dragoman.model.dropout import StepNoise, random_bits
 from dragoman.tokenizing.specials import MASK, SYMBOLS
 from dragoman.training.loss import Loss
-from dragoman.training.objective import CrossEntropy
-from dragoman.training.task import CountedBatches
+from dragoman.training.objective import CountedBatches, CrossEntropy
 
 SHARE, BECOME_MASK, BECOME_RANDOM = 0.15, 0.8, 0.1
 """Tokens that are predicted; of these, those that become the mask, and those that become a random token."""

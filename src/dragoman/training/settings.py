@@ -1,10 +1,11 @@
-"""How long, how fast and how carefully to train: the `[train]` table of a recipe."""
+"""How long, how fast and how carefully to train, and what of a finished model: `[train]` and `[tuning]` of a recipe."""
 
 from typing import Annotated, Literal
 
 import pydantic
 
 from dragoman.config import Settings
+from dragoman.model.config import LoraSettings, Name
 from dragoman.training.schedule import Schedule
 
 Optimiser = Literal["adamw", "adam", "muon"]
@@ -100,3 +101,20 @@ class TrainSettings(Settings):
 
 HARMLESS = frozenset({"save_minutes", "save_every", "keep_checkpoints"})
 """Settings of `[train]` that a resumed run may change."""
+
+
+class TuningSettings(Settings):
+    """What of a finished model trains; without this table, all of it."""
+
+    freeze: tuple[Name, ...] = ()
+    """Weights that stay as they are: encoder, decoder, embeddings, output, norms, attention, self_attention,
+    cross_attention, feed_forward; one layer, encoder.0; parts joined by dots, decoder.cross_attention; shell patterns
+    over the names of weights, 'encoder.blocks.[01].*'; or "all but cross_attention, norms".
+    """
+    lora: LoraSettings | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _one_way(self) -> "TuningSettings":
+        if self.freeze and self.lora is not None:
+            raise ValueError("tuning.lora freezes everything but its adapters; leave tuning.freeze out")
+        return self

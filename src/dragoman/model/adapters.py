@@ -3,10 +3,13 @@
 The sum is formed once a pass, as one effective matrix. So joins, kernels and packing see an ordinary projection, and
 decoding, which prepares projections once, pays nothing. It costs a product of rank x D x F a pass, and the gradient of
 the effective matrix while it lasts; the frozen matrix itself keeps none.
+
+Which projections get one is said in readable names: `encoder`, `decoder.0`, `cross_attention`, or a shell pattern.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
 import torch
@@ -15,10 +18,9 @@ from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
 from dragoman.model import StepNoise
+from dragoman.model.config import LoraSettings
 from dragoman.model.dropout import drop
 from dragoman.model.projection import Affine, Dense, Projection, Role
-from dragoman.tuning.names import is_named, offered
-from dragoman.tuning.settings import LoraSettings
 
 
 class LowRank(Projection):
@@ -116,3 +118,36 @@ def _take_noise(model: nn.Module, _inputs: Any, given: Mapping[str, Any]) -> Non
 
 def _forget_noise(model: nn.Module, _inputs: Any, _output: Any) -> None:
     _take_noise(model, None, {})
+
+
+READABLE = (
+    *("encoder", "decoder", "embeddings", "output", "head", "norms", "attention", "self_attention", "cross_attention"),
+    *("query", "key", "value", "feed_forward"),
+)
+"""Offered where a name fits nothing, as far as the model has them."""
+
+
+def is_named(name: str, asked: str) -> bool:
+    """Whether what was asked for names this weight or module: its name, a pattern, or words that it all has.
+
+    >>> is_named("decoder.blocks.0.cross_attention.query.weight", "decoder.0.attention")
+    True
+    """
+    if any(sign in asked for sign in "*?["):
+        return fnmatchcase(name, asked)
+    return name == asked or set(asked.split(".")) <= words(name)
+
+
+def words(name: str) -> set[str]:
+    """The parts of a name, and the kinds that they belong to."""
+    parts = set(name.split("."))
+    kinds = {"embeddings": "_embedding", "attention": "_attention", "norms": "norm"}
+    return parts | {kind for kind, ending in kinds.items() if any(part.endswith(ending) for part in parts)}
+
+
+def offered(names: Iterable[str]) -> str:
+    """The readable names that fit something among these names, for a message."""
+    names = list(names)
+    found = [word for word in READABLE if any(is_named(name, word) for name in names)]
+    layers = {name.partition(".blocks.")[0] for name in names if ".blocks." in name}
+    return ", ".join([*found, *(f"{stack}.0 …" for stack in sorted(layers))])

@@ -11,16 +11,15 @@ from dragoman.cli.fine_tune import FineTuning
 from dragoman.config import check, override
 from dragoman.errors import ConfigError
 from dragoman.model import Packing, StepNoise
+from dragoman.model.adapters import is_named
 from dragoman.progress import silent
 from dragoman.runs.recipe import Recipe
 from dragoman.training import label_smoothed_loss
 from dragoman.training.distributed import ALONE
+from dragoman.training.freezing import count_trained, freeze, tune
 from dragoman.training.loop import backward, share_out
 from dragoman.training.optimiser import MasterWeights
-from dragoman.tuning.freeze import freeze
-from dragoman.tuning.names import is_named
-from dragoman.tuning.settings import TuningSettings
-from dragoman.tuning.tune import count_trained, tune
+from dragoman.training.settings import TuningSettings
 
 
 def frozen(*asked: str, **settings: Any) -> set[str]:

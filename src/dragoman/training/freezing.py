@@ -1,19 +1,23 @@
-"""Freezing: weights that take no gradient and no optimiser state, chosen by readable names.
+"""What of a finished model trains: `tune` freezes or adapts it as `[tuning]` says, before the optimiser sees it.
 
-Where nothing below a module trains, its pass is not recorded, so it keeps no activations either.
+A frozen weight takes no gradient and no optimiser state. Where nothing below a module trains, its pass is not recorded,
+so it keeps no activations either.
 """
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from torch import nn
 
 from dragoman.errors import ConfigError
-from dragoman.tuning.names import is_named, offered
-
-ALL_BUT = "all but "
+from dragoman.model.adapters import adapt, is_named, offered
+from dragoman.training.settings import TuningSettings
 
 log = logging.getLogger(__name__)
+
+
+ALL_BUT = "all but "
 
 
 def freeze(model: nn.Module, asked: Sequence[str]) -> None:
@@ -71,3 +75,31 @@ def _is_parted(own: Sequence[str], asked: str) -> bool:
     """Whether a name fits some names of a tied matrix and not the others."""
     parts = asked.removeprefix(ALL_BUT).split(",")
     return 0 < sum(any(_fits(name, part.strip()) for part in parts) for name in own) < len(own)
+
+
+class Trained(NamedTuple):
+    """How many weights of a model train, and how many it has."""
+
+    trained: int
+    all: int
+
+    def __str__(self) -> str:
+        return f"{self.trained:,} of {self.all:,} weights train ({self.trained / self.all:.2%})"
+
+
+def tune(model: nn.Module, settings: TuningSettings | None, seed: int = 0) -> None:
+    """Freezes and adapts a model as the settings say; without any, all of it goes on training.
+
+    Raises:
+        ConfigError: a name fits nothing in this model, or a rank does not fit.
+    """
+    if settings is not None and settings.lora is not None:
+        adapt(model, settings.lora, seed)
+    elif settings is not None:
+        freeze(model, settings.freeze)
+
+
+def count_trained(model: nn.Module) -> Trained:
+    """Counts each weight once."""
+    sizes = [(weight.numel(), weight.requires_grad) for weight in model.parameters()]
+    return Trained(sum(size for size, trains in sizes if trains), sum(size for size, _ in sizes))

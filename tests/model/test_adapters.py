@@ -14,18 +14,18 @@ from safetensors.torch import load_file
 from small import PRESETS, Source, few_batches, fresh_state, objective, random_batch, train_settings, translator
 from small_runs import AtSteps, some_pairs, terminate, times, write_corpus
 
-from dragoman.data.batch import Batch
+from dragoman.data.batching import Batch
 from dragoman.errors import CheckpointError, ConfigError, Interrupted
 from dragoman.model import EncoderDecoder, StepNoise, prepare_for_decoding, weight_roles
+from dragoman.model.adapters import LowRank, adapt, merged
+from dragoman.model.config import LoraSettings
 from dragoman.runs.fine_tune import fine_tune
 from dragoman.runs.train import train
 from dragoman.store import load_model, place_weights
 from dragoman.training import label_smoothed_loss, run_steps
 from dragoman.training.distributed import ALONE
+from dragoman.training.freezing import count_trained
 from dragoman.training.loop import backward, share_out
-from dragoman.tuning.lora import LowRank, adapt, merged
-from dragoman.tuning.settings import LoraSettings
-from dragoman.tuning.tune import count_trained
 
 
 def adapted(settings: LoraSettings | None = None, learnt: bool = True, **given: Any) -> EncoderDecoder:

@@ -1,0 +1,102 @@
+"""A stored model in PyTorch: its weights as tensors, placed in a model, made ready for use, averaged, compared."""
+
+from collections.abc import Mapping, Sequence
+from typing import Generic, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dragoman import kernels
+from dragoman.machine import choose_device, choose_precision
+from dragoman.model import AnyModel, ModelConfig, build_model
+from dragoman.model.families import Model, prepare_for_decoding
+from dragoman.model.projection import Projection
+from dragoman.progress import Progress
+from dragoman.store.weights import Weights
+
+
+def named_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Every weight once, under its first name, because tied matrices have several."""
+    return {name: weight.detach() for name, weight in model.named_parameters(remove_duplicate=True)}
+
+
+def place_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Makes these tensors the model's parameters; tied ones stay shared."""
+    shared = {id(parameter): weights[name] for name, parameter in model.named_parameters(remove_duplicate=True)}
+    placed = {key: nn.Parameter(weight) for key, weight in shared.items()}
+    for module in model.modules():
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            setattr(module, name, placed[id(parameter)])
+
+
+def as_tensors(weights: Weights) -> dict[str, Tensor]:
+    """Arrays as tensors, which share their memory."""
+    return {name: torch.from_numpy(weight) for name, weight in weights.items()}
+
+
+def model_of(config: ModelConfig, weights: Weights) -> AnyModel:
+    """A model in evaluation mode that has these weights, and shares their memory."""
+    with torch.inference_mode(False):  # gradients may be asked for
+        with torch.device("meta"):
+            model = build_model(config, seed=None)
+        place_weights(model, as_tensors(weights))
+    return model.eval()
+
+
+@torch.no_grad()
+def effective_weights(model: nn.Module) -> dict[str, np.ndarray]:
+    """Every weight by its name, as it takes part in a pass: an adapter is added to what it adapts."""
+    weights: dict[str, Tensor | None] = dict(model.named_parameters())
+    for name, module in model.named_modules():
+        if isinstance(module, Projection):
+            weights[f"{name}.weight"], weights[f"{name}.bias"] = module.effective()
+    return {name: w.detach().float().cpu().contiguous().numpy() for name, w in weights.items() if w is not None}
+
+
+_DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
+
+
+class Ready(NamedTuple, Generic[Model]):
+    """A model that only computes, and where and in which numbers it does."""
+
+    model: Model
+    device: str
+    precision: str
+
+
+def make_ready(model: Model, device: str, precision: str, progress: Progress) -> Ready[Model]:
+    """Chooses device and precision where they are left open, and prepares the kernels; `model` itself stays as it is.
+
+    Raises:
+        ConfigError: a device or precision that cannot be had.
+    """
+    device, _ = choose_device(device)
+    precision, _ = choose_precision(precision, device)
+    if device == "cpu":
+        kernels.prepare(progress)
+    return Ready(prepare_for_decoding(model, device, _DTYPES[precision]), device, precision)
+
+
+def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
+    """(1 - share) before + share after, weight by weight (WiSE-FT, Wortsman et al. 2022)."""
+    return {name: weight.lerp(after[name], share) for name, weight in before.items()}
+
+
+def distances(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> dict[str, float]:
+    """For each part of a model, the L2 norm of what changed, relative to its norm before. A bias of the output is no
+    part: in models of Marian one huge number in it outweighs all others.
+    """
+    parts: dict[str, list[str]] = {}
+    for name in before:
+        if name != "output_bias":
+            parts.setdefault(name.partition(".")[0], []).append(name)
+    return {
+        part: _norm([after[name] - before[name] for name in names]) / norm
+        for part, names in parts.items()
+        if (norm := _norm([before[name] for name in names]))
+    }
+
+
+def _norm(weights: Sequence[Tensor]) -> float:
+    return float(torch.stack([weight.detach().norm() for weight in weights]).norm())
