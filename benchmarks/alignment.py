@@ -38,7 +38,7 @@ from dragoman.explaining.alignment.choosing import align_pairs, measure_heads
 from dragoman.explaining.alignment.gold import halves, own_gold, read_gold
 from dragoman.explaining.alignment.links import Agreement, AlignedPair, Links, agree, judge
 from dragoman.machine import describe, machine
-from dragoman.text.reading.readers import open_pairs
+from dragoman.text.readers import open_pairs
 from dragoman.translating.translator import Translator
 
 SAMPLES, SEED = 10_000, 12345

@@ -42,7 +42,7 @@ from dragoman.explaining.choice import read_choice
 from dragoman.explaining.erasure import falls
 from dragoman.machine import describe, machine
 from dragoman.model import EncoderDecoder
-from dragoman.text.reading.lines import read_lines
+from dragoman.text.lines import read_lines
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.translating.translator import Translator
 

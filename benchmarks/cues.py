@@ -30,7 +30,7 @@ from phrasebook.patterns import Part, Pattern, patterns
 from phrasebook.rendering import Fillers, render_english, render_italian
 
 from dragoman.text.phrasebook import WORDS
-from dragoman.text.reading.pairs import Pair
+from dragoman.text.readers import Pair
 
 Kind = Literal["gender", "number", "register"]
 Sides = tuple[str, str]

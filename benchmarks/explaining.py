@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> None:
     from dragoman.explaining.recording import Recorder
     from dragoman.machine import describe, machine
     from dragoman.store import load_model
-    from dragoman.text.reading.lines import read_lines
+    from dragoman.text.lines import read_lines
 
     torch.set_num_threads(options.threads)
     kernels.prepare()

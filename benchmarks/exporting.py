@@ -24,7 +24,7 @@ from dragoman.exporting import Target
 from dragoman.model import ModelConfig, build_model
 from dragoman.store import Languages, ModelFiles, save_model
 from dragoman.text.phrasebook import Sentence, read_phrasebook
-from dragoman.tokenizing.specials import SYMBOLS
+from dragoman.tokenizing.special_tokens import SYMBOLS
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 

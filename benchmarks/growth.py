@@ -40,11 +40,11 @@ from dragoman.model import ModelConfig
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.session import fresh_state
 from dragoman.runs.translation import SAMPLE
-from dragoman.text.inputs import DataSettings
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import read_split
 from dragoman.text.report import read_report
-from dragoman.tokenizing.specials import END, START
+from dragoman.text.settings import DataSettings
+from dragoman.tokenizing.special_tokens import END, START
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizers
 from dragoman.training import TrainSettings

@@ -45,7 +45,7 @@ from dragoman.memory import keep_freed_memory
 from dragoman.model import decoder, families
 from dragoman.model.attention import multi_head
 from dragoman.model.projection import Projection
-from dragoman.tokenizing.specials import PADDING
+from dragoman.tokenizing.special_tokens import PADDING
 from dragoman.training import loop, loss
 from dragoman.training.loss import Loss
 

@@ -14,7 +14,7 @@ from peers.worker import patient_threads
 
 from dragoman.evaluating.groups import Student
 from dragoman.run_folder import RunFolder
-from dragoman.text.labelled.prepared import read_examples, read_tagged
+from dragoman.text.prepared import read_examples, read_tagged
 
 Example = tuple[Sequence[str], Sequence[str]]
 """A text and its label, or words and a label for each, as two sequences of one length."""

@@ -26,7 +26,7 @@ from command_line import command_line, figures_file
 import dragoman
 from dragoman.files import sha256
 from dragoman.machine import describe, machine
-from dragoman.text.reading.lines import read_lines
+from dragoman.text.lines import read_lines
 
 POLL_SECONDS = 0.01
 LONGEST_WAIT_SECONDS = 2.0

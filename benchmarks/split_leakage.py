@@ -21,7 +21,8 @@ import numpy as np
 from command_line import figures_file
 
 import dragoman
-from dragoman.text.inputs import DataSettings, open_inputs
+from dragoman.text.inputs import open_inputs
+from dragoman.text.settings import DataSettings
 from dragoman.text.split import TEST, TRAIN, assign, components, sentence_key
 
 SEEDS = (1, 2, 3, 4, 5)

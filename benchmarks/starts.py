@@ -26,8 +26,8 @@ from dragoman.documents import write_json
 from dragoman.files import new_folder
 from dragoman.machine import describe, machine
 from dragoman.run_folder import RunFolder, split_of
-from dragoman.text.inputs import DataSettings
 from dragoman.text.labelled.prepare import prepare_labelled
+from dragoman.text.settings import DataSettings
 
 CHOSEN = ["trec-coarse", "sst2", "ud", "wnut17"]
 NONE, PERCENTS, CLOSE = "none", (10, 100), 2.0

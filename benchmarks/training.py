@@ -42,9 +42,9 @@ from dragoman.data.encoding import encode_corpus
 from dragoman.evaluating.speed import Spread
 from dragoman.machine import describe, gemm_rate, machine
 from dragoman.model import build_model
-from dragoman.text.inputs import DataSettings
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import read_split
+from dragoman.text.settings import DataSettings
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 from dragoman.training.optimiser import Precision
 

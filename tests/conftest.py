@@ -74,8 +74,8 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run as training leaves it, in small: data, and a model whose weights know nothing."""
     from dragoman.model import ModelConfig, build_model
     from dragoman.store import Languages, ModelFiles, save_model
-    from dragoman.text.inputs import DataSettings
     from dragoman.text.prepare import prepare_data
+    from dragoman.text.settings import DataSettings
     from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 
     folder = tmp_path_factory.mktemp("runs") / "small"

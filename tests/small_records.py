@@ -9,8 +9,7 @@ from torch import nn
 from dragoman.model import ModelConfig, build_model
 from dragoman.model.projection import weight_roles
 from dragoman.store import Languages, ModelFiles, save_model
-from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
-from dragoman.tokenizing.specials import END
+from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, END, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 

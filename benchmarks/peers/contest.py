@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.data.batching import Batch
 from dragoman.model import ModelConfig
-from dragoman.tokenizing.specials import PADDING
+from dragoman.tokenizing.special_tokens import PADDING
 from dragoman.training.optimiser import MasterWeights
 
 DROPOUT, SMOOTHING, CLIP, RATE = 0.1, 0.1, 1.0, 1e-4

@@ -9,7 +9,7 @@ from torch import nn
 from transformers import MarianConfig, MarianMTModel
 
 from dragoman.data.batching import Batch
-from dragoman.tokenizing.specials import END, PADDING, START
+from dragoman.tokenizing.special_tokens import END, PADDING, START
 from peers.contest import DROPOUT, Contender, Shape, Way, contender
 
 

@@ -20,10 +20,10 @@ from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_corpus
 from dragoman.machine import choose_precision
-from dragoman.text.inputs import DataSettings
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import read_split
-from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN
+from dragoman.text.settings import DataSettings
+from dragoman.tokenizing.special_tokens import END, PADDING, START, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 from dragoman.training.optimiser import MasterWeights, Precision

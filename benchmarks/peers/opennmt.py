@@ -14,7 +14,7 @@ from onmt.modules.position_ffn import PositionwiseFeedForward
 from torch import Tensor, nn
 
 from dragoman.data.batching import Batch
-from dragoman.tokenizing.specials import PADDING
+from dragoman.tokenizing.special_tokens import PADDING
 from peers.contest import DROPOUT, Contender, Padded, Shape, Way, contender, initialise
 
 

@@ -25,9 +25,8 @@ from dragoman.files import sha256
 from dragoman.run_folder import RunFolder
 from dragoman.store import load_model
 from dragoman.tokenizing.labels import Labels
-from dragoman.tokenizing.specials import PADDING, UNKNOWN
-from dragoman.tokenizing.tokenizer import Tokenizer
-from dragoman.tokenizing.words import encode_words
+from dragoman.tokenizing.special_tokens import PADDING, UNKNOWN
+from dragoman.tokenizing.tokenizer import Tokenizer, encode_words
 from peers.contest import CLIP, SMOOTHING, Way, initialise
 from peers.race import Clock, shuffled
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dragoman.data.batching import Batch
-from dragoman.tokenizing.specials import PADDING
+from dragoman.tokenizing.special_tokens import PADDING
 from peers.contest import SMOOTHING, Contender, Padded, Shape, Way, contender
 
 LENGTH = 350

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from dragoman.aligning.passes import Given, run_given
 from dragoman.model import EncoderDecoder
-from dragoman.tokenizing.framing import DEFAULT_FRAMING
+from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING
 
 GIVEN = Given.of(DEFAULT_FRAMING, [5, 9, 7, 12], [8, 4, 21])
 

@@ -13,10 +13,9 @@ from peers.torch_labels import IGNORED, Labeller, Texts
 from starts import Cell, close_cells, part, verdict, write_text
 
 from dragoman.tokenizing.labels import Labels
-from dragoman.tokenizing.specials import PADDING
-from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.special_tokens import PADDING
+from dragoman.tokenizing.tokenizer import Tokenizer, encode_words
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
-from dragoman.tokenizing.words import encode_words
 
 TAGGED: list[Example] = [
     (["unfathomable", "cat", "!"], ["ADJ", "NOUN", "PUNCT"]),

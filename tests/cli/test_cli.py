@@ -24,7 +24,7 @@ from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
 from dragoman.evaluating.references import ReferenceSet
 from dragoman.progress import silent
 from dragoman.runs.train import RunResult
-from dragoman.text.reading import lines as data_lines
+from dragoman.text import lines as data_lines
 from dragoman.translating import SearchOptions, Translation, chunks
 
 

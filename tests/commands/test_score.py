@@ -11,8 +11,8 @@ import pytest
 
 import dragoman
 from dragoman.cli.main import main
-from dragoman.text.reading.pairs import Pair
-from dragoman.tokenizing.specials import END
+from dragoman.text.readers import Pair
+from dragoman.tokenizing.special_tokens import END
 from dragoman.translating import SearchOptions, chunks
 
 WORDS = "gatt can top lup ors cavall asin mul polp corv".split()

@@ -15,7 +15,7 @@ from dragoman.data.batching import Batch, Batches, BatchSettings, build_batches,
 from dragoman.data.corpus import EncodedCorpus, Rows
 from dragoman.data.encoding import encode_corpus, encode_text
 from dragoman.errors import DataError
-from dragoman.tokenizing.specials import END, START
+from dragoman.tokenizing.special_tokens import END, START
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer, learn_tokenizers
 
 

@@ -19,13 +19,11 @@ from dragoman.data.batching import Batches, LabelledBatch, LabelledBatches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_corpus, encode_labelled, encode_lines
 from dragoman.errors import DataError
-from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.labels import Labels
-from dragoman.tokenizing.specials import UNKNOWN
-from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, UNKNOWN, Framing
+from dragoman.tokenizing.tokenizer import Tokenizer, encode_words
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
-from dragoman.tokenizing.words import encode_words
 
 WORDS = "dragoman dragomans stood between two worlds worldly stands and gave each other words , . l'".split()
 TAGS = Labels(task="tag", names=("NOUN", "VERB", "PUNCT"))

@@ -13,9 +13,9 @@ from dragoman.evaluating.evaluation import Evaluation, describe, evaluate, score
 from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.evaluating.references import ReferenceSet, read_references
 from dragoman.progress import Progress
-from dragoman.text.inputs import DataSettings
+from dragoman.text.columns import Naming
 from dragoman.text.prepare import prepare_data
-from dragoman.text.reading.columns import Naming
+from dragoman.text.settings import DataSettings
 from dragoman.translating import SearchOptions, Translation
 
 SOURCES = ["the cat sat", "a dog ran", "", "Rome", "one two three"]

@@ -20,8 +20,7 @@ from dragoman.explaining.embeddings.question import Question, answer, read_quest
 from dragoman.explaining.embeddings.space import EmbeddingSpace, load_embeddings
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.store import Languages, ModelFiles, load_model, save_model
-from dragoman.tokenizing.framing import Framing
-from dragoman.tokenizing.specials import PADDING
+from dragoman.tokenizing.special_tokens import PADDING, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer

@@ -17,7 +17,7 @@ from dragoman.explaining.erasure import contributions_of, falls
 from dragoman.explaining.record import Contributions
 from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.store import load_model
-from dragoman.tokenizing.framing import DEFAULT_FRAMING
+from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING
 from dragoman.translating import Translator
 
 GIVEN = Given.of(DEFAULT_FRAMING, [5, 9, 7, 12], [8, 4, 21, 6, 4])

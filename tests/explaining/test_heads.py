@@ -21,7 +21,7 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.explaining.heads import Head, _cost, attention_of, heads_of, judge_heads, losses, without
 from dragoman.model import EncoderDecoder, LanguageModel
 from dragoman.store import load_model
-from dragoman.tokenizing.framing import DEFAULT_FRAMING
+from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING
 
 Model = EncoderDecoder | LanguageModel
 MODELS: dict[str, Callable[[], Model]] = {

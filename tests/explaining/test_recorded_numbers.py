@@ -15,8 +15,7 @@ from recorded_numbers import Facts, Reference, check, check_part
 from small_records import store_language_model, store_translator
 
 from dragoman.explaining.recording import Recorder, record
-from dragoman.tokenizing.framing import Framing
-from dragoman.tokenizing.specials import PADDING
+from dragoman.tokenizing.special_tokens import PADDING, Framing
 
 SENTENCE = "the red cat sees the old station ."
 VARIANTS: dict[str, dict[str, Any]] = {

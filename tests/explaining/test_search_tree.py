@@ -21,7 +21,7 @@ from dragoman.explaining.record import Node, Search
 from dragoman.explaining.recording import WIDTHS, Recorder
 from dragoman.explaining.search_tree import Candidates, search_tree
 from dragoman.store import load_model
-from dragoman.tokenizing.specials import END
+from dragoman.tokenizing.special_tokens import END
 from dragoman.translating import Translator
 
 SOURCE = [7, 5]

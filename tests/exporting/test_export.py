@@ -13,9 +13,8 @@ import dragoman
 from dragoman.errors import ConfigError, DataError
 from dragoman.exporting import Target, proof
 from dragoman.store import load_model
-from dragoman.tokenizing.framing import Framing
 from dragoman.tokenizing.portable import names, portable
-from dragoman.tokenizing.specials import END, START
+from dragoman.tokenizing.special_tokens import END, START, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 from dragoman.translating import SearchOptions

@@ -20,7 +20,7 @@ from dragoman.exporting.marian.folder import read_marian
 from dragoman.exporting.marian.mapping import POSITIONS, Vocabularies, from_marian, to_marian, twins
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.store import Languages, load_model, named_weights, save_model
-from dragoman.tokenizing.framing import MARIAN_FRAMING
+from dragoman.tokenizing.special_tokens import MARIAN_FRAMING
 from dragoman.training import label_smoothed_loss
 from dragoman.translating import SearchOptions
 

@@ -24,13 +24,11 @@ from dragoman.predicting.predictor import Predictor, predict
 from dragoman.predicting.rows import Row
 from dragoman.predicting.spoken import without_each
 from dragoman.store import ModelFiles, StoredModel, load_model, save_model
-from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.labels import Labels
-from dragoman.tokenizing.specials import END, MASK, START, UNKNOWN
-from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, END, MASK, START, UNKNOWN, Framing
+from dragoman.tokenizing.tokenizer import Tokenizer, encode_words, split_words
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
-from dragoman.tokenizing.words import encode_words, split_words
 from dragoman.translating import Translator
 
 TEXT = "the old dog barks . a small cat sleeps , and the dog of the cat barks ( at the old cat ) . l'alba"

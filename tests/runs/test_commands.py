@@ -15,7 +15,7 @@ from dragoman.cli.main import app, main
 from dragoman.explaining.embeddings.question import answer, read_question
 from dragoman.runs import trial
 from dragoman.runs.train import RunResult
-from dragoman.text.inputs import DataSettings, ReadingSettings
+from dragoman.text.settings import DataSettings, ReadingSettings
 from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.translating import SearchOptions
 

@@ -30,8 +30,7 @@ from dragoman.runs.recipe import read_recipe
 from dragoman.runs.seeds import seed_runs, spreads, train_seeds
 from dragoman.runs.session import fresh_state
 from dragoman.store import ModelFiles, load_model, save_model
-from dragoman.tokenizing.framing import Framing
-from dragoman.tokenizing.specials import END, START
+from dragoman.tokenizing.special_tokens import END, START, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 

@@ -28,8 +28,8 @@ from dragoman.runs.options import RunOptions
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.train import RunResult, train
 from dragoman.store import Languages, count_weights, load_model
-from dragoman.text.inputs import DataSettings
 from dragoman.text.prepare import prepare_data
+from dragoman.text.settings import DataSettings
 from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.translating import Translator
 

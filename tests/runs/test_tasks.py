@@ -26,9 +26,9 @@ from dragoman.runs import language_model, trial
 from dragoman.runs.corpus_task import CorpusTask
 from dragoman.runs.metrics import read_metrics
 from dragoman.store import ModelFiles
-from dragoman.text.inputs import DataSettings
-from dragoman.text.plain import prepare_text, read_text
-from dragoman.text.reading import lines
+from dragoman.text import lines
+from dragoman.text.running import prepare_text, read_text
+from dragoman.text.settings import DataSettings
 from dragoman.training import run_steps
 from dragoman.training.loss import Loss
 from dragoman.training.objective import Task, Validated

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from dragoman.text.alignment import AlignmentDetector, Misalignment
-from dragoman.text.sides import words_of
+from dragoman.text.alignment import AlignmentDetector, Misalignment, words_of
 
 
 def some_text(rows: int, seed: int = 0) -> tuple[list[str], list[str]]:

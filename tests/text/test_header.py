@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import DataError
-from dragoman.text.reading.columns import Naming, choose_columns
-from dragoman.text.reading.header import judge_header
-from dragoman.text.reading.languages import language_of
-from dragoman.text.reading.readers import open_pairs
+from dragoman.text.columns import Naming, choose_columns
+from dragoman.text.header import judge_header
+from dragoman.text.languages import language_of
+from dragoman.text.readers import open_pairs
 
 SENTENCES = [(f"The {n} men see it in the park.", f"I {n} uomini lo vedono nel parco.") for n in range(60)]
 WORDS = [(f"word{chr(97 + n)}", f"parola{chr(97 + n)}") for n in range(26)]

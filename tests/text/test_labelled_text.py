@@ -13,18 +13,17 @@ from hypothesis import strategies as st
 
 from dragoman.errors import DataError
 from dragoman.progress import silent
-from dragoman.text.inputs import DataSettings
-from dragoman.text.labelled.examples import Example, is_bio
+from dragoman.text.guess import guess_task
 from dragoman.text.labelled.findings import CONFLICTS, DUPLICATES, DUPLICATES_DROPPED, EMPTY, KEPT_EMPTY, UNBEGUN
-from dragoman.text.labelled.guessing import guess_task
 from dragoman.text.labelled.prepare import labelled_identity, prepare_labelled
-from dragoman.text.labelled.prepared import read_examples, read_tagged
-from dragoman.text.labelled.report import read_labelled_report
 from dragoman.text.labelled.sources import take
-from dragoman.text.labelled.split import hold_out
-from dragoman.text.plain import prepare_text
+from dragoman.text.labels import Example, is_bio
 from dragoman.text.prepare import prepare_data
-from dragoman.text.split import sentence_key
+from dragoman.text.prepared import read_examples, read_tagged
+from dragoman.text.report import read_labelled_report
+from dragoman.text.running import prepare_text
+from dragoman.text.settings import DataSettings
+from dragoman.text.split import hold_out, sentence_key
 from dragoman.tokenizing.labels import Labels
 
 ANIMALS = "dog cat hen fox owl eel ant bee cow pig".split()

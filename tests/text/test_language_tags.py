@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.config import check
 from dragoman.errors import ConfigError
-from dragoman.text.inputs import DataSettings
+from dragoman.text.settings import DataSettings
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from dragoman.data.encoding import encode_text
 from dragoman.errors import DataError
 from dragoman.runs import language_model
-from dragoman.text import plain
-from dragoman.text.inputs import DataSettings
-from dragoman.text.plain import prepare_text, read_text, text_identity
-from dragoman.text.reading import lines
+from dragoman.text import lines
+from dragoman.text import running as plain
+from dragoman.text.running import prepare_text, read_text, text_identity
+from dragoman.text.settings import DataSettings
 from dragoman.tokenizing import tokenizer as tokenizing
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
@@ -188,8 +188,8 @@ SCRIPT = """
 import resource, sys
 from pathlib import Path
 from dragoman.data.encoding import encode_text
-from dragoman.text.inputs import DataSettings
-from dragoman.text.plain import prepare_text, read_text
+from dragoman.text.settings import DataSettings
+from dragoman.text.running import prepare_text, read_text
 from dragoman.tokenizing import tokenizer as tokenizing
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 from dragoman.runs.language_model import lines_of, sampled

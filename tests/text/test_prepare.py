@@ -14,16 +14,16 @@ from small import Counting, parse
 
 from dragoman.config import check, render
 from dragoman.errors import ConfigError, DataError
-from dragoman.text.checks import CONTROL, COPY, DUPLICATE, EMPTY, RATIO
-from dragoman.text.inputs import DataSettings, changes, identities, lasting, name_on_card, open_inputs
+from dragoman.text.alignment import EXCHANGED, ONE_LANGUAGE
+from dragoman.text.checks import CONTROL, COPY, DECODED, DUPLICATE, EMPTY, RATIO, TRIMMED
+from dragoman.text.inputs import changes, identities, open_inputs
 from dragoman.text.intake import ENTITIES
-from dragoman.text.mending import DECODED, TRIMMED
+from dragoman.text.lines import CARRIAGE_RETURNS
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import read_split
-from dragoman.text.reading.lines import CARRIAGE_RETURNS
-from dragoman.text.reading.rows import RAGGED
+from dragoman.text.readers import RAGGED
 from dragoman.text.report import DataReport, Tally, read_report, report_rows
-from dragoman.text.sides import EXCHANGED, ONE_LANGUAGE
+from dragoman.text.settings import DataSettings, lasting, name_on_card
 
 TATOEBA = Path(__file__).parents[3] / "shared" / "data" / "tatoeba-en-it"
 

@@ -16,16 +16,14 @@ from hypothesis import strategies as st
 
 from dragoman.errors import DataError, MissingExtra
 from dragoman.files import nearest
-from dragoman.text.reading import lines as lines_module
-from dragoman.text.reading import tables
-from dragoman.text.reading.columns import Columns, Naming, choose_columns
-from dragoman.text.reading.header import names_columns
-from dragoman.text.reading.languages import language_of
-from dragoman.text.reading.lines import BYTE_ORDER_MARKS, CARRIAGE_RETURNS, REPLACED, read_lines
-from dragoman.text.reading.pairs import LINE_BREAKS, Pair
-from dragoman.text.reading.readers import open_pairs
-from dragoman.text.reading.rows import KEYLESS, RAGGED
-from dragoman.text.reading.tables import SURROGATES, csv_rows
+from dragoman.text import formats as tables
+from dragoman.text import lines as lines_module
+from dragoman.text.columns import Columns, Naming, choose_columns
+from dragoman.text.formats import SURROGATES, csv_rows
+from dragoman.text.header import names_columns
+from dragoman.text.languages import language_of
+from dragoman.text.lines import BYTE_ORDER_MARKS, CARRIAGE_RETURNS, REPLACED, read_lines
+from dragoman.text.readers import KEYLESS, LINE_BREAKS, RAGGED, Pair, open_pairs
 
 PAIRS = [("Good morning.", "Buongiorno."), ('She said "no", Tom.', 'Ha detto "no", Tom.'), ("Thank you!", "Grazie!")]
 

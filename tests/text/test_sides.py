@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from dragoman.text.sides import EXCHANGED, ONE_LANGUAGE, Sides, learn_sides, words_of
+from dragoman.text.alignment import EXCHANGED, ONE_LANGUAGE, Sides, learn_sides, words_of
 
 ENGLISH = "the a is was sees takes house dog cat red big and with under man woman".split()
 ITALIAN = "il la un era vede prende casa cane gatto rosso grande e con sotto uomo donna".split()

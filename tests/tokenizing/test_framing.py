@@ -23,10 +23,9 @@ from dragoman.runs import translation
 from dragoman.runs import translation as pairs
 from dragoman.runs.recipe import Recipe, StartSettings
 from dragoman.store import Languages, ModelFiles, StoredModel, load_model, named_weights, read_config, save_model
-from dragoman.text.inputs import DataSettings
 from dragoman.text.prepare import prepare_data
-from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
-from dragoman.tokenizing.specials import END, PADDING, START
+from dragoman.text.settings import DataSettings
+from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, END, PADDING, START, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 from dragoman.training import run_steps
@@ -194,8 +193,8 @@ def test_no_other_file_puts_symbols_around_a_sentence() -> None:
         path.relative_to(package).as_posix()
         for path in package.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.module == "dragoman.tokenizing.specials"
+        if isinstance(node, ast.ImportFrom) and node.module == "dragoman.tokenizing.special_tokens"
         for alias in node.names
         if alias.name in ("START", "END", "PADDING")
     }
-    assert users == {"tokenizing/framing.py"}
+    assert users == {"tokenizing/special_tokens.py"}

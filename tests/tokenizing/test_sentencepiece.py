@@ -12,7 +12,7 @@ from small_marian import ENGLISH, pieces_of, sentencepiece, spm
 
 from dragoman.errors import MissingExtra, TokenizerError
 from dragoman.tokenizing.sentencepiece import SentencePieces, SentencePieceTokenizer, beside
-from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN
+from dragoman.tokenizing.special_tokens import END, PADDING, START, UNKNOWN
 from dragoman.tokenizing.tokenizers import Tokenizers, load_tokenizer
 
 MODEL = spm(ENGLISH)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from dragoman.errors import ConfigError, MissingExtra, TokenizerError
 from dragoman.tokenizing import tokenizer as tokenizers_of_ours
 from dragoman.tokenizing.pretokenizing import join_words
-from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN
+from dragoman.tokenizing.special_tokens import END, PADDING, START, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer, learn_tokenizers

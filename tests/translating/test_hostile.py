@@ -13,7 +13,7 @@ import dragoman
 from dragoman.cli.main import main
 from dragoman.model import ModelConfig, build_model
 from dragoman.store import Languages, ModelFiles, save_model
-from dragoman.text.reading.pairs import Pair
+from dragoman.text.readers import Pair
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 from dragoman.translating import SearchOptions, Translator

@@ -18,7 +18,7 @@ from dragoman.native.decoder import NativeStepper
 from dragoman.native.runtime import Runtime
 from dragoman.progress import Silent
 from dragoman.store import StoredModel, save_model
-from dragoman.tokenizing.specials import END, PADDING, START, UNKNOWN
+from dragoman.tokenizing.special_tokens import END, PADDING, START, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.translating import SearchOptions, Translation, Translator, translate
 from dragoman.translating.segments import read_segments

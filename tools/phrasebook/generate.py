@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.text.phrasebook import words
-from dragoman.text.reading.pairs import Pair
+from dragoman.text.readers import Pair
 from phrasebook.lexemes import Lexeme, Noun
 from phrasebook.lexicon import tagged
 from phrasebook.patterns import Pattern, Word, patterns

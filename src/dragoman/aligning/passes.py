@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from dragoman.model import EncoderDecoder, LanguageModel, Observer, Packing
 from dragoman.model.attention.multi_head import Attention
 from dragoman.model.attention.ways import Way
-from dragoman.tokenizing.framing import Framing
+from dragoman.tokenizing.special_tokens import Framing
 
 
 class Given(NamedTuple):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tokenizers import Regex, pre_tokenizers
 
-from dragoman.tokenizing.specials import UNKNOWN
+from dragoman.tokenizing.special_tokens import UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.vocabulary import WHOLE_WORDS
 

@@ -22,7 +22,7 @@ def export(
     adapter: Adapter = None,
 ) -> None:
     """Write a model for CTranslate2 or Hugging Face transformers, once it is proved to translate the same there."""
-    from dragoman.text.reading.lines import read_lines
+    from dragoman.text.lines import read_lines
 
     texts = None if text is None else list(read_lines(text))
     found = dragoman.export(model, target, out, texts, adapter)

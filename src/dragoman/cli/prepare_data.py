@@ -30,8 +30,8 @@ def prepare_data(
 ) -> None:
     """Check parallel text, split it without leaks, and report what was dropped and why."""
     from dragoman.config import choose
-    from dragoman.text.inputs import DataSettings
     from dragoman.text.report import report_rows
+    from dragoman.text.settings import DataSettings
 
     screen = open_screen(quiet)
     path, languages = one_or_two(data), {"source_language": source_language, "target_language": target_language}

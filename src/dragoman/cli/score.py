@@ -21,7 +21,7 @@ from dragoman.files import check_output
 
 if TYPE_CHECKING:
     from dragoman.commands.score import ScoredPair
-    from dragoman.text.reading.pairs import Pair, Reading
+    from dragoman.text.readers import Pair, Reading
     from dragoman.translating.chunks import Arriving
 
 log = logging.getLogger(__name__)
@@ -86,14 +86,14 @@ def opened(model: Path, data: str | tuple[str, str], settings: Sequence[str]) ->
     """The pairs of files, which knows the files."""
     from dragoman.commands.score import open_scored
     from dragoman.config import choose
-    from dragoman.text.inputs import ReadingSettings, reading_overrides
+    from dragoman.text.settings import ReadingSettings, reading_overrides
 
     return open_scored(model, data, choose(ReadingSettings, "data", reading_overrides(settings)[0]))
 
 
 def typed_pairs() -> "Arriving[Pair]":
     """The pairs of standard input: what stands before and behind the first tab of each line."""
-    from dragoman.text.reading.pairs import Pair
+    from dragoman.text.readers import Pair
     from dragoman.translating.chunks import Arriving
 
     def pair(number: int, line: str) -> Pair:

@@ -30,7 +30,7 @@ def train_tokenizer(
 ) -> None:
     """Learn a vocabulary from parallel text, or from the training side of prepared data, and save it."""
     from dragoman.config import choose
-    from dragoman.text.inputs import ReadingSettings, reading_overrides
+    from dragoman.text.settings import ReadingSettings, reading_overrides
     from dragoman.tokenizing.training import TokenizerSettings
 
     screen = open_screen(quiet)

@@ -10,7 +10,7 @@ from dragoman.evaluating.references import own_test_pairs
 from dragoman.evaluating.speed import SEARCHES, Benchmark, benchmark_models
 from dragoman.files import check_output
 from dragoman.progress import Progress, silent
-from dragoman.text.reading.lines import read_lines
+from dragoman.text.lines import read_lines
 from dragoman.translating import SearchOptions
 
 

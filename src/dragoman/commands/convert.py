@@ -8,7 +8,7 @@ from dragoman.errors import CheckpointError, ConfigError
 from dragoman.exporting.marian.folder import is_marian
 from dragoman.exporting.marian.importing import Conversion, import_marian
 from dragoman.store import Languages, find_model
-from dragoman.text.reading.language_tags import LanguageTag
+from dragoman.text.languages import LanguageTag
 
 
 class _Languages(Settings):

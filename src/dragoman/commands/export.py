@@ -9,7 +9,7 @@ from dragoman.exporting import Target
 from dragoman.exporting.proof import Proof
 from dragoman.run_folder import RunFolder
 from dragoman.store import StoredModel, check_new_model, load_model
-from dragoman.tokenizing.framing import MARIAN_FRAMING
+from dragoman.tokenizing.special_tokens import MARIAN_FRAMING
 
 SENTENCES = 64
 """Sentences that prove an export, evenly spread over the run's own test set, or the phrasebook's."""

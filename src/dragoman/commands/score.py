@@ -11,10 +11,9 @@ from dragoman.config import choose
 from dragoman.errors import TokenizerError
 from dragoman.evaluating.direction import naming_for
 from dragoman.progress import Progress, silent
-from dragoman.text.inputs import ReadingSettings, reading_overrides
-from dragoman.text.reading.addresses import Address
-from dragoman.text.reading.pairs import Pair, Reading
-from dragoman.text.reading.readers import open_pairs
+from dragoman.text.addresses import Address
+from dragoman.text.readers import Pair, Reading, open_pairs
+from dragoman.text.settings import ReadingSettings, reading_overrides
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.translating.chunks import chunks
 from dragoman.translating.options import SearchOptions

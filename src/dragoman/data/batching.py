@@ -26,7 +26,7 @@ from torch import Tensor
 from dragoman.data.batch_settings import BatchSettings
 from dragoman.data.corpus import EncodedCorpus, Rows
 from dragoman.errors import DataError
-from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
+from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,8 @@ from dragoman.progress import Progress, silent
 from dragoman.text.prepared import read_pairs
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.pretokenizing import SPACE_BETWEEN_WORDS, cut_running
-from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.tokenizer import Tokenizer, encode_words
 from dragoman.tokenizing.tokenizers import Tokenizers
-from dragoman.tokenizing.words import encode_words
 
 _CHUNK, _CHARACTERS = 5_000, 2_000_000
 """Texts that are encoded at a time, fewer if they have so many characters; encoding takes some forty bytes for each."""

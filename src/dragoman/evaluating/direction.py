@@ -12,8 +12,8 @@ from typing import Protocol, runtime_checkable
 from dragoman.errors import DataError, DecodeError
 from dragoman.run_folder import RunFolder
 from dragoman.store import find_model, read_config
-from dragoman.text.reading.columns import Naming
-from dragoman.text.reading.languages import UNKNOWN_LANGUAGE, differing
+from dragoman.text.columns import Naming
+from dragoman.text.languages import UNKNOWN_LANGUAGE, differing
 from dragoman.text.report import read_report
 from dragoman.translating import Translation
 

@@ -22,9 +22,9 @@ from dragoman.evaluating.references import ReferenceSet, read_references
 from dragoman.evaluating.scores import FORMAT
 from dragoman.evaluating.significance import Comparison
 from dragoman.progress import Progress, silent
-from dragoman.text.reading.columns import Naming
-from dragoman.text.reading.languages import UNKNOWN_LANGUAGE
-from dragoman.text.reading.lines import read_lines
+from dragoman.text.columns import Naming
+from dragoman.text.languages import UNKNOWN_LANGUAGE
+from dragoman.text.lines import read_lines
 from dragoman.translating import SearchOptions, Translation, Translator
 
 HEADINGS = ("metric", "score", "95 % interval", "signature")

@@ -19,12 +19,11 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.direction import prepared_languages, refuse_other_languages
 from dragoman.run_folder import RunFolder
 from dragoman.store import find_model
+from dragoman.text.columns import Naming
+from dragoman.text.languages import UNKNOWN_LANGUAGE, differing, language_of, languages_in
+from dragoman.text.lines import EncodingErrors, read_lines, without_gz
 from dragoman.text.prepared import read_pairs
-from dragoman.text.reading.columns import Naming
-from dragoman.text.reading.languages import UNKNOWN_LANGUAGE, differing, language_of, languages_in
-from dragoman.text.reading.lines import EncodingErrors, read_lines, without_gz
-from dragoman.text.reading.pairs import Format, Pair
-from dragoman.text.reading.readers import open_pairs
+from dragoman.text.readers import Format, Pair, open_pairs
 
 MULTIREF = ".multiref.tsv"
 PREPARED = "test.jsonl"

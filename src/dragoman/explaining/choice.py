@@ -17,7 +17,7 @@ from dragoman.aligning.words import Word, words_of
 from dragoman.errors import DataError
 from dragoman.explaining.erasure import falls
 from dragoman.model import EncoderDecoder, LanguageModel
-from dragoman.tokenizing.framing import Framing
+from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.tokenizers import Tokenizers
 

@@ -27,7 +27,7 @@ from dragoman.model.attention.multi_head import Attention
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
 from dragoman.store import StoredModel, load_model
-from dragoman.text.reading.lines import read_lines
+from dragoman.text.lines import read_lines
 
 Stack = Literal["encoder", "decoder"]
 Kind = Literal["self_attention", "cross_attention"]

@@ -11,7 +11,7 @@ from dragoman.decoding.rules import Ban
 from dragoman.decoding.scoring import score
 from dragoman.errors import ConfigError
 from dragoman.store import StoredModel
-from dragoman.tokenizing.framing import Framing
+from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.translating import Translator
 

@@ -28,8 +28,7 @@ from dragoman.memory import out_of_memory_as
 from dragoman.native.runtime import Runtime
 from dragoman.progress import Progress, silent
 from dragoman.store import GENERATION, USES, StoredModel, load_model
-from dragoman.tokenizing.framing import DEFAULT_FRAMING
-from dragoman.tokenizing.specials import SYMBOLS
+from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, SYMBOLS
 
 if TYPE_CHECKING:
     from dragoman.model import LanguageModel

@@ -24,9 +24,9 @@ from dragoman.predicting.viterbi import Transitions, best_labels
 from dragoman.progress import Progress, silent
 from dragoman.store import USES, StoredModel, load_model, make_ready
 from dragoman.tokenizing.pretokenizing import is_word
-from dragoman.tokenizing.specials import MASK, SYMBOLS, UNKNOWN
+from dragoman.tokenizing.special_tokens import MASK, SYMBOLS, UNKNOWN
+from dragoman.tokenizing.tokenizer import encode_words, split_words
 from dragoman.tokenizing.vocabulary import WHOLE_WORDS
-from dragoman.tokenizing.words import encode_words, split_words
 
 MASK_NAME = "[MASK]"
 """How a person writes a masked word."""

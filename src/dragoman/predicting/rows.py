@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dragoman.data.batching import LabelledBatch
 from dragoman.model import EncoderModel
-from dragoman.tokenizing.framing import Framing
+from dragoman.tokenizing.special_tokens import Framing
 
 BATCH_TOKENS = 4_096
 """Most tokens that are read at a time; one text always is."""

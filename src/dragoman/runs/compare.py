@@ -33,11 +33,11 @@ from dragoman.runs.lookup import apply
 from dragoman.runs.recipe import Recipe, read_recipe
 from dragoman.runs.seeds import seed_runs
 from dragoman.store import CONFIG, find_model, read_config
-from dragoman.text.inputs import ReadingSettings, reading_overrides
-from dragoman.text.labelled.examples import begun, is_iob1
+from dragoman.text.columns import Naming
 from dragoman.text.labelled.sources import open_source
-from dragoman.text.reading.columns import Naming
-from dragoman.text.reading.languages import UNKNOWN_LANGUAGE
+from dragoman.text.labels import begun, is_iob1
+from dragoman.text.languages import UNKNOWN_LANGUAGE
+from dragoman.text.settings import ReadingSettings, reading_overrides
 from dragoman.translating import SearchOptions, Translator
 
 log = logging.getLogger(__name__)

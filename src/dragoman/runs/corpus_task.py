@@ -15,8 +15,8 @@ from dragoman.model import StepNoise
 from dragoman.run_folder import RunFolder
 from dragoman.runs.recipe import Recipe, too_few_positions
 from dragoman.store import ModelFiles, load_model
-from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.labels import Labels
+from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.training.loss import Loss
 from dragoman.training.objective import CountedBatches, CrossEntropy, Objective, OnDevice, Validated

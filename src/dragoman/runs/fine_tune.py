@@ -29,8 +29,9 @@ from dragoman.runs.starting import WORDS
 from dragoman.runs.train import train
 from dragoman.store import find_model, load_model, named_weights, read_config
 from dragoman.store.tensors import distances
-from dragoman.text.inputs import DataSettings, open_inputs
-from dragoman.text.reading.addresses import Address
+from dragoman.text.addresses import Address
+from dragoman.text.inputs import open_inputs
+from dragoman.text.settings import DataSettings
 from dragoman.training.distributed import join
 from dragoman.translating.translator import Translator
 

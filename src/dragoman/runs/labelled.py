@@ -36,13 +36,13 @@ from dragoman.runs.choices import TextFacts
 from dragoman.runs.corpus_task import UNMEASURED, CorpusTask, find_corpus, find_tokenizers
 from dragoman.runs.recipe import Recipe
 from dragoman.store import ModelFiles, find_model, place_weights, read_config
-from dragoman.text.inputs import name_on_card
-from dragoman.text.labelled.examples import Task
 from dragoman.text.labelled.prepare import labelled_identity, prepare_labelled
-from dragoman.text.labelled.prepared import read_examples, read_tagged
-from dragoman.text.labelled.report import LabelledReport, read_labelled_report
-from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
+from dragoman.text.labels import Task
+from dragoman.text.prepared import read_examples, read_tagged
+from dragoman.text.report import LabelledReport, read_labelled_report
+from dragoman.text.settings import name_on_card
 from dragoman.tokenizing.labels import Labels, class_weights
+from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizer
 from dragoman.training.objective import CrossEntropy, OnDevice, Validated

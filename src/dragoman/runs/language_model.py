@@ -28,8 +28,8 @@ from dragoman.runs.choices import TextFacts
 from dragoman.runs.corpus_task import UNMEASURED, CorpusTask, find_corpus, find_tokenizers
 from dragoman.runs.recipe import Recipe
 from dragoman.store import ModelFiles, StoredModel, load_model, place_weights
-from dragoman.text.inputs import name_on_card
-from dragoman.text.plain import TextReport, prepare_text, read_text, read_text_report, text_identity
+from dragoman.text.running import TextReport, prepare_text, read_text, read_text_report, text_identity
+from dragoman.text.settings import name_on_card
 from dragoman.tokenizing.pretokenizing import SPACE_BETWEEN_WORDS, cut_running
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizer

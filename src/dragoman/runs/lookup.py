@@ -21,9 +21,9 @@ from dragoman.runs.judgement import Expectation, Expected, changed_settings
 from dragoman.runs.options import RunOptions
 from dragoman.runs.recipe import LIMITS, Recipe, read_tables
 from dragoman.runs.refusals import OF_EVERY_TASK
-from dragoman.text.labelled.guessing import guess_task
-from dragoman.text.reading.addresses import HUB, Address, is_pattern
-from dragoman.text.reading.readers import is_prefix
+from dragoman.text.addresses import HUB, Address, is_pattern
+from dragoman.text.guess import guess_task
+from dragoman.text.readers import is_prefix
 
 log = logging.getLogger(__name__)
 

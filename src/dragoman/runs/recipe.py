@@ -15,8 +15,8 @@ from dragoman.errors import ConfigError
 from dragoman.files import nearest
 from dragoman.model import ModelConfig
 from dragoman.model.config import LoraSettings
-from dragoman.text.inputs import DataSettings
-from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
+from dragoman.text.settings import DataSettings
+from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.training import TokenizerSettings
 from dragoman.training import TrainSettings
 from dragoman.training.settings import TuningSettings

@@ -7,7 +7,7 @@ from dragoman.errors import ConfigError
 from dragoman.model.config import ModelConfig
 from dragoman.runs.choices import Choices, Facts
 from dragoman.runs.recipe import Recipe
-from dragoman.text.reading.addresses import HUB
+from dragoman.text.addresses import HUB
 
 OF_EVERY_TASK = frozenset({"path", "folder", "origin", "dev_path", "test_path", "encoding_errors"})
 """Settings of `[data]` that say where the text is; the others say what is in it, and have a use for some tasks only."""

@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 from dragoman.files import new_folder
 from dragoman.progress import Progress, silent
-from dragoman.text.inputs import ReadingSettings
+from dragoman.text.addresses import Address
 from dragoman.text.prepared import read_split
-from dragoman.text.reading.addresses import Address
-from dragoman.text.reading.pairs import Reading
-from dragoman.text.reading.readers import open_pairs
+from dragoman.text.readers import Reading, open_pairs
 from dragoman.text.report import REPORT, read_report
+from dragoman.text.settings import ReadingSettings
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 

@@ -28,12 +28,12 @@ from dragoman.runs.recipe import Recipe, StartSettings
 from dragoman.runs.translation_choices import FEW_PAIRS
 from dragoman.store import CONFIG, Languages, ModelFiles, StoredModel, place_weights, read_config
 from dragoman.text import inputs
-from dragoman.text.inputs import name_on_card
+from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import evenly_spaced, read_split
-from dragoman.text.reading.languages import UNKNOWN_LANGUAGE
 from dragoman.text.report import REPORT, DataReport, read_report
-from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
+from dragoman.text.settings import name_on_card
+from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizers
 from dragoman.training.objective import Validated, mean_loss

@@ -10,7 +10,7 @@ from dragoman.model.config import Size
 from dragoman.runs.choices import Choice, Choices, Facts
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.refusals import complaints_of_data, refuse
-from dragoman.text.reading.languages import UNKNOWN_LANGUAGE
+from dragoman.text.languages import UNKNOWN_LANGUAGE
 
 FEW_PAIRS = 5_000
 """Fewer pairs are hardly enough for a model of its own."""

@@ -14,10 +14,10 @@ from dragoman.manifest import listed_hash, verify_manifest
 from dragoman.model.config import LoraSettings, ModelConfig
 from dragoman.run_folder import RunFolder
 from dragoman.store.weights import Weights
-from dragoman.text.reading.language_tags import LanguageTag
+from dragoman.text.languages import LanguageTag
 from dragoman.text.report import REPORT
-from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.labels import Labels
+from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from dragoman.store.description import (
     verify_model,
 )
 from dragoman.store.weights import Shape, read_weights, weight_shapes, write_weights
-from dragoman.tokenizing.framing import DEFAULT_FRAMING
 from dragoman.tokenizing.labels import FILE as LABELS
 from dragoman.tokenizing.labels import Labels
+from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING
 from dragoman.tokenizing.tokenizers import Tokenizers
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ import numpy as np
 
 from dragoman.files import sha256
 from dragoman.run_folder import split_of
+from dragoman.text.alignment import EXCHANGED, ONE_LANGUAGE
 from dragoman.text.intake import EMPTY_SOURCES, EMPTY_TARGETS, ENTITIES, Intake
+from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.prepared import describe_input
-from dragoman.text.reading.languages import UNKNOWN_LANGUAGE
-from dragoman.text.reading.pairs import Reading
+from dragoman.text.readers import Reading
 from dragoman.text.report import Leaks, Longest, SplitReport, Tally
-from dragoman.text.sides import EXCHANGED, ONE_LANGUAGE
 from dragoman.text.split import DEV, TEST, TRAIN, Keys, leakage
 
 SIDES = {"train": TRAIN, "dev": DEV, "test": TEST}

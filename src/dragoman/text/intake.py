@@ -15,12 +15,10 @@ import numpy as np
 
 from dragoman.files import remove
 from dragoman.progress import Progress
-from dragoman.text.alignment import AlignmentDetector
-from dragoman.text.checks import CheckSettings, fault
-from dragoman.text.mending import has_entity, mend
-from dragoman.text.reading.pairs import Pair, Reading
+from dragoman.text.alignment import AlignmentDetector, Sides, learn_sides, words_of
+from dragoman.text.checks import CheckSettings, fault, has_entity, mend
+from dragoman.text.readers import Pair, Reading
 from dragoman.text.report import Longest, Tally
-from dragoman.text.sides import Sides, learn_sides, words_of
 from dragoman.text.split import Keys, one_form, sentence_key, text_key
 
 KEYS = np.dtype([(name, "<u8") for name in ("place", "text", "source", "target")])

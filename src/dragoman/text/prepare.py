@@ -18,11 +18,12 @@ from dragoman.progress import Progress, silent
 from dragoman.run_folder import split_of
 from dragoman.text.checks import DUPLICATE, CheckSettings
 from dragoman.text.findings import DROPPED, SIDES, Deal, Findings
-from dragoman.text.inputs import DataSettings, identities, lasting, open_inputs
+from dragoman.text.inputs import identities, open_inputs
 from dragoman.text.intake import Intake, learn_from, take_in
 from dragoman.text.prepared import reuse, take_over
-from dragoman.text.reading.pairs import Reading
+from dragoman.text.readers import Reading
 from dragoman.text.report import FORMAT_NUMBER, REPORT, DataReport, Tally
+from dragoman.text.settings import DataSettings, lasting
 from dragoman.text.split import assign, default_sizes, first_occurrences
 
 log = logging.getLogger(__name__)

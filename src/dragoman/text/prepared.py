@@ -1,22 +1,27 @@
-"""Folders of prepared data: reads their splits, reuses a folder made before, or copies one that is given as text."""
+"""Folders of prepared data: reads their splits, reuses a folder made before, or copies one that is given as text.
+
+Reads the splits of prepared labelled text.
+"""
 
 import json
 import logging
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dragoman.errors import DataError
 from dragoman.files import sha256
 from dragoman.run_folder import split_of
-from dragoman.text.inputs import DataSettings, changes, hashes, lasting
-from dragoman.text.reading.pairs import Reading
-from dragoman.text.report import REPORT, DataReport, InputReport, read_report
-
-T = TypeVar("T")
+from dragoman.text.inputs import changes, hashes
+from dragoman.text.readers import Reading
+from dragoman.text.report import REPORT, DataReport, InputReport, read_labelled_report, read_report
+from dragoman.text.settings import DataSettings, lasting
 
 log = logging.getLogger(__name__)
+
+
+T = TypeVar("T")
 
 
 def read_split(folder: Path | str, name: str) -> Iterator[tuple[str, str]]:
@@ -124,3 +129,44 @@ def describe_input(reading: Reading, rows: int) -> InputReport:
         sha256=hashes(reading),
         rows=rows,
     )
+
+
+def read_examples(folder: Path | str, split: str) -> Iterator[tuple[str, str]]:
+    """The texts of one split and the label of each, in order.
+
+    Raises:
+        DataError: the folder has no such split, or a line of it is damaged.
+    """
+    for where, line in _lines(Path(folder), split):
+        match line:
+            case [str(text), str(label)]:
+                yield text, label
+            case _:
+                raise DataError(f"{where} is not a JSON list of a text and a label; prepare the data again")
+
+
+def read_tagged(folder: Path | str, split: str) -> Iterator[tuple[list[str], list[str]]]:
+    """The sentences of one split, each as its words and the label of each word, in order.
+
+    Raises:
+        DataError: the folder has no such split, or a line of it is damaged.
+    """
+    for where, line in _lines(Path(folder), split):
+        match line:
+            case [list(words), list(labels)] if len(words) == len(labels) and _are_texts([*words, *labels]):
+                yield words, labels
+            case _:
+                raise DataError(f"{where} is not a JSON list of words and their labels; prepare the data again")
+
+
+def _are_texts(values: list[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def _lines(folder: Path, split: str) -> Iterator[tuple[str, Any]]:
+    path = split_of(folder, split)
+    if not path.is_file():
+        raise DataError(f"{folder} has no {split} set; it has {', '.join(read_labelled_report(folder).splits)}")
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            yield f"{path}:{number}", _parsed(line)

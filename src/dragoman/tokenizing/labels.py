@@ -12,7 +12,7 @@ import pydantic
 from dragoman.config import Settings
 from dragoman.documents import read_document, write_json
 from dragoman.errors import DataError
-from dragoman.text.labelled.examples import is_bio
+from dragoman.text.labels import is_bio
 
 FORMAT = 1
 """Of `labels.json`."""

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import tokenizers
 from tokenizers import AddedToken, decoders, models, processors
 
-from dragoman.tokenizing.framing import Framing
-from dragoman.tokenizing.specials import SYMBOLS
+from dragoman.tokenizing.special_tokens import SYMBOLS, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.vocabulary import Vocabulary, build_library
 

@@ -19,7 +19,7 @@ from dragoman.config import Settings
 from dragoman.documents import read_document
 from dragoman.errors import TokenizerError, missing_extra
 from dragoman.files import write_file
-from dragoman.tokenizing.specials import UNKNOWN, Specials
+from dragoman.tokenizing.special_tokens import UNKNOWN, Specials
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode, word_around
 
 FORMAT = 1

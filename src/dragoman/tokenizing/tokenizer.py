@@ -6,6 +6,8 @@ library's model: `[EOS]`, `</s>` or `<0x0A>` typed by a person is text like any 
 
 Text is brought to Unicode's normal form C (`byte_bpe` keeps every byte); case is kept. `decode(encode(text))` is
 `normalise(text)` for the subword kinds, spaces and line ends included; the word kinds put spaces by rule.
+
+Words as pieces, each word apart, so that its label stays with the piece that it begins with.
 """
 
 import hashlib
@@ -15,23 +17,24 @@ import string
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Self
 
-from tokenizers import normalizers
+from tokenizers import Regex, normalizers, pre_tokenizers
 
 from dragoman.documents import read_document
 from dragoman.errors import TokenizerError
 from dragoman.files import write_file
 from dragoman.tokenizing.pretokenizing import (
     GAP_BETWEEN_WORDS,
+    WORD_PATTERN,
     cut_running,
     join_words,
     may_stand_apart,
     spacy_split,
 )
-from dragoman.tokenizing.specials import UNKNOWN, Specials
+from dragoman.tokenizing.special_tokens import UNKNOWN, Specials
 from dragoman.tokenizing.vocabulary import FORMAT, WHOLE_WORDS, Vocabulary, build_library, spelling
 
 _FIRST_BYTE = len(Specials().names)
@@ -265,3 +268,25 @@ def word_around(text: str, first: int, last: int) -> str:
     space = re.compile(r"\s").search(text, last)
     word = text[begin : space.start() if space else None]
     return word.strip(_PUNCTUATION) or word
+
+
+_CUT = pre_tokenizers.Split(Regex(WORD_PATTERN), "removed", invert=True)
+
+
+def split_words(text: str) -> list[tuple[str, int]]:
+    """The words and punctuation marks of a text, as the word tokenizer cuts it, and where each begins.
+
+    >>> split_words("The dog barks.")
+    [('The', 0), ('dog', 4), ('barks', 8), ('.', 13)]
+
+    Raises:
+        TokenizerError: the text is not Unicode, because it holds half of a surrogate pair.
+    """
+    with only_unicode([text]):
+        return [(word, first) for word, (first, _) in _CUT.pre_tokenize_str(text)]
+
+
+def encode_words(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer) -> list[list[list[int]]]:
+    """The ids of each word of each sentence; a word without any is unknown."""
+    ids = [row or [UNKNOWN] for row in tokenizer.encode_batch([*chain.from_iterable(sentences)])]
+    return [ids[first:last] for first, last in pairwise(accumulate(map(len, sentences), initial=0))]

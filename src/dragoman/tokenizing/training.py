@@ -19,7 +19,7 @@ from dragoman.config import Settings
 from dragoman.errors import ConfigError, TokenizerError
 from dragoman.progress import Advance, Progress, silent
 from dragoman.tokenizing.pretokenizing import spacy_split
-from dragoman.tokenizing.specials import Specials
+from dragoman.tokenizing.special_tokens import Specials
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.vocabulary import BYTE_LEVEL, NOTHING, PATTERNS, WHOLE_WORDS, Kind, Vocabulary, build_library

@@ -11,9 +11,9 @@ import tokenizers
 from tokenizers import Regex, models, normalizers, pre_tokenizers
 
 from dragoman.config import Settings
-from dragoman.text.reading.language_tags import LanguageTag
+from dragoman.text.languages import LanguageTag
 from dragoman.tokenizing.pretokenizing import SUBWORD_PATTERN, WORD_PATTERN
-from dragoman.tokenizing.specials import Specials
+from dragoman.tokenizing.special_tokens import Specials
 
 Kind = Literal["word", "spacy", "bpe", "unigram", "byte_bpe", "character"]
 WHOLE_WORDS: tuple[Kind, ...] = ("word", "spacy")

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from dragoman.data.batching import Batches, BatchSize, Indices, LabelledBatch, framed
 from dragoman.model.dropout import StepNoise, random_bits
-from dragoman.tokenizing.specials import MASK, SYMBOLS
+from dragoman.tokenizing.special_tokens import MASK, SYMBOLS
 from dragoman.training.loss import Loss
 from dragoman.training.objective import CountedBatches, CrossEntropy
 

@@ -10,7 +10,7 @@ from dragoman.aligning.attention import AlignmentChoice, Link, Links, align_word
 from dragoman.aligning.words import places_in_line, split_words, words_in_tokens, words_written
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.scoring import batches
-from dragoman.tokenizing.framing import Framing
+from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.translating.segments import Segment, Segments
 from dragoman.translating.sentences import join

@@ -10,7 +10,7 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.request import Request
 from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule
 from dragoman.errors import DecodeError
-from dragoman.tokenizing.framing import Framing
+from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.translating.banned_words import BannedWords, NoBannedEnd
 from dragoman.translating.options import SearchOptions

@@ -11,7 +11,7 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from dragoman.text.reading.languages import SPACELESS
+from dragoman.text.languages import SPACELESS
 
 # A mark that may end a sentence, with closing quotes and brackets behind it, and white space; or a full-width mark,
 # which needs no space; or a line break. The lookbehind and the possessive `++` read every run once, so that a megabyte

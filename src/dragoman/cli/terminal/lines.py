@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, cast
 
 from dragoman.cli.terminal import console
 from dragoman.errors import ConfigError, DataError
-from dragoman.text.reading.lines import LONGEST_LINE_BYTES
+from dragoman.text.lines import LONGEST_LINE_BYTES
 
 if TYPE_CHECKING:
     from dragoman.translating.chunks import Arriving
@@ -34,7 +34,7 @@ def check_text(text: str) -> None:
 
 def read(path: Path) -> Iterator[str]:
     """The lines of a file. It is opened at once, so that a missing one is refused now; an empty file has no lines."""
-    from dragoman.text.reading.lines import open_bytes, read_lines
+    from dragoman.text.lines import open_bytes, read_lines
 
     if path.is_file() and path.stat().st_size == 0:
         return iter(())
@@ -44,7 +44,7 @@ def read(path: Path) -> Iterator[str]:
 
 def standard_input() -> "Arriving[str]":
     """The lines of standard input, by the same rules as those of a file."""
-    from dragoman.text.reading.lines import lines_of
+    from dragoman.text.lines import lines_of
     from dragoman.translating.chunks import Arriving
 
     raw = getattr(sys.stdin.buffer, "raw", None)

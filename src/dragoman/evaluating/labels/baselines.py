@@ -16,7 +16,7 @@ from torch import Tensor
 from dragoman.errors import missing_extra
 from dragoman.evaluating.labels.entities import find_entities
 from dragoman.predicting.viterbi import Transitions, best_labels
-from dragoman.text.labelled.examples import OUTSIDE
+from dragoman.text.labels import OUTSIDE
 from dragoman.tokenizing.labels import Labels
 
 MAJORITY, SVM = "majority label", "TF-IDF SVM"

@@ -20,7 +20,7 @@ from dragoman.evaluating.labels.classification import (
     rows_of,
 )
 from dragoman.evaluating.metrics import Statistics
-from dragoman.text.labelled.examples import OUTSIDE
+from dragoman.text.labels import OUTSIDE
 from dragoman.tokenizing.labels import Labels
 
 _ENDS = ("E-", "S-", "L-", "U-")

@@ -23,7 +23,7 @@ from pathlib import Path
 from dragoman.aligning.attention import Link
 from dragoman.errors import DataError
 from dragoman.explaining.alignment.links import AlignedPair
-from dragoman.text.reading.lines import read_lines
+from dragoman.text.lines import read_lines
 
 _OWN = "gold.en-it.tsv"
 _LINK = re.compile(r"(\d{1,4})([-?])(\d{1,4})", re.ASCII)

@@ -21,8 +21,7 @@ from torch.nn import functional as F
 from dragoman.errors import ConfigError, DataError
 from dragoman.model import EncoderDecoder, EncoderModel, LanguageModel
 from dragoman.store import load_model
-from dragoman.tokenizing.framing import DEFAULT_FRAMING, Framing
-from dragoman.tokenizing.specials import UNKNOWN
+from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, UNKNOWN, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 
 Side = Literal["source", "target"]

@@ -20,9 +20,9 @@ from dragoman.exporting.marian.mapping import Vocabularies, to_marian
 from dragoman.exporting.proof import Proof, never_written, prove
 from dragoman.files import new_folder, write_file
 from dragoman.store import StoredModel, named_weights
-from dragoman.tokenizing.framing import Framing
 from dragoman.tokenizing.portable import obstacles as tokenizer_obstacles
 from dragoman.tokenizing.portable import portable
+from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.translating import SearchOptions
 

@@ -30,8 +30,8 @@ from dragoman.exporting.proof import Proof, never_written, prove
 from dragoman.files import new_folder, write_file
 from dragoman.model import ModelConfig
 from dragoman.store import StoredModel, named_weights
-from dragoman.tokenizing.framing import MARIAN_FRAMING
 from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer
+from dragoman.tokenizing.special_tokens import MARIAN_FRAMING
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.translating import SearchOptions
 

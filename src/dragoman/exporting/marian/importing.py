@@ -13,8 +13,8 @@ from dragoman.exporting.marian.mapping import from_marian
 from dragoman.exporting.marian.searching import Symbols, options_from
 from dragoman.model import build_model
 from dragoman.store import Languages, ModelFiles, check_new_model, save_model
-from dragoman.text.reading.language_tags import LanguageTag
-from dragoman.tokenizing.framing import MARIAN_FRAMING
+from dragoman.text.languages import LanguageTag
+from dragoman.tokenizing.special_tokens import MARIAN_FRAMING
 
 _NAMED = re.compile(r"opus-mt-(?:.*[-_])?([a-z]{2,3})-([a-z]{2,3})$")
 """`opus-mt-en-it`, or `opus-mt-tc-big-en-it`."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from dragoman.errors import DataError
 from dragoman.files import nearest
-from dragoman.text.inputs import DataSettings
-from dragoman.text.reading.addresses import HUB, Address, matching
-from dragoman.text.reading.readers import is_prefix
+from dragoman.text.addresses import HUB, Address, matching
+from dragoman.text.readers import is_prefix
+from dragoman.text.settings import DataSettings
 
 _SETS = {"train": {"train", "training"}, "dev": {"dev", "valid", "val", "validation"}, "test": {"test"}}
 """The words in the names of files by which a folder may hold each set."""

@@ -7,9 +7,9 @@ from statistics import mean
 from typing import NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.text.reading.columns import Naming, listed, position_of
-from dragoman.text.reading.header import judge_header
-from dragoman.text.reading.languages import SPACELESS
+from dragoman.text.columns import Naming, listed, position_of
+from dragoman.text.header import judge_header
+from dragoman.text.languages import SPACELESS
 
 TEXTS = (
     "text sentence question review utterance comment tweet message query content document body passage headline "

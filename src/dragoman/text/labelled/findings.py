@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from dragoman.text.labelled.examples import Example, is_bio, unbegun
-from dragoman.text.labelled.report import Found
+from dragoman.text.labels import Example, is_bio, unbegun
+from dragoman.text.report import Found
 from dragoman.text.split import sentence_key
 
 EMPTY = "empty texts, dropped"

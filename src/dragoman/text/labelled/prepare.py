@@ -17,8 +17,6 @@ from dragoman.errors import DataError
 from dragoman.files import check_new_folder, new_folder, sha256, write_file
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import split_of
-from dragoman.text.inputs import PHRASEBOOK, DataSettings
-from dragoman.text.labelled.examples import Example, Task
 from dragoman.text.labelled.findings import (
     DUPLICATES,
     DUPLICATES_DROPPED,
@@ -30,11 +28,11 @@ from dragoman.text.labelled.findings import (
     split_out,
     warnings,
 )
-from dragoman.text.labelled.report import FORMAT, Found, LabelledReport, read_labelled_report
 from dragoman.text.labelled.sources import Taken, refuse_one_label, take
-from dragoman.text.labelled.split import default_size, hold_out
-from dragoman.text.report import REPORT
-from dragoman.text.split import sentence_key
+from dragoman.text.labels import Example, Task
+from dragoman.text.report import FORMAT, REPORT, Found, LabelledReport, read_labelled_report
+from dragoman.text.settings import PHRASEBOOK, DataSettings
+from dragoman.text.split import default_size, hold_out, sentence_key
 
 log = logging.getLogger(__name__)
 

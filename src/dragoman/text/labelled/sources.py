@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.progress import Progress
-from dragoman.text.inputs import PHRASEBOOK, DataSettings
+from dragoman.text.conll import open_words
 from dragoman.text.labelled.addresses import files_of
 from dragoman.text.labelled.columns import few_single
-from dragoman.text.labelled.examples import Columns, Example, Source, Task, begun, is_iob1, unbegun
 from dragoman.text.labelled.tables import open_texts
-from dragoman.text.labelled.words import open_words
+from dragoman.text.labels import Columns, Example, Source, Task, begun, is_iob1, unbegun
 from dragoman.text.phrasebook import Sentence, read_phrasebook
+from dragoman.text.settings import PHRASEBOOK, DataSettings
 
 LEAST_EXAMPLES = 20
 """Fewer training examples are refused."""

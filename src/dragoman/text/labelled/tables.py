@@ -9,14 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.text.inputs import DataSettings
-from dragoman.text.labelled.columns import Chosen, are_tagged_words, choose, has_header
-from dragoman.text.labelled.examples import Columns, Example, Source, shortened, written
-from dragoman.text.mending import mend
-from dragoman.text.reading.lines import open_bytes, read_lines, without_gz
-from dragoman.text.reading.pairs import Format
-from dragoman.text.reading.readers import ENDINGS
-from dragoman.text.reading.tables import (
+from dragoman.text.checks import mend
+from dragoman.text.formats import (
     csv_delimiter,
     csv_rows,
     json_records,
@@ -24,6 +18,11 @@ from dragoman.text.reading.tables import (
     parquet_records,
     tsv_rows,
 )
+from dragoman.text.labelled.columns import Chosen, are_tagged_words, choose, has_header
+from dragoman.text.labels import Columns, Example, Source, shortened, written
+from dragoman.text.lines import open_bytes, read_lines, without_gz
+from dragoman.text.readers import ENDINGS, Format
+from dragoman.text.settings import DataSettings
 
 SAMPLED_ROWS = 1_000
 """Rows by which the columns are chosen."""

@@ -1,5 +1,6 @@
 """Labelled text as it is read: an `Example` and its place in a file, the `Source` that yields examples, and labels in
-the BIO scheme."""
+the BIO scheme.
+"""
 
 import re
 import sys

@@ -1,6 +1,6 @@
 """The lines of a text file, whatever its bytes hold: UTF-8, gzip'd or not, read in bounded memory.
 
-Only `\\n` ends a line, so NUL, form feed and the Unicode line separators never change the number of lines. Repairs (a
+Only `\n` ends a line, so NUL, form feed and the Unicode line separators never change the number of lines. Repairs (a
 byte order mark, a carriage return, invalid UTF-8) are counted under the names below.
 """
 

@@ -1,5 +1,6 @@
 """Words with a label each: CoNLL columns, CoNLL-U (universaldependencies.org/format.html), or two lists in each row of
-JSON lines or Parquet."""
+JSON lines or Parquet.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -8,11 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.text.inputs import DataSettings
-from dragoman.text.labelled.examples import Columns, Example, Source, shortened, written
-from dragoman.text.reading.columns import position_of
-from dragoman.text.reading.lines import open_bytes, read_lines, without_gz
-from dragoman.text.reading.tables import json_records, kind_of, parquet_records
+from dragoman.text.columns import position_of
+from dragoman.text.formats import json_records, kind_of, parquet_records
+from dragoman.text.labels import Columns, Example, Source, shortened, written
+from dragoman.text.lines import open_bytes, read_lines, without_gz
+from dragoman.text.settings import DataSettings
 
 CONLL_U = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 """The columns of CoNLL-U."""

@@ -1,5 +1,5 @@
 """Splits running text, from which a language model learns, into train, dev and test. Nothing is dropped but byte order
-marks and the carriage returns before line ends; a last line without `\\n` gets one.
+marks and the carriage returns before line ends; a last line without `\n` gets one.
 
 A folder of prepared text holds `train.txt`, `dev.txt`, `test.txt`, and `data.json`.
 """
@@ -23,11 +23,14 @@ from dragoman.errors import DataError
 from dragoman.files import new_folder, sha256
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import text_of
-from dragoman.text.inputs import PHRASEBOOK, DataSettings
+from dragoman.text.addresses import Address, matching
+from dragoman.text.lines import EncodingErrors, read_running, without_gz
 from dragoman.text.phrasebook import read_phrasebook
-from dragoman.text.reading.addresses import Address, matching
-from dragoman.text.reading.lines import EncodingErrors, read_running, without_gz
 from dragoman.text.report import REPORT
+from dragoman.text.settings import PHRASEBOOK, DataSettings
+
+log = logging.getLogger(__name__)
+
 
 FORMAT = 1
 """Of `data.json`."""
@@ -45,8 +48,6 @@ OF_TABLES = (".tsv", ".csv", ".jsonl", ".parquet", ".conllu")
 
 _BLOCK = 1 << 20
 """Characters, or bytes, that are read at a time."""
-
-log = logging.getLogger(__name__)
 
 
 class TextSplit(Settings):

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import DataError, missing_extra
-from dragoman.text.reading.header import names_columns
-from dragoman.text.reading.lines import CARRIAGE_RETURNS, EncodingErrors, open_bytes, read_lines
+from dragoman.text.header import names_columns
+from dragoman.text.lines import CARRIAGE_RETURNS, EncodingErrors, open_bytes, read_lines
 
 KeyPath = tuple[str | int, ...]
 """The keys that lead to a text inside a record."""

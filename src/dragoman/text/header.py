@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
-from dragoman.text.reading.columns import Naming
-from dragoman.text.reading.languages import differing, is_code, language_of
-from dragoman.text.reading.roles import role_of
+from dragoman.text.columns import Naming, role_of
+from dragoman.text.languages import differing, is_code, language_of
 
 ROWS = 300
 """The number of rows below the first that are looked at."""

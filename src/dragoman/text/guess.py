@@ -8,7 +8,9 @@ from pathlib import Path
 
 from dragoman.documents import read_object
 from dragoman.errors import CheckpointError, DataError
-from dragoman.text.inputs import PHRASEBOOK, DataSettings
+from dragoman.text.addresses import HUB, matching
+from dragoman.text.columns import side_of
+from dragoman.text.conll import first_record, lists_in, records_of
 from dragoman.text.labelled.addresses import files_in
 from dragoman.text.labelled.columns import (
     LEAST_ROWS,
@@ -20,12 +22,10 @@ from dragoman.text.labelled.columns import (
     named_label,
 )
 from dragoman.text.labelled.tables import SAMPLED_ROWS, format_of, open_table
-from dragoman.text.labelled.words import first_record, lists_in, records_of
-from dragoman.text.reading.addresses import HUB, matching
-from dragoman.text.reading.languages import language_of
-from dragoman.text.reading.lines import read_lines, without_gz
-from dragoman.text.reading.roles import side_of
+from dragoman.text.languages import language_of
+from dragoman.text.lines import read_lines, without_gz
 from dragoman.text.report import REPORT
+from dragoman.text.settings import PHRASEBOOK, DataSettings
 
 TASKS = ("classify", "tag", "language_model")
 

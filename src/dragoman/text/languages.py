@@ -1,4 +1,6 @@
-"""Which language a name means: a code, a code inside a name, or the name of a language in any language.
+"""Codes of languages: BCP 47 tags such as `en`, `pt-BR` or `zh-Hant`, and `und` for an unknown language.
+
+Which language a name means: a code, a code inside a name, or the name of a language in any language.
 
 Names of columns, keys of records and endings of files are read in the same way. The names of languages are Unicode's
 (CLDR), from the language_data library.
@@ -9,7 +11,25 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import pydantic
+
+
+def _tag(given: str) -> str:
+    """The tag with hyphens, as BCP 47 has it, because many files say `pt_BR`."""
+    tag = given.replace("_", "-")
+    if len(tag) > 60 or not re.fullmatch(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*", tag):
+        raise ValueError(
+            f"a language is given by its BCP 47 tag (letters and digits between hyphens, as in en, pt-BR or zh-Hant; "
+            f"und where it is unknown), but this is {given[:60]!r}"
+        )
+    return tag
+
+
+LanguageTag = Annotated[str, pydantic.AfterValidator(_tag)]
+"""The language of a text in a setting or a file."""
+
 
 UNKNOWN_LANGUAGE = "und"  # BCP 47: undetermined
 

@@ -1,1 +1,0 @@
-"""Files in, pairs of texts out, with the columns and languages that were chosen and why. Start with `readers`."""

@@ -1,0 +1,140 @@
+"""Which text is prepared, how it is read, and what is held out of it: `[data]` of a recipe."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, field_validator, model_validator
+
+from dragoman.config import Settings, flatten
+from dragoman.text.addresses import HUB, Address
+from dragoman.text.checks import CheckSettings
+from dragoman.text.columns import Naming
+from dragoman.text.languages import LanguageTag
+from dragoman.text.lines import EncodingErrors
+from dragoman.text.readers import Format
+
+PHRASEBOOK = "phrasebook"
+
+_ADDED = ("header", "text_column", "label_column", "label_depth")
+
+
+class ReadingSettings(Settings):
+    """How parallel text is read."""
+
+    header: bool | None = None
+    """Whether the first row of a TSV or CSV file names the columns; left out, it is judged by what it says."""
+    source_language: LanguageTag | None = None
+    """Language code of the source, as in en; left out, it comes from column or file names."""
+    target_language: LanguageTag | None = None
+    """Language code of the target, as in it; left out, it comes from column or file names."""
+    source_column: str | None = Field(default=None, min_length=1)
+    """Column of the source: its name, its key (translation.en for a nested one) or its number from 1; left out, it is
+    guessed."""
+    target_column: str | None = Field(default=None, min_length=1)
+    """Column of the target, named likewise."""
+    format: Format | None = None
+    """Format of the text: plain, tsv, csv, jsonl, parquet or hub; left out, it follows from the name."""
+    encoding_errors: EncodingErrors = "strict"
+    """Text that is not valid UTF-8: strict stops and names the place; replace puts U+FFFD, and counts."""
+
+    @field_validator("source_column", "target_column", mode="before")
+    @classmethod
+    def _number_is_a_name(cls, given: Any) -> Any:
+        return str(given) if isinstance(given, int) and not isinstance(given, bool) else given
+
+    @model_validator(mode="after")
+    def _names_need_a_header(self) -> "ReadingSettings":
+        for side in ("source", "target"):
+            column = getattr(self, f"{side}_column")
+            if self.header is False and column is not None and not column.isdecimal():
+                raise ValueError(
+                    f"without a header columns are numbered from 1, but {side}_column is {column!r}; "
+                    "give its number, or leave header out"
+                )
+        return self
+
+    @property
+    def naming(self) -> Naming:
+        return Naming(self.source_column, self.target_column, self.source_language, self.target_language, self.header)
+
+
+def reading_overrides(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Splits `dotted.key=value` into those that say how text is read, which begin with `data.`, and the others."""
+    reading = [text for text in overrides if text.strip().startswith("data.")]
+    return reading, [text for text in overrides if text not in reading]
+
+
+class DataSettings(ReadingSettings):
+    """Which text is read, how, and what is held out of it."""
+
+    path: Address = PHRASEBOOK
+    """The training text: a file (.tsv .csv .jsonl .parquet, also .gz); two aligned files, as in ["a.en", "a.it"], or
+    what their names begin with; a pattern for many files, as in "parts/*.tsv" or ["parts/*.en", "parts/*.it"]; a folder
+    with train.* in it, or of prepared data; hub:NAME:CONFIG; or phrasebook, which is built in."""
+    folder: str | None = None
+    """Where the files of path, dev_path and test_path lie; left out, where their names say."""
+    origin: str | None = None
+    """Where the text can be had, for those who do not have it."""
+    dev_path: Address | None = None
+    """A separate set for validation, given like path; left out, one is split off."""
+    test_path: Address | None = None
+    """A separate test set, given like path; left out, one is split off."""
+    dev_size: int | None = Field(default=None, ge=0)
+    """Pairs or labelled texts split off for validation; left out, 5 % of the pairs or 10 % of the texts, 2,000 at
+    most."""
+    test_size: int | None = Field(default=None, ge=0)
+    """The same for the test."""
+    seed: int = Field(default=1, ge=0)
+    """Decides which pairs or texts are split off."""
+    checks: CheckSettings = CheckSettings()
+    """Which pairs are dropped."""
+    text_column: str | None = Field(default=None, min_length=1)
+    """Column of the text that has a label, or of the words that have one each: its name, its key or its number from 1;
+    left out, it is guessed."""
+    label_column: str | None = Field(default=None, min_length=1)
+    """Column of the label, named likewise; in CoNLL-U form, lemma, upos, xpos or deprel."""
+    label_depth: int | None = Field(default=None, ge=1)
+    """Parts of a label such as NUM:dist that count, from the left; left out, all."""
+
+    @field_validator("text_column", "label_column", mode="before")
+    @classmethod
+    def _number_names_a_column(cls, given: Any) -> Any:
+        return str(given) if isinstance(given, int) and not isinstance(given, bool) else given
+
+    @field_validator("path", "dev_path", "test_path", mode="before")
+    @classmethod
+    def _one_is_no_pair(cls, given: Any) -> Any:
+        if not isinstance(given, list | tuple):
+            return given
+        return given[0] if len(given) == 1 else tuple(given)
+
+    @model_validator(mode="after")
+    def _held_out_one_way(self) -> "DataSettings":
+        for name in ("dev", "test"):
+            if getattr(self, f"{name}_path") is not None and getattr(self, f"{name}_size") is not None:
+                raise ValueError(f"{name}_path gives a set and {name}_size splits one off; keep one of the two")
+        return self
+
+    def inside(self, address: Address) -> Address:
+        """An address inside `folder`, unless it is of the hub or absolute."""
+        if self.folder is None or address == PHRASEBOOK:
+            return address
+        if isinstance(address, str):
+            return address if address.startswith(HUB) else str(Path(self.folder) / address)
+        return str(Path(self.folder) / address[0]), str(Path(self.folder) / address[1])
+
+
+def lasting(settings: DataSettings) -> dict[str, Any]:
+    """The settings that decide the result: all except where the text lies."""
+    left_out = {"folder", "origin", "path", "dev_path", "test_path"}
+    # These are left out where they are not given, so that data prepared before they existed keeps its identity.
+    left_out |= {name for name in _ADDED if getattr(settings, name) is None}
+    return flatten(settings.model_dump(mode="json", exclude=left_out))
+
+
+def name_on_card(settings: DataSettings, name: str) -> str:
+    """What a model card, which travels with the model, calls the text: its files without the folders they lay in."""
+    if settings.path == PHRASEBOOK:
+        return "the built-in phrasebook"
+    return name if name.startswith(HUB) else Path(name).name
