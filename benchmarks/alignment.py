@@ -32,14 +32,23 @@ import torch
 from command_line import command_line, figures_file
 from ibm1 import train_model1
 
-from dragoman.aligning.attention import AlignmentChoice
 from dragoman.errors import Error
-from dragoman.explaining.alignment.choosing import align_pairs, measure_heads
-from dragoman.explaining.alignment.gold import halves, own_gold, read_gold
-from dragoman.explaining.alignment.links import Agreement, AlignedPair, Links, agree, judge
+from dragoman.explaining.gold_alignment import (
+    Agreement,
+    AlignedPair,
+    Links,
+    agree,
+    align_pairs,
+    halves,
+    judge,
+    measure_heads,
+    own_gold,
+    read_gold,
+)
+from dragoman.inference.alignment import AlignmentChoice
+from dragoman.inference.translator import Translator
 from dragoman.machine import describe, machine
 from dragoman.text.readers import open_pairs
-from dragoman.translating.translator import Translator
 
 SAMPLES, SEED = 10_000, 12345
 FIGURES = ("error_rate", "precision", "recall")
@@ -122,7 +131,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("model", type=Path, help="a model folder or a run folder")
     parser.add_argument("source", type=Path, help="the text to train Model 1 on")
     parser.add_argument("target", type=Path, help="its translation, line by line")
-    parser.add_argument("--pairs", type=Path, help="aligned pairs, as dragoman.explaining.alignment.gold describes")
+    parser.add_argument("--pairs", type=Path, help="aligned pairs, as dragoman.explaining.gold_alignment describes")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", type=figures_file, help="write the figures as JSON")
     options = parser.parse_args(arguments)

@@ -4,7 +4,7 @@
 
 Measures forward and backward from rows to rows: four heads of 64, with and without a causal mask, the same number of
 tokens at every length. The three ways take turns: our compiled one, the equation on padded sentences, and torch's fused
-attention on padded sentences. A ratio above 1 means that ours is faster. `model/attention/ways.py` chooses by this
+attention on padded sentences. A ratio above 1 means that ours is faster. `model/attention_backends.py` chooses by this
 table.
 """
 
@@ -15,12 +15,11 @@ import time
 import torch
 from command_line import command_line, figures_file
 
-from dragoman import kernels
+from dragoman.compiled import kernels
 from dragoman.evaluating.speed import Spread
 from dragoman.machine import describe, machine
 from dragoman.memory import keep_freed_memory
-from dragoman.model.attention.context import AttentionContext
-from dragoman.model.attention.ways import WAYS, Way
+from dragoman.model.attention_backends import WAYS, AttentionContext, Way
 from dragoman.model.packing import Packing
 
 LENGTHS = (16, 32, 64, 128, 256, 512, 1_024, 2_048)

@@ -34,17 +34,16 @@ from command_line import command_line, figures_file
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dragoman.aligning.passes import Given, Seen, run_given
-from dragoman.aligning.words import Word, words_of
 from dragoman.errors import Error
 from dragoman.evaluating.metrics import SAMPLES, SEED, interval
 from dragoman.explaining.choice import read_choice
 from dragoman.explaining.erasure import falls
+from dragoman.inference.alignment import Given, Seen, Word, run_given, words_of
+from dragoman.inference.translator import Translator
 from dragoman.machine import describe, machine
 from dragoman.model import EncoderDecoder
 from dragoman.text.lines import read_lines
 from dragoman.tokenizing.tokenizer import Tokenizer
-from dragoman.translating.translator import Translator
 
 SENTENCES = 200
 CONTRASTIVE = "contrastive erasure"

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from dragoman import kernels
+from dragoman.compiled import kernels
 from dragoman.machine import describe
 from dragoman.model.dropout import Noise, drop
 

@@ -72,7 +72,7 @@ def main(arguments: Sequence[str]) -> None:
     prepare_environment()  # before torch reads it
     import torch
 
-    from dragoman import kernels
+    from dragoman.compiled import kernels
     from dragoman.explaining.recording import Recorder
     from dragoman.machine import describe, machine
     from dragoman.store import load_model

@@ -34,6 +34,8 @@ from dragoman.config import check
 from dragoman.documents import write_json
 from dragoman.evaluating.metrics import score
 from dragoman.files import remove
+from dragoman.inference.options import SearchOptions
+from dragoman.inference.translator import Translator
 from dragoman.machine import describe, machine
 from dragoman.memory import keep_freed_memory, peak_memory_bytes
 from dragoman.run_folder import RunFolder
@@ -45,7 +47,6 @@ from dragoman.store.tensors import distances
 from dragoman.text.prepared import evenly_spaced, read_split
 from dragoman.training.freezing import count_trained, tune
 from dragoman.training.settings import TuningSettings
-from dragoman.translating import SearchOptions, Translator
 
 HELD_OUT = 300
 """Pairs of the new text in its test set, and as many in its dev set."""

@@ -30,7 +30,7 @@ import torch
 from command_line import command_line
 from peers.own import BatchList
 
-from dragoman import kernels
+from dragoman.compiled import kernels
 from dragoman.data.batching import Batch, Batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_corpus

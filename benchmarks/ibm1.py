@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64, Int32, Int64
 
-from dragoman.aligning.attention import Links
-from dragoman.aligning.words import split_words
 from dragoman.errors import DataError
+from dragoman.inference.alignment import Links, split_words
 
 NULL = ""
 """The empty word, which stands in every source sentence; target words without a counterpart come from it."""

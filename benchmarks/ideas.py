@@ -38,12 +38,13 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 from training import MULTI30K, encode
 
-from dragoman import kernels
+from dragoman.compiled import kernels
 from dragoman.data.batching import Batch
 from dragoman.machine import describe, gemm_rate, machine
 from dragoman.memory import keep_freed_memory
-from dragoman.model import decoder, families
-from dragoman.model.attention import multi_head
+from dragoman.model import attention as multi_head
+from dragoman.model import blocks as decoder
+from dragoman.model import families
 from dragoman.model.projection import Projection
 from dragoman.tokenizing.special_tokens import PADDING
 from dragoman.training import loop, loss

@@ -23,9 +23,11 @@ from typing import Any, NamedTuple
 
 from command_line import command_line, figures_file, markdown
 
+from dragoman.inference.options import SearchOptions
+from dragoman.inference.translation import Translation
+from dragoman.inference.translator import Translator
 from dragoman.machine import describe, machine
 from dragoman.store import load_model
-from dragoman.translating import SearchOptions, Translation, Translator
 
 SEARCHES: dict[str, dict[str, Any]] = {
     "greedy": {"beam_size": 1},

@@ -24,11 +24,11 @@ from command_line import command_line, figures_file, markdown
 from labelled import SETS, at_a_time, baseline_scores, read, spread, train
 
 from dragoman.documents import write_json
-from dragoman.evaluating.labels.evaluation import LabelEvaluation, compare_label_seeds, evaluate_labels
+from dragoman.evaluating.labels_evaluation import LabelEvaluation, compare_label_seeds, evaluate_labels
 from dragoman.files import sha256
+from dragoman.inference.predictor import Predictor
 from dragoman.machine import describe, machine
 from dragoman.memory import keep_freed_memory
-from dragoman.predicting.predictor import Predictor
 from dragoman.run_folder import RunFolder
 from dragoman.tokenizing.labels import Labels
 

@@ -28,11 +28,11 @@ from transformers import MarianMTModel, MarianTokenizer
 
 import dragoman
 from dragoman.evaluating.metrics import bleu_and_chrf
-from dragoman.exporting.marian.folder import read_marian
+from dragoman.exporting.marian_folder import read_marian
+from dragoman.inference.options import SearchOptions
 from dragoman.machine import describe
 from dragoman.model import EncoderDecoder
 from dragoman.store import load_model
-from dragoman.translating import SearchOptions
 
 SENTENCES, BATCH = 500, 25
 LONGEST = 100

@@ -24,9 +24,11 @@ from sacrebleu.metrics.chrf import CHRF
 from dragoman.evaluating.evaluation import describe as in_words
 from dragoman.evaluating.metrics import score
 from dragoman.evaluating.references import ReferenceSet, read_references
+from dragoman.inference.options import SearchOptions
+from dragoman.inference.translation import Translation
+from dragoman.inference.translator import Translator
+from dragoman.inference.writing import chrf
 from dragoman.machine import describe, machine
-from dragoman.translating import SearchOptions, Translation, Translator
-from dragoman.translating.risk import chrf
 
 BASELINE = "beam 5"
 SEARCHES: dict[str, dict[str, Any]] = {

@@ -26,17 +26,17 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[1]
 TARGETS = {
     "loss": ["training/loss.py", "training/objective.py"],
-    "masks": ["model/attention/equation.py", "model/packing.py", "training/masking.py"],
-    "cache": ["model/attention/cache.py", "model/attention/keys.py"],
-    "beam": ["decoding/beam.py", "decoding/company.py", "decoding/engine.py", "decoding/length_penalty.py"],
+    "masks": ["model/attention_backends.py", "model/packing.py", "training/masking.py"],
+    "cache": ["model/cache.py", "model/attention_backends.py"],
+    "beam": ["decoding/beam.py", "decoding/batched_beam.py", "decoding/engine.py", "decoding/length_penalty.py"],
     "sampling": ["decoding/sampling.py"],
-    "resume": ["training/checkpoint.py", "runs/session.py", "translating/resumable.py"],
+    "resume": ["training/checkpoint.py", "runs/session.py", "inference/resumable.py"],
     "files": ["files.py", "manifest.py"],
     "split": ["text/split.py"],
-    "metrics": ["evaluating/metrics.py", "evaluating/labels/classification.py"],
+    "metrics": ["evaluating/metrics.py", "evaluating/label_metrics.py"],
     "significance": ["evaluating/significance.py"],
     "adapters": ["model/adapters.py", "store/adapters.py"],
-    "export": ["exporting/ctranslate2/mapping.py", "exporting/marian/mapping.py", "exporting/proof.py"],
+    "export": ["exporting/ctranslate2.py", "exporting/marian_folder.py", "exporting/proof.py"],
 }
 """Files of the package by subject."""
 COPIED = ["src", "tests", "tools", "benchmarks", "scripts", "examples", "docs", "pyproject.toml", "README.md"]

@@ -16,7 +16,7 @@ from families import Trained, trained_in
 
 if os.environ.get("CHECK_SHAPES"):
     # `make test-all`: every annotated shape in these rooms is checked at every call, which doubles the time.
-    _CHECKED = ["dragoman.model", "dragoman.decoding", "dragoman.native", "dragoman.predicting"]
+    _CHECKED = ["dragoman.model", "dragoman.decoding", "dragoman.inference.predictor"]
     jaxtyping.install_import_hook(_CHECKED, "beartype.beartype")
 
 hypothesis.settings.register_profile("dragoman", deadline=None, derandomize=True, database=None)
@@ -29,7 +29,7 @@ ANIMALS = "gatt can top lup ors cavall asin mul polp corv".split()
 @pytest.fixture(scope="session", autouse=True)
 def prepared_kernels() -> None:
     """Tests compute as users do: with compiled kernels where there is a compiler."""
-    from dragoman import kernels
+    from dragoman.compiled import kernels
 
     kernels.prepare()
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from dragoman.aligning.passes import Given, run_given
+from dragoman.inference.alignment import Given, run_given
 from dragoman.model import EncoderDecoder, LanguageModel
 
 

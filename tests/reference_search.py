@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from dragoman.decoding import Beam, Engine, Hypothesis, Request, Sampling, TensorStep
-from dragoman.decoding.rules import Written
+from dragoman.decoding.processors import Written
 
 Beginning = tuple[int, ...]
 Model = Callable[[Beginning], list[float]]

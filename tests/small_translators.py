@@ -5,11 +5,12 @@ from pathlib import Path
 
 import torch
 
+from dragoman.inference.options import SearchOptions
+from dragoman.inference.translator import Translator
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.store import Languages, ModelFiles, StoredModel
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
-from dragoman.translating import SearchOptions, Translator
 
 SOURCES = [
     "the red cat sees the old dog .",

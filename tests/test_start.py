@@ -13,9 +13,9 @@ from zipimport import zipimporter
 import pytest
 
 import dragoman
-from dragoman import decoding, generating, model, store, training, translating
+from dragoman import decoding, model, store, training
 
-PACKAGES = [dragoman, decoding, generating, model, store, training, translating]
+PACKAGES = [dragoman, decoding, model, store, training]
 HEAVY = ("torch", "numpy", "tokenizers", "pydantic", "sacrebleu", "jaxtyping", "tomlkit")
 
 

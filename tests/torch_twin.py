@@ -5,9 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from dragoman.model.blocks import CrossBlock
-from dragoman.model.decoder import Decoder
-from dragoman.model.encoder import Encoder
+from dragoman.model.blocks import CrossBlock, Decoder, Encoder
 
 
 def copy_attention(theirs: Any, ours: Any) -> None:

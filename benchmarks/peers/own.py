@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dragoman import kernels
+from dragoman.compiled import kernels
 from dragoman.data.batching import Batch, BatchSize
 from dragoman.model import build_model
 from dragoman.training import TrainSettings, TrainState

@@ -125,8 +125,9 @@ def _serve(pipe: Connection, way: Way, model: Path) -> None:
 
 
 def _dragoman(way: Way, model: Path) -> Translate:
+    from dragoman.inference.options import SearchOptions
+    from dragoman.inference.translator import Translator
     from dragoman.store import load_model
-    from dragoman.translating import SearchOptions, Translator
 
     native = way.runtime == "dragoman"
     translator = Translator(load_model(model), "cpu", way.precision, native=native, threads=way.threads)

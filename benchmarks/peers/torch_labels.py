@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from dragoman.evaluating.labels.evaluation import LabelEvaluation, evaluate_labels
+from dragoman.evaluating.labels_evaluation import LabelEvaluation, evaluate_labels
 from dragoman.files import sha256
 from dragoman.run_folder import RunFolder
 from dragoman.store import load_model

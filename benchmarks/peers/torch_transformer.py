@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from dragoman.data.batching import Batch
 from dragoman.model import ModelConfig
-from dragoman.model.positions import Sinusoidal
+from dragoman.model.embedding import Sinusoidal
 from peers.contest import DROPOUT, Contender, Padded, Shape, Way, contender
 
 

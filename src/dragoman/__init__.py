@@ -19,17 +19,20 @@ if TYPE_CHECKING:
     from dragoman.commands.score import score as score
     from dragoman.errors import Error as Error
     from dragoman.evaluating.evaluation import evaluate as evaluate
-    from dragoman.explaining.embeddings.space import load_embeddings as load_embeddings
     from dragoman.explaining.heads import judge_heads as judge_heads
     from dragoman.explaining.recording import explain_choice as explain_choice
     from dragoman.explaining.recording import record as record
+    from dragoman.explaining.space import load_embeddings as load_embeddings
     from dragoman.explaining.writing import write_record as write_record
-    from dragoman.generating.generator import Generator as Generator
-    from dragoman.generating.generator import generate as generate
-    from dragoman.generating.options import GenerateOptions as GenerateOptions
+    from dragoman.inference.generator import Generator as Generator
+    from dragoman.inference.generator import generate as generate
+    from dragoman.inference.options import GenerateOptions as GenerateOptions
+    from dragoman.inference.options import SearchOptions as SearchOptions
+    from dragoman.inference.predictor import Predictor as Predictor
+    from dragoman.inference.predictor import predict as predict
+    from dragoman.inference.translator import Translator as Translator
+    from dragoman.inference.translator import translate as translate
     from dragoman.memory import keep_freed_memory as keep_freed_memory
-    from dragoman.predicting.predictor import Predictor as Predictor
-    from dragoman.predicting.predictor import predict as predict
     from dragoman.runs.compare import compare as compare
     from dragoman.runs.fine_tune import fine_tune as fine_tune
     from dragoman.runs.forecast import forecast as forecast
@@ -41,9 +44,6 @@ if TYPE_CHECKING:
     from dragoman.runs.train_tokenizer import train_tokenizer as train_tokenizer
     from dragoman.store import load_model as load_model
     from dragoman.text.prepare import prepare_data as prepare_data
-    from dragoman.translating.options import SearchOptions as SearchOptions
-    from dragoman.translating.translator import Translator as Translator
-    from dragoman.translating.translator import translate as translate
 
 __version__ = "0.1.0"
 
@@ -85,19 +85,18 @@ if not TYPE_CHECKING:  # type checkers find wrong names where they see no __geta
             "runs.train_tokenizer": ["train_tokenizer"],
             "errors": ["Error"],
             "evaluating.evaluation": ["evaluate"],
-            "explaining.embeddings.space": ["load_embeddings"],
+            "explaining.space": ["load_embeddings"],
             "explaining.heads": ["judge_heads"],
             "explaining.recording": ["explain_choice", "record"],
             "explaining.writing": ["write_record"],
-            "generating.generator": ["Generator", "generate"],
-            "generating.options": ["GenerateOptions"],
+            "inference.generator": ["Generator", "generate"],
+            "inference.options": ["GenerateOptions", "SearchOptions"],
             "memory": ["keep_freed_memory"],
-            "predicting.predictor": ["Predictor", "predict"],
+            "inference.predictor": ["Predictor", "predict"],
             "runs.recipe": ["Recipe", "list_settings"],
             "runs.listing": ["list_runs"],
             "store": ["load_model"],
             "text.prepare": ["prepare_data"],
-            "translating.options": ["SearchOptions"],
-            "translating.translator": ["Translator", "translate"],
+            "inference.translator": ["Translator", "translate"],
         },
     )

@@ -22,10 +22,12 @@ from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.cli.translate import Work
 from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
 from dragoman.evaluating.references import ReferenceSet
+from dragoman.inference import segments
+from dragoman.inference.options import SearchOptions
+from dragoman.inference.translation import Translation
 from dragoman.progress import silent
 from dragoman.runs.train import RunResult
 from dragoman.text import lines as data_lines
-from dragoman.translating import SearchOptions, Translation, chunks
 
 
 @pytest.fixture
@@ -385,7 +387,7 @@ class Echo:
 def test_output_is_written_in_batches_and_appears_when_complete(
     as_json: bool, n_best: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunks, "LINES", 100)
+    monkeypatch.setattr(segments, "LINES", 100)
     long = "x" * 1000  # more than a file's buffer holds in a batch
     output, ahead = tmp_path / "out", []
 
@@ -403,10 +405,10 @@ def test_output_is_written_in_batches_and_appears_when_complete(
 
 
 def test_batches_are_limited_in_lines_and_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "LINES", 3)
-    monkeypatch.setattr(chunks, "CHARACTERS", 10)
+    monkeypatch.setattr(segments, "LINES", 3)
+    monkeypatch.setattr(segments, "CHARACTERS", 10)
     texts = ["a", "b", "c", "d" * 30, "e", "", "f", "g"]
-    assert list(chunks.chunks(texts, len)) == [["a", "b", "c"], ["d" * 30], ["e", "", "f"], ["g"]]
+    assert list(segments.chunks(texts, len)) == [["a", "b", "c"], ["d" * 30], ["e", "", "f"], ["g"]]
 
 
 def test_flags_are_counted_and_explained_once(
@@ -426,7 +428,7 @@ def test_flags_are_counted_and_explained_once(
 def test_scores_count_the_flags_of_the_translations(
     run_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("dragoman.translating.writing.DOUBTFUL_LOG_PROB", 0.0)  # whatever a model is not sure of
+    monkeypatch.setattr("dragoman.inference.translation.DOUBTFUL_LOG_PROB", 0.0)  # whatever a model is not sure of
     assert main(["evaluate", str(run_folder), "--samples", "0", "--beam-size", "1", "--quiet"]) == 0
     assert "6 doubtful" in capsys.readouterr().out
 

@@ -13,11 +13,10 @@ from small import small_config
 import dragoman
 from dragoman.cli.main import main
 from dragoman.decoding import ModelStepper
+from dragoman.decoding.compiled_stepper import NativeModel, NativeStepper
 from dragoman.errors import CheckpointError, ConfigError, DataError
 from dragoman.manifest import write_manifest
 from dragoman.model import EncoderDecoder, build_model
-from dragoman.native.decoder import NativeStepper
-from dragoman.native.model import NativeModel
 from dragoman.store import WEIGHTS, Languages, ModelFiles, load_model, save_model
 from dragoman.store.weights import SCALE, quantise
 from dragoman.tokenizing.tokenizers import Tokenizers

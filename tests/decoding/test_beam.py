@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from reference_search import Toy, beam_search, defined, every_ended, greedy, normalised, search
 
 from dragoman.decoding import Engine, Hypothesis, Request, Step, Stepper, TensorStep
-from dragoman.decoding.company import expand
+from dragoman.decoding.batched_beam import expand
 from dragoman.decoding.hypothesis import length_penalty
-from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram
+from dragoman.decoding.processors import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram
 from dragoman.errors import DecodeError
 
 START, END = 0, 1

@@ -8,8 +8,7 @@ import pytest
 from reference_search import Toy, search
 
 from dragoman.decoding import Engine, Request, TensorStep
-from dragoman.decoding.crew import Crew
-from dragoman.decoding.queue import Queue
+from dragoman.decoding.engine import Crew, Queue
 
 SIZE, START, END = 6, 0, 1
 

@@ -15,7 +15,7 @@ from small import translator
 
 from dragoman.decoding import Candidate, Engine, Hypothesis, ModelStepper, Request, Sampling, SearchObserver, TensorStep
 from dragoman.decoding.engine import Found
-from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule
+from dragoman.decoding.processors import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule
 from dragoman.errors import DecodeError, Interrupted
 
 SIZE, START, END = 6, 0, 1

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from reference_search import Toy, beam_search, search
 
 from dragoman.decoding import Engine, Request, TensorStep
-from dragoman.decoding.rules import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule, Written
-from dragoman.decoding.table import Table
+from dragoman.decoding.hypothesis import Table
+from dragoman.decoding.processors import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule, Written
 
 SIZE, START, END = 6, 0, 1
 Rows = st.lists(st.lists(st.integers(2, SIZE - 1), max_size=7), min_size=1, max_size=4)

@@ -17,10 +17,10 @@ from reference_search import Toy, drawn, greedy, search
 import dragoman
 from dragoman.cli.main import main
 from dragoman.decoding import Engine, Request, Sampling, TensorStep
-from dragoman.decoding.rules import Ban, MinimumLength
+from dragoman.decoding.processors import Ban, MinimumLength
 from dragoman.decoding.sampling import draw
 from dragoman.errors import ConfigError, DecodeError
-from dragoman.translating import Translation
+from dragoman.inference.translation import Translation
 
 SIZE, START, END = 6, 0, 1
 

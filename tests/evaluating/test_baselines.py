@@ -5,7 +5,7 @@ import logging
 import pytest
 from extras import without
 
-from dragoman.evaluating.labels.baselines import (
+from dragoman.evaluating.baselines import (
     FREQUENT,
     KNOWN_ENTITIES,
     MAJORITY,
@@ -13,9 +13,8 @@ from dragoman.evaluating.labels.baselines import (
     classify_baselines,
     tag_baselines,
 )
-from dragoman.evaluating.labels.contest import ahead_of, judge_baselines
-from dragoman.evaluating.labels.entities import marks_ends
-from dragoman.evaluating.labels.evaluation import evaluate_labels
+from dragoman.evaluating.label_metrics import marks_ends
+from dragoman.evaluating.labels_evaluation import ahead_of, evaluate_labels, judge_baselines
 from dragoman.tokenizing.labels import Labels
 
 TEXTS = [

@@ -12,11 +12,12 @@ from dragoman.evaluating.direction import exchange_gain, warn_of_exchanged_sides
 from dragoman.evaluating.evaluation import Evaluation, describe, evaluate, score_rows, write_scores
 from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.evaluating.references import ReferenceSet, read_references
+from dragoman.inference.options import SearchOptions
+from dragoman.inference.translation import Translation
 from dragoman.progress import Progress
 from dragoman.text.columns import Naming
+from dragoman.text.inputs import DataSettings
 from dragoman.text.prepare import prepare_data
-from dragoman.text.settings import DataSettings
-from dragoman.translating import SearchOptions, Translation
 
 SOURCES = ["the cat sat", "a dog ran", "", "Rome", "one two three"]
 TARGETS = ["il gatto sedeva", "un cane correva", "", "Rome", "uno due tre"]

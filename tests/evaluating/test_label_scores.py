@@ -12,19 +12,17 @@ from extras import without
 from dragoman.cli.evaluate import show_scores
 from dragoman.documents import write_json
 from dragoman.errors import ConfigError, DataError, MissingExtra
-from dragoman.evaluating.labels import pictures
-from dragoman.evaluating.labels.classification import HEADINGS, count_labels, label_rows
-from dragoman.evaluating.labels.confusion import Confusion, confusion_table, worst_confusions
-from dragoman.evaluating.labels.entities import entity_rows, find_entities
-from dragoman.evaluating.labels.evaluation import (
+from dragoman.evaluating import confusion as pictures
+from dragoman.evaluating.confusion import Confusion, confusion_table, draw_confusion, worst_confusions
+from dragoman.evaluating.evaluation import read_evaluations
+from dragoman.evaluating.label_metrics import HEADINGS, count_labels, entity_rows, find_entities, label_rows
+from dragoman.evaluating.labels_evaluation import (
     LabelEvaluation,
     compare_label_seeds,
     compare_labels,
     evaluate_labels,
 )
-from dragoman.evaluating.labels.pictures import draw_confusion
 from dragoman.evaluating.metrics import SAMPLES, SEED, interval
-from dragoman.evaluating.scores import read_evaluations
 from dragoman.tokenizing.labels import Labels, class_weights
 
 TOPICS = ("animal", "drink", "food", "place", "time")
@@ -277,7 +275,7 @@ def test_a_matrix_is_drawn_as_a_picture_that_is_the_same_each_time(form, begins)
 
 def test_a_picture_of_many_labels_says_how_many_are_left_out(monkeypatch):
     pytest.importorskip("matplotlib", reason="needs the extra plots")
-    monkeypatch.setattr(pictures, "MOST_LABELS", 2)
+    monkeypatch.setattr(pictures, "MOST_DRAWN", 2)
     assert b"<!-- 3 labels left out -->" in draw_confusion(Confusion.of(rows(GOLD), rows(FOUND)), "svg")
 
 

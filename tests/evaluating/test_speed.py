@@ -21,12 +21,13 @@ from dragoman.evaluating.speed import (
     benchmark_models,
     measure,
 )
+from dragoman.inference.options import SearchOptions
+from dragoman.inference.translation import Translation
 from dragoman.model import ModelConfig, build_model
 from dragoman.progress import Progress
 from dragoman.store import Languages, ModelFiles, save_model
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
-from dragoman.translating import SearchOptions, Translation
 
 GREEDY, BEAM = SearchOptions(beam_size=1), SearchOptions(beam_size=4)
 

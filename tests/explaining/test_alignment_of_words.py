@@ -16,24 +16,41 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ibm1 import NULL, Model1, train_model1
 
-from dragoman.aligning.attention import AlignmentChoice, align_words, best_links, word_weights
-from dragoman.aligning.passes import Given, Seen, run_given
-from dragoman.aligning.words import Word, split_words, words_in_tokens, words_of
 from dragoman.errors import DataError
-from dragoman.explaining.alignment import choosing
-from dragoman.explaining.alignment.choosing import (
+from dragoman.explaining import gold_alignment as choosing
+from dragoman.explaining.gold_alignment import (
+    Agreement,
+    AlignedPair,
+    Links,
+    agree,
     align_pairs,
     choose_alignment,
     choose_head,
+    halves,
+    judge,
     judge_choice,
     measure_heads,
+    own_gold,
+    read_gold,
+    total,
 )
-from dragoman.explaining.alignment.gold import halves, own_gold, read_gold
-from dragoman.explaining.alignment.links import Agreement, AlignedPair, Links, agree, judge, total
+from dragoman.inference.alignment import (
+    AlignmentChoice,
+    Given,
+    Seen,
+    Word,
+    align_words,
+    best_links,
+    run_given,
+    split_words,
+    word_weights,
+    words_in_tokens,
+    words_of,
+)
+from dragoman.inference.translator import Translator
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.store import Languages, ModelFiles, save_model
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
-from dragoman.translating.translator import Translator
 
 GOLD = own_gold()
 BETWEEN = Languages("en", "it")
@@ -127,7 +144,7 @@ def test_halves_hold_every_pair_once() -> None:
 
 
 def test_a_file_of_aligned_pairs_is_read_like_our_own(tmp_path: Path) -> None:
-    text = (files("dragoman.explaining.alignment") / "gold.en-it.tsv").read_text(encoding="utf-8")
+    text = (files("dragoman.explaining") / "gold.en-it.tsv").read_text(encoding="utf-8")
     (tmp_path / "mine.tsv").write_text(text, encoding="utf-8")
     assert read_gold(tmp_path / "mine.tsv") == GOLD
 

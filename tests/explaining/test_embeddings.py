@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from dragoman.cli.main import main
 from dragoman.errors import ConfigError, DataError
-from dragoman.explaining.embeddings.map import WordMap, draw_map, page, principal_axes, write_map
-from dragoman.explaining.embeddings.question import Question, answer, read_question
-from dragoman.explaining.embeddings.space import EmbeddingSpace, load_embeddings
+from dragoman.explaining.map import WordMap, draw_map, page, principal_axes, write_map
+from dragoman.explaining.space import EmbeddingSpace, Question, answer, load_embeddings, read_question
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.store import Languages, ModelFiles, load_model, save_model
 from dragoman.tokenizing.special_tokens import PADDING, Framing

@@ -9,16 +9,15 @@ from small import language_model, translator
 from small_records import store_language_model, store_translator
 from torch import Tensor
 
-from dragoman.aligning.passes import Given, portions, run_given
-from dragoman.aligning.words import Word, words_of
 from dragoman.errors import DataError
 from dragoman.explaining.choice import Why, why
 from dragoman.explaining.erasure import contributions_of, falls
 from dragoman.explaining.record import Contributions
+from dragoman.inference.alignment import Given, Word, portions, run_given, words_of
+from dragoman.inference.translator import Translator
 from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.store import load_model
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING
-from dragoman.translating import Translator
 
 GIVEN = Given.of(DEFAULT_FRAMING, [5, 9, 7, 12], [8, 4, 21, 6, 4])
 READ = Given(None, [8, 4, 21, 6, 4, 17], [4, 21, 6, 4, 17, 9])

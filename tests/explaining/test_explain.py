@@ -9,9 +9,9 @@ import pytest
 from small_records import store_language_model, store_translator
 
 import dragoman
-from dragoman.aligning.words import split_words
 from dragoman.cli.main import main
 from dragoman.errors import ConfigError, DataError, DecodeError
+from dragoman.inference.alignment import split_words
 
 TEXT = "the cat sees."
 Run = Callable[..., tuple[int, str, str]]

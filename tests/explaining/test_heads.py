@@ -16,9 +16,9 @@ from small import Counting, language_model, sentences, translator
 from small_records import PAIRS, store_language_model, store_translator
 from torch import Tensor
 
-from dragoman.aligning.passes import Given, run_given
 from dragoman.errors import ConfigError, DataError
 from dragoman.explaining.heads import Head, _cost, attention_of, heads_of, judge_heads, losses, without
+from dragoman.inference.alignment import Given, run_given
 from dragoman.model import EncoderDecoder, LanguageModel
 from dragoman.store import load_model
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING

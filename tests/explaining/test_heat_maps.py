@@ -12,12 +12,10 @@ import pytest
 from small_records import store_language_model, store_translator
 
 from dragoman.errors import ConfigError, MissingExtra
-from dragoman.explaining.heat_maps import HeatMap, heat_lines, heat_maps
-from dragoman.explaining.pictures import draw
+from dragoman.explaining.pictures import HeatMap, draw, heat_lines, heat_maps
 from dragoman.explaining.record import Alignment, Candidate, Part, Record, Search, Stack, Step, Token
 from dragoman.explaining.recording import record
-from dragoman.explaining.summary import summary
-from dragoman.explaining.writing import form_of, render, write_record
+from dragoman.explaining.writing import form_of, render, summary, write_record
 
 SENTENCE = "the red cat sees the old dog ."
 EMPTY = np.zeros((0, 0), dtype=np.float32)

@@ -11,9 +11,9 @@ from small_records import store_language_model, store_translator
 from dragoman.errors import ConfigError, DecodeError
 from dragoman.explaining import recording
 from dragoman.explaining.recording import MOST_TOKENS, WIDTHS, Recorder, record
-from dragoman.model.attention.multi_head import Attention
+from dragoman.inference.translator import Translator
+from dragoman.model.attention import Attention
 from dragoman.store import load_model
-from dragoman.translating import Translator
 
 SENTENCE = "the red cat sees the old station ."
 

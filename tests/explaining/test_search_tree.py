@@ -16,13 +16,13 @@ from reference_search import Toy
 from small_records import learn, store_translator
 
 from dragoman.decoding import Engine, Request, Step
-from dragoman.decoding.rules import Written
+from dragoman.decoding.processors import Written
 from dragoman.explaining.record import Node, Search
 from dragoman.explaining.recording import WIDTHS, Recorder
 from dragoman.explaining.search_tree import Candidates, search_tree
+from dragoman.inference.translator import Translator
 from dragoman.store import load_model
 from dragoman.tokenizing.special_tokens import END
-from dragoman.translating import Translator
 
 SOURCE = [7, 5]
 NUMBER = r"(-?\d+\.\d{4})"

@@ -15,14 +15,14 @@ from torch import Tensor
 import dragoman
 from dragoman.commands.export import Export
 from dragoman.errors import CheckpointError, ConfigError, DataError, Error, TokenizerError
-from dragoman.exporting.marian import searching
-from dragoman.exporting.marian.folder import read_marian
-from dragoman.exporting.marian.mapping import POSITIONS, Vocabularies, from_marian, to_marian, twins
+from dragoman.exporting import marian_search as searching
+from dragoman.exporting.marian import POSITIONS, Vocabularies, from_marian, to_marian
+from dragoman.exporting.marian_folder import read_marian, twins
+from dragoman.inference.options import SearchOptions
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.store import Languages, load_model, named_weights, save_model
 from dragoman.tokenizing.special_tokens import MARIAN_FRAMING
 from dragoman.training import label_smoothed_loss
-from dragoman.translating import SearchOptions
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended")
 FORMS: dict[str, dict[str, Any]] = {

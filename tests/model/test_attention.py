@@ -13,14 +13,12 @@ from compiler import needs_compiler
 from small import PRESETS, random_batch, translator
 from torch import Tensor, nn
 
-from dragoman import kernels
+from dragoman.compiled import kernels
 from dragoman.data.batching import Batch
 from dragoman.errors import ConfigError
 from dragoman.model import EncoderDecoder, Packing, attend
-from dragoman.model.attention.context import AttentionContext
-from dragoman.model.attention.flash import varlen_attention
-from dragoman.model.attention.multi_head import Attention
-from dragoman.model.attention.ways import Way, choose_way, fused_runs
+from dragoman.model.attention import Attention
+from dragoman.model.attention_backends import AttentionContext, Way, choose_way, fused_runs, varlen_attention
 from dragoman.model.dropout import Noise
 from dragoman.model.projection import join
 

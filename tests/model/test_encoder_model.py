@@ -17,7 +17,7 @@ from torch_twin import torch_stack, unsettled
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.manifest import write_manifest
 from dragoman.model import EncoderModel, ModelConfig, Packing, StepNoise, build_model, prepare_for_decoding
-from dragoman.model.positions import sinusoids
+from dragoman.model.embedding import sinusoids
 from dragoman.store import ModelFiles, load_model, save_model
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.tokenizers import Tokenizers

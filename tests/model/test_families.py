@@ -10,7 +10,7 @@ from small import END, PRESETS, START, VOCABULARY, batch_of, language_model, ran
 from torch import Tensor, nn
 from torch_twin import torch_stack, unsettled
 
-from dragoman import kernels
+from dragoman.compiled import kernels
 from dragoman.model import EncoderDecoder, LanguageModel, Packing
 from dragoman.training import label_smoothed_loss
 

@@ -7,8 +7,7 @@ from closeness import assert_close
 from torch import nn
 
 from dragoman.errors import ConfigError
-from dragoman.model.embedding import Embedding
-from dragoman.model.positions import Learned, Rotary, Sinusoidal, rotate, sinusoids
+from dragoman.model.embedding import Embedding, Learned, Rotary, Sinusoidal, rotate, sinusoids
 
 TABLE = [
     [0.0, 1.0, 0.0, 1.0],

@@ -119,8 +119,8 @@ def test_a_prepared_model_holds_every_weight_once_under_its_own_name(make: Any) 
 def test_a_prepared_model_joins_nothing_while_it_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
     prepared = prepare_for_decoding(translator(), "cpu", torch.float64)
     monkeypatch.setattr(Projection, "effective", lambda _: pytest.fail("a plain matrix was expected"))
-    monkeypatch.setattr("dragoman.model.attention.multi_head.join", lambda _: pytest.fail("joined in a step"))
-    monkeypatch.setattr("dragoman.model.decoder.join", lambda _: pytest.fail("joined in a step"))
+    monkeypatch.setattr("dragoman.model.attention.join", lambda _: pytest.fail("joined in a step"))
+    monkeypatch.setattr("dragoman.model.blocks.join", lambda _: pytest.fail("joined in a step"))
     assert decoded(prepared).isfinite().all()
 
 

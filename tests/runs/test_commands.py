@@ -12,12 +12,12 @@ from small_runs import SETTINGS, train_command, train_small, weights, write_corp
 
 import dragoman
 from dragoman.cli.main import app, main
-from dragoman.explaining.embeddings.question import answer, read_question
+from dragoman.explaining.space import answer, read_question
+from dragoman.inference.options import SearchOptions
 from dragoman.runs import trial
 from dragoman.runs.train import RunResult
 from dragoman.text.settings import DataSettings, ReadingSettings
 from dragoman.tokenizing.training import TokenizerSettings
-from dragoman.translating import SearchOptions
 
 GREEDY = ("--set", "decode.beam_size=1")
 

@@ -15,12 +15,11 @@ from small_runs import AtSteps, terminate, times, train_small, weights
 import dragoman
 from dragoman.cli.main import main
 from dragoman.errors import CheckpointError, ConfigError, Interrupted
-from dragoman.evaluating.labels.evaluation import LabelEvaluation
-from dragoman.evaluating.scores import read_evaluations
+from dragoman.evaluating.evaluation import read_evaluations
+from dragoman.evaluating.labels_evaluation import LabelEvaluation
+from dragoman.inference.labels import expected_calibration_error
+from dragoman.inference.predictor import Classified, Filled, Predictor, Tagged
 from dragoman.model import EncoderModel, build_model
-from dragoman.predicting.calibration import expected_calibration_error
-from dragoman.predicting.prediction import Classified, Filled, Tagged
-from dragoman.predicting.predictor import Predictor
 from dragoman.progress import silent
 from dragoman.runs import trial
 from dragoman.runs.compare import Place, compare, evaluate_systems

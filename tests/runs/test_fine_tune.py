@@ -13,6 +13,8 @@ import dragoman
 from dragoman.cli.main import main
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import CheckpointError, ConfigError, DataError, Interrupted
+from dragoman.inference.translation import Translation
+from dragoman.inference.translator import Translator
 from dragoman.runs import fine_tune as naming
 from dragoman.runs.fine_tune import FineTuneResult, fine_tune
 from dragoman.runs.recipe import read_recipe
@@ -20,7 +22,6 @@ from dragoman.runs.train import train
 from dragoman.store import load_model
 from dragoman.text.prepared import read_split
 from dragoman.tokenizing.tokenizers import Tokenizers
-from dragoman.translating import Translation, Translator
 
 SETTINGS = (
     "data.dev_size=4", "data.test_size=4", "batches.batch_tokens=100", "decode.beam_size=1",

@@ -19,6 +19,7 @@ from small_runs import SETTINGS, STEPS, AtSteps, some_pairs, terminate, times, t
 from dragoman.data.batching import build_batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import ConfigError, DataError, Error, Interrupted, OutOfMemory
+from dragoman.inference.translator import Translator
 from dragoman.progress import silent
 from dragoman.run_folder import RunFolder
 from dragoman.runs import resolving, session, trial
@@ -31,7 +32,6 @@ from dragoman.store import Languages, count_weights, load_model
 from dragoman.text.prepare import prepare_data
 from dragoman.text.settings import DataSettings
 from dragoman.tokenizing.training import TokenizerSettings
-from dragoman.translating import Translator
 
 
 @pytest.fixture(scope="module")

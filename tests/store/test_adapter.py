@@ -15,6 +15,7 @@ import dragoman
 from dragoman.cli.main import main
 from dragoman.commands.merge import merge
 from dragoman.errors import CheckpointError, ConfigError, DataError
+from dragoman.inference.translator import Translator
 from dragoman.manifest import write_manifest
 from dragoman.model import build_model
 from dragoman.model.adapters import LowRank, adapt
@@ -31,7 +32,6 @@ from dragoman.store import (
 )
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
-from dragoman.translating import Translator
 
 PAIRS = [("a b c d", "e f g h i"), ("b d", "h i e")]
 LORA = LoraSettings(rank=2, alpha=3.0)

@@ -16,6 +16,8 @@ from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_corpus
 from dragoman.errors import CheckpointError
+from dragoman.inference.options import SearchOptions
+from dragoman.inference.translator import Translator
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.progress import silent
 from dragoman.run_folder import RunFolder
@@ -29,7 +31,6 @@ from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, END, PADDING, ST
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 from dragoman.training import run_steps
-from dragoman.translating import SearchOptions, Translator
 
 MARIAN = Framing(source_before=(), target_start=PADDING)
 PAIRS = [

@@ -19,7 +19,8 @@ from safetensors.torch import load_file, save_file
 from small import Source, few_batches, fresh_state, objective, parse, random_batch, train_settings, translator
 from small_runs import command, exit_codes, kill_at, some_pairs, train_command, train_small, weights, write_corpus
 
-from dragoman import kernels, machine
+from dragoman import machine
+from dragoman.compiled import kernels
 from dragoman.data.batching import Batch
 from dragoman.errors import OutOfMemory
 from dragoman.runs import trial

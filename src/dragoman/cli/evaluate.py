@@ -14,10 +14,9 @@ from dragoman.errors import ConfigError
 from dragoman.files import check_output, write_file
 
 if TYPE_CHECKING:
-    from dragoman.evaluating.evaluation import Evaluation
-    from dragoman.evaluating.labels.evaluation import LabelEvaluation
-    from dragoman.evaluating.labels.pictures import Form
-    from dragoman.evaluating.scores import KeptEvaluation
+    from dragoman.evaluating.confusion import Form
+    from dragoman.evaluating.evaluation import Evaluation, KeptEvaluation
+    from dragoman.evaluating.labels_evaluation import LabelEvaluation
     from dragoman.runs.compare import CompareResult
     from dragoman.runs.language_model import TextEvaluation
 
@@ -83,7 +82,7 @@ def evaluate(
 
 def show(found: "CompareResult") -> None:
     """Scores, comparisons, and how much the seeds of a system differ; of the first system's labels the confusions."""
-    from dragoman.evaluating.labels.evaluation import LabelEvaluation
+    from dragoman.evaluating.labels_evaluation import LabelEvaluation
 
     first = found.evaluations[0]
     show_scores(found.evaluations)
@@ -125,8 +124,8 @@ def check_picture(picture: Path | None, system: Path, others: Sequence[Path | st
 
 def draw_picture(found: "Evaluation | LabelEvaluation", picture: Path | None) -> None:
     """Draws what a classifier or tagger takes for what."""
-    from dragoman.evaluating.labels.evaluation import LabelEvaluation
-    from dragoman.evaluating.labels.pictures import draw_confusion
+    from dragoman.evaluating.confusion import draw_confusion
+    from dragoman.evaluating.labels_evaluation import LabelEvaluation
 
     if picture is None:
         return
@@ -137,9 +136,9 @@ def draw_picture(found: "Evaluation | LabelEvaluation", picture: Path | None) ->
 
 def show_labels(found: "Evaluation | LabelEvaluation") -> None:
     """What a classifier or tagger takes for what, label by label; nothing for translations."""
-    from dragoman.evaluating.labels.classification import HEADINGS
-    from dragoman.evaluating.labels.confusion import confusion_table, worst_confusions
-    from dragoman.evaluating.labels.evaluation import LabelEvaluation
+    from dragoman.evaluating.confusion import confusion_table, worst_confusions
+    from dragoman.evaluating.label_metrics import HEADINGS
+    from dragoman.evaluating.labels_evaluation import LabelEvaluation
 
     if not isinstance(found, LabelEvaluation):
         return

@@ -14,8 +14,8 @@ from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.errors import DataError
 
 if TYPE_CHECKING:
-    from dragoman.generating.generator import Generation, Generator
-    from dragoman.generating.options import GenerateOptions
+    from dragoman.inference.generator import Generation, Generator
+    from dragoman.inference.options import GenerateOptions
 
 CONTINUED = 100_000
 """Bytes of standard input that are read at most; a model sees far fewer."""

@@ -17,7 +17,7 @@ from dragoman.errors import ConfigError
 from dragoman.progress import silent
 
 if TYPE_CHECKING:
-    from dragoman.predicting.prediction import Classified, Filled, Prediction, Tagged
+    from dragoman.inference.predictor import Classified, Filled, Prediction, Tagged
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Label texts or their words, or fill in [MASK], each with probabilities."""
-    from dragoman.translating.chunks import chunks
+    from dragoman.inference.segments import chunks
 
     screen = open_screen(quiet)
     if text and input_file is not None:

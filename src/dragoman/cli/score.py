@@ -21,8 +21,8 @@ from dragoman.files import check_output
 
 if TYPE_CHECKING:
     from dragoman.commands.score import ScoredPair
+    from dragoman.inference.segments import Arriving
     from dragoman.text.readers import Pair, Reading
-    from dragoman.translating.chunks import Arriving
 
 log = logging.getLogger(__name__)
 
@@ -93,8 +93,8 @@ def opened(model: Path, data: str | tuple[str, str], settings: Sequence[str]) ->
 
 def typed_pairs() -> "Arriving[Pair]":
     """The pairs of standard input: what stands before and behind the first tab of each line."""
+    from dragoman.inference.segments import Arriving
     from dragoman.text.readers import Pair
-    from dragoman.translating.chunks import Arriving
 
     def pair(number: int, line: str) -> Pair:
         source, tab, rest = line.partition("\t")
@@ -118,7 +118,7 @@ def line_of(pair: "ScoredPair", as_json: bool, figures: bool) -> str:
 
 def cell(text: str) -> str:
     """A text as one cell of a line: tabs and line breaks in it become spaces."""
-    from dragoman.translating.writing import one_line
+    from dragoman.inference.writing import one_line
 
     return one_line(text.replace("\t", " "))[0]
 

@@ -19,9 +19,9 @@ from dragoman.errors import ConfigError
 from dragoman.files import check_output
 
 if TYPE_CHECKING:
-    from dragoman.translating.options import SearchOptions
-    from dragoman.translating.translation import Translation
-    from dragoman.translating.translator import Translator
+    from dragoman.inference.options import SearchOptions
+    from dragoman.inference.translation import Translation
+    from dragoman.inference.translator import Translator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Job:
         if self.output is not None:
             check_output(self.output, self.input_file)
             if self.goes_on:
-                from dragoman.translating.resumable import check_working_files
+                from dragoman.inference.resumable import check_working_files
 
                 check_working_files(self.output, self.input_file)
 
@@ -179,8 +179,8 @@ class Work:
         self, source: Path, output: Path, asked: Mapping[str, Any], fresh: bool, total: int | None
     ) -> None:
         """The same for the lines of a file, in a file that goes on where a killed process left it."""
+        from dragoman.inference.resumable import resumable_file
         from dragoman.runs.signals import interrupted_by_signals
-        from dragoman.translating.resumable import resumable_file
 
         with (
             self._screen.progress.track("translate", total, "lines") as advance,
@@ -199,7 +199,7 @@ class Work:
         self, texts: Iterable[str], number: int, flags: Counter[str]
     ) -> Iterator[tuple[Sequence[str], str]]:
         """Chunks of the texts that follow so many others, and what is printed for each. The flags are counted."""
-        from dragoman.translating.chunks import chunks
+        from dragoman.inference.segments import chunks
 
         for chunk in chunks(texts, len):
             lines: list[str] = []
@@ -305,7 +305,7 @@ def pharaoh(found: "Translation") -> str:
 
 def meanings(flags: Iterable[str]) -> dict[str, str]:
     """What these flags mean, in their usual order."""
-    from dragoman.translating.translation import MEANINGS
+    from dragoman.inference.translation import MEANINGS
 
     given = set(flags)
     return {flag: meaning for flag, meaning in MEANINGS.items() if flag in given}

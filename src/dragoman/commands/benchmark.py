@@ -9,9 +9,9 @@ from dragoman.documents import write_json
 from dragoman.evaluating.references import own_test_pairs
 from dragoman.evaluating.speed import SEARCHES, Benchmark, benchmark_models
 from dragoman.files import check_output
+from dragoman.inference.options import SearchOptions
 from dragoman.progress import Progress, silent
 from dragoman.text.lines import read_lines
-from dragoman.translating import SearchOptions
 
 
 def benchmark(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from dragoman.config import Settings, check
 from dragoman.errors import CheckpointError, ConfigError
-from dragoman.exporting.marian.folder import is_marian
-from dragoman.exporting.marian.importing import Conversion, import_marian
+from dragoman.exporting.marian import Conversion, import_marian
+from dragoman.exporting.marian_folder import is_marian
 from dragoman.store import Languages, find_model
 from dragoman.text.languages import LanguageTag
 

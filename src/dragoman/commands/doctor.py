@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import dragoman
-from dragoman import kernels, machine
+from dragoman import machine
+from dragoman.compiled import kernels
 
 TESTED_TORCH = "2.13.0"
 """The version of torch that Dragoman is tested with."""

@@ -48,15 +48,15 @@ def export(
     stored = load_model(model, adapter=adapter)
     texts = own_texts(model) if texts is None else texts
     if target == "ctranslate2":
-        from dragoman.exporting.ctranslate2.exporting import export_ctranslate2
+        from dragoman.exporting.ctranslate2 import export_ctranslate2
 
         return Export(out, export_ctranslate2(stored, out, texts))
     if came_from_marian(stored):
-        from dragoman.exporting.marian.exporting import export_marian
+        from dragoman.exporting.marian import export_marian
 
         proof, notes = export_marian(stored, out, texts)
         return Export(out, proof, tuple(notes))
-    from dragoman.exporting.huggingface.exporting import export_huggingface
+    from dragoman.exporting.huggingface import export_huggingface
 
     return Export(out, export_huggingface(stored, out, texts))
 

@@ -10,15 +10,14 @@ from pathlib import Path
 from dragoman.config import choose
 from dragoman.errors import TokenizerError
 from dragoman.evaluating.direction import naming_for
+from dragoman.inference.options import SearchOptions
+from dragoman.inference.segments import CHARACTERS_A_TOKEN, chunks
+from dragoman.inference.translator import Translator
 from dragoman.progress import Progress, silent
 from dragoman.text.addresses import Address
 from dragoman.text.readers import Pair, Reading, open_pairs
 from dragoman.text.settings import ReadingSettings, reading_overrides
 from dragoman.tokenizing.tokenizer import Tokenizer
-from dragoman.translating.chunks import chunks
-from dragoman.translating.options import SearchOptions
-from dragoman.translating.segments import CHARACTERS_A_TOKEN
-from dragoman.translating.translator import Translator
 
 
 @dataclass(frozen=True)

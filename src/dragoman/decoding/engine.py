@@ -1,4 +1,6 @@
-"""The one search: greedy, beam or sampling, over any `Stepper`, for requests that come while others are under way.
+"""Requests that wait. Several engines, each in a thread of its own, may take from one queue.
+
+The one search: greedy, beam or sampling, over any `Stepper`, for requests that come while others are under way.
 
     engine = Engine(stepper, start=2, end=3)
     ticket = engine.admit(Request([2, 17, 25, 3], limit=20, beam_size=4))
@@ -9,25 +11,80 @@ A request leaves as soon as it is done, and waiting ones enter in its place. Wha
 others, even if they fail: it is what `beam` finds for it alone, in plain Python. Only an error at a step itself ends
 all requests under way. Here they are continued at once, by a few operations on arrays. The engine knows ids only;
 `translating` knows text.
+
+Several engines over one model, each in a thread of its own: a file is translated by all cores.
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+import math
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import count
 from operator import attrgetter
+from queue import SimpleQueue
+from threading import Event, Lock, Thread
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 
-from dragoman.decoding.company import Company, Next, Outcome, Search
-from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.observer import SearchObserver
-from dragoman.decoding.queue import Queue
+from dragoman.decoding.batched_beam import Company, Next, Outcome, Search
+from dragoman.decoding.hypothesis import Hypothesis, SearchObserver, Table
+from dragoman.decoding.processors import Rule, Written
 from dragoman.decoding.request import Request
-from dragoman.decoding.rules import Rule, Written
-from dragoman.decoding.stepper import Best, Step, Stepper
-from dragoman.decoding.table import Table
+from dragoman.decoding.steppers import Best, Step, Stepper
 from dragoman.errors import Interrupted
+
+
+class Queue:
+    """Of those that are added between two takings, that with the largest `room` enters first, after all before them.
+
+    The first takings, as many as there are `takers`, leave the others their share. Otherwise the first taker would get
+    all of a few requests, and the others would have nothing to do.
+    """
+
+    def __init__(self, takers: int = 1) -> None:
+        self._to_begin, self._tickets = takers, count()
+        self._added: list[Search] = []
+        self._waiting: deque[Search] = deque()
+        self._lock = Lock()
+
+    def __bool__(self) -> bool:
+        return bool(self._added or self._waiting)
+
+    def add(self, request: Request, end: int) -> int:
+        """Lets a request wait, whose hypotheses end with the symbol `end`; returns its ticket, the only one of this
+        number.
+        """
+        with self._lock:
+            search = Search(next(self._tickets), request, end)
+            self._added.append(search)
+        return search.ticket
+
+    def remove(self, ticket: int) -> None:
+        """Forgets the request with this ticket, if it waits."""
+        with self._lock:
+            self._added = [search for search in self._added if search.ticket != ticket]
+            self._waiting = deque(search for search in self._waiting if search.ticket != ticket)
+
+    def take(self, rows: int, longest: int, batch_tokens: int) -> list[Search]:
+        """Those that enter beside so many `rows`, the longest of which has so many tokens: rows times the longest stay
+        within `batch_tokens`, but where there is no row, one request always enters.
+        """
+        with self._lock:
+            self._waiting.extend(sorted(self._added, key=lambda search: -search.request.room))
+            self._added.clear()
+            share = math.ceil(len(self._waiting) / max(1, self._to_begin))
+            self._to_begin -= 1
+            entering: list[Search] = []
+            while self._waiting and len(entering) < share:
+                request = self._waiting[0].request
+                longest, rows = max(longest, request.room), rows + request.beam_size
+                if rows * longest > batch_tokens and rows > request.beam_size:
+                    break
+                entering.append(self._waiting.popleft())
+            return entering
+
 
 _REFILL = 0.75
 """Waiting requests enter when no more than this part of the room is taken: a few together are read faster than one."""
@@ -272,3 +329,62 @@ class Engine:
             rows = np.array(each, np.int64)
             if (left := rule.until - int(self._table.lengths[rows].min())) > 0:
                 self._obeyed.append((rule, rows, self._now + left))
+
+
+class Crew:
+    """Searches for many requests by `workers` engines, which share what waits. What a request finds depends neither on
+    the others nor on the engine that takes it, so a crew finds what one engine finds.
+
+    Threads are enough where a stepper computes outside of Python: only bookkeeping waits for its turn.
+    """
+
+    def __init__(self, workers: int, engine: Callable[[Queue], Engine]) -> None:
+        """`engine` makes an engine that takes from this queue."""
+        queue = Queue(workers)
+        self._engines = [engine(queue) for _ in range(workers)]
+
+    def run(self, requests: Sequence[Request]) -> Generator[Found]:
+        """How each request ended, as they end; a ticket is the request's place in `requests`.
+
+        Who stops asking stops the engines. What goes wrong outside of their steps is raised here, once they have
+        stopped.
+        """
+        first = self._engines[0]
+        tickets = [first.admit(request) for request in requests]
+        assert tickets == list(range(len(requests))), "a crew runs once"
+        if len(self._engines) == 1:
+            yield from first.run()
+            return
+        yield from self._side_by_side()
+
+    def _side_by_side(self) -> Iterator[Found]:
+        ends: SimpleQueue[Found | Exception | None] = SimpleQueue()
+        stop = Event()
+
+        def work(engine: Engine) -> None:
+            try:
+                while engine.busy and not stop.is_set():
+                    for found in engine.step():
+                        ends.put(found)
+            except Exception as error:
+                ends.put(error)
+            finally:
+                ends.put(None)
+
+        threads = [Thread(target=work, args=(engine,), daemon=True) for engine in self._engines]
+        for thread in threads:
+            thread.start()
+        try:
+            left = len(threads)
+            while left:
+                end = ends.get()
+                if isinstance(end, Exception):
+                    raise end
+                if end is None:
+                    left -= 1
+                else:
+                    yield end
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()

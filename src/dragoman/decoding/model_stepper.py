@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.decoding.stepper import Best
-from dragoman.decoding.table import Table
+from dragoman.decoding.hypothesis import Table
+from dragoman.decoding.steppers import Best
 from dragoman.model import Cache, EncoderDecoder, LanguageModel, Packing
 from dragoman.model.observer import Observer
 

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dragoman.decoding.rules import Rule
+from dragoman.decoding.processors import Rule
 from dragoman.decoding.sampling import Sampling, source_hash
 from dragoman.errors import DecodeError
 

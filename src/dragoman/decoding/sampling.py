@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from dragoman.decoding.stepper import Best, Step
+from dragoman.decoding.steppers import Best, Step
 from dragoman.errors import DecodeError
 
 _LIKELIEST = 64

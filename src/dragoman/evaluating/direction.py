@@ -10,12 +10,12 @@ from statistics import fmean
 from typing import Protocol, runtime_checkable
 
 from dragoman.errors import DataError, DecodeError
+from dragoman.inference.translation import Translation
 from dragoman.run_folder import RunFolder
 from dragoman.store import find_model, read_config
 from dragoman.text.columns import Naming
 from dragoman.text.languages import UNKNOWN_LANGUAGE, differing
 from dragoman.text.report import read_report
-from dragoman.translating import Translation
 
 PAIRS = 32
 """Pairs that the model looks at."""

@@ -2,12 +2,14 @@
 
 The test is approximate randomisation, as in the `sacrebleu` command (`--paired-ar`), with the same seed. The difference
 also has a 95 % interval, from the paired bootstrap (Koehn 2004).
+What runs that differ only by their seeds score is a `Spread`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import mean, stdev
 from typing import Unpack
 
 import numpy as np
@@ -18,6 +20,7 @@ from dragoman.evaluating.metrics import (
     Array,
     Measures,
     References,
+    Score,
     Statistics,
     build_metrics,
     checked,
@@ -152,3 +155,28 @@ def _digits(p_value: float) -> str:
 
 
 _PLURALS = {RANDOMISATION: "paired randomisations", SEEDS: "seeds"}
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The scores of several runs, by one metric on one test set."""
+
+    test: str
+    scores: Sequence[Score]
+
+    @property
+    def mean(self) -> float:
+        return mean(score.value for score in self.scores)
+
+    @property
+    def deviation(self) -> float | None:
+        """The standard deviation of the scores; None for a single run."""
+        values = [score.value for score in self.scores]
+        return stdev(values) if len(values) > 1 else None
+
+    def __str__(self) -> str:
+        """As in `BLEU 38.2 ± 0.3 (38.0, 38.1, 38.5; standard deviation of 3 seeds)`."""
+        each = ", ".join(f"{score.value:.1f}" for score in self.scores)
+        within = "" if self.deviation is None else f" ± {self.deviation:.1f}"
+        told = f"{each}; mean and standard deviation of {len(self.scores)} seeds"
+        return f"{self.scores[0].name} {self.mean:.1f}{within} ({told}) {self.scores[0].signature}"

@@ -18,11 +18,13 @@ from typing import Any, NamedTuple, Protocol
 
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.evaluation import describe
+from dragoman.inference.options import SearchOptions
+from dragoman.inference.translation import Translation
+from dragoman.inference.translator import Translator
 from dragoman.machine import describe as describe_machine
 from dragoman.machine import gemm_rate, machine, use_threads
 from dragoman.memory import peak_memory_bytes
 from dragoman.progress import Progress, silent
-from dragoman.translating import SearchOptions, Translation, Translator
 
 ONE, ALL = "one sentence", "full"
 """The two ways to hand texts over: each in a call of its own, as a waiting person would, or all in one."""

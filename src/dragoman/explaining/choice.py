@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from dragoman.aligning.passes import Given, run_given
-from dragoman.aligning.words import Word, words_of
 from dragoman.errors import DataError
 from dragoman.explaining.erasure import falls
+from dragoman.inference.alignment import Given, Word, run_given, words_of
 from dragoman.model import EncoderDecoder, LanguageModel
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer

@@ -11,9 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.aligning.passes import Given, portions, run_given
-from dragoman.aligning.words import Word
 from dragoman.explaining.record import Array, Contributions
+from dragoman.inference.alignment import Given, Word, portions, run_given
 from dragoman.model import EncoderDecoder, LanguageModel
 
 

@@ -17,13 +17,13 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dragoman.aligning.passes import Given, portions, run_given
 from dragoman.errors import ConfigError, DataError, DecodeError
 from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.references import own_test_set, read_references
+from dragoman.inference.alignment import Given, portions, run_given
 from dragoman.machine import use_threads
 from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
-from dragoman.model.attention.multi_head import Attention
+from dragoman.model.attention import Attention
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
 from dragoman.store import StoredModel, load_model

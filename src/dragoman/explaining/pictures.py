@@ -1,15 +1,111 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# (matplotlib's types are partial)
-"""Heat maps as files for a paper: PNG, SVG or PDF. Needs matplotlib (extra `plots`)."""
+"""Where a model looked, as one matrix: an alignment of words, or the weights of one head.
+
+Heat maps as files for a paper: PNG, SVG or PDF. Needs matplotlib (extra `plots`).
+"""
 
 import io
 import textwrap
 import warnings
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+from unicodedata import combining, east_asian_width
 
-from dragoman.errors import missing_extra
-from dragoman.explaining.heat_maps import HeatMap
+from dragoman.errors import ConfigError, missing_extra
+from dragoman.explaining.record import Array, AttentionRecord, Layer, Part, Record
+
+_SHADES = " ░▒▓█"
+_LONGEST_LABEL = 24
+_WIDEST = 60
+
+
+class HeatMap(NamedTuple):
+    """Weights of rows, which look, on columns, which are looked at; each row sums to one at most.
+
+    A row of a decoder is named by the token that it reads and the one that it then writes.
+    """
+
+    title: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    weights: Array
+
+
+def heat_maps(record: Record, head: str | None = None) -> list[HeatMap]:
+    """One map for each part of a record: of the head that is named, as in `decoder.0.cross_attention.3`; without a
+    name, of the words' alignment, and in a language model of the mean over the last layer's heads.
+
+    Raises:
+        ConfigError: the model has no such head.
+    """
+    parts = [part for part in record.parts if not part.copied]
+    return [_of_head(part, head) if head is not None else _usual(part) for part in parts]
+
+
+def heat_lines(heat: HeatMap) -> Iterator[str]:
+    """A map as text, in five shades, and below it the columns by number. Blank is a weight of less than a fifth."""
+    labels = [label[:_LONGEST_LABEL] for label in heat.rows]
+    width = max(map(_columns, labels), default=0)
+    labels = [" " * (width - _columns(label)) + label for label in labels]
+    yield heat.title
+    if len(heat.columns) <= _WIDEST:
+        yield " " * width + "".join(f"{number:>3}" for number in range(1, len(heat.columns) + 1))
+        for label, row in zip(labels, heat.weights, strict=True):
+            yield label + "".join(f" {_shade(weight) * 2}" for weight in row)
+        yield "  ".join(f"{number} {column}" for number, column in enumerate(heat.columns, 1))
+    for label, row in zip(labels, heat.weights, strict=True):
+        best = sorted(range(len(row)), key=lambda column: -row[column])[:3]
+        yield f"{label} ← " + ", ".join(
+            f"{heat.columns[column]} {row[column]:.2f}" for column in best if row[column] >= 0.005
+        )
+
+
+def _columns(label: str) -> int:
+    """How many columns of a terminal a label takes."""
+    return sum((east_asian_width(each) in "WF") + (not combining(each)) for each in label)
+
+
+def _shade(weight: float) -> str:
+    return _SHADES[min(int(weight * len(_SHADES)), len(_SHADES) - 1)]
+
+
+def _usual(part: Part) -> HeatMap:
+    if part.alignment is not None:
+        alignment = part.alignment
+        return HeatMap(f"alignment: {alignment.how}", part.written, part.words("encoder"), alignment.weights)
+    stack = part.stacks[-1]
+    layer = stack.layers[-1]
+    attention = layer.attentions[-1]
+    title = f"mean over the heads of {layer.name}.{attention.name}"
+    return _tokens(part, title, attention, layer, attention.weights.mean(0))
+
+
+def _of_head(part: Part, name: str) -> HeatMap:
+    for stack in part.stacks:
+        for layer in stack.layers:
+            for attention in layer.attentions:
+                heads = {f"{layer.name}.{attention.name}.{i}": i for i in range(len(attention.weights))}
+                if name in heads:
+                    return _tokens(part, name, attention, layer, attention.weights[heads[name]])
+    raise ConfigError(f"head must be one of the model's, as in {_some_head(part)}, but is {name}")
+
+
+def _tokens(part: Part, title: str, attention: AttentionRecord, layer: Layer, weights: Array) -> HeatMap:
+    queries, keys = part.stack(layer.name.partition(".")[0]), part.stack(attention.keys)
+    assert queries is not None and keys is not None, "an attention belongs to stacks of its part"
+    rows, columns = (tuple(token.text for token in stack.tokens) for stack in (queries, keys))
+    if queries.name == "decoder":
+        rows = tuple(f"{read} → {step.token.text}" for read, step in zip(rows, part.steps, strict=True))
+    return HeatMap(title, rows, columns, weights)
+
+
+def _some_head(part: Part) -> str:
+    layer = part.stacks[-1].layers[-1]
+    return f"{layer.name}.{layer.attentions[-1].name}.{len(layer.attentions[-1].weights) - 1}"
+
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# (matplotlib's types are partial)
+
 
 _CELL_INCHES = 0.32
 _TITLE_LETTERS_AN_INCH = 12

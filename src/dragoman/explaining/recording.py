@@ -14,28 +14,32 @@ import numpy as np
 import torch
 
 import dragoman
-from dragoman.aligning.attention import AlignmentChoice, align_words
-from dragoman.aligning.passes import Given, Seen, plain_attention, run_given
-from dragoman.aligning.words import Word, words_of
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import DecodeError
-from dragoman.explaining.alignment.choosing import choose_alignment
-from dragoman.explaining.alignment.gold import read_gold
-from dragoman.explaining.alignment.links import AlignedPair
 from dragoman.explaining.choice import Why, why
 from dragoman.explaining.erasure import contributions_of
+from dragoman.explaining.gold_alignment import AlignedPair, choose_alignment, read_gold
 from dragoman.explaining.record import Alignment, Part, Record, Search
 from dragoman.explaining.search_tree import Candidates, search_tree
-from dragoman.explaining.stacks import find_layer, read_matrices, read_stack
-from dragoman.explaining.steps import read_steps, read_written
+from dragoman.explaining.stacks import find_layer, read_matrices, read_stack, read_steps, read_written
+from dragoman.inference.alignment import (
+    AlignmentChoice,
+    Given,
+    Seen,
+    Word,
+    align_words,
+    plain_attention,
+    run_given,
+    words_of,
+)
+from dragoman.inference.options import SearchOptions
+from dragoman.inference.segments import Segments
+from dragoman.inference.translation import MEANINGS, Translation
+from dragoman.inference.translator import Translator
 from dragoman.machine import use_threads
 from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.store import StoredModel, load_model
 from dragoman.tokenizing.tokenizer import Tokenizer
-from dragoman.translating.options import SearchOptions
-from dragoman.translating.segments import Segments
-from dragoman.translating.translation import MEANINGS, Translation
-from dragoman.translating.translator import Translator
 
 WIDTHS = (1, 2, 4, 8)
 """Of the searches that are recorded, beside the model's own."""
@@ -57,7 +61,7 @@ def record(
 
     `model` is a model folder or a run folder. A language model reads `source`, and the record holds what it expected
     next at every token. `weights` names a layer, as in `encoder.0`, whose matrices are recorded too. `aligned` is a
-    file of aligned pairs (`explaining.alignment.gold`) by which the head that aligns words is chosen; between English
+    file of aligned pairs (`explaining.gold_alignment`) by which the head that aligns words is chosen; between English
     and Italian, our own serve. `threads` counts for this call alone.
 
     Raises:

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.observer import Candidate
+from dragoman.decoding.hypothesis import Candidate, Hypothesis
 from dragoman.decoding.request import Request
 from dragoman.explaining.record import Node, Search
 from dragoman.tokenizing.tokenizer import Tokenizer

@@ -6,14 +6,14 @@ from typing import Protocol
 
 import numpy as np
 
+from dragoman.decoding.processors import Ban
 from dragoman.decoding.request import Request
-from dragoman.decoding.rules import Ban
 from dragoman.decoding.scoring import score
 from dragoman.errors import ConfigError
+from dragoman.inference.translator import Translator
 from dragoman.store import StoredModel
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
-from dragoman.translating import Translator
 
 TOLERANCE = 1e-4
 """The most that the log-probability of a token may differ, in float32."""

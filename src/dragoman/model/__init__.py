@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from dragoman import lazy_names
 
 if TYPE_CHECKING:
-    from dragoman.model.attention.cache import Cache as Cache
-    from dragoman.model.attention.cache import CrossKeys as CrossKeys
-    from dragoman.model.attention.equation import attend as attend
+    from dragoman.model.attention_backends import attend as attend
     from dragoman.model.build import build_model as build_model
+    from dragoman.model.cache import Cache as Cache
+    from dragoman.model.cache import CrossKeys as CrossKeys
     from dragoman.model.config import ModelConfig as ModelConfig
     from dragoman.model.dropout import StepNoise as StepNoise
     from dragoman.model.families import AnyModel as AnyModel
@@ -28,8 +28,8 @@ else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
-            "attention.cache": ["Cache", "CrossKeys"],
-            "attention.equation": ["attend"],
+            "cache": ["Cache", "CrossKeys"],
+            "attention_backends": ["attend"],
             "build": ["build_model"],
             "config": ["ModelConfig"],
             "dropout": ["StepNoise"],

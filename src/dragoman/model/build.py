@@ -5,15 +5,12 @@ values.
 import torch
 from torch import nn
 
-from dragoman.model.attention.multi_head import Attention
-from dragoman.model.blocks import CrossBlock, LayerParts, SelfBlock
+from dragoman.model.attention import Attention
+from dragoman.model.blocks import CrossBlock, Decoder, Encoder, LayerParts, SelfBlock
 from dragoman.model.config import ModelConfig, check_vocabularies
-from dragoman.model.decoder import Decoder
-from dragoman.model.embedding import Embedding, table
-from dragoman.model.encoder import Encoder
+from dragoman.model.embedding import Embedding, Learned, Rotary, Sinusoidal, table
 from dragoman.model.families import AnyModel, EncoderDecoder, EncoderModel, LanguageModel
 from dragoman.model.layers import FeedForward, Head, LayerNorm, Residual, RMSNorm, make_norm
-from dragoman.model.positions import Learned, Rotary, Sinusoidal
 from dragoman.model.projection import weight_roles
 
 

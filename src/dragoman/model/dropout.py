@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dragoman import kernels
+from dragoman.compiled import kernels
 
 _GOLDEN, _MIX_1, _MIX_2 = 0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35
 _FEATURE_STRIDE = 65_536  # keys per attention head, so that a weight's feature does not depend on the padded length

@@ -1,4 +1,9 @@
-"""Token ids to vectors: the embedding scaled by sqrt(d_model) (section 3.4), positions, an optional norm, dropout."""
+"""Where a token stands: sinusoids (Vaswani et al. 2017, section 3.5), learned vectors, or rotation (Su et al. 2021).
+
+Each takes positions as rows (N,), so that packed and cached decoding ask only for the positions they need.
+
+Token ids to vectors: the embedding scaled by sqrt(d_model) (section 3.4), positions, an optional norm, dropout.
+"""
 
 import math
 from typing import ClassVar
@@ -8,11 +13,83 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dragoman.errors import ConfigError
 from dragoman.model.dropout import Noise, drop
 from dragoman.model.layers import LayerNorm, RMSNorm
 from dragoman.model.observer import Show
-from dragoman.model.positions import Learned, Sinusoidal
 from dragoman.model.projection import Role
+
+Rope = tuple[Float[Tensor, "N 1 K"], Float[Tensor, "N 1 K"]]
+"""Cosine and sine of the angles by which rotary positions rotate every row."""
+
+
+def sinusoids(position: Int[Tensor, "N"], d_model: int, base: float = 10_000.0) -> Float[Tensor, "N D"]:
+    """sin and cos of position / base^(2i / d_model), interleaved, 0 <= i < d_model / 2 (section 3.5)."""
+    angle = _angles(position, d_model, base)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+
+
+class Sinusoidal(nn.Module):
+    """Sinusoids, to be added to embeddings. Has no weights, and no limit on the length."""
+
+    def __init__(self, d_model: int, base: float = 10_000.0) -> None:
+        super().__init__()
+        self.d_model, self.base = d_model, base
+
+    def forward(self, position: Int[Tensor, "N"]) -> Float[Tensor, "N D"]:
+        return sinusoids(position, self.d_model, self.base)
+
+
+class Learned(nn.Module):
+    """One learned vector a position, up to `max_positions`, to be added to embeddings."""
+
+    roles: ClassVar[dict[str, Role]] = {"weight": "table"}
+
+    def __init__(self, max_positions: int, d_model: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(max_positions, d_model))
+
+    def forward(self, position: Int[Tensor, "N"]) -> Float[Tensor, "N D"]:
+        return nn.functional.embedding(position, self.weight)
+
+
+class Rotary:
+    """Rotates pairs of features of queries and keys by their position, so that scores depend on distances alone.
+
+    Feature i is paired with feature i + d_head / 2 (the layout of GPT-NeoX and Llama). Learns nothing.
+    """
+
+    def __init__(self, d_head: int, base: float = 10_000.0) -> None:
+        if d_head % 2:
+            raise ConfigError(f"rotary positions need an even d_model / heads, but it is {d_head}")
+        self.d_head, self.base = d_head, base
+
+    def rope(self, position: Int[Tensor, "N"], dtype: torch.dtype) -> Rope:
+        """The rotation of rows at these positions, made once a pass for all layers."""
+        angle = _angles(position, self.d_head, self.base).repeat(1, 2)[:, None]  # (N, K/2) -> (N, 1, K)
+        return angle.cos().to(dtype), angle.sin().to(dtype)
+
+
+def rotate(x: Float[Tensor, "N H K"], rope: Rope) -> Float[Tensor, "N H K"]:
+    """Each pair (a, b) of features becomes (a cos - b sin, b cos + a sin)."""
+    cosine, sine = rope
+    first, second = x.chunk(2, dim=-1)
+    return x * cosine + torch.cat([-second, first], dim=-1) * sine
+
+
+def _angles(position: Int[Tensor, "N"], width: int, base: float) -> Float[Tensor, "N half"]:
+    """position / base^(2i / width), in float64 so that far positions keep their digits."""
+    exponent = torch.arange(0, width, 2, device=position.device, dtype=torch.float64) / width
+    return (
+        (position[:, None] / base**exponent).float()
+        if position.device.type != "mps"
+        else _angles_on_mps(position, width, base)
+    )
+
+
+def _angles_on_mps(position: Int[Tensor, "N"], width: int, base: float) -> Float[Tensor, "N half"]:
+    """Makes the angles on the host, because Apple's GPUs have no float64."""
+    return _angles(position.cpu(), width, base).to(position.device)
 
 
 class Embedding(nn.Module):

@@ -8,12 +8,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.model.attention.cache import Cache, CrossKeys
+from dragoman.model.blocks import Decoder, Encoder
+from dragoman.model.cache import Cache, CrossKeys
 from dragoman.model.config import ModelConfig
-from dragoman.model.decoder import Decoder
 from dragoman.model.dropout import StepNoise
 from dragoman.model.embedding import Embedding
-from dragoman.model.encoder import Encoder
 from dragoman.model.layers import Head
 from dragoman.model.observer import Observer, shower
 from dragoman.model.packing import ROW_MULTIPLE, Packing, pick

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from dragoman import kernels
+from dragoman.compiled import kernels
 from dragoman.model.dropout import Noise, drop
 from dragoman.model.observer import Show
 from dragoman.model.projection import Dense, Projection, Role

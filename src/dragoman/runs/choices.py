@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from dragoman.config import check
 from dragoman.errors import ConfigError
+from dragoman.inference.options import SearchOptions
 from dragoman.model import ModelConfig
 from dragoman.runs.recipe import Recipe
 from dragoman.tokenizing.training import TokenizerSettings
-from dragoman.translating.options import SearchOptions
 
 AUTO = "auto"
 """The value by which a setting is left to the run although it is named."""

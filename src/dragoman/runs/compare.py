@@ -19,13 +19,14 @@ from dragoman.evaluating.comparison import compare_seeds, compare_systems
 from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
 from dragoman.evaluating.groups import check_seeds
-from dragoman.evaluating.labels.evaluation import LabelEvaluation, compare_label_seeds, compare_labels
+from dragoman.evaluating.labels_evaluation import LabelEvaluation, compare_label_seeds, compare_labels
 from dragoman.evaluating.metrics import METRICS, SAMPLES, Measures
 from dragoman.evaluating.references import ReferenceSet, own_test_set, read_references
-from dragoman.evaluating.significance import Comparison
-from dragoman.evaluating.spread import Spread
+from dragoman.evaluating.significance import Comparison, Spread
 from dragoman.files import check_output, same_file, write_file
-from dragoman.predicting.predictor import Predictor
+from dragoman.inference.options import SearchOptions
+from dragoman.inference.predictor import Predictor
+from dragoman.inference.translator import Translator
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
 from dragoman.runs.labelled import Example, evaluate_predictor, read_labelled
@@ -38,7 +39,6 @@ from dragoman.text.labelled.sources import open_source
 from dragoman.text.labels import begun, is_iob1
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.settings import ReadingSettings, reading_overrides
-from dragoman.translating import SearchOptions, Translator
 
 log = logging.getLogger(__name__)
 

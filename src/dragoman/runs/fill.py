@@ -16,11 +16,11 @@ from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_lines
 from dragoman.documents import write_json
 from dragoman.errors import DecodeError
+from dragoman.evaluating.evaluation import FORMAT
 from dragoman.evaluating.metrics import Score
-from dragoman.evaluating.scores import FORMAT
 from dragoman.files import sha256
+from dragoman.inference.predictor import project
 from dragoman.model import EncoderModel, StepNoise, build_model
-from dragoman.predicting.rows import project
 from dragoman.progress import Progress
 from dragoman.run_folder import RunFolder
 from dragoman.runs.corpus_task import UNMEASURED, CorpusTask, find_corpus, find_tokenizers

@@ -17,9 +17,9 @@ from dragoman.evaluating.direction import (
     refuse_other_languages,
     warn_of_exchanged_sides,
 )
-from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
-from dragoman.evaluating.scores import read_evaluations
+from dragoman.evaluating.evaluation import Evaluation, evaluate, read_evaluations, write_scores
 from dragoman.files import nearest
+from dragoman.inference.translator import Translator
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder, split_of
 from dragoman.runs.lookup import apply, name_of
@@ -33,7 +33,6 @@ from dragoman.text.addresses import Address
 from dragoman.text.inputs import open_inputs
 from dragoman.text.settings import DataSettings
 from dragoman.training.distributed import join
-from dragoman.translating.translator import Translator
 
 log = logging.getLogger(__name__)
 

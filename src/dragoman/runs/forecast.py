@@ -9,7 +9,8 @@ from typing import Any, Unpack
 
 import torch
 
-from dragoman import kernels, machine
+from dragoman import machine
+from dragoman.compiled import kernels
 from dragoman.errors import Error
 from dragoman.files import lock
 from dragoman.memory import memory_limit, peak_memory_bytes, usable_memory_bytes

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dragoman.evaluating.evaluation import Evaluation
-from dragoman.evaluating.labels.evaluation import LabelEvaluation
+from dragoman.evaluating.labels_evaluation import LabelEvaluation
 from dragoman.progress import Progress
 from dragoman.run_folder import RunFolder
 from dragoman.runs import fill, labelled, language_model, translation

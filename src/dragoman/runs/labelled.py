@@ -16,20 +16,22 @@ from dragoman.data.batching import LabelledBatches, build_batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_labelled
 from dragoman.errors import DecodeError, Error
+from dragoman.evaluating.baselines import classify_baselines, tag_baselines
+from dragoman.evaluating.confusion import draw_confusion
 from dragoman.evaluating.evaluation import write_scores
-from dragoman.evaluating.labels.baselines import classify_baselines, tag_baselines
-from dragoman.evaluating.labels.classification import Labelled
-from dragoman.evaluating.labels.contest import ahead_of, judge_baselines
-from dragoman.evaluating.labels.entities import marks_ends
-from dragoman.evaluating.labels.evaluation import MOST_PROBABLE, LabelEvaluation, evaluate_labels
-from dragoman.evaluating.labels.pictures import draw_confusion
+from dragoman.evaluating.label_metrics import Labelled, marks_ends
+from dragoman.evaluating.labels_evaluation import (
+    MOST_PROBABLE,
+    LabelEvaluation,
+    ahead_of,
+    evaluate_labels,
+    judge_baselines,
+)
 from dragoman.evaluating.metrics import SAMPLES
 from dragoman.files import sha256, write_file
+from dragoman.inference.labels import Transitions, best_labels, expected_calibration_error, fit_temperature
+from dragoman.inference.predictor import Predictor, project, softmax
 from dragoman.model import EncoderModel, build_model
-from dragoman.predicting.calibration import expected_calibration_error, fit_temperature
-from dragoman.predicting.predictor import Predictor, softmax
-from dragoman.predicting.rows import project
-from dragoman.predicting.viterbi import Transitions, best_labels
 from dragoman.progress import Progress
 from dragoman.run_folder import RunFolder
 from dragoman.runs.choices import TextFacts

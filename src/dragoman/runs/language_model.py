@@ -17,10 +17,10 @@ from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_text
 from dragoman.documents import write_json
 from dragoman.errors import DecodeError
+from dragoman.evaluating.evaluation import FORMAT
 from dragoman.evaluating.metrics import Score
-from dragoman.evaluating.scores import FORMAT
 from dragoman.files import sha256
-from dragoman.generating.generator import Generator
+from dragoman.inference.generator import Generator
 from dragoman.model import LanguageModel, build_model
 from dragoman.progress import Progress
 from dragoman.run_folder import RunFolder

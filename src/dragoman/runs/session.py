@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from dragoman import kernels, machine
+from dragoman import machine
+from dragoman.compiled import kernels
 from dragoman.config import flatten
 from dragoman.documents import differences, write_json
 from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted, OutOfMemory

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dragoman import kernels, machine
+from dragoman import machine
+from dragoman.compiled import kernels
 from dragoman.config import check
 from dragoman.errors import Diverged, Error, Interrupted
 from dragoman.evaluating.evaluation import Evaluation
-from dragoman.evaluating.labels.evaluation import LabelEvaluation
+from dragoman.evaluating.labels_evaluation import LabelEvaluation
 from dragoman.files import lock, remove_partial
 from dragoman.memory import memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import Progress, silent

@@ -1,4 +1,4 @@
-"""Translation as a task: pairs to corpora of ids, each next target token predicted, and BLEU and chrF on the dev set."""
+"""Translation as a task: pairs to corpora of ids, each next target token predicted; BLEU and chrF on the dev set."""
 
 import logging
 import math
@@ -19,6 +19,10 @@ from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_corpus
 from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
 from dragoman.evaluating.metrics import bleu_and_chrf
+from dragoman.inference.options import SearchOptions
+from dragoman.inference.sentences import split_sentences
+from dragoman.inference.translation import Translation
+from dragoman.inference.translator import Translator
 from dragoman.model import build_model
 from dragoman.progress import Progress
 from dragoman.run_folder import RunFolder
@@ -37,8 +41,6 @@ from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizers
 from dragoman.training.objective import Validated, mean_loss
-from dragoman.translating import SearchOptions, Translation, Translator
-from dragoman.translating.sentences import split_sentences
 
 log = logging.getLogger(__name__)
 

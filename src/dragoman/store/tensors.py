@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dragoman import kernels
+from dragoman.compiled import kernels
 from dragoman.machine import choose_device, choose_precision
 from dragoman.model import AnyModel, ModelConfig, build_model
 from dragoman.model.families import Model, prepare_for_decoding

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from dragoman import kernels
+from dragoman.compiled import kernels
 from dragoman.model.packing import ROW_MULTIPLE
 
 _CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 32 MiB in bf16; with a quarter of it the loss is an eighth slower

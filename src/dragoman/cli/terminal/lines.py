@@ -15,7 +15,7 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.text.lines import LONGEST_LINE_BYTES
 
 if TYPE_CHECKING:
-    from dragoman.translating.chunks import Arriving
+    from dragoman.inference.segments import Arriving
 
 PATIENCE_SECONDS = 0.005
 """Within it a quick writer fills a pipe again; a sender who waits for an answer loses no more."""
@@ -44,8 +44,8 @@ def read(path: Path) -> Iterator[str]:
 
 def standard_input() -> "Arriving[str]":
     """The lines of standard input, by the same rules as those of a file."""
+    from dragoman.inference.segments import Arriving
     from dragoman.text.lines import lines_of
-    from dragoman.translating.chunks import Arriving
 
     raw = getattr(sys.stdin.buffer, "raw", None)
     if raw is None:  # a program has put a text in its place

@@ -19,11 +19,11 @@ from dragoman.machine import MOST_THREADS
 
 if TYPE_CHECKING:
     from dragoman.evaluating.metrics import Measures
-    from dragoman.generating.generator import Generator
-    from dragoman.predicting.predictor import Predictor
+    from dragoman.inference.generator import Generator
+    from dragoman.inference.predictor import Predictor
+    from dragoman.inference.translator import Translator
     from dragoman.progress import Progress
     from dragoman.runs.options import RunOptions
-    from dragoman.translating.translator import Translator
 
 
 Model = Annotated[
@@ -165,7 +165,7 @@ class Search:
     @property
     def overrides(self) -> list[str]:
         """All of them as `dotted.key=value`; a `--set` comes last, so that it wins."""
-        from dragoman.translating.options import DRAWS
+        from dragoman.inference.options import DRAWS
 
         asked = {"beam_size": self.beam_size, "length_penalty": self.length_penalty}
         given = [f"decode.{name}={value}" for name, value in asked.items() if value is not None]

@@ -1,0 +1,162 @@
+// Many numbers side by side, as wide as this processor's registers, and what its instructions do with them.
+
+#pragma once
+
+#include "numbers.h"
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
+
+namespace {
+
+// Rows of activations and panels of weights whose sums are held in registers at a time.
+struct Tile {
+    int rows, panels;
+};
+
+// PANEL: 32-bit numbers of a register. There are 32 registers with AVX-512, else 16. NARROW_TILE is for bf16 and int8.
+#if defined(__AVX512BW__)
+constexpr int64_t PANEL = 16;
+constexpr Tile FLOAT32_TILE{8, 3}, NARROW_TILE{8, 3};
+#elif defined(__AVX2__)
+constexpr int64_t PANEL = 8;
+constexpr Tile FLOAT32_TILE{6, 2}, NARROW_TILE{4, 3};
+#else
+constexpr int64_t PANEL = 4;
+constexpr Tile FLOAT32_TILE{4, 3}, NARROW_TILE{4, 3};
+#endif
+
+#define VECTOR(number) number __attribute__((vector_size(PANEL * 4), aligned(4), may_alias))
+typedef VECTOR(float) Lanes;
+typedef VECTOR(int32_t) Wholes;
+typedef VECTOR(uint32_t) Bits;
+typedef VECTOR(int16_t) Halves;
+#undef VECTOR
+typedef uint32_t Word __attribute__((may_alias));  // of memory that holds numbers of any type
+
+inline Lanes lanes(const float *x) { return *(const Lanes *)x; }
+inline void keep(float *x, Lanes y) { *(Lanes *)x = y; }
+
+// a b + c, rounded once where the processor can. Left to themselves, compilers decide this anew for every loop, and a
+// row's bits would depend on how many rows stand beside it.
+inline Lanes fused(Lanes a, Lanes b, Lanes c) {
+#if defined(__AVX512BW__)
+    return (Lanes)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__AVX2__) && defined(__FMA__)
+    return (Lanes)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__FMA__)
+    return (Lanes)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+    return (Lanes)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+    return a * b + c;
+#endif
+}
+inline Lanes fused(float a, Lanes b, Lanes c) { return fused((Lanes)(Bits{} + bits_of<uint32_t>(a)), b, c); }
+
+inline Lanes larger(Lanes a, Lanes b) { return a > b ? a : b; }
+
+inline Lanes ascending() {
+    Lanes index;
+    for (int i = 0; i < PANEL; ++i) index[i] = float(i);
+    return index;
+}
+
+// The first `left` lanes at x, and `otherwise` in those after them, which are not read as numbers.
+inline Lanes first_lanes(const float *x, int64_t left, float otherwise) {
+    return ascending() < float(left) ? lanes(x) : Lanes{} + otherwise;
+}
+
+// The sum and the largest of all lanes, and whether a comparison held in any.
+#if defined(__AVX512BW__)
+inline float sum_of(Lanes x) { return _mm512_reduce_add_ps((__m512)x); }
+inline float most_of(Lanes x) { return _mm512_reduce_max_ps((__m512)x); }
+inline bool any(Wholes x) { return _mm512_test_epi32_mask((__m512i)x, (__m512i)x); }
+#elif defined(__AVX2__)
+template <class Fold> inline float folded(Lanes x, Fold fold) {
+    __m128 four = fold(_mm256_castps256_ps128((__m256)x), _mm256_extractf128_ps((__m256)x, 1));
+    __m128 two = fold(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(fold(two, _mm_movehdup_ps(two)));
+}
+inline float sum_of(Lanes x) {
+    return folded(x, [](__m128 a, __m128 b) { return _mm_add_ps(a, b); });
+}
+inline float most_of(Lanes x) {
+    return folded(x, [](__m128 a, __m128 b) { return _mm_max_ps(a, b); });
+}
+inline bool any(Wholes x) { return !_mm256_testz_si256((__m256i)x, (__m256i)x); }
+#else
+template <class Each, class Fold> inline auto folded(Each x, Fold fold) {
+    for (int half = PANEL / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; ++i) x[i] = fold(x[i], x[i + half]);
+    return x[0];
+}
+inline float sum_of(Lanes x) {
+    return folded(x, [](float a, float b) { return a + b; });
+}
+inline float most_of(Lanes x) {
+    return folded(x, [](float a, float b) { return a > b ? a : b; });
+}
+inline bool any(Wholes x) {
+    return folded(x, [](int32_t a, int32_t b) { return a | b; });
+}
+#endif
+
+// Each lane's sum plus the products of its own pair of bf16 with the pair of `row`.
+inline Lanes add_bf16(Lanes sum, uint32_t row, Bits weights) {
+#ifdef __AVX512BF16__
+    return (Lanes)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(int(row)), (__m512bh)weights);
+#else
+    sum = fused(bits_of<float>(row & 0xffff0000u), (Lanes)(weights & 0xffff0000u), sum);
+    return fused(bits_of<float>(row << 16), (Lanes)(weights << 16), sum);
+#endif
+}
+
+// Each lane's sum plus the products of its own four bytes, from -127 to 127, with those of `row`, which are ROW_OFFSET
+// too large. Every sum is exact.
+#if defined(__AVX512VNNI__)
+constexpr int32_t ROW_OFFSET = 128;
+inline Wholes add_int8(Wholes sum, uint32_t row, Bits weights) {
+    return (Wholes)_mm512_dpbusd_epi32((__m512i)sum, _mm512_set1_epi32(int(row)), (__m512i)weights);
+}
+#elif defined(__AVXVNNI__) && !defined(__AVX512BW__)
+constexpr int32_t ROW_OFFSET = 128;
+inline Wholes add_int8(Wholes sum, uint32_t row, Bits weights) {
+    return (Wholes)_mm256_dpbusd_avx_epi32((__m256i)sum, _mm256_set1_epi32(int(row)), (__m256i)weights);
+}
+#elif defined(__AVX2__) && !defined(__AVX512BW__)
+constexpr int32_t ROW_OFFSET = 0;
+inline Wholes add_int8(Wholes sum, uint32_t row, Bits weights) {
+    const __m256i signs = _mm256_set1_epi32(int(row)), sizes = _mm256_abs_epi8(signs);
+    // Two products of at most 127 * 127 fit into 16 bits.
+    const __m256i pairs = _mm256_maddubs_epi16(sizes, _mm256_sign_epi8((__m256i)weights, signs));
+    return sum + (Wholes)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+}
+#elif defined(__SSE2__)
+constexpr int32_t ROW_OFFSET = 0;
+inline Wholes sum_pairs(Halves a, Halves b) {
+#ifdef __AVX512BW__
+    return (Wholes)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+#else
+    return (Wholes)_mm_madd_epi16((__m128i)a, (__m128i)b);
+#endif
+}
+inline Wholes add_int8(Wholes sum, uint32_t row, Bits weights) {
+    auto odd = [](Bits bytes) { return (Halves)bytes >> 8; };
+    auto even = [](Bits bytes) { return (Halves)(bytes << 8) >> 8; };
+    const Bits all = Bits{} + row;
+    return sum + (sum_pairs(odd(all), odd(weights)) + sum_pairs(even(all), even(weights)));
+}
+#else
+constexpr int32_t ROW_OFFSET = 0;
+inline Wholes add_int8(Wholes sum, uint32_t row, Bits weights) {
+    for (int shift = 0; shift < 32; shift += 8)
+        sum += int32_t(int8_t(row >> shift)) * ((Wholes)(weights << (24 - shift)) >> 24);
+    return sum;
+}
+#endif
+
+}  // namespace

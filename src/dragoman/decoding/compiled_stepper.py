@@ -1,0 +1,323 @@
+"""How many threads a step of few rows pays for: found out while it works, because no result depends on it.
+
+The weights of a translation or language model, packed once for the decoder in C++.
+
+A packed model that steps: a `Stepper` whose rows under way lie in C++.
+"""
+
+import ctypes
+import math
+import statistics
+import time
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from operator import is_
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+
+from dragoman.compiled.decoder import functions
+from dragoman.decoding.hypothesis import Table
+from dragoman.decoding.steppers import Best
+from dragoman.model.config import ModelConfig
+
+_TRIES = 5  # steps with each number of threads
+_FEW = 8
+"""Rows up to which threads may wait for each other longer than they compute."""
+_SECONDS = 1.0
+"""For so long, in seconds of steps, the fastest number of threads is kept. Other work on the machine comes and goes,
+and a step whose threads wait for a processor takes many times as long.
+"""
+
+
+class Pace:
+    """Lets steps of few rows take turns with 1, 2, 4 ... threads, up to `most`, keeps to the fastest for a while, and
+    begins again.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._begin()
+
+    def _begin(self) -> None:
+        self._best = 1 if self.most == 1 else None
+        self._left = _SECONDS
+        self._seconds: dict[int, list[float]] = {
+            count: [] for count in (*(1 << i for i in range(self.most.bit_length())), self.most)
+        }
+
+    def threads(self, rows: int) -> int:
+        """With how many threads the next step of so many rows is computed."""
+        if rows > _FEW:
+            return self.most
+        return self._best or min(self._seconds, key=lambda count: len(self._seconds[count]))
+
+    def took(self, rows: int, threads: int, seconds: float) -> None:
+        """Takes in the time of a step of so many rows with so many threads."""
+        if rows > _FEW or self.most == 1:
+            return
+        if self._best is None:
+            self._seconds[threads].append(seconds)
+            if all(len(each) >= _TRIES for each in self._seconds.values()):
+                self._best = min(self._seconds, key=lambda count: statistics.median(self._seconds[count]))
+            return
+        self._left -= seconds
+        if self._left < 0:
+            self._begin()
+
+
+FORMATS = ("float32", "bf16", "int8")
+"""The precisions of the weights, as `Format` of products.h numbers them."""
+_ACTIVATIONS = ("relu", "gelu", "silu", "swiglu", "geglu")
+_POSITIONS = ("sinusoidal", "learned", "rotary")
+
+
+class _Shape(ctypes.Structure):
+    """What the model looks like: the `Shape` of decoder.cpp."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("format", "d_model", "heads", "kv_heads", "d_ff")),
+        *((name, ctypes.c_int64) for name in ("encoder_layers", "decoder_layers", "vocabulary", "cross")),
+        *((name, ctypes.c_int64) for name in ("rms", "pre", "final_norm", "embedding_norm", "activation", "positions")),
+        *((name, ctypes.c_float) for name in ("epsilon", "position_base", "embedding_scale")),
+    ]
+
+
+class _Given(ctypes.Structure):
+    """One weight, or none: the `Weights` of products.h."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("rows", ctypes.c_int64),
+        ("columns", ctypes.c_int64),
+    ]
+
+
+class NativeModel:
+    """A packed model. Any number of decoders may share it, each in a thread of its own."""
+
+    def __init__(
+        self, config: ModelConfig, weights: Mapping[str, NDArray[np.float32]], precision: str = "float32"
+    ) -> None:
+        """`weights` are those of the model by their names, a tied one under its first; they are read, and partly kept.
+
+        Raises:
+            NotCompiled: there is no compiler, or it failed.
+        """
+        self.config, self.precision = config, precision
+        self.vocabulary = config.target_vocabulary or 0
+        names = weight_names(config)
+        given = (_Given * len(names))(*(_given(weights.get(name)) for name in names))
+        self._kept = weights  # C++ packs the matrices, and reads tables and vectors where they lie
+        self.address = functions().model_open(ctypes.byref(_shape(config, precision)), given)
+        if not self.address:
+            raise MemoryError("there is no memory for the packed weights")
+        weakref.finalize(self, functions().model_close, self.address)
+        self._paces: dict[int, Pace] = {}
+
+    def __deepcopy__(self, memo: object) -> "NativeModel":
+        return self  # it never changes
+
+    def pace(self, threads: int) -> Pace:
+        """That of all decoders with so many threads."""
+        return self._paces.setdefault(threads, Pace(threads))
+
+
+def weight_names(config: ModelConfig) -> list[str]:
+    """The weights in the order in which decoder.cpp reads them, also those that only some settings have."""
+    return list(_names(config))
+
+
+def _names(config: ModelConfig) -> Iterator[str]:
+    cross = config.family == "encoder_decoder"
+    if cross:
+        yield from _stack("encoder", "source", "output" if config.tied == "all" else None, config.encoder_layers, False)
+    yield from _stack("decoder", "target", None if config.tied == "none" else "output", config.decoder_layers, cross)
+    for layer in range(config.decoder_layers if cross else 0):
+        yield from _matrices(f"decoder.blocks.{layer}.cross_attention", "key", "value")
+    yield from ("output", "output_bias")
+
+
+def _stack(stack: str, side: str, table: str | None, layers: int, cross: bool) -> Iterator[str]:
+    embedding = f"{side}_embedding"
+    yield from (table or f"{embedding}.weight", f"{embedding}.positions.weight", *_norm(embedding))
+    for layer in range(layers):
+        block = f"{stack}.blocks.{layer}"
+        yield from _norm(f"{block}.self_residual")
+        yield from _matrices(f"{block}.self_attention", "query", "key", "value", "output")
+        if cross:
+            yield from _norm(f"{block}.cross_residual")
+            yield from _matrices(f"{block}.cross_attention", "query", "output")
+        yield from _norm(f"{block}.feed_residual")
+        yield from _matrices(f"{block}.feed_forward", "gate", "inner", "outer")
+    yield from (f"{stack}.final_norm.weight", f"{stack}.final_norm.bias")
+
+
+def _norm(module: str) -> tuple[str, str]:
+    return f"{module}.norm.weight", f"{module}.norm.bias"
+
+
+def _matrices(module: str, *names: str) -> Iterator[str]:
+    for name in names:
+        yield from (f"{module}.{name}.weight", f"{module}.{name}.bias")
+
+
+def _given(weight: NDArray[np.float32] | None) -> _Given:
+    if weight is None:
+        return _Given()
+    assert weight.dtype == np.float32 and weight.flags.c_contiguous, "weights are given as float32, row by row"
+    return _Given(weight.ctypes.data, *(weight.shape if weight.ndim == 2 else (1, *weight.shape)))
+
+
+def _shape(config: ModelConfig, precision: str) -> _Shape:
+    cross = config.family == "encoder_decoder"
+    return _Shape(
+        *(FORMATS.index(precision), config.d_model, config.heads, config.kv_heads or config.heads, config.d_ff),
+        *(config.encoder_layers if cross else 0, config.decoder_layers, config.target_vocabulary, cross),
+        *(config.norm == "rms", config.norm_position == "pre", config.final_norm, config.embedding_norm),
+        *(_ACTIVATIONS.index(config.activation), _POSITIONS.index(config.positions)),
+        *(config.norm_epsilon, config.position_base, math.sqrt(config.d_model) if config.embedding_scale else 1.0),
+    )
+
+
+class _Search(ctypes.Structure):
+    """The arrays of a `Table`, and its requests: the `Written` of search.h."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("tokens", "log_probs", "lengths", "totals", "last", "limits")),
+        *((name, ctypes.c_int64) for name in ("room", "requests", "width", "end")),
+    ]
+
+
+class _Arrays:
+    """The arrays of a search as C++ takes them, described anew only when they have moved."""
+
+    def __init__(self) -> None:
+        self._described: tuple[np.ndarray | None, ...] = (None,) * 6
+        self._search, self.parents = _Search(), np.empty(0, np.int64)
+
+    def describe(self, table: Table, limits: Int[np.ndarray, "B"], end: int) -> _Search:
+        table.make_room()
+        arrays = (table.tokens, table.log_probs, table.lengths, table.totals, table.last, limits)
+        if not all(map(is_, arrays, self._described)):
+            rows, room = table.tokens.shape
+            self._described, self.parents = arrays, np.empty(rows, np.int64)
+            self._search = _Search(*map(_address, arrays), room, len(limits), rows // len(limits), end)
+        return self._search
+
+
+class LogitStep:
+    """A `Step` of logits (R, V), each row with the logarithm of the sum of their exponentials (R). It is written to,
+    and holds until the next step.
+    """
+
+    def __init__(
+        self, logits: Float[np.ndarray, "R V"], norms: Float[np.ndarray, "R"], arrays: _Arrays | None = None
+    ) -> None:
+        self.logits, self.norms, self._arrays = logits, norms, arrays or _Arrays()
+
+    def forbid(self, rows: Int[np.ndarray, "..."], tokens: Int[np.ndarray, "..."]) -> None:
+        self.logits[rows, tokens] = -np.inf
+
+    def allow_only(self, rows: Int[np.ndarray, "Q"], tokens: Int[np.ndarray, "Q"]) -> None:
+        kept = self.logits[rows, tokens]
+        self.logits[rows] = -np.inf
+        self.logits[rows, tokens] = kept
+
+    def best(self, count: int) -> Best:
+        rows, vocabulary = self.logits.shape
+        count = min(count, vocabulary)
+        best = Best(np.empty((rows, count), np.float32), np.empty((rows, count), np.int64))
+        functions().best(*map(_address, (self.logits, self.norms)), rows, vocabulary, count, *map(_address, best))
+        return best
+
+    def write_next(self, table: Table, limits: Int[np.ndarray, "B"], end: int) -> Int[np.ndarray, "R"] | None:
+        search, parents = self._arrays.describe(table, limits, end), self._arrays.parents
+        made = _address(self.logits), _address(self.norms), self.logits.shape[1]
+        if not functions().write_next(ctypes.byref(search), *made, _address(parents)):
+            return None
+        table.has_grown()
+        return parents
+
+    def log_probs(self) -> Float[np.ndarray, "R V"]:
+        return self.logits - self.norms[:, None]
+
+
+class NativeStepper:
+    """Steps a packed model. It belongs to one thread at a time; others run beside its calls.
+
+    A row's results are the same, to the bit, whatever rows stand beside it. A language model reads its sources when
+    they are admitted.
+    """
+
+    def __init__(self, model: NativeModel, threads: int = 1) -> None:
+        self.model, self.rows = model, 0
+        self._pace, self._threads = model.pace(threads), threads
+        self._functions = functions()
+        self._decoder = self._functions.decoder_open(model.address, threads)
+        if not self._decoder:
+            raise MemoryError("there is no memory for a decoder")
+        weakref.finalize(self, self._functions.decoder_close, self._decoder)
+        self._logits, self._norms = np.empty((0, model.vocabulary), np.float32), np.empty(0, np.float32)
+        self._made = _address(self._logits), _address(self._norms)
+        self._arrays = _Arrays()
+
+    def admit(self, sources: Sequence[Sequence[int]]) -> None:
+        ids = np.fromiter(chain.from_iterable(sources), np.int64)
+        self._use_threads(self._pace.threads(len(ids)))
+        lengths = np.array([len(source) for source in sources], np.int64)
+        _done(self._functions.decoder_admit(self._decoder, _address(ids), _address(lengths), len(lengths)))
+        if self.model.config.family == "language_model":
+            counts = np.concatenate([np.zeros(self.rows, np.int64), lengths])
+            _done(self._functions.decoder_read(self._decoder, _address(ids), _address(counts)))
+        self.rows += len(lengths)
+
+    def advance(self, token: Int[np.ndarray, "R"]) -> LogitStep:
+        if self.rows > len(self._norms):
+            # Fresh memory for every step would cost more than the step.
+            self._logits = np.empty((self.rows, self.model.vocabulary), np.float32)
+            self._norms = np.empty(self.rows, np.float32)
+            self._made = _address(self._logits), _address(self._norms)
+        assert len(token) == self.rows, "every row is fed a token"
+        self._use_threads(self._pace.threads(self.rows))
+        start = time.perf_counter()
+        _done(self._functions.decoder_advance(self._decoder, _address(token), *self._made))
+        self._pace.took(self.rows, self._threads, time.perf_counter() - start)
+        return LogitStep(self._logits[: self.rows], self._norms[: self.rows], self._arrays)
+
+    def _use_threads(self, count: int) -> None:
+        if count != self._threads:
+            self._functions.decoder_use_threads(self._decoder, count)
+            self._threads = count
+
+    def judge(
+        self, sources: Sequence[Sequence[int]], given: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
+    ) -> Float[np.ndarray, "M"]:
+        self.admit(sources)
+        counts = np.array([len(each) for each in labels], np.int64)
+        fed, label = (np.fromiter(chain.from_iterable(rows), np.int64) for rows in (given, labels))
+        log_probs = np.empty(len(label), np.float32)
+        _done(self._functions.decoder_judge(self._decoder, *map(_address, (fed, counts, label, log_probs))))
+        self.select(np.empty(0, np.int64))
+        return log_probs
+
+    def select(self, row: Int[np.ndarray, "R2"]) -> None:
+        _done(self._functions.decoder_select(self._decoder, _address(row), len(row)))
+        self.rows = len(row)
+
+
+def _address(array: np.ndarray) -> int:
+    """Where the numbers of an array lie, which must lie side by side."""
+    assert array.flags.c_contiguous, "C++ reads whole arrays"
+    return array.ctypes.data
+
+
+def _done(status: int) -> None:
+    """Raises what a `Status` of decoder.cpp says."""
+    if status == 1:
+        raise MemoryError("there is no memory for the rows under way")
+    if status == 2:
+        raise IndexError("a token or a position is beyond those that the model has")
+    assert not status, "the compiled decoder failed"

@@ -1,0 +1,331 @@
+"""Links between words, and how well found links agree with those that a person drew.
+
+Aligned pairs from a file, and our own set of them: 100 English-Italian pairs, written and aligned for Dragoman.
+
+One pair a line, three columns with tabs between them: source, target, and links such as `0-0 1-2 3?4`. A link names a
+word of the source and a word of the target, counted from 0, as `split_words` finds them; `-` is a sure link and `?` a
+possible one (Och and Ney 2003).
+
+Of our own set, the pairs on odd lines (1, 3, 5 …) are for choosing a head, and those on even lines for judging the
+choice. One person aligned it, by these rules:
+
+- A word that unites two is surely linked to both: `della` to `of` and `the`, `aiutarmi` to `help` and `me`.
+- Where two words render one, those that carry its meaning are sure, and those that grammar adds are possible: `ha` of
+  `ha comprato` to `bought`, `Non` of `Non … mai` to `never`, `il` of `il mio` to `my`, `di` of `di mia sorella`.
+- A pronoun that Italian drops is possible to the verb that implies it. So are `do`, `did` and `will`, the `to` of an
+  infinitive, and the particle of a verb such as `look for`, unless a word of the other side stands for them.
+- Inside an idiom every word is possible to every word.
+
+Which cross-attention of a model aligns words best, measured on aligned pairs.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from dragoman.errors import DataError
+from dragoman.inference.alignment import (
+    AlignmentChoice,
+    Given,
+    Link,
+    Links,
+    Word,
+    align_words,
+    best_links,
+    cross_weights,
+    split_words,
+    word_weights,
+    words_in_tokens,
+)
+from dragoman.inference.translator import Translator
+from dragoman.text.lines import read_lines
+
+
+@dataclass(frozen=True)
+class AlignedPair:
+    """A sentence, its translation, and the links that a person drew between their words (`split_words`).
+
+    >>> pair = AlignedPair("The dog sleeps.", "Dorme il cane.", frozenset({(0, 1), (1, 2), (2, 0), (3, 3)}))
+    >>> pair.source_words
+    ['The', 'dog', 'sleeps', '.']
+    """
+
+    source: str
+    target: str
+    sure: Links
+    """Links that nobody would doubt."""
+    unsure: Links = frozenset()
+    """Links that another person might leave out: to function words that one language lacks, inside idioms."""
+
+    @property
+    def possible(self) -> Links:
+        """The sure links and the others: P in Och and Ney (2003), which contains S."""
+        return self.sure | self.unsure
+
+    @cached_property
+    def source_words(self) -> list[str]:
+        return split_words(self.source)
+
+    @cached_property
+    def target_words(self) -> list[str]:
+        return split_words(self.target)
+
+    @property
+    def reversed(self) -> "AlignedPair":
+        """The same pair for a model of the other direction."""
+        return AlignedPair(self.target, self.source, _turned(self.sure), _turned(self.unsure))
+
+
+class Agreement(NamedTuple):
+    """How many links two sides share: A found links, S sure ones, P possible ones. Add agreements to judge a text."""
+
+    sure_found: int
+    """|A ∩ S|."""
+    possible_found: int
+    """|A ∩ P|."""
+    found: int
+    """|A|."""
+    sure: int
+    """|S|."""
+
+    @property
+    def precision(self) -> float:
+        """The share of found links that are possible; 1 if none was found."""
+        return self.possible_found / self.found if self.found else 1.0
+
+    @property
+    def recall(self) -> float:
+        """The share of sure links that were found; 1 if there are none."""
+        return self.sure_found / self.sure if self.sure else 1.0
+
+    @property
+    def error_rate(self) -> float:
+        """The alignment error rate, AER: 0 is perfect, 1 is the worst (Och and Ney 2003)."""
+        total = self.found + self.sure
+        return 1 - (self.sure_found + self.possible_found) / total if total else 0.0
+
+
+def agree(found: Links, pair: AlignedPair) -> Agreement:
+    """How found links agree with those of a person.
+
+    >>> pair = AlignedPair("I sleep.", "Dormo.", frozenset({(1, 0), (2, 1)}), frozenset({(0, 0)}))
+    >>> agree(frozenset({(0, 0), (2, 1)}), pair)
+    Agreement(sure_found=1, possible_found=2, found=2, sure=2)
+    """
+    return Agreement(len(found & pair.sure), len(found & pair.possible), len(found), len(pair.sure))
+
+
+def total(agreements: Iterable[Agreement]) -> Agreement:
+    """The agreement over a whole text, in which every link counts the same."""
+    sums = [sum(column) for column in zip(*agreements, strict=True)]
+    return Agreement(*sums) if sums else Agreement(0, 0, 0, 0)
+
+
+def judge(found: Sequence[Links], pairs: Sequence[AlignedPair]) -> Agreement:
+    """The agreement of found links with those of a person over a text: one set of links for each pair."""
+    return total(agree(links, pair) for links, pair in zip(found, pairs, strict=True))
+
+
+def _turned(links: Links) -> Links:
+    return frozenset((target, source) for source, target in links)
+
+
+_OWN = "gold.en-it.tsv"
+_LINK = re.compile(r"(\d{1,4})([-?])(\d{1,4})", re.ASCII)
+
+
+def read_gold(path: Path | str) -> list[AlignedPair]:
+    """The aligned pairs of a file, in order.
+
+    Raises:
+        DataError: the file cannot be read, or a line is not as described above; names the line.
+    """
+    return list(_pairs(read_lines(Path(path)), str(path)))
+
+
+def own_gold(source: str = "en", target: str = "it") -> list[AlignedPair]:
+    """Our own aligned pairs in these languages; empty for any but English and Italian.
+
+    >>> own_gold()[4].source, own_gold("it", "en")[4].target
+    ("The children's shoes are wet because it rained.", "The children's shoes are wet because it rained.")
+    """
+    languages = (source.partition("-")[0], target.partition("-")[0])
+    if set(languages) != {"en", "it"}:
+        return []
+    lines = (files("dragoman.explaining") / _OWN).read_text(encoding="utf-8").splitlines()
+    pairs = list(_pairs(lines, _OWN))
+    return pairs if languages == ("en", "it") else [pair.reversed for pair in pairs]
+
+
+def halves(pairs: Sequence[AlignedPair]) -> tuple[list[AlignedPair], list[AlignedPair]]:
+    """The pairs to choose by, on odd lines, and those to judge the choice by, on even lines."""
+    return list(pairs[::2]), list(pairs[1::2])
+
+
+def _pairs(lines: Iterable[str], name: str) -> Iterator[AlignedPair]:
+    for number, line in enumerate(lines, 1):
+        try:
+            yield _pair(line)
+        except DataError as error:
+            raise DataError(f"{name}:{number}: {error}") from None
+
+
+def _pair(line: str) -> AlignedPair:
+    columns = line.split("\t")
+    if len(columns) != 3:
+        raise DataError(
+            f"an aligned pair is source, target and links with tabs between them, not {len(columns)} columns"
+        )
+    source, target, written = columns
+    for side, text in (("source", source), ("target", target)):
+        if not text.strip():
+            raise DataError(f"the {side} is blank")
+    links: dict[Link, str] = {}
+    for each in written.split():
+        link, sign = _link(each)
+        if link in links:
+            raise DataError(f"words {link[0]} and {link[1]} are linked twice")
+        links[link] = sign
+    if not links:
+        raise DataError("no links; write them as in 0-0 1-2 3?4")
+    sure, unsure = (frozenset(link for link, sign in links.items() if sign == kind) for kind in "-?")
+    pair = AlignedPair(source, target, sure, unsure)
+    _check_places(pair)
+    return pair
+
+
+def _link(written: str) -> tuple[Link, str]:
+    if not (found := _LINK.fullmatch(written)):
+        raise DataError(
+            f"'{written}' is not a link; a link is two numbers of words, sure as in 3-4 or possible as in 3?4"
+        )
+    return (int(found[1]), int(found[3])), found[2]
+
+
+def _check_places(pair: AlignedPair) -> None:
+    for link in sorted(pair.possible):
+        for side, words, place in zip(("source", "target"), (pair.source_words, pair.target_words), link, strict=True):
+            if place >= len(words):
+                raise DataError(
+                    f"a link names word {place} of the {side}; its {len(words)} words, from 0, are {' '.join(words)}"
+                )
+
+
+_AT_ONCE = 50
+"""Pairs in one pass of the model."""
+
+
+def choose_alignment(translator: Translator, pairs: Sequence[AlignedPair] | None = None) -> AlignmentChoice:
+    """The cross-attention that aligns best on half of the pairs, with its error rate on the other half.
+
+    Without pairs, our own serve models between English and Italian, as far as a model has positions for them. For other
+    languages nothing is measured.
+
+    Raises:
+        DataError: there is a single pair, or one is longer than the model's positions.
+    """
+    choosing, judging = halves(pairs or own_gold(*translator.languages))
+    if pairs and not judging:
+        raise DataError(
+            "there is one aligned pair; of two or more, half choose the head and the others judge the choice"
+        )
+    if not pairs:
+        choosing, judging = ([pair for pair in half if _fits(translator, pair)] for half in (choosing, judging))
+    if not (choosing and judging):
+        return AlignmentChoice.unmeasured(len(translator.model.decoder.blocks))
+    return judge_choice(translator, judging, choose_head(translator, choosing))
+
+
+def choose_head(translator: Translator, pairs: Sequence[AlignedPair]) -> AlignmentChoice:
+    """The cross-attention with the lowest alignment error rate on these pairs.
+
+    Its rate is that of the best of many, so on other pairs expect a higher one.
+    """
+    return measure_heads(translator, pairs)[0]
+
+
+def measure_heads(translator: Translator, pairs: Sequence[AlignedPair]) -> list[AlignmentChoice]:
+    """Every cross-attention with its alignment error rate on these pairs, the best first.
+
+    These are all heads and the mean of each layer's heads, at the step that writes a word and at the one that reads it.
+
+    Raises:
+        DataError: there are no pairs, or one is longer than the model's positions.
+    """
+    if not pairs:
+        raise DataError("there are no aligned pairs to measure heads on")
+    found: dict[AlignmentChoice, list[Links]] = {}
+    for weights, source, target in _passes(translator, pairs):
+        layers, heads = weights.shape[:2]
+        with_mean = np.concatenate([weights, weights.mean(1, keepdims=True)], axis=1)
+        for shifted in (False, True):
+            by_word = word_weights(with_mean, source, target, shifted)
+            for layer, head in product(range(layers), range(heads + 1)):
+                choice = AlignmentChoice(layer, None if head == heads else head, shifted)
+                found.setdefault(choice, []).append(best_links(by_word[layer, head]))
+    measured = [choice.measured(judge(links, pairs).error_rate, len(pairs)) for choice, links in found.items()]
+    return sorted(measured, key=lambda choice: choice.aer or 0.0)
+
+
+def judge_choice(translator: Translator, pairs: Sequence[AlignedPair], choice: AlignmentChoice) -> AlignmentChoice:
+    """The same choice with its alignment error rate on these pairs."""
+    return choice.measured(judge(align_pairs(translator, pairs, choice), pairs).error_rate, len(pairs))
+
+
+def align_pairs(translator: Translator, pairs: Sequence[AlignedPair], choice: AlignmentChoice) -> list[Links]:
+    """The links that a model draws in each pair, whose own links it does not see.
+
+    Raises:
+        DataError: a pair is longer than the model's positions.
+    """
+    passes = _passes(translator, pairs)
+    return [align_words(list(weights), source, target, choice).links for weights, source, target in passes]
+
+
+def _passes(
+    translator: Translator, pairs: Sequence[AlignedPair]
+) -> Iterator[tuple[Float[np.ndarray, "L H T S"], list[Word], list[Word]]]:
+    """For each pair, the cross-attention weights of all layers, and the words of source and target in them."""
+    before = len(translator.framing.source_before)
+    for first in range(0, len(pairs), _AT_ONCE):
+        some = pairs[first : first + _AT_ONCE]
+        given = _given(translator, some)
+        _check_lengths(translator, given, first)
+        for pair, weights in zip(some, cross_weights(translator.model, given), strict=True):
+            source = words_in_tokens(translator.tokenizers.source, pair.source, pair.source_words, before)
+            yield weights, source, words_in_tokens(translator.tokenizers.target, pair.target, pair.target_words)
+
+
+def _given(translator: Translator, pairs: Sequence[AlignedPair]) -> list[Given]:
+    sources = translator.tokenizers.source.encode_batch([pair.source for pair in pairs])
+    targets = translator.tokenizers.target.encode_batch([pair.target for pair in pairs])
+    return [Given.of(translator.framing, *ids) for ids in zip(sources, targets, strict=True)]
+
+
+def _fits(translator: Translator, pair: AlignedPair) -> bool:
+    """Whether the model has positions for all tokens of a pair."""
+    positions = translator.requests.positions
+    return positions is None or _longest(*_given(translator, [pair])) <= positions
+
+
+def _longest(given: Given) -> int:
+    """The tokens of the longer side."""
+    return max(len(given.source or []), len(given.target))
+
+
+def _check_lengths(translator: Translator, given: Sequence[Given], before: int) -> None:
+    """Refuses pairs that are too long for the model; so many stand before these."""
+    positions = translator.requests.positions
+    for number, tokens in enumerate(map(_longest, given), before + 1):
+        if positions is not None and tokens > positions:
+            raise DataError(
+                f"aligned pair {number} has {tokens:,} tokens, but the model has positions for {positions:,}"
+            )

@@ -1,1 +1,0 @@
-"""Models as folders of CTranslate2: `mapping` puts weights in their places, `exporting` writes and proves a folder."""

@@ -1,1 +1,0 @@
-"""Models with our own tokenizers as folders that `MarianMTModel` and `PreTrainedTokenizerFast` of transformers load."""

@@ -1,0 +1,168 @@
+"""Search options, as transformers' generation settings and back."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+
+import pydantic
+
+from dragoman.config import Settings, check
+from dragoman.errors import CheckpointError, ConfigError
+from dragoman.inference.options import DRAWS, SearchOptions
+
+MAX_LENGTH = 512
+"""`max_length` of OPUS-MT."""
+
+
+class Generation(Settings):
+    """What decides a translation in transformers. Keys that are not listed here do not, as samples are refused."""
+
+    num_beams: int = pydantic.Field(default=1, ge=1, le=256)
+    length_penalty: float = pydantic.Field(default=1.0, ge=0, le=5)
+    early_stopping: bool | Literal["never"] = False
+    max_length: int = pydantic.Field(default=MAX_LENGTH, ge=3, le=1_000_000)
+    max_new_tokens: int | None = pydantic.Field(default=None, ge=2, le=1_000_000)
+    """Wins over `max_length`, which counts the start symbol too."""
+    min_new_tokens: int = pydantic.Field(default=0, ge=0, le=1_000)
+    no_repeat_ngram_size: int = pydantic.Field(default=0, ge=0, le=1_000_000)
+    bad_words_ids: tuple[tuple[int, ...], ...] = ()
+    forced_eos_token_id: int | None = None
+    eos_token_id: int | None = None
+    decoder_start_token_id: int | None = None
+    renormalize_logits: bool = False
+
+    do_sample: Literal[False] = False
+    num_beam_groups: Literal[1] = 1
+    min_length: Literal[0] = 0
+    repetition_penalty: float = pydantic.Field(default=1.0, ge=1, le=1)
+    encoder_repetition_penalty: float = pydantic.Field(default=1.0, ge=1, le=1)
+    guidance_scale: float = pydantic.Field(default=1.0, ge=1, le=1)
+    penalty_alpha: float = pydantic.Field(default=0.0, ge=0, le=0)
+    encoder_no_repeat_ngram_size: Literal[0] = 0
+    forced_bos_token_id: None = None
+    forced_decoder_ids: None = None
+    suppress_tokens: tuple[()] = ()
+    begin_suppress_tokens: tuple[()] = ()
+    sequence_bias: None = None
+    exponential_decay_length_penalty: None = None
+    constraints: None = None
+    force_words_ids: None = None
+    dola_layers: None = None
+    watermarking_config: None = None
+    stop_strings: None = None
+    max_time: None = None
+
+    @property
+    def longest(self) -> int:
+        """Most tokens of a translation, not counting a forced end symbol, which stands in the last place."""
+        tokens = self.max_length - 1 if self.max_new_tokens is None else self.max_new_tokens
+        return tokens - (self.forced_eos_token_id is not None)
+
+
+class Symbols(NamedTuple):
+    """Ids in transformers."""
+
+    unknown: int
+    padding: int
+    end: int
+
+
+def options_from(
+    content: Mapping[str, Any], positions: int, symbols: Symbols, name: str
+) -> tuple[dict[str, Any], list[str]]:
+    """Our search options, and what a person should know of them. `name` is that of the file, for errors.
+
+    Raises:
+        CheckpointError: our search has no such setting; it is named.
+    """
+    known = {key: value for key, value in content.items() if key in Generation.model_fields and value is not None}
+    try:
+        found = check(known, name, Generation)
+    except ConfigError as error:
+        raise CheckpointError(str(error)) from None
+    if others := set(found.bad_words_ids) - {(symbols.padding,), (symbols.unknown,)}:
+        raise CheckpointError(f"{name}: bad_words_ids may hold padding and the unknown symbol, but holds {min(others)}")
+    one_id = {
+        "eos_token_id": symbols.end,
+        "forced_eos_token_id": symbols.end,
+        "decoder_start_token_id": symbols.padding,
+    }
+    for key, wanted in one_id.items():
+        if (given := getattr(found, key)) not in (None, wanted):
+            raise CheckpointError(f"{name}: {key} must be {wanted}, as in config.json, but is {given}")
+    options: dict[str, Any] = {
+        "beam_size": found.num_beams,
+        "length_penalty": found.length_penalty,
+        "length_ratio": 0.0,
+        "length_extra": found.longest,
+        "allow_unknown": (symbols.unknown,) not in found.bad_words_ids,
+        "split": "long",
+        "max_source_tokens": positions - 1,
+    }
+    if found.early_stopping == "never":
+        options["early_stopping"] = False
+    if found.no_repeat_ngram_size:
+        options["no_repeat_ngram"] = found.no_repeat_ngram_size
+    if found.min_new_tokens:
+        options["minimum_length"] = found.min_new_tokens
+    return options, _differences(found)
+
+
+def generation_for(options: SearchOptions, symbols: Symbols) -> tuple[dict[str, Any], list[str]]:
+    """The generation settings of transformers, and what a person should know of them."""
+    generation: dict[str, Any] = {
+        "num_beams": options.beam_size,
+        "length_penalty": options.length_penalty,
+        "early_stopping": options.beam_size > 1 and (options.early_stopping or "never"),
+        "max_length": options.length_extra + 2 if options.length_ratio == 0 else MAX_LENGTH,  # start and end symbols
+        "bad_words_ids": [[symbols.padding], *([] if options.allow_unknown else [[symbols.unknown]])],
+        "decoder_start_token_id": symbols.padding,
+        "pad_token_id": symbols.padding,
+        "eos_token_id": symbols.end,
+        "forced_eos_token_id": symbols.end,
+    }
+    if options.no_repeat_ngram is not None:
+        generation["no_repeat_ngram_size"] = options.no_repeat_ngram
+    if options.minimum_length:
+        generation["min_new_tokens"] = options.minimum_length
+    return generation, [*_left_out(options), *_penalties(options.beam_size, options.length_penalty)]
+
+
+def _left_out(options: SearchOptions) -> Iterator[str]:
+    """What the folder cannot hold."""
+    if drawn := [name for name in DRAWS if getattr(options, name) is not None]:
+        yield f"decode.{drawn[0]} draws samples here, but transformers will search; samples are left out"
+    if options.prefix:
+        yield f'decode.prefix = "{options.prefix}" is left out: translations there begin as the model likes'
+    if options.banned_words:
+        yield "decode.banned_words are left out: transformers bans tokens, not words"
+    if options.length_ratio:
+        yield (
+            f"decode.length_ratio = {options.length_ratio:g} is left out: every translation there has at most "
+            f"{MAX_LENGTH - 2} tokens, however long its source is"
+        )
+
+
+def _differences(found: Generation) -> list[str]:
+    notes = _penalties(found.num_beams, found.length_penalty)
+    if found.num_beams > 1 and found.early_stopping is False:
+        notes.append(
+            "the search here ends as with early_stopping = true: when as many hypotheses have ended as the beam is wide"
+        )
+    if found.num_beams > 1 and found.renormalize_logits:
+        notes.append(
+            "renormalize_logits = true gives the probability of forbidden tokens to the others in transformers, "
+            "not here: beams may end differently"
+        )
+    return notes
+
+
+def _penalties(beam_size: int, exponent: float) -> list[str]:
+    """Both penalties are 1 where the exponent is 0. Elsewhere they rank hypotheses of different lengths in different
+    ways, so the exponent is kept, and its effect is only similar.
+    """
+    if beam_size == 1 or exponent == 0:
+        return []
+    return [
+        f"length_penalty = {exponent:g} divides by ((5 + length) / 6)^{exponent:g} here and by length^{exponent:g} in "
+        "transformers: beams may end differently; 0 is the same in both"
+    ]

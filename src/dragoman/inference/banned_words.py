@@ -1,0 +1,210 @@
+"""Words that no translation may hold, however its tokens spell them.
+
+Tokens are compared by the text that they add, so every spelling of a word counts, byte by byte too. `car` does not ban
+`carta`: a token that reaches beyond `car` may be written. One that ends there may not, because a search that has
+written a whole word seldom finds a longer one. Only a vocabulary of characters has no tokens that reach beyond: there
+`car` may be written, and then a character must follow that goes on with the word, if another can.
+"""
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from dragoman.decoding.processors import Written
+from dragoman.decoding.steppers import Step
+from dragoman.inference.sentences import spaceless
+from dragoman.tokenizing.tokenizer import Tokenizer
+
+_SPACES = re.compile(r"[\s\0]+")
+_BYTES = "surrogateescape"
+"""Bytes that are no whole character stand in a text as single surrogates, until the other bytes come."""
+_PENDING = re.compile("[\udcc2-\udcf4][\udc80-\udcbf]{0,2}")
+_BEFORE_BYTES = re.compile(" (?=[\udc80-\udcff])")
+_REMEMBERED = 8_192
+"""The tails of so many texts are remembered, at least: more than rows are under way."""
+
+
+class Tail(NamedTuple):
+    """What of a text decides how it may go on."""
+
+    inside: bool = False
+    """Whether a word goes on, or a character that is part of one stands before `begun`."""
+    begun: str = ""
+    """The longest end of the text with which a banned phrase begins."""
+
+
+class Forbidden(NamedTuple):
+    """The tokens that may not follow a text."""
+
+    anywhere: Int[np.ndarray, "N"]
+    last: Int[np.ndarray, "N2"]
+    """At the last place of an output, where no word can go on any more."""
+
+
+class BannedWords:
+    """A rule of the search: no output holds one of these words or phrases as whole words.
+
+    They are compared as they are given, letter case included; only how many spaces stand between words, or beside
+    punctuation, does not matter. A script without spaces has no whole words, so there a phrase is banned anywhere.
+    """
+
+    until = math.inf
+
+    def __init__(self, phrases: Sequence[str], tokenizer: Tokenizer, end: int) -> None:
+        """`end` is the symbol that ends an output."""
+        self._phrases = sorted({_plain(form.strip()) for each in phrases for form in (each, tokenizer.normalise(each))})
+        self._beginnings = [phrase.encode() for phrase in self._phrases]
+        self._any = re.compile("|".join(map(re.escape, self._phrases)))
+        self._end = end
+        self._spellings = [tokenizer.spelling_in_line(token) for token in range(tokenizer.size)]
+        self._tokens = [i for i in range(tokenizer.size) if i == tokenizer.unknown or not tokenizer.is_special(i)]
+        self._letters = [i for i in self._tokens if tokenizer.kind == "character" and self._begins_inside(i)]
+        self._recent: dict[bytes, Tail] = {}  # by the tokens of a text
+        self._older: dict[bytes, Tail] = {}
+        self._follow = lru_cache(_REMEMBERED)(self._find_tail)
+        self.after = lru_cache(1_024)(self._find_forbidden)
+        """What may not follow a tail."""
+
+    def __call__(self, step: Step, written: Written) -> None:
+        for tail, rows in self.tails(written.rows, written.tokens, written.lengths).items():
+            step.forbid(np.array(rows)[:, None], self.after(tail).anywhere)
+
+    def held_by(self, text: str) -> str | None:
+        """The first banned phrase that a text holds."""
+        return next((phrase for phrase, _ in self._matches(False, _plain(text))), None)
+
+    def tails(
+        self, rows: Int[np.ndarray, "Q"], tokens: Int[np.ndarray, "Q T"], lengths: Int[np.ndarray, "Q"]
+    ) -> dict[Tail, list[int]]:
+        """These rows, which have written so many of these tokens, by what decides how they may go on."""
+        found: dict[Tail, list[int]] = {}
+        for row, written, length in zip(rows.tolist(), tokens, lengths.tolist(), strict=True):
+            found.setdefault(self._tail(written[:length]), []).append(row)
+        return found
+
+    def _tail(self, written: Int[np.ndarray, "T"]) -> Tail:
+        """The tail of a text: one token after that of the text before, which is remembered from the step before."""
+        before = self._remembered(written[:-1])
+        tail, tokens = (Tail(), written) if before is None else (before, written[-1:])
+        for token in tokens.tolist():
+            tail = self._follow(tail, token)
+        if len(self._recent) >= _REMEMBERED:
+            self._recent, self._older = {}, self._recent
+        self._recent[written.tobytes()] = tail
+        return tail
+
+    def _remembered(self, written: Int[np.ndarray, "T"]) -> Tail | None:
+        tokens = written.tobytes()
+        return self._recent.get(tokens) or self._older.get(tokens)
+
+    def _find_forbidden(self, tail: Tail) -> Forbidden:
+        verdicts = [(token, self._verdict(tail, token)) for token in self._tokens]
+        anywhere = [token for token, verdict in verdicts if verdict == "held"]
+        ends = [token for token, verdict in verdicts if verdict == "at the end"]
+        anywhere += [token for token in ends if not self._can_go_on(self._follow(tail, token))]
+        anywhere += [self._end] if self.held_by(tail.begun) else []
+        return Forbidden(np.array(anywhere, np.int64), np.array(anywhere + ends, np.int64))
+
+    def _can_go_on(self, tail: Tail) -> bool:
+        """Whether a letter makes another word of one that is banned."""
+        return any(self._verdict(tail, token) == "free" for token in self._letters)
+
+    def _verdict(self, tail: Tail, token: int) -> Literal["held", "at the end", "free"]:
+        """Whether a text with this token would hold a banned phrase, or end in one, which may become a longer word."""
+        inside, text = self._with(tail, token)
+        if not self._any.search(text):
+            return "free"
+        ended = {ended for _, ended in self._matches(inside, text)}
+        return "held" if True in ended else "at the end" if ended else "free"
+
+    def _matches(self, inside: bool, text: str) -> Iterator[tuple[str, bool]]:
+        """Each banned phrase that stands in a text as whole words, and whether it has ended there. At the end of the
+        text it has not if another letter may follow.
+        """
+        for phrase in self._phrases:
+            for place in _places(phrase, text):
+                begins_inside = inside if place == 0 else _in_word(text[place - 1])
+                follows = text[place + len(phrase) :][:1]
+                ends_in_word = _in_word(phrase[-1])
+                if begins_inside and _in_word(phrase[0]):
+                    continue  # it is the end of a longer word
+                if follows and _in_word(follows) and ends_in_word:
+                    continue  # it is the beginning of one
+                yield phrase, bool(follows) or not ends_in_word
+
+    def _find_tail(self, tail: Tail, token: int) -> Tail:
+        """The tail of a text after one more token."""
+        inside, text = self._with(tail, token)
+        for place, character in enumerate(text):
+            before = _in_word(text[place - 1]) if place else inside
+            if not (before and _in_word(character)) and self._may_begin(text[place:]):
+                return Tail(before, text[place:])
+        return Tail(_in_word(text[-1]) if text else inside)
+
+    def _may_begin(self, text: str) -> bool:
+        """Whether a banned phrase begins with this, or it is the beginning of a character."""
+        spellings = {each.encode(errors=_BYTES) for each in (text, _BEFORE_BYTES.sub("", text))}
+        begun = any(each.startswith(spelled) for each in self._beginnings for spelled in spellings)
+        return begun or _PENDING.fullmatch(text) is not None
+
+    def _with(self, tail: Tail, token: int) -> tuple[bool, str]:
+        """What a text ends in after one more token, and whether a character of a word stands before that."""
+        text = (tail.begun.encode(errors=_BYTES) + self._spellings[token]).decode(errors=_BYTES)
+        return tail.inside and not _SPACES.match(text), _plain(text)
+
+    def _begins_inside(self, token: int) -> bool:
+        """Whether a token goes on with the word before it."""
+        return _in_word(self._spellings[token].decode(errors=_BYTES)[0])
+
+
+class NoBannedEnd:
+    """Beside `BannedWords`: an output of at most `limit` tokens does not end in a banned word where it is cut off."""
+
+    def __init__(self, words: BannedWords, limit: int) -> None:
+        self.words, self.until = words, limit
+
+    def __call__(self, step: Step, written: Written) -> None:
+        chosen = written.lengths == self.until - 1
+        if not chosen.any():
+            return
+        found = self.words.tails(written.rows[chosen], written.tokens[chosen], written.lengths[chosen])
+        for tail, rows in found.items():
+            step.forbid(np.array(rows)[:, None], self.words.after(tail).last)
+
+
+def _places(phrase: str, text: str) -> Iterator[int]:
+    """Where a phrase begins in a text, one occurrence over another counted too."""
+    place = text.find(phrase)
+    while place >= 0:
+        yield place
+        place = text.find(phrase, place + 1)
+
+
+def _in_word(character: str) -> bool:
+    """Whether a character joins others to a word: a letter, its mark or a digit, in a script that writes spaces."""
+    return (character.isalnum() or unicodedata.category(character)[0] == "M") and not spaceless(character)
+
+
+def _plain(text: str) -> str:
+    """A text with one space between two words, beside bytes, which may become letters, and at its end, where another
+    word may follow. Elsewhere it has none.
+    """
+    if not _SPACES.search(text):
+        return text
+    first, *parts = _SPACES.split(text)
+    plain = first
+    for number, part in enumerate(parts, 1):
+        follows = _joins(part[0]) if part else number == len(parts)
+        plain += (" " if plain and _joins(plain[-1]) and follows else "") + part
+    return plain
+
+
+def _joins(character: str) -> bool:
+    """Whether a character is part of a word, or a byte of one perhaps."""
+    return _in_word(character) or "\udc80" <= character <= "\udcff"

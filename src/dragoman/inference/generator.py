@@ -1,0 +1,299 @@
+"""A text that grows by tokens: which part of it no further token changes, and where it stops.
+
+A language model that goes on with a text: loaded once, asked often.
+
+    generator = Generator.load("runs/shakespeare")
+    for piece in generator.stream("To be"):
+        print(piece, end="", flush=True)
+
+Prompts that are given together are continued side by side, and none affects another.
+"""
+
+import codecs
+import collections.abc
+from collections.abc import Iterable, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from dragoman.config import check
+from dragoman.decoding.engine import Engine
+from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.processors import Ban
+from dragoman.decoding.request import Request
+from dragoman.decoding.steppers import TextStepper
+from dragoman.errors import CheckpointError, ConfigError, DecodeError
+from dragoman.inference.options import GenerateOptions
+from dragoman.inference.runtime import Runtime
+from dragoman.machine import choose_threads, torch_threads
+from dragoman.memory import out_of_memory_as
+from dragoman.progress import Progress, silent
+from dragoman.store import GENERATION, USES, StoredModel, load_model
+from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, SYMBOLS
+from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
+
+
+class StopTexts:
+    """Texts at which writing ends, as a `Request` asks: whether an output has just come to one of them.
+
+    Raises:
+        TokenizerError: a text is not Unicode.
+    """
+
+    def __init__(self, texts: Sequence[str], tokenizer: Tokenizer) -> None:
+        self.texts = [tokenizer.normalise(text) for text in texts]
+        with only_unicode(self.texts):
+            self._spelt = [text.encode() for text in self.texts]
+        self._longest = max(map(len, self._spelt), default=0)  # each token spells at least one byte
+        self._tokenizer = tokenizer
+
+    def __call__(self, tokens: Sequence[int] | np.ndarray) -> bool:
+        if not self._spelt:
+            return False
+        end = b"".join(self._tokenizer.spelling(int(token)) for token in tokens[-self._longest :])
+        return any(spelt in end for spelt in self._spelt)
+
+    def cut(self, text: str) -> str:
+        """A text up to the first of the stop texts in it."""
+        return text[: min((place for stop in self.texts if (place := text.find(stop)) >= 0), default=len(text))]
+
+    def unsettled(self, text: str) -> int:
+        """How many characters at the end of a text may be the beginning of a stop text."""
+        lengths = (length for stop in self.texts for length in range(1, len(stop)) if text.endswith(stop[:length]))
+        return max(lengths, default=0)
+
+
+class GrowingText:
+    """What a language model writes. Characters of several bytes are never split.
+
+    Attributes:
+        tokens: how many it has taken in.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, stops: StopTexts) -> None:
+        self._tokenizer, self._stops = tokenizer, stops
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._unsettled = ""
+        self.tokens = 0
+
+    def grow(self, tokens: Sequence[int], final: bool = False) -> str:
+        """Takes in the next tokens; returns the text that is settled by them. With `final`, nothing more will come."""
+        self.tokens += len(tokens)
+        self._unsettled += self._decoder.decode(b"".join(map(self._tokenizer.spelling, tokens)), final)
+        text = self._stops.cut(self._unsettled)
+        settled = len(text) if final else len(text) - self._stops.unsettled(text)
+        self._unsettled = self._unsettled[settled:]
+        return text[:settled]
+
+
+if TYPE_CHECKING:
+    from dragoman.model import LanguageModel
+
+_ROOM = 32_768
+"""Tokens under way at a time."""
+_FULL = "the device is out of memory; lower generate.samples or generate.context"
+_BEGINNING = "\n"
+"""What stands before an empty prompt: the text begins as after the end of a line."""
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What a language model wrote.
+
+    Attributes:
+        text: what follows the prompt, without the stop text.
+        sample: which sample of its prompt it is, from 1.
+        reason: why it ended: at a stop text, or because as many tokens as asked for were written.
+        tokens: as many were written, those of the stop text included.
+        log_prob: natural logarithm of their probability by the model, whatever the temperature.
+        forgotten: tokens at the beginning of the prompt that the model did not see, because they are further back than
+            its context.
+    """
+
+    prompt: str
+    text: str
+    sample: int
+    reason: Literal["tokens", "stop"]
+    tokens: int
+    log_prob: float
+    forgotten: int = 0
+
+
+def generate(
+    model: Path | str,
+    prompts: Iterable[str],
+    options: GenerateOptions | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> list[Generation]:
+    """Goes on with texts by the language model in a model folder, or the best one of a run folder: as many samples of
+    each prompt as the options ask for, one after another.
+
+    Raises:
+        CheckpointError: the model folder is missing, damaged or newer.
+        ConfigError: a device, precision or number of threads that cannot be had.
+        DecodeError: the model is of another kind.
+        OutOfMemory: the device is full.
+    """
+    return Generator.load(model, device, precision, progress, threads).generate(prompts, options, progress)
+
+
+class _Prompt(NamedTuple):
+    text: str
+    ids: list[int]
+
+
+class Generator:
+    """Writes with one language model. Loading one prepares the kernels, and changes nothing else in the process.
+
+    Attributes:
+        options: how it writes when it is not told otherwise; the model folder's own.
+        device, precision: where and in which numbers the model runs.
+        threads: how many compute.
+    """
+
+    def __init__(
+        self,
+        stored: StoredModel,
+        device: str = "auto",
+        precision: str = "auto",
+        *,
+        progress: Progress = silent,
+        threads: int | None = None,
+    ) -> None:
+        if stored.config.family != "language_model":
+            raise DecodeError(f"{stored.folder} holds a model that {USES[stored.config.family]}")
+        self.config = stored.config
+        self.runtime: Runtime["LanguageModel"] = Runtime(stored, device, precision, progress=progress)
+        self.device, self.precision = self.runtime.device, self.runtime.precision
+        self.threads, self.tokenizer = choose_threads(threads), stored.tokenizers.target
+        try:
+            self.options = check(stored.files.generation, str(stored.folder / GENERATION), GenerateOptions)
+        except ConfigError as error:
+            raise CheckpointError(str(error)) from None
+        self._never = Ban(range(SYMBOLS))
+
+    @classmethod
+    def load(
+        cls,
+        path: Path | str,
+        device: str = "auto",
+        precision: str = "auto",
+        progress: Progress = silent,
+        threads: int | None = None,
+    ) -> "Generator":
+        """The generator of a model folder, or of the best model of a run folder.
+
+        Raises:
+            CheckpointError: the model folder is missing, damaged or newer.
+            ConfigError: a device, precision or number of threads that cannot be had.
+            DecodeError: the model is of another kind.
+        """
+        return cls(load_model(path), device, precision, progress=progress, threads=threads)
+
+    def generate(
+        self, prompts: Iterable[str], options: GenerateOptions | None = None, progress: Progress = silent
+    ) -> list[Generation]:
+        """The samples of each prompt, one after another. An empty prompt begins as after the end of a line.
+
+        Raises:
+            DecodeError: one text was given instead of several.
+            TokenizerError: a prompt or a stop text is not Unicode.
+            OutOfMemory: the device is full.
+        """
+        if isinstance(prompts, str):
+            raise DecodeError("generate takes several prompts, but was given one; put it in a list")
+        options = options or self.options
+        read = [self._read(prompt) for prompt in prompts]
+        engine, stops = self._engine(options), StopTexts(options.stop, self.tokenizer)
+        asked = [(prompt, request) for prompt in read for request in self._requests(prompt, options, stops)]
+        tickets = [engine.admit(request) for _, request in asked]
+        found: dict[int, Hypothesis] = {}
+        with progress.track("generate", len(asked), "texts") as advance, self._computing():
+            for ended in engine.run():
+                found[ended.ticket] = ended.hypotheses[0]
+                advance(1)
+        return [
+            self._written(prompt, number % options.samples, found[ticket], options, stops)
+            for number, ((prompt, _), ticket) in enumerate(zip(asked, tickets, strict=True))
+        ]
+
+    def stream(
+        self, prompt: str, options: GenerateOptions | None = None
+    ) -> collections.abc.Generator[str, None, Generation]:
+        """Yields the first sample of one prompt as it is written, in pieces that no longer change; returns the whole.
+        Joined, the pieces are the text that `generate` gives.
+
+        Raises:
+            TokenizerError: the prompt or a stop text is not Unicode.
+            OutOfMemory: the device is full.
+        """
+        return self._stream(self._read(prompt), options or self.options)
+
+    def _stream(self, prompt: _Prompt, options: GenerateOptions) -> collections.abc.Generator[str, None, Generation]:
+        engine, stops = self._engine(options), StopTexts(options.stop, self.tokenizer)
+        text = GrowingText(self.tokenizer, stops)
+        ticket = engine.admit(self._requests(prompt, options, stops)[0])
+        while True:
+            with self._computing():
+                done = engine.step()
+                written = done[0].hypotheses[0] if done else None
+            tokens = written.tokens[text.tokens :] if written else engine.agreed(ticket, text.tokens)
+            if new := text.grow(tokens, final=written is not None):
+                yield new
+            if written:
+                return self._written(prompt, 0, written, options, stops)
+
+    def context(self, options: GenerateOptions) -> int | None:
+        """Most tokens of a text that the model sees at a time; None if it sees all."""
+        asked, positions = options.context or self.options.context, self.config.max_positions
+        return asked if positions is None else min(asked or positions, positions)
+
+    @contextmanager
+    def _computing(self) -> collections.abc.Generator[None]:
+        """Turns a full memory into advice, and sets PyTorch's threads."""
+        threads = nullcontext() if self.runtime.native else torch_threads(self.threads)
+        with threads, out_of_memory_as(_FULL):
+            yield
+
+    def _read(self, prompt: str) -> _Prompt:
+        if not isinstance(prompt, str):
+            raise DecodeError(f"a prompt should be a string, but is {prompt!r}")
+        return _Prompt(prompt, self.tokenizer.encode(prompt or _BEGINNING))
+
+    def _engine(self, options: GenerateOptions) -> Engine:
+        stepper = TextStepper(self.runtime.stepper(self.threads), self.context(options))
+        return Engine(stepper, start=DEFAULT_FRAMING.target_start, end=DEFAULT_FRAMING.target_end, batch_tokens=_ROOM)
+
+    def _requests(self, prompt: _Prompt, options: GenerateOptions, stops: StopTexts) -> list[Request]:
+        """One request for each sample."""
+        *before, last = prompt.ids
+        request = Request(
+            before,
+            options.tokens,
+            rules=(self._never,),
+            sampling=options.sampling,
+            start=last,
+            context=self.context(options),
+            stops=stops if options.stop else None,
+        )
+        return request.samples(options.samples)
+
+    def _written(
+        self, prompt: _Prompt, number: int, found: Hypothesis, options: GenerateOptions, stops: StopTexts
+    ) -> Generation:
+        context = self.context(options) or len(prompt.ids)
+        return Generation(
+            prompt.text,
+            GrowingText(self.tokenizer, stops).grow(found.tokens, final=True),
+            number + 1,
+            "stop" if stops(found.tokens) else "tokens",
+            len(found.tokens),
+            found.total,
+            max(0, len(prompt.ids) - context),
+        )

@@ -1,0 +1,447 @@
+"""From texts to the batches that an encoder alone takes, and from its logits back to texts, in order.
+
+What a model with an encoder alone says of one text, as plain values.
+
+Which words of a text spoke for its label: how much less likely the label is without each of them (Li et al. 2016).
+
+The product of gradient and input, which is cheaper, says almost nothing where a last norm ignores the scale of its
+input, as in models of the preset `modern`.
+
+Labels of texts, labels of words, and words for masks: a model with an encoder alone, loaded once and asked often.
+
+predictor = Predictor.load("runs/questions")
+predictor.predict(["Who wrote Emma ?"])[0].label
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import accumulate, chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from dragoman.data.batching import LabelledBatch
+from dragoman.errors import DecodeError
+from dragoman.inference.labels import Transitions, best_labels
+from dragoman.machine import choose_threads, torch_threads
+from dragoman.memory import out_of_memory_as
+from dragoman.model import EncoderModel
+from dragoman.progress import Progress, silent
+from dragoman.store import USES, StoredModel, load_model, make_ready
+from dragoman.tokenizing.pretokenizing import is_word
+from dragoman.tokenizing.special_tokens import MASK, SYMBOLS, UNKNOWN, Framing
+from dragoman.tokenizing.tokenizer import Tokenizer, encode_words, split_words
+from dragoman.tokenizing.vocabulary import WHOLE_WORDS
+
+BATCH_TOKENS = 4_096
+"""Most tokens that are read at a time; one text always is."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One text as ids, without symbols around it, and the places of the tokens that are predicted from; None if one
+    prediction is made for the whole text.
+    """
+
+    ids: Sequence[int]
+    places: Sequence[int] | None = None
+
+
+def batched(rows: Iterable[Row], framing: Framing) -> Iterator[list[Row]]:
+    """The rows that are read together, in order."""
+    batch: list[Row] = []
+    tokens = 0
+    for row in rows:
+        length = len(row.ids) + framing.source_symbols
+        if batch and tokens + length > BATCH_TOKENS:
+            yield batch
+            batch, tokens = [], 0
+        batch.append(row)
+        tokens += length
+    if batch:
+        yield batch
+
+
+def laid_out(rows: Sequence[Row], framing: Framing, device: torch.device | str) -> LabelledBatch:
+    """These rows as a batch whose labels are not known."""
+    framed = [framing.source(row.ids) for row in rows]
+    lengths = torch.tensor([len(ids) for ids in framed])
+    places = None
+    if rows[0].places is not None:
+        firsts = (lengths.cumsum(0) - lengths + len(framing.source_before)).tolist()
+        found = [[first + place for place in row.places or ()] for first, row in zip(firsts, rows, strict=True)]
+        places = torch.tensor([*chain.from_iterable(found)], dtype=torch.int64)
+    source = torch.tensor([*chain.from_iterable(framed)])
+    return LabelledBatch(source, lengths, places, torch.empty(0, dtype=torch.int64), torch.arange(len(rows))).to(device)
+
+
+def logits_of(model: EncoderModel, rows: Sequence[Row], framing: Framing) -> list[np.ndarray]:
+    """The logits of each row, in order; rows of similar length are read together."""
+    order = sorted(range(len(rows)), key=lambda number: len(rows[number].ids))
+    found = dict(zip(order, logits_in_turn(model, (rows[number] for number in order), framing), strict=True))
+    return [found[number] for number in range(len(rows))]
+
+
+def logits_in_turn(model: EncoderModel, rows: Iterable[Row], framing: Framing) -> Iterator[np.ndarray]:
+    """The logits of each row: (C) for a text, (P, C) for P places in it; float32, on the host. Memory holds one batch
+    of rows, which may be made as they are asked for.
+    """
+    for batch in batched(rows, framing):
+        yield from _read(model, batch, framing)
+
+
+@torch.inference_mode()
+def _read(model: EncoderModel, rows: Sequence[Row], framing: Framing) -> list[np.ndarray]:
+    logits = project(model, laid_out(rows, framing, model.output.device)).cpu().numpy()
+    sizes = [1 if row.places is None else len(row.places) for row in rows]
+    parts = np.split(logits, np.cumsum(sizes)[:-1])
+    return [part[0] if row.places is None else part for row, part in zip(rows, parts, strict=True)]
+
+
+def project(model: EncoderModel, batch: LabelledBatch) -> Float[Tensor, "M V"]:
+    """The logits of everything that a batch predicts, in float32."""
+    return model.project(model(*batch.inputs)).float()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One label or word, and its probability."""
+
+    name: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What was found for one text."""
+
+    text: str
+
+    def facts(self) -> dict[str, Any]:
+        """All of it, as plain values for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Classified(Prediction):
+    """The labels of a text, likeliest first, and how far each of its words spoke for the first: by how many nats the
+    label's log-probability, not calibrated, falls without it. No words if they were not asked for.
+    """
+
+    labels: tuple[Choice, ...]
+    words: tuple[tuple[str, float], ...]
+
+    @property
+    def label(self) -> str:
+        """The likeliest label."""
+        return self.labels[0].name
+
+
+@dataclass(frozen=True)
+class Tagged(Prediction):
+    """The words of a text, and the label of each."""
+
+    words: tuple[str, ...]
+    labels: tuple[Choice, ...]
+
+
+@dataclass(frozen=True)
+class Filled(Prediction):
+    """The words that may stand in the place of each mask, likeliest first."""
+
+    masks: tuple[tuple[Choice, ...], ...]
+
+
+def without_each(text: str, row: Row, words: Sequence[tuple[str, int]], tokenizer: Tokenizer) -> Iterator[Row]:
+    """The row of a text without each of its words, which are given with the places where they begin.
+
+    A token belongs to the word that it ends in, so the space before a word goes with it.
+    """
+    ends = [last for _, last in tokenizer.offsets(text)]
+    for word, begin in words:
+        inside = range(begin + 1, begin + len(word) + 1)
+        yield Row([token for token, last in zip(row.ids, ends, strict=False) if last not in inside])
+
+
+def spoke_for(label: int, whole: np.ndarray, without: np.ndarray) -> float:
+    """By how many nats the label's log-probability falls, from the logits of a text and of the text without a word;
+    below 0 the word spoke against the label.
+    """
+    return _log_prob(whole, label) - _log_prob(without, label)
+
+
+def _log_prob(logits: np.ndarray, label: int) -> float:
+    exact = logits.astype(np.float64)
+    return float(exact[label] - np.logaddexp.reduce(exact))
+
+
+MASK_NAME = "[MASK]"
+"""How a person writes a masked word."""
+STANDS_FOR_IT = "X"
+"""A word that takes its place while the text around it is cut into pieces."""
+_TOO_LONG = "there is not enough memory for a text so long; give it in parts"
+_GLUED = re.compile(r"\w\[MASK\]|\[MASK\](?:\w|\[MASK\])")
+
+
+def predict(
+    model: Path | str,
+    texts: Sequence[str],
+    *,
+    best: int = 5,
+    words: bool = True,
+    pretokenized: bool = False,
+    device: str = "auto",
+    precision: str = "auto",
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> list[Prediction]:
+    """What a classifier, a tagger or a model that fills in masks says of each text; at most `best` labels or words.
+
+    `words` asks a classifier which words spoke for a label: it reads a text once more for each of its words.
+    `pretokenized` tells a tagger that words stand between spaces already, as in CoNLL files.
+
+    Raises:
+        CheckpointError: the model folder is missing, damaged or newer.
+        ConfigError: a device, precision or number of threads that cannot be had.
+        DecodeError: the model does something else, or a text is one that it cannot read.
+    """
+    predictor = Predictor.load(model, device, precision, progress, threads)
+    return predictor.predict(texts, best, words, pretokenized)
+
+
+class Predictor:
+    """Predicts with one model. Loading one prepares the kernels, and changes nothing else in the process."""
+
+    def __init__(
+        self,
+        stored: StoredModel,
+        device: str = "auto",
+        precision: str = "auto",
+        progress: Progress = silent,
+        threads: int | None = None,
+    ) -> None:
+        if not isinstance(stored.model, EncoderModel):
+            raise DecodeError(f"{stored.folder} holds a model that {USES[stored.config.family]}")
+        self.model, self.device, self.precision = make_ready(stored.model, device, precision, progress)
+        self.stored, self.framing, self.threads = stored, stored.files.framing, choose_threads(threads)
+        self.tokenizer, self.labels = stored.tokenizers.source, stored.files.labels
+
+    @classmethod
+    def load(
+        cls,
+        path: Path | str,
+        device: str = "auto",
+        precision: str = "auto",
+        progress: Progress = silent,
+        threads: int | None = None,
+    ) -> "Predictor":
+        """The predictor of a model folder, or of the best model of a run folder.
+
+        Raises:
+            CheckpointError: the model folder is missing, damaged or newer.
+            ConfigError: a device, precision or number of threads that cannot be had.
+            DecodeError: the model does something else.
+        """
+        return cls(load_model(path), device, precision, progress, threads)
+
+    @property
+    def task(self) -> str:
+        """`classify`, `tag` or `fill`."""
+        return "fill" if self.labels is None else self.labels.task
+
+    def predict(
+        self, texts: Sequence[str], best: int = 5, words: bool = True, pretokenized: bool = False
+    ) -> list[Prediction]:
+        """A prediction for each text, in order: at most `best` labels or words, and the `words` that spoke for a label,
+        for which a classifier reads a text once more for each of its words. The words of a `pretokenized` text, which
+        only a tagger takes, stand between spaces already, as in CoNLL files.
+
+        Raises:
+            DecodeError: a text has more tokens than the model has positions, or no mask to fill in; something was asked
+                that cannot be had.
+            TokenizerError: a text is not Unicode.
+        """
+        if isinstance(texts, str):
+            raise DecodeError("predict takes several texts, but was given one; put it in a list")
+        if best < 1:
+            raise DecodeError(f"best must be at least 1, but is {best}")
+        if self.task == "tag":
+            return self.tag_texts(texts, pretokenized)
+        if pretokenized:
+            raise DecodeError(f"{self.stored.folder} labels no words, so its texts are plain; leave pretokenized out")
+        with torch_threads(self.threads):
+            return self.classify(texts, best, words) if self.task == "classify" else self.fill(texts, best)
+
+    def classify(self, texts: Sequence[str], best: int = 5, words: bool = True) -> list[Prediction]:
+        """Labels with calibrated probabilities, and the words that spoke for the first."""
+        assert self.labels is not None, "a classifier has labels"
+        names, temperature = self.labels.names, self.labels.temperature
+        rows = self._rows(texts)
+        logits = self.logits(rows)
+        own = [split_words(text) if words else [] for text in texts]
+        rest = self._without_words(texts, rows, own)
+        found: list[Prediction] = []
+        for text, whole, each in zip(texts, logits, own, strict=True):
+            probability = softmax(whole / temperature)
+            order = np.argsort(-probability, kind="stable")[:best]
+            labels = tuple(Choice(names[i], float(probability[i])) for i in order)
+            spoken = tuple((word, spoke_for(int(order[0]), whole, next(rest))) for word, _ in each)
+            found.append(Classified(text, labels, spoken))
+        return found
+
+    def _without_words(
+        self, texts: Sequence[str], rows: Sequence[Row], words: Sequence[Sequence[tuple[str, int]]]
+    ) -> Iterator[np.ndarray]:
+        """The logits of each text without each of its words. These rows are as many as all words together, so they are
+        made when they are read.
+        """
+        without = (without_each(*each, self.tokenizer) for each in zip(texts, rows, words, strict=True))
+        with out_of_memory_as(_TOO_LONG):
+            yield from logits_in_turn(self.model, chain.from_iterable(without), self.framing)
+
+    def tag_texts(self, texts: Sequence[str], pretokenized: bool = False) -> list[Prediction]:
+        """The words of each text with their labels."""
+        words = [tuple(text.split() if pretokenized else (word for word, _ in split_words(text))) for text in texts]
+        return [Tagged(*each) for each in zip(texts, words, self.tag(words), strict=True)]
+
+    def tag(self, sentences: Sequence[Sequence[str]]) -> list[tuple[Choice, ...]]:
+        """A label for each word of each sentence. Labels of entities follow each other as they may (Viterbi)."""
+        assert self.labels is not None, "a tagger has labels"
+        names, temperature = self.labels.names, self.labels.temperature
+        found = []
+        for logits in self.word_logits(sentences):
+            best = best_labels(torch.from_numpy(logits), self._transitions)
+            probability = softmax(logits / temperature)
+            found.append(tuple(Choice(names[i], float(row[i])) for i, row in zip(best, probability, strict=True)))
+        return found
+
+    def fill(self, texts: Sequence[str], best: int = 5) -> list[Prediction]:
+        """The whole words that may stand for each `[MASK]`, those that are one token. Probabilities are among these."""
+        words = self._whole_words
+        found: list[Prediction] = []
+        for text, logits in zip(texts, self.logits([self._masked(text) for text in texts]), strict=True):
+            probability = softmax(logits[:, words])
+            orders = np.argsort(-probability, axis=1, kind="stable")[:, :best]
+            masks = tuple(
+                tuple(Choice(self.tokenizer.spelling(words[i]).decode().strip(), float(row[i])) for i in order)
+                for order, row in zip(orders, probability, strict=True)
+            )
+            found.append(Filled(text, masks))
+        return found
+
+    def logits(self, rows: Sequence[Row]) -> list[np.ndarray]:
+        """The logits of each row, in order.
+
+        Raises:
+            DecodeError: a row is longer than the model's positions.
+            OutOfMemory: the device is full.
+        """
+        self._refuse_long(rows)
+        with torch_threads(self.threads), out_of_memory_as(_TOO_LONG):
+            return logits_of(self.model, rows, self.framing)
+
+    def text_logits(self, texts: Sequence[str]) -> np.ndarray:
+        """The logits (n, C) of the labels of n texts."""
+        return np.stack(self.logits(self._rows(texts)))
+
+    def word_logits(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """The logits (W, C) of the labels of each sentence's W words."""
+        rows = [row_of_words(pieces) for pieces in encode_words(sentences, self.tokenizer)]
+        self._refuse_long(rows)
+        full = [number for number, row in enumerate(rows) if row.places]
+        found = dict(zip(full, self.logits([rows[number] for number in full]), strict=True))
+        nothing = np.empty((0, self.model.output.size(0)), np.float32)
+        return [found.get(number, nothing) for number in range(len(rows))]
+
+    def _rows(self, texts: Sequence[str]) -> list[Row]:
+        return [Row(ids or [UNKNOWN]) for ids in self.tokenizer.encode_batch(texts)]  # as `encode_words` does
+
+    def _masked(self, text: str) -> Row:
+        """The row of a text, with one mask token in the place of each `[MASK]` and of the space before it."""
+        shown, holes = _with_holes(text)
+        ids, places = list[int](), list[int]()
+        for token, place in zip(self.tokenizer.encode(shown), self.tokenizer.offsets(shown), strict=True):
+            hole = _hole_around(place, holes)
+            if hole is None:
+                ids.append(token)
+            elif hole == len(places):  # later pieces of it add nothing
+                places.append(len(ids))
+                ids.append(MASK)
+        if len(places) < len(holes):  # a token holds more than the hole
+            raise _part_of_a_word(text)
+        return Row(ids, places)
+
+    @cached_property
+    def _transitions(self) -> Transitions | None:
+        return self.labels and Transitions.of(self.labels)
+
+    @cached_property
+    def _whole_words(self) -> list[int]:
+        """Tokens that are words by themselves: words after a space, or any with a letter if words are the tokens."""
+        numbers = range(SYMBOLS, self.tokenizer.size)
+        texts = {number: self.tokenizer.spelling(number).decode(errors="replace") for number in numbers}
+        if self.tokenizer.kind in WHOLE_WORDS:
+            found = [number for number, text in texts.items() if any(map(str.isalpha, text))]
+        else:
+            found = [number for number, text in texts.items() if text.startswith(" ") and is_word(text[1:])]
+        if not found:
+            raise DecodeError(f"{self.stored.folder} has no token that is a whole word, so it cannot fill in words")
+        return found
+
+    def _refuse_long(self, rows: Sequence[Row]) -> None:
+        positions = self.stored.config.max_positions
+        for number, row in enumerate(rows, 1):
+            length = len(row.ids) + self.framing.source_symbols
+            if positions is not None and length > positions:
+                raise DecodeError(
+                    f"text {number} has {length:,} tokens, but the model has positions for {positions:,}; give it in "
+                    "parts"
+                )
+
+
+def row_of_words(pieces: Sequence[Sequence[int]]) -> Row:
+    """A sentence, given as the ids of each word, whose words are predicted from the first token of each."""
+    ends = np.cumsum([len(word) for word in pieces])
+    return Row([*chain.from_iterable(pieces)], [0, *ends[:-1].tolist()] if len(pieces) else [])
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Probabilities along the last axis, in float64."""
+    exact = logits.astype(np.float64)
+    exact = np.exp(exact - exact.max(axis=-1, keepdims=True))
+    return exact / exact.sum(axis=-1, keepdims=True)
+
+
+def _with_holes(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """A text with some word in the place of each `[MASK]`, and where these words stand, each with the space before it,
+    because most tokens hold a word and its space.
+
+    Raises:
+        DecodeError: there is no mask, or one is part of a word.
+    """
+    if MASK_NAME not in text:
+        raise DecodeError(f'"{text[:60]}" has no {MASK_NAME} to fill in; write {MASK_NAME} where a word is to be found')
+    if _GLUED.search(text):
+        raise _part_of_a_word(text)
+    parts = text.split(MASK_NAME)
+    ends = accumulate(len(part) + len(STANDS_FOR_IT) for part in parts[:-1])
+    holes = [(end - len(STANDS_FOR_IT) - part.endswith(" "), end) for part, end in zip(parts[:-1], ends, strict=True)]
+    return STANDS_FOR_IT.join(parts), holes
+
+
+def _hole_around(place: tuple[int, int], holes: Sequence[tuple[int, int]]) -> int | None:
+    """The number of the hole that a token lies in."""
+    found = (number for number, (first, last) in enumerate(holes) if first <= place[0] and place[1] <= last)
+    return next(found, None)
+
+
+def _part_of_a_word(text: str) -> DecodeError:
+    return DecodeError(
+        f'in "{text[:60]}" {MASK_NAME} is part of a word, but stands for a whole one; put spaces around it'
+    )

@@ -1,0 +1,231 @@
+"""An output file that outlives its process: what is made for many lines of input goes on after a kill.
+
+    out.txt.part        what is made so far
+    out.txt.part.json   for how many lines and bytes that is, of which lines, and what was asked
+
+The record is there before the part, and is replaced, atomically, after each chunk of lines; what a killed process wrote
+beyond it is cut off. It knows the lines of input by their SHA-256, so that a file may be renamed, packed or lengthened,
+and the results too: a part without a record of it is somebody else's, and is left alone. The same command makes the
+same bytes, in one go or in many.
+"""
+
+import hashlib
+import logging
+import os
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import pydantic
+
+from dragoman.config import Settings
+from dragoman.documents import differences, read_document, write_json
+from dragoman.errors import DataError, Interrupted
+from dragoman.files import check_output, flush_file, growing_file, is_plain_file, remove, remove_partial
+
+log = logging.getLogger(__name__)
+
+
+FORMAT = 1
+FRESH = "use --fresh to start again"
+MOVE = "move it away, or name another file to write"
+
+
+class Record(Settings):
+    """How far a file is."""
+
+    format: int = FORMAT
+    asked: dict[str, Any]
+    """All that decides what is made of a line."""
+    lines: int = 0
+    """Lines of input for which the file holds a result."""
+    sha256: str = hashlib.sha256().hexdigest()
+    """Of these lines."""
+    bytes: int = 0
+    """Of results."""
+    results: str | None = None
+    """SHA-256 of the results; None before the first are written, while the part is empty."""
+    counts: dict[str, int] = pydantic.Field(default_factory=dict)
+    """What was counted in these results, such as flags."""
+
+
+class ResumableFile:
+    """A file that is being made, and its record.
+
+    Attributes:
+        record: what the disk holds for sure.
+        counts: what was counted so far, to go on with.
+    """
+
+    def __init__(self, part: Path, file: IO[bytes], record: Record, written: "hashlib._Hash") -> None:
+        """`file` holds the results that are recorded, and nothing else; `written` is their SHA-256."""
+        self.part, self.record = part, record
+        self.counts = Counter(record.counts)
+        self._file = file
+        self._read, self._written = hashlib.sha256(), written
+
+    def rest(self, lines: Iterable[str], name: str) -> Iterator[str]:
+        """The lines that are still to be done.
+
+        Raises:
+            DataError: those before them are not the ones that were done.
+        """
+        lines = iter(lines)
+        for number in range(self.record.lines):
+            if (line := next(lines, None)) is None:
+                raise DataError(
+                    f"{name} has only {number:,} lines, but {self.part} holds results of {self.record.lines:,}; {FRESH}"
+                )
+            self._add(line)
+        if self._read.hexdigest() != self.record.sha256:
+            raise DataError(
+                f"{name} has changed: its first {self.record.lines:,} lines are not those whose results are in "
+                f"{self.part}; put them back, or {FRESH}"
+            )
+        return lines
+
+    def add(self, lines: Sequence[str], results: str) -> None:
+        """Writes the results of the next lines, and then the record."""
+        content = results.encode()
+        if self.record.results is None:
+            self._save(self.record.but(results=self._written.hexdigest()))
+        self._file.write(content)
+        flush_file(self._file)
+        self._written.update(content)
+        for line in lines:
+            self._add(line)
+        self._save(
+            self.record.but(
+                lines=self.record.lines + len(lines),
+                sha256=self._read.hexdigest(),
+                bytes=self.record.bytes + len(content),
+                results=self._written.hexdigest(),
+                counts=dict(self.counts),
+            )
+        )
+
+    def _save(self, record: Record) -> None:
+        _write_record(self.part, record)
+        self.record = record
+
+    def _add(self, line: str) -> None:
+        self._read.update(f"{line}\n".encode())
+
+    @property
+    def state(self) -> str:
+        """What is there if the process ends now, in words."""
+        if not self.record.lines:
+            return "nothing was written"
+        return f"{self.record.lines:,} lines are done and in {self.part}; run the same command again to go on"
+
+
+@contextmanager
+def resumable_file(path: Path, asked: Mapping[str, Any], fresh: bool = False) -> Generator[ResumableFile]:
+    """Goes on with the file that is to become `path`, or begins it. It appears there, complete, when the block ends.
+
+    When the block raises, `path.part` stays with what is done, for a later call; if that is nothing, nothing stays.
+    `asked` is all that decides what is made of a line. With `fresh`, what an earlier call left is thrown away.
+
+    Raises:
+        DataError: an earlier call was asked something else, or what stands at `path.part` is not what it left.
+        DiskFull: the disk is full; what is done stays.
+        FolderInUse: another process makes the same file.
+    """
+    path = path.resolve() if path.is_symlink() else path
+    part = part_of(path)
+    check_working_files(path)
+    if is_plain_file(part) is None:
+        _write_record(part, Record(asked=dict(asked)))
+    with growing_file(path, part) as file:
+        remove_partial(part.parent, record_of(part).name)
+        record, written = _begun(part, file, asked, fresh)
+        file.truncate(record.bytes)
+        made = ResumableFile(part, file, record, written)
+        if record.lines:
+            log.info("going on after %s lines, which are in %s", f"{record.lines:,}", part)
+        try:
+            yield made
+        except BaseException as error:
+            if not made.record.lines:
+                with suppress(OSError):  # Windows keeps a file that is open
+                    remove(part)
+                    remove(record_of(part))
+            elif not isinstance(error, Interrupted):
+                log.warning("%s", made.state)
+            raise
+    remove(record_of(part))
+
+
+def part_of(path: Path) -> Path:
+    """What is made so far of a file."""
+    path = path.resolve() if path.is_symlink() else path
+    return path.with_name(f"{path.name}.part")
+
+
+def record_of(part: Path) -> Path:
+    """The record beside a part."""
+    return part.with_name(f"{part.name}.json")
+
+
+def check_working_files(path: Path, *inputs: Path | None) -> None:
+    """Refuses a file whose part, or the record of it, would take the place of one that is read, or that is not ours.
+
+    Raises:
+        DataError: one stands there; it is left as it is.
+    """
+    part = part_of(path)
+    for each in (part, record_of(part)):
+        check_output(each, *inputs)
+    if os.path.lexists(part) or os.path.lexists(record_of(part)):
+        _read_record(part)
+
+
+def _write_record(part: Path, record: Record) -> None:
+    write_json(record_of(part), record.model_dump(mode="json"))
+
+
+def _read_record(part: Path) -> Record:
+    """The record of a part.
+
+    Raises:
+        DataError: there is none, or one of the two is not ours.
+    """
+    for path in (part, record_of(part)):
+        if is_plain_file(path) is False:
+            raise DataError(f"{path} is no regular file, so this command did not make it; {MOVE}")
+    if is_plain_file(record_of(part)) is None:
+        raise DataError(f"{part} was not made by this command: there is no {record_of(part).name} beside it; {MOVE}")
+    return read_document(record_of(part), Record, FORMAT, error=DataError, advice=MOVE)
+
+
+def _begun(part: Path, file: IO[bytes], asked: Mapping[str, Any], fresh: bool) -> "tuple[Record, hashlib._Hash]":
+    """What is recorded of a part that is open, and the SHA-256 of its results. If it is empty, or with `fresh`, it is
+    begun anew.
+    """
+    record, size = _read_record(part), file.seek(0, os.SEEK_END)
+    written = _hash_of(file, record.bytes)
+    if size and written.hexdigest() != record.results:
+        raise DataError(
+            f"{part} was changed: it does not hold the results that were written ({record.bytes:,} bytes); {MOVE}"
+        )
+    if fresh or not size:
+        file.truncate(0)  # first, so that a killed process leaves no part that its record does not know
+        record, written = Record(asked=dict(asked)), hashlib.sha256()
+        _write_record(part, record)
+    elif changes := differences(record.asked, asked):
+        raise DataError(
+            f"{part} was begun with another model or other options ({changes}); give the same ones to go on, or {FRESH}"
+        )
+    return record, written
+
+
+def _hash_of(file: IO[bytes], count: int) -> "hashlib._Hash":
+    """The SHA-256 of the first bytes of a file."""
+    found = hashlib.sha256()
+    file.seek(0)
+    while count and (block := file.read(min(count, 1 << 20))):
+        found.update(block)
+        count -= len(block)
+    return found

@@ -1,0 +1,118 @@
+"""How a finished translation or language model runs: compiled, or in PyTorch where it cannot be.
+
+Only where PyTorch runs is it loaded.
+"""
+
+import copy
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+from dragoman.compiled.decoder import available
+from dragoman.decoding.compiled_stepper import FORMATS, NativeModel, NativeStepper
+from dragoman.decoding.ensemble import EnsembleStepper
+from dragoman.errors import ConfigError
+from dragoman.machine import choose_device, choose_precision
+from dragoman.progress import Progress, silent
+from dragoman.store import StoredModel
+
+if TYPE_CHECKING:
+    from dragoman.decoding.model_stepper import ModelStepper
+    from dragoman.model import EncoderDecoder, LanguageModel, Observer
+
+    Judging = ModelStepper | NativeStepper | EnsembleStepper
+
+Decodes = TypeVar("Decodes", "EncoderDecoder", "LanguageModel")
+"""A model of a family that writes."""
+_WIDEST_INT8 = 65_536
+"""Products of a wider axis could exceed a 32-bit sum."""
+
+
+class Runtime(Generic[Decodes]):
+    """A model on a device, in a precision, and the steppers over it.
+
+    Attributes:
+        device, precision: where and in which numbers the model runs.
+        native: the packed model; None where PyTorch runs.
+        others: models that translate with this one as one, an ensemble.
+    """
+
+    others: "Sequence[Runtime[Decodes]]" = ()
+
+    def __init__(
+        self,
+        stored: StoredModel,
+        device: str = "auto",
+        precision: str = "auto",
+        native: bool = True,
+        progress: Progress = silent,
+    ) -> None:
+        """The model of `stored` stays as it is. Without `native`, PyTorch runs in any case.
+
+        Raises:
+            ConfigError: a device or precision that cannot be had.
+        """
+        self._stored, self._progress = stored, progress
+        self.device, _ = choose_device(device)
+        self.native: NativeModel | None = None
+        if native and self.device == "cpu" and available(progress):
+            # float32 differs least from the model that was trained; a quantised one gives up nothing more in int8.
+            usual = "int8" if stored.quantised else "float32"
+            self.precision = usual if precision == "auto" else precision
+            if self.precision not in FORMATS:
+                raise ConfigError(f"precision must be auto, {', '.join(FORMATS)}, but is {precision}")
+            if self.precision == "int8" and max(stored.config.d_model, stored.config.d_ff) > _WIDEST_INT8:
+                raise ConfigError(f"int8 is for d_model and d_ff up to {_WIDEST_INT8:,}; use auto, float32 or bf16")
+            self.native = NativeModel(stored.config, stored.weights, self.precision)
+        elif precision == "int8":
+            raise ConfigError("precision int8 needs the CPU as device and a C++ compiler; use auto, float32 or bf16")
+        else:
+            self.precision, _ = choose_precision(precision, self.device)
+
+    @cached_property
+    def model(self) -> Decodes:
+        """The model in PyTorch, prepared for decoding; in int8 its numbers are float32."""
+        import torch
+
+        from dragoman.compiled import kernels
+        from dragoman.model import prepare_for_decoding
+
+        if self.device == "cpu":
+            kernels.prepare(self._progress)
+        dtype = torch.bfloat16 if self.precision == "bf16" else torch.float32
+        with torch.inference_mode(False):  # gradients may be asked for
+            return prepare_for_decoding(cast(Decodes, self._stored.model), self.device, dtype)
+
+    def in_torch(self) -> "Runtime[Decodes]":
+        """The same, with the same model in PyTorch, stepped there, so that it can be changed.
+
+        Raises:
+            ConfigError: this is an ensemble.
+        """
+        self._refuse_others()
+        other = copy.copy(self)
+        other.native, other.model = None, self.model
+        return other
+
+    def stepper(self, threads: int, observer: "Observer | None" = None) -> "Judging":
+        """A fresh stepper. An observer sees into PyTorch alone, so with one PyTorch runs.
+
+        Raises:
+            ConfigError: an observer is to see into an ensemble.
+        """
+        if not self.others:
+            return self._own_stepper(threads, observer)
+        if observer is not None:
+            self._refuse_others()
+        return EnsembleStepper([each._own_stepper(threads, None) for each in (self, *self.others)])
+
+    def _refuse_others(self) -> None:
+        if self.others:
+            raise ConfigError("an ensemble has no single model to look into; take one of its models")
+
+    def _own_stepper(self, threads: int, observer: "Observer | None") -> "ModelStepper | NativeStepper":
+        if self.native is not None and observer is None:
+            return NativeStepper(self.native, threads)
+        from dragoman.decoding.model_stepper import ModelStepper
+
+        return ModelStepper(self.model, observer)

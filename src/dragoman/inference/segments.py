@@ -1,0 +1,160 @@
+"""Texts in chunks that are worked on together, so that memory holds one chunk, however many texts there are.
+
+Cuts texts into segments of ids that a model takes, as `split` and `max_source_tokens` say. Nothing is left out.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeVar
+
+from dragoman.errors import DecodeError
+from dragoman.inference.sentences import split_sentences, split_to_fit, split_words
+from dragoman.inference.translation import Flag
+from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
+
+LINES = 1000
+CHARACTERS = 1_000_000
+
+T = TypeVar("T")
+
+
+class Arriving(Iterator[T]):
+    """Texts that somebody sends, who may wait for what is made of the first before the next is sent."""
+
+    def __init__(self, texts: Iterator[T], has_come: Callable[[], bool]) -> None:
+        """`has_come` says whether the next text, or the end, is there."""
+        self._texts, self.has_come = texts, has_come
+
+    def __next__(self) -> T:
+        return next(self._texts)
+
+
+def chunks(texts: Iterable[T], length: Callable[[T], int]) -> Iterator[list[T]]:
+    """Groups texts of these lengths in characters. A chunk ends with `LINES` texts, or with the one that brings it to
+    `CHARACTERS`. So chunks that begin at the end of one are the same whatever came before it. Of texts that are
+    `Arriving`, it also ends where the next has not come.
+    """
+    arriving = texts if isinstance(texts, Arriving) else None
+    chunk: list[T] = []
+    characters = 0
+    for text in texts:
+        chunk.append(text)
+        characters += length(text)
+        if len(chunk) == LINES or characters >= CHARACTERS or (arriving and not arriving.has_come()):
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
+
+
+Split = Literal["sentence", "long", "never"]
+
+CHARACTERS_A_TOKEN = 16
+"""A sentence with more characters for each allowed token is cut without asking the tokenizer first."""
+
+
+class Segment(NamedTuple):
+    """A part of a text that is translated by itself, or `copied` as it stands because it is too long to be a word."""
+
+    text: str
+    ids: Sequence[int] = ()
+    copied: bool = False
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it holds a letter or a digit; punctuation alone may have no translation."""
+        return any(map(str.isalnum, self.text))
+
+
+@dataclass(frozen=True)
+class Segments:
+    """One text as its segments; a blank text has none."""
+
+    text: str
+    all: tuple[Segment, ...]
+    flags: tuple[Flag, ...]
+
+    @property
+    def translated(self) -> list[Segment]:
+        """Those that the model is given."""
+        return [segment for segment in self.all if not segment.copied]
+
+    @property
+    def begins_with_copy(self) -> bool:
+        return bool(self.all) and self.all[0].copied
+
+
+def read_segments(texts: Sequence[str], tokenizer: Tokenizer, longest: int, split: Split) -> list[Segments]:
+    """Each text in segments of at most `longest` tokens, not counting the symbols around them.
+
+    Raises:
+        DecodeError: a text is longer and may not be split, or is not a string.
+        TokenizerError: a text is not Unicode.
+    """
+    cut = [_segments(number, text, split) for number, text in enumerate(texts, 1)]
+    ids = iter(tokenizer.encode_batch([each.text for segments in cut for each in segments if not each.copied]))
+    found: list[Segments] = []
+    for number, (text, own) in enumerate(zip(texts, cut, strict=True), 1):
+        segments = [each if each.copied else Segment(each.text, next(ids)) for each in own]
+        too_long = max((len(each.ids) for each in segments if len(each.ids) > longest), default=0)
+        if too_long and split == "never":
+            raise DecodeError(
+                f"text {number} has {too_long:,} tokens, but the model is given at most {longest:,}; "
+                "set decode.split = 'long', or raise decode.max_source_tokens"
+            )
+        broken = False
+        if too_long:
+            segments, broken = _break(segments, tokenizer, longest)
+        found.append(_flagged(text, segments, broken))
+    return found
+
+
+def _flagged(text: str, segments: Sequence[Segment], broken: bool) -> Segments:
+    """A text's segments without those that no token spells, and what a reader should know of them."""
+    flags: dict[Flag, bool] = {
+        "broken": broken,
+        "split": len(segments) > 1,
+        "copied": any(each.copied for each in segments),
+        "untranslatable": not all(each.ids or each.copied for each in segments),
+    }
+    kept = tuple(each for each in segments if each.ids or each.copied)
+    return Segments(text, kept, tuple(flag for flag, is_so in flags.items() if is_so))
+
+
+def _segments(number: int, text: str, split: Split) -> list[Segment]:
+    """A text's segments, without ids yet."""
+    if not isinstance(text, str):
+        raise DecodeError(f"text {number} should be a string, but is {text!r}")
+    if split == "never":
+        return [Segment(text.strip())] if text.strip() else []
+    sentences = split_sentences(text) if split == "sentence" else [text]
+    segments = [Segment(part.strip(), copied=copied) for each in sentences for part, copied in split_words(each)]
+    for segment in segments:
+        if segment.copied:
+            with only_unicode([segment.text]):
+                segment.text.encode()
+    return [segment for segment in segments if segment.text]
+
+
+def _break(segments: Sequence[Segment], tokenizer: Tokenizer, longest: int) -> tuple[list[Segment], bool]:
+    """The segments, those that are too long cut into sentences that fit; and whether that broke a sentence."""
+
+    def fits(text: str) -> bool:
+        return len(tokenizer.encode(text)) <= longest
+
+    fitting: list[Segment] = []
+    broken = False
+    for segment in segments:
+        if len(segment.ids) <= longest:
+            fitting.append(segment)
+            continue
+        sentences = [sentence.strip() for sentence in split_sentences(segment.text)]
+        for sentence, ids in zip(sentences, tokenizer.encode_batch(sentences), strict=True):
+            if len(ids) <= longest:
+                fitting.append(Segment(sentence, ids))
+                continue
+            parts = split_to_fit(sentence, fits, at_most=CHARACTERS_A_TOKEN * longest)
+            broken = broken or len(parts) > 1
+            texts = [part.strip() for part in parts if part.strip()]
+            fitting += [Segment(text, ids) for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True)]
+    return fitting, broken

@@ -1,0 +1,92 @@
+"""Multi-head attention: the projections around the equation."""
+
+from collections.abc import Callable
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from dragoman.errors import ConfigError
+from dragoman.model.attention_backends import WAYS, AttentionContext, Keys, Way, choose_way, show_weights
+from dragoman.model.dropout import Noise
+from dragoman.model.embedding import Rope
+from dragoman.model.observer import Observer, shower
+from dragoman.model.packing import Packing
+from dragoman.model.projection import Dense, Projection, join, join_for_good
+
+
+class Attention(nn.Module):
+    """Multi-head attention (section 3.2.2) on rows of tokens, with one matrix per projection of the paper.
+
+    `heads` query heads of width d_model / heads; `kv_heads` key and value heads (fewer: grouped-query attention).
+    `name` is its site for dropout and observers. `way` fixes how it is computed; None takes the fastest.
+    """
+
+    query: Projection
+    key: Projection
+    value: Projection
+    output: Projection
+    way: Way | None
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        kv_heads: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+        name: str = "attention",
+        way: Way | None = None,
+    ) -> None:
+        super().__init__()
+        kv_heads = kv_heads or heads
+        if d_model % heads:
+            raise ConfigError(f"heads must divide d_model, but {heads} does not divide {d_model}")
+        if heads % kv_heads:
+            raise ConfigError(f"kv_heads must divide heads, but {kv_heads} does not divide {heads}")
+        self.heads, self.kv_heads, self.d_head = heads, kv_heads, d_model // heads
+        self.dropout, self.name, self.way = dropout, name, way
+        self.query = Dense(d_model, heads * self.d_head, bias)
+        self.key = Dense(d_model, kv_heads * self.d_head, bias)
+        self.value = Dense(d_model, kv_heads * self.d_head, bias)
+        self.output = Dense(heads * self.d_head, d_model, bias)
+        self.joined: Callable[[Tensor], Tensor] | None = None
+        """Queries, keys and values as one projection; kept for decoding, made anew in every pass of training."""
+
+    def join_projections(self) -> None:
+        """Joins queries, keys and values for good: decoding then asks for them at no cost."""
+        self.joined = join_for_good([self.query, self.key, self.value])
+
+    def queries(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N H K"]:
+        return self.query(x).unflatten(-1, (self.heads, self.d_head))
+
+    def self_projections(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N P K"]:
+        """Queries, keys and values of the same rows side by side (P = H + 2 G), in one matrix product."""
+        joined = join([self.query, self.key, self.value]) if self.joined is None else self.joined
+        return joined(x).unflatten(-1, (self.heads + 2 * self.kv_heads, self.d_head))
+
+    def attend(
+        self,
+        rows: Float[Tensor, "N P K"],
+        keys: Keys | None,
+        packing: Packing,
+        causal: bool = False,
+        rope: Rope | None = None,
+        noise: Noise | None = None,
+        observer: Observer | None = None,
+    ) -> Float[Tensor, "N D"]:
+        """Attends from the queries in `rows` to `keys`, or if there are none to the keys and values beside the queries;
+        then projects the result (the W^O of the paper). Every query sees some key.
+
+        `causal`: no query looks past its own place. `rope` rotates the queries, and the keys beside them.
+        """
+        dropped = noise if self.dropout > 0 else None
+        context = AttentionContext(packing, causal, rope, dropped, self.dropout, self.name)
+        if observer is not None:
+            show_weights(observer, rows, self.heads, keys, context)
+        way = self.way or choose_way(rows, keys, context)
+        mixed = WAYS[way](rows, self.heads, keys, context)
+        output = self.output(mixed.flatten(1))  # (N, H, K) -> (N, H * K)
+        if show := shower(observer, packing):
+            show(f"{self.name}.mixed", mixed)
+            show(f"{self.name}.output", output)
+        return output

@@ -1,0 +1,390 @@
+"""What the queries of one attention have in common.
+
+Scaled dot-product attention on padded heads: the equation, and torch's fused form of it.
+
+Boolean masks are named for what True means: `visible`.
+
+What queries look at: the keys and values of some sentences, as rows of tokens or padded.
+
+Attention on packed rows that are padded first: by the equation, or by torch's fused kernel.
+
+Attention on rows as they lie on a GPU: torch's FlashAttention for sentences of any lengths (Dao et al. 2022).
+
+Attention on rows as they lie on a processor, by our own kernel (`compiled/attention.cpp`).
+
+Nothing is padded, and no attention weights are kept: the backward pass computes them again (Dao et al. 2022).
+
+Which way attention is computed: one table, read from the top.
+"""
+
+import ctypes
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from dragoman.compiled import kernels
+from dragoman.model.dropout import Noise, draw, drop_weights
+from dragoman.model.embedding import Rope, rotate
+from dragoman.model.observer import Observer
+from dragoman.model.packing import Packing
+
+
+class AttentionContext(NamedTuple):
+    """What the queries of one attention have in common."""
+
+    queries: Packing
+    causal: bool
+    """Whether no query looks past its own place."""
+    rope: Rope | None = None
+    """Rotates the queries, and the keys that lie beside them."""
+    noise: Noise | None = None
+    """What dropout of the weights is keyed by; None where nothing is dropped."""
+    dropout: float = 0.0
+    site: str = "attention"
+    """Names the attention, for dropout and for observers."""
+
+
+def attend(
+    query: Float[Tensor, "B H T K"],
+    key: Float[Tensor, "B G S K"],
+    value: Float[Tensor, "B G S K"],
+    visible: Bool[Tensor, "#B #H #T S"],
+    dropout: float = 0.0,
+    site: str = "attention",
+    noise: Noise | None = None,
+    tokens: Int[Tensor, "B T"] | None = None,
+) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B H T S"]]:
+    """Scaled dot-product attention (Vaswani et al. 2017, eq. 1): softmax(Q K^T / sqrt(d_k)) V.
+
+    Returns the mixed values and the weights, each row of which sums to one; a query that may look nowhere gets zeros.
+    H is a multiple of G: each key head serves H / G query heads (Ainslie et al. 2023). Dropout falls on the weights
+    that mix, not on those returned; `site`, `noise` and `tokens` key its mask.
+    """
+    weights = weigh(hide(score(query, key), visible), visible)
+    return drop_weights(weights, dropout, site, noise, tokens) @ _for_all_heads(value, query), weights
+
+
+def score(query: Float[Tensor, "B H T K"], key: Float[Tensor, "B G S K"]) -> Float[Tensor, "B H T S"]:
+    """Q K^T / sqrt(d_k)."""
+    return query @ _for_all_heads(key, query).transpose(-2, -1) / math.sqrt(query.size(-1))
+
+
+def hide(products: Float[Tensor, "B H T S"], visible: Bool[Tensor, "#B #H #T S"]) -> Float[Tensor, "B H T S"]:
+    """The scores, with -inf where a query may not look."""
+    return products.masked_fill(~visible, -math.inf)
+
+
+def weigh(scores: Float[Tensor, "B H T S"], visible: Bool[Tensor, "#B #H #T S"]) -> Float[Tensor, "B H T S"]:
+    """The softmax of the scores, and zeros where a query may not look.
+
+    A query that sees nothing has no softmax; the mask gives it zeros. The NaNs of a diverged model are at visible keys,
+    so the mask does not hide them.
+    """
+    return scores.softmax(-1).masked_fill(~visible, 0.0)
+
+
+def fused_attend(
+    query: Float[Tensor, "B H T K"],
+    key: Float[Tensor, "B G S K"],
+    value: Float[Tensor, "B G S K"],
+    visible: Bool[Tensor, "#B #H #T S"],
+) -> Float[Tensor, "B H T K"]:
+    """The mixed values of `attend` without dropout, by torch's kernel, which never holds all weights (Dao et al. 2022).
+
+    Every query must see some key.
+    """
+    key, value = _for_all_heads(key, query), _for_all_heads(value, query)
+    return nn.functional.scaled_dot_product_attention(query, key, value, visible)
+
+
+def _for_all_heads(x: Float[Tensor, "B G S K"], query: Float[Tensor, "B H T K"]) -> Float[Tensor, "B H S K"]:
+    shared = query.size(1) // x.size(1)
+    return x.repeat_interleave(shared, 1) if shared > 1 else x
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Keys and values of B sentences: rows (M, G, K) of a packing, or padded (B, G, S, K) without one."""
+
+    key: Tensor
+    value: Tensor
+    lengths: Int[Tensor, "B"]
+    packing: Packing | None = None
+
+    @classmethod
+    def of_rows(cls, key: Float[Tensor, "M G K"], value: Float[Tensor, "M G K"], packing: Packing) -> "Keys":
+        return cls(key, value, packing.lengths, packing)
+
+    def padded(self) -> tuple[Float[Tensor, "B G S K"], Float[Tensor, "B G S K"]]:
+        if self.packing is None:
+            return self.key, self.value
+        return self.packing.pad(self.key).transpose(1, 2), self.packing.pad(self.value).transpose(1, 2)
+
+    def visible(self, queries: Packing, causal: bool) -> Bool[Tensor, "#B 1 #T S"]:
+        """Where queries may look: at the tokens of their own sentence (section 3.2.3), and, if causal, not past their
+        own place. The last query of a sentence stands at its last key.
+        """
+        longest = self.key.size(2) if self.packing is None else self.packing.longest
+        places = torch.arange(longest, device=self.lengths.device)
+        if not causal:
+            return (places < self.lengths[:, None])[:, None, None]
+        own = torch.arange(queries.longest, device=self.lengths.device)[None]
+        if self.packing is not queries:
+            own = own + (self.lengths - queries.lengths)[:, None]
+        return (places <= own[..., None])[:, None]
+
+
+def split_rows(
+    rows: Float[Tensor, "N P K"], heads: int, rope: Rope | None = None
+) -> tuple[Float[Tensor, "N H K"], Float[Tensor, "N G K"], Float[Tensor, "N G K"]]:
+    """Queries, keys and values that stand side by side in the same rows; `rope` rotates all but the values."""
+    others = (rows.size(1) - heads) // 2
+    query, key, value = rows.split([heads, others, others], dim=1)
+    return (query, key, value) if rope is None else (rotate(query, rope), rotate(key, rope), value)
+
+
+class Padded(NamedTuple):
+    """Heads of B sentences, padded to equal lengths, and where each query may look."""
+
+    query: Float[Tensor, "B H T K"]
+    key: Float[Tensor, "B G S K"]
+    value: Float[Tensor, "B G S K"]
+    visible: Bool[Tensor, "#B 1 #T S"]
+
+
+def pad(rows: Float[Tensor, "N P K"], heads: int, keys: Keys | None, context: AttentionContext) -> Padded:
+    """What `rows` and `keys` hold (see `Attention.attend`), sentence by sentence."""
+    query, queries = rows, context.queries
+    if keys is None:
+        query, key, value = split_rows(rows, heads, context.rope)
+        keys = Keys.of_rows(key, value, queries)
+    return Padded(queries.pad(query).transpose(1, 2), *keys.padded(), keys.visible(queries, context.causal))
+
+
+def equation_attention(
+    rows: Float[Tensor, "N P K"], heads: int, keys: Keys | None, context: AttentionContext
+) -> Float[Tensor, "N H K"]:
+    """By the equation, which holds all weights; takes everything, anywhere."""
+    queries, noise = context.queries, context.noise
+    tokens = queries.pad(noise.tokens) if noise is not None else None
+    mixed, _ = attend(*pad(rows, heads, keys, context), context.dropout, context.site, noise, tokens)
+    return queries.unpad(mixed.transpose(1, 2))
+
+
+def fused_attention(
+    rows: Float[Tensor, "N P K"], heads: int, keys: Keys | None, context: AttentionContext
+) -> Float[Tensor, "N H K"]:
+    """By torch's fused kernel; drops nothing out."""
+    assert context.noise is None, "torch's fused attention does not know our dropout"
+    return context.queries.unpad(fused_attend(*pad(rows, heads, keys, context)).transpose(1, 2))
+
+
+@torch.no_grad()
+def show_weights(
+    observer: Observer, rows: Float[Tensor, "N P K"], heads: int, keys: Keys | None, context: AttentionContext
+) -> None:
+    """Shows an observer what attention sees and where it looks, computed apart from the result."""
+    query, key, value, visible = pad(rows, heads, keys, context)
+    products = score(query, key)
+    scores = hide(products, visible)
+    seen = {"query": query, "key": key, "value": value, "products": products, "scores": scores}
+    for name, tensor in {**seen, "weights": weigh(scores, visible)}.items():
+        observer.tensor(f"{context.site}.{name}", tensor.detach())
+
+
+_SETTINGS = {"window_size", "enable_gqa"}
+
+
+def flash_takes(rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext) -> bool:
+    """Whether FlashAttention runs here: a GPU of 2020 or newer, half precision, heads of at most 256 in eights, keys in
+    rows, no dropout of weights.
+    """
+    if not rows.is_cuda or context.noise is not None or (keys is not None and keys.packing is None):
+        return False
+    if rows.dtype not in (torch.bfloat16, torch.float16) or rows.size(2) % 8 or rows.size(2) > 256:
+        return False
+    return varlen_attention() is not None and torch.cuda.get_device_capability(rows.device) >= (8, 0)
+
+
+def flash_attention(
+    rows: Float[Tensor, "N P K"], heads: int, keys: Keys | None, context: AttentionContext
+) -> Float[Tensor, "N H K"]:
+    """What `attend` computes, on rows as they lie."""
+    attention, queries = varlen_attention(), context.queries
+    assert attention is not None, "this torch has no FlashAttention for sentences of any lengths"
+    query, of_keys = rows, queries
+    if keys is None:
+        query, key, value = split_rows(rows, heads, context.rope)
+    else:
+        assert keys.packing is not None, "padded keys do not lie in rows"
+        key, value, of_keys = keys.key, keys.value, keys.packing
+    mixed = attention(
+        *(query[: queries.tokens], key[: of_keys.tokens], value[: of_keys.tokens]),
+        *(queries.edges, of_keys.edges, queries.longest, of_keys.longest),
+        window_size=(-1, 0 if context.causal else -1),
+        enable_gqa=key.size(1) < heads,
+    )
+    return queries.fill(mixed)
+
+
+def varlen_attention() -> Callable[..., Any] | None:
+    """torch's `varlen_attn`, if this version has it with the settings that we use."""
+    try:
+        from torch.nn.attention.varlen import varlen_attn
+    except ImportError:
+        return None
+    return varlen_attn if _knows_settings(varlen_attn) else None
+
+
+@cache
+def _knows_settings(function: Callable[..., Any]) -> bool:
+    return inspect.signature(function).parameters.keys() >= _SETTINGS
+
+
+def compiled_takes(rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext) -> bool:
+    """Whether the kernel takes these tensors. For padded keys it has no backward pass."""
+    tensors = [rows, *(context.rope or ()), *((keys.key, keys.value) if keys is not None else ())]
+    only_forward = keys is not None and keys.packing is None
+    return kernels.usable("attention", *tensors) and not (only_forward and torch.is_grad_enabled())
+
+
+def compiled_attention(
+    rows: Float[Tensor, "N P K"], heads: int, keys: Keys | None, context: AttentionContext
+) -> Float[Tensor, "N H K"]:
+    """What `attend` computes, on rows as they lie."""
+    key, value = (None, None) if keys is None else (keys.key, keys.value)
+    return _CompiledAttention.apply(rows, key, value, heads, keys, context)
+
+
+class _CompiledAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, rows, key, value, heads, keys, context):
+        ctx.save_for_backward(rows, key, value)
+        ctx.heads, ctx.context = heads, context
+        # The keys themselves are not kept, because what is kept here outlives the pass back.
+        ctx.of_keys, ctx.lengths = (None, context.queries.lengths) if keys is None else (keys.packing, keys.lengths)
+        query, key, value = _parts(rows, heads, key, value)
+        mixed = rows.new_empty(query.shape)
+        mixed[context.queries.tokens :] = 0
+        layout, _alive = _layout(query, key, value, ctx.lengths, context)
+        kernels.run("attention", query, key, value, mixed, ctypes.byref(layout))
+        return mixed
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient):
+        rows, key, value = ctx.saved_tensors
+        of_rows = rows.new_empty(rows.shape)
+        of_rows[ctx.context.queries.tokens :] = 0
+        of_key = of_value = None
+        if ctx.of_keys is not None:
+            of_key, of_value = (rows.new_empty(key.shape) for _ in range(2))
+            of_key[ctx.of_keys.tokens :] = of_value[ctx.of_keys.tokens :] = 0
+        query, key, value = _parts(rows, ctx.heads, key, value)
+        gradients = _parts(of_rows, ctx.heads, of_key, of_value)
+        layout, _alive = _layout(query, key, value, ctx.lengths, ctx.context)
+        strides = gradients[0].stride(0), gradients[1].stride(0)
+        given = gradient.contiguous()
+        kernels.run("attention_back", query, key, value, given, *gradients, ctypes.byref(layout), *strides)
+        return of_rows, of_key, of_value, None, None, None
+
+
+def _parts(rows: Tensor, heads: int, key: Tensor | None, value: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values: parts of the same rows, or of their own."""
+    return split_rows(rows, heads) if key is None or value is None else (rows, key, value)
+
+
+class _Layout(ctypes.Structure):
+    """Where everything lies: the `Layout` of attention.cpp."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("queries", "keys", "tokens", "cosine", "sine")),
+        *((name, ctypes.c_int64) for name in ("sentences", "heads", "key_heads", "width")),
+        *((name, ctypes.c_int64) for name in ("query_row", "key_row", "key_head", "key_sentence")),
+        *((name, ctypes.c_float) for name in ("scale", "kept_scale")),
+        ("noise", ctypes.c_uint32),
+        ("threshold", ctypes.c_int32),
+        ("causal", ctypes.c_bool),
+    ]
+
+
+def _layout(
+    query: Tensor, key: Tensor, value: Tensor, lengths: Int[Tensor, "B"], context: AttentionContext
+) -> tuple[_Layout, list[Tensor | None]]:
+    """The layout, and the tensors whose addresses it holds; `lengths` are those of the keys."""
+    width, noise = query.size(2), context.noise
+    alive = [
+        x if x is None else x.contiguous()
+        for x in (context.queries.lengths, lengths, noise.tokens if noise else None, *(context.rope or (None, None)))
+    ]
+    row, sentence = (0, 0) if key.dim() == 3 else (2, key.stride(0))
+    assert query.stride()[1:] == (width, 1) and key.stride() == value.stride() and key.stride(-1) == 1, (
+        "the kernel reads whole heads"
+    )
+    layout = _Layout(
+        *(None if x is None else x.data_ptr() for x in alive),
+        *(context.queries.sentences, query.size(1), key.size(1), width),
+        *(query.stride(0), key.stride(row), key.stride(1), sentence),
+        1.0 / math.sqrt(width),
+        *(draw(context.dropout, context.site, noise) if noise else (1.0, 0, 0)),
+        context.causal,
+    )
+    return layout, alive
+
+
+Way = Literal["flash", "fused", "compiled", "equation"]
+
+WAYS: dict[Way, Callable[[Tensor, int, Keys | None, AttentionContext], Tensor]] = {
+    "flash": flash_attention,
+    "fused": fused_attention,
+    "compiled": compiled_attention,
+    "equation": equation_attention,
+}
+"""Each takes rows (N, P, K), the number of query heads, keys and context, and returns mixed rows (N, H, K)."""
+
+FUSED_FROM = {torch.float32: 128, torch.bfloat16: 512}
+"""Queries of a sentence from which torch's fused attention beats the equation on a processor; never in float64."""
+FUSED_BEATS_COMPILED_FROM = {torch.float32: 2_048, torch.bfloat16: 1_024}
+"""And from which it beats our kernel; never under a causal mask (benchmarks/attention.py)."""
+
+
+def choose_way(rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext) -> Way:
+    """The fastest way that takes these tensors: the first line that holds."""
+    compiled = compiled_takes(rows, keys, context)
+    table: dict[Way, bool] = {
+        "flash": flash_takes(rows, keys, context),  # on a GPU, on rows as they lie
+        "fused": _fused_pays(rows, context, compiled),  # on a GPU what flash does not take; on a processor the longest
+        "compiled": compiled,  # on a processor, on rows as they lie
+        "equation": True,  # anything, anywhere
+    }
+    return next(way for way, holds in table.items() if holds)
+
+
+def _fused_pays(rows: Float[Tensor, "N P K"], context: AttentionContext, compiled: bool) -> bool:
+    """Whether torch's fused attention beats what is below it in the table. It drops nothing out."""
+    if context.noise is not None or rows.device.type != "cpu":
+        return context.noise is None
+    shortest = (FUSED_BEATS_COMPILED_FROM if compiled else FUSED_FROM).get(rows.dtype, math.inf)
+    pays = context.queries.longest >= shortest and not (compiled and context.causal)
+    return pays and fused_runs(rows.dtype)
+
+
+@cache
+def fused_runs(dtype: torch.dtype) -> bool:
+    """Whether torch's fused attention runs on this processor: version 2.13 raises for bf16 on a processor with AMX if
+    `ATEN_CPU_CAPABILITY` keeps it from AVX-512.
+    """
+    some = torch.ones(1, 1, 64, 16, dtype=dtype)
+    try:
+        torch.nn.functional.scaled_dot_product_attention(some, some, some)
+    except RuntimeError:
+        return False
+    return True

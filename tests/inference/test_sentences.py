@@ -1,0 +1,144 @@
+"""Splitting text: nothing is lost, and known hard cases fall as a reader would have them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.inference.segments import split_sentences, split_to_fit, split_words
+from dragoman.inference.sentences import LONGEST_WORD, join, separator, spaceless
+
+Texts = st.text(st.sampled_from("ab A1.,;!?…\"'“”«»() \t\n\u00a0\u2028。！，你は\u0301Dr") | st.characters())
+
+
+@given(text=Texts)
+def test_sentences_joined_are_the_text(text: str) -> None:
+    assert "".join(split_sentences(text)) == text
+
+
+@given(text=Texts)
+def test_words_joined_are_the_text(text: str) -> None:
+    long = text * 30
+    pieces = split_words(long)
+    assert "".join(piece for piece, _ in pieces) == long
+    assert all(len(piece) > LONGEST_WORD and not any(map(str.isspace, piece)) for piece, word in pieces if word)
+
+
+@pytest.mark.parametrize("word", ["x" * 101, "https://example.com/" + "a1/" * 40, "Z" * 10_000, "=" * 200, "é" * 150])
+def test_a_run_longer_than_any_word_is_found_in_its_place(word: str) -> None:
+    assert split_words(f"See {word} there") == [("See ", False), (word, True), (" there", False)]
+    assert split_words(f"これは{word}です") == [("これは", False), (word, True), ("です", False)]
+    assert split_words(word) == [(word, True)]
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 100, "我今天去学校" * 50, "これはながいぶんです" * 30, "ฉันไปโรงเรียน" * 30, "ང་" * 200]
+)
+def test_words_and_scripts_without_spaces_are_left_to_the_model(text: str) -> None:
+    assert split_words(text) == [(text, False)]
+
+
+class Counted(str):
+    """A text that counts the characters taken out of it."""
+
+    taken = 0
+
+    def __getitem__(self, key: object) -> str:
+        found = super().__getitem__(key)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        Counted.taken += len(found)
+        return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["It is late. ", "so 12. Januar ", 'Is it? "Yes." ', "p.m. No. 5 ", "one, two ", "a\n", "你好。", "12. Mai. "],
+)
+def test_the_work_of_splitting_grows_with_the_text(text: str) -> None:
+    def taken(count: int) -> int:
+        Counted.taken = 0
+        split_sentences(Counted(text * count))
+        split_to_fit(Counted(text * count), lambda piece: len(piece) <= 40, at_most=160)
+        return Counted.taken
+
+    assert taken(8_000) <= 9 * taken(1_000), "eight times the text is more than eight times the work"
+
+
+def test_a_text_that_is_far_too_long_is_cut_before_it_is_tried() -> None:
+    asked: list[int] = []
+
+    def fits(piece: str) -> bool:
+        asked.append(len(piece))
+        return len(piece) <= 10
+
+    pieces = split_to_fit("one two three " * 1000, fits, at_most=50)
+    assert max(asked) <= 50 and max(map(len, pieces)) <= 10
+    assert "".join(pieces) == "one two three " * 1000
+
+
+@given(text=Texts, longest=st.integers(1, 10))
+def test_fitting_pieces_joined_are_the_text_and_fit(text: str, longest: int) -> None:
+    pieces = split_to_fit(text, lambda piece: len(piece) <= longest)
+    assert "".join(pieces) == text
+    assert all(pieces) or not text
+    assert all(len(piece) <= longest for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["Good morning.", "Where is the station?", "Thank you!"],
+        ["Dr. Rossi paid 3.50 euros at 9.30 to Mrs. Jones of St. Ives."],
+        ["J. R. R. Tolkien wrote it.", "It is long."],
+        ["We met, e.g. Anna, at 5 p.m. in the U.S. Army."],
+        ["See p. 12 and No. 7.", "I said no.", "Come on.", "Let's go."],
+        ["Wait... what?", "Wait…", "What?!"],
+        ["“Why?”", "No one asked.", "(It was late.)", "He left."],
+        ['"Stop!" he said.', '"Go."', "She went."],
+        ["Il sig. Bianchi e la dott.ssa Verdi sono qui.", "Sono le 10.", "Andiamo!"],
+        ["Am 3. Oktober kam Hr. Müller, d.h. z.B. heute.", "Dann ging er."],
+        ["« Oui. »", "M. Dupont est parti.", "¿Qué?", "¡Sí!", "Vale."],
+        ["1. Introduction", "and more"],
+        ["Ἦλθεν.", "Он ушёл.", "Да."],
+        ["وصل.", "هل رأيته؟", "نعم."],
+    ],
+)
+def test_a_reader_would_split_here(sentences: list[str]) -> None:
+    glue = "\n" if "and more" in sentences else " "
+    assert [piece.strip() for piece in split_sentences(glue.join(sentences))] == sentences
+
+
+def test_scripts_without_spaces_split_at_full_width_marks() -> None:
+    assert split_sentences("你好。他说：「走！」再见？好") == ["你好。", "他说：「走！」", "再见？", "好"]
+
+
+def test_a_line_break_of_any_kind_ends_a_sentence() -> None:
+    assert split_sentences("one\ntwo\u2028three\r\nfour") == ["one\n", "two\u2028", "three\r\n", "four"]
+
+
+def test_a_sentence_that_is_too_long_is_cut_at_clauses_then_spaces_then_anywhere() -> None:
+    def pieces(text: str, longest: int) -> list[str]:
+        return split_to_fit(text, lambda piece: len(piece) <= longest)
+
+    assert pieces("when it rains, we stay; then we go", 16) == ["when it rains, ", "we stay; ", "then we go"]
+    assert pieces("one two three", 6) == ["one ", "two ", "three"]
+    assert pieces("abcdefgh", 4) == ["abcd", "efgh"]
+
+
+def test_no_accent_is_parted_from_its_letter_unless_nothing_else_fits() -> None:
+    assert split_to_fit("aae\u0301e", lambda piece: len(piece) <= 3) == ["aa", "e\u0301e"]
+
+
+@pytest.mark.parametrize("text", [" ", ".", "a", ". ", '."', "a, ", " - ", "。", "\u0301", "\n"])
+def test_long_runs_of_anything_are_split_in_reasonable_time(text: str) -> None:
+    long = text * 30_000  # quadratic work on this would take minutes
+    assert "".join(split_sentences(long)) == long
+    assert "".join(split_to_fit(long, lambda piece: len(piece) <= 500)) == long
+
+
+def test_pieces_are_joined_as_their_script_demands() -> None:
+    assert join(["", "Ciao.", "", "Addio.", "你好。", "再见。", ""]) == "Ciao. Addio.你好。再见。"
+    assert join([]) == ""
+    assert separator("Ciao.", "Addio.") == " "
+    assert separator("你好。", "再见。") == ""
+    assert separator("", "Ciao.") == ""
+    assert all(map(spaceless, "你はカ。ท！"))
+    assert not any(map(spaceless, "aé.한Жא "))

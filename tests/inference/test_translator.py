@@ -1,0 +1,550 @@
+"""Text to text with small models of random weights: what must be true whatever they say."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import torch
+from compiler import needs_compiler
+from small_translators import SOURCES, asked, lines, make, make_plain, stored
+
+from dragoman import translate
+from dragoman.config import Settings, check
+from dragoman.decoding.compiled_stepper import NativeStepper
+from dragoman.errors import CheckpointError, ConfigError, DecodeError, OutOfMemory, TokenizerError
+from dragoman.inference.options import SearchOptions
+from dragoman.inference.runtime import Runtime
+from dragoman.inference.segments import read_segments
+from dragoman.inference.translation import DOUBTFUL_LOG_PROB, MEANINGS, Flag, Translation, most_loops, repeats
+from dragoman.inference.translator import Translator
+from dragoman.model import EncoderDecoder
+from dragoman.progress import Silent
+from dragoman.store import StoredModel, save_model
+from dragoman.tokenizing.special_tokens import END, PADDING, START, UNKNOWN
+from dragoman.tokenizing.tokenizer import Tokenizer
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return make()
+
+
+@pytest.fixture(scope="module")
+def speller() -> Translator:
+    """A model that writes pieces of words and bytes, any of them."""
+    return make("bpe")
+
+
+def favour(translator: Translator, *favours: tuple[Sequence[int], float]) -> Translator:
+    """Makes the model prefer some tokens at every step, each group by so much."""
+    project: Callable[[torch.Tensor], torch.Tensor] = translator.model.project
+
+    def with_favours(hidden: torch.Tensor) -> torch.Tensor:
+        logits = project(hidden).clone()
+        for tokens, by in favours:
+            logits[:, list(tokens)] += by
+        return logits
+
+    translator.model.project = with_favours  # pyright: ignore[reportAttributeAccessIssue]
+    return translator
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_texts_come_back_in_order_whatever_their_company(translator: Translator, width: int) -> None:
+    options = asked(beam_size=width, split="never", batch_tokens=100)
+    texts = lines(16)
+    together = translator.translate(texts, options)
+    assert [t.source for t in together] == texts
+    for text, translation in zip(texts, together, strict=True):
+        (alone,) = translator.translate([text], options)
+        assert (alone.text, alone.tokens, alone.flags) == (translation.text, translation.tokens, translation.flags)
+        assert alone.score == pytest.approx(translation.score, abs=1e-4)
+    backwards = translator.translate(texts[::-1], options)
+    assert [t.text for t in backwards[::-1]] == [t.text for t in together]
+
+
+@pytest.mark.parametrize("search", [{"beam_size": 1}, {"beam_size": 4}, {"temperature": 1.0, "n_best": 2}])
+@pytest.mark.parametrize("native", [pytest.param(True, marks=needs_compiler), False])
+def test_batch_invariant_translations_are_the_same_to_the_bit(native: bool, search: dict[str, Any]) -> None:
+    model = stored(d_model=64, d_ff=160)  # wide enough for PyTorch to divide a product in several ways
+    translator = Translator(model, device="cpu", precision="float32", native=native)
+    options = asked(batch_invariant=not native, **search)  # compiled, it needs no asking
+    texts = lines(12)
+    together = translator.translate(texts, options)
+    for threads in (1, 2):
+        translator.threads = threads
+        assert [translator.translate([text], options)[0] for text in texts] == together
+        assert translator.translate(texts[::-1], options) == together[::-1]
+    scored = translator.score(texts, [each.text for each in together], options)
+    assert [translator.score([each.source], [each.text], options)[0] for each in scored] == scored
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t \u2003", "\n"])
+def test_a_blank_text_stays_empty_and_asks_nothing_of_the_model(
+    translator: Translator, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NativeStepper, "admit", lambda *_: pytest.fail("the model was asked"))
+    assert translator.translate([text]) == [Translation(text)]
+    assert list(translator.stream(text)) == []
+
+
+def test_no_texts_give_no_translations(translator: Translator) -> None:
+    assert translator.translate([]) == []
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe", "unigram", "byte_bpe"])
+@pytest.mark.parametrize("width", [1, 3])
+def test_what_streams_is_what_translate_gives(kind: str, width: int) -> None:
+    translator, options = make(kind), asked(beam_size=width)
+    for text in [*lines(4), "Hello. Where is the cat? Good morning, Anna! ", "the cat\nthe dog", "xyz"]:
+        stretches = list(translator.stream(text, options))
+        assert "".join(stretches) == translator.translate([text], options)[0].text
+        assert all(stretches)
+
+
+def test_greedy_streams_word_by_word(translator: Translator) -> None:
+    texts = [t for t in lines(12) if len(translator.translate([t], asked(beam_size=1))[0].text.split()) > 3]
+    assert texts
+    for text in texts:
+        for stretch in translator.stream(text, asked(beam_size=1)):
+            assert len(stretch.split()) <= 3  # more only where punctuation joins
+
+
+def test_the_stream_returns_the_whole_translation(translator: Translator) -> None:
+    def exhausted() -> Iterator[str]:
+        returned.append((yield from translator.stream(SOURCES[0])))
+
+    returned: list[Translation] = []
+    assert "".join(exhausted()) == returned[0].text
+    assert returned == translator.translate([SOURCES[0]])
+
+
+def test_scores_and_tokens_go_together(translator: Translator) -> None:
+    options = asked(beam_size=4, n_best=4)
+    for translation in translator.translate([*lines(5), "the cat . Where is it ? Anna"], options):
+        others = translation.alternatives
+        assert len(others) == 3
+        for t in (translation, *others):
+            assert len(t.tokens) == len(t.token_log_probs)
+            assert t.log_prob == pytest.approx(sum(t.token_log_probs), abs=1e-4)
+        complete = [t.score for t in (translation, *others) if "truncated" not in t.flags]
+        assert complete == sorted(complete, reverse=True)
+
+
+def test_the_score_of_a_translation_is_what_score_says_of_it(translator: Translator) -> None:
+    options, compared = asked(beam_size=4, split="never"), 0
+    for translation in translator.translate(lines(20), options):
+        tokenizer = translator.tokenizers.target
+        if "truncated" in translation.flags or not translation.text:
+            continue
+        if tuple(tokenizer.tokens([*tokenizer.encode(translation.text), END])) != translation.tokens:
+            continue  # this text has a shorter way to be written
+        (scored,) = translator.score([translation.source], [translation.text], options)
+        assert scored.log_prob == pytest.approx(translation.log_prob, abs=1e-4)
+        assert scored.score == pytest.approx(translation.score, abs=1e-4)
+        assert scored.tokens == translation.tokens
+        compared += 1
+    assert compared
+
+
+def test_several_sentences_are_translated_each_by_itself_and_joined(translator: Translator) -> None:
+    one, two = "Where is the cat ?", "The dog is old ."
+    (joined,) = translator.translate([f" {one}  {two} "])
+    first, second = translator.translate([one, two])
+    assert joined.text == f"{first.text} {second.text}".strip()
+    assert joined.flags[0] == "split"
+    assert joined.tokens == first.tokens + second.tokens
+    assert joined.score == pytest.approx(first.score + second.score, abs=1e-4)
+    assert "split" not in translator.translate([f"{one} {two}"], asked(split="long"))[0].flags
+
+
+def test_alternatives_of_several_sentences_are_the_best_combinations(translator: Translator) -> None:
+    one, two = "Where is the cat ?", "The dog is old ."
+    options = asked(beam_size=3, n_best=3)
+    (joined,) = translator.translate([f"{one} {two}"], options)
+    first, second = ([t, *t.alternatives] for t in translator.translate([one, two], options))
+    combinations = sorted((a.score + b.score for a in first for b in second), reverse=True)[:3]
+    assert [joined.score, *(t.score for t in joined.alternatives)] == pytest.approx(combinations, abs=1e-4)
+
+
+@pytest.mark.parametrize("split", ["sentence", "long"])
+def test_nothing_of_a_text_that_is_too_long_is_left_out(translator: Translator, split: str) -> None:
+    text = "the red cat sees the old dog , and the bread is old . " * 20
+    options = asked(beam_size=1, split=split, max_source_tokens=8)  # pyright: ignore[reportArgumentType]
+    (translation,) = translator.translate([text], options)
+    assert translation.flags[:2] == ("broken", "split")
+    assert len(translator.translate([text], asked(beam_size=1))[0].tokens) > 20
+
+
+def test_every_token_of_a_long_text_is_given_to_the_model(translator: Translator) -> None:
+    text = "the red cat sees the old dog , and the bread is old . " * 20 + "good" * 25
+    tokenizer = translator.tokenizers.source
+    (segments,) = read_segments([text], tokenizer, 8, "long")
+    assert [token for each in segments.all for token in each.ids] == tokenizer.encode(text)
+    assert max(len(each.ids) for each in segments.all) <= 8
+
+
+def test_a_text_that_is_too_long_and_may_not_be_split_is_refused_by_number(translator: Translator) -> None:
+    with pytest.raises(DecodeError, match="text 2 has 16 tokens, but the model is given at most 8"):
+        translator.translate(["cat", "the cat " * 8], asked(split="never", max_source_tokens=8))
+
+
+def test_learned_positions_bound_what_is_read_and_written() -> None:
+    translator = make(positions="learned", max_positions=16)
+    (translation,) = translator.translate(["the cat " * 30], asked(beam_size=2, split="long"))
+    assert "broken" in translation.flags
+    with pytest.raises(DecodeError, match="at most 16"):
+        translator.translate(["the cat"], asked(minimum_length=16))
+    with pytest.raises(DecodeError, match="positions for 14"):
+        translator.score(["the cat " * 8], ["il gatto"])
+
+
+def test_a_translation_that_never_ends_is_bounded_and_flagged(translator: Translator) -> None:
+    with torch.inference_mode():
+        never = make_plain()
+        row = never.model.output
+        row[END] = 0
+        row[5] = row[6] = 0
+    (translation,) = never.translate(["the cat"], asked(beam_size=1, length_ratio=0.0, length_extra=500))
+    assert len(translation.tokens) == 500
+    assert {"repetition", "truncated"} <= set(translation.flags)
+    (short,) = translator.translate(["the cat"], asked(beam_size=1, length_ratio=0.0, length_extra=1))
+    assert len(short.tokens) == 1
+    assert ("truncated" in short.flags) == (short.tokens != ("[EOS]",))
+
+
+def test_loops_are_counted_for_runs_of_any_length() -> None:
+    assert [most_loops(tokens) for tokens in ([], [1], [1, 2], [1, 1, 1], [9, 1, 2, 1, 2, 1, 2, 1])] == [0, 1, 1, 3, 3]
+    assert not repeats([1] * 6, [2] * 6)
+    assert repeats([1] * 3, [2] * 6)
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe"])
+def test_special_symbols_are_never_written_and_unknown_ones_only_if_allowed(kind: str) -> None:
+    translator = make_plain(kind)
+    target = translator.tokenizers.target
+    with torch.no_grad():  # a model that would write little else
+        for symbol in (PADDING, START, UNKNOWN):
+            translator.model.output[symbol] *= 10
+    names = {target.tokens([i])[0] for i in (PADDING, START, UNKNOWN)}
+    found = translator.translate(lines(12))
+    assert not names & {token for t in found for token in t.tokens}
+    allowed = translator.translate(lines(12), asked(allow_unknown=True))
+    assert names & {token for t in allowed for token in t.tokens} == {target.tokens([UNKNOWN])[0]}
+
+
+def test_output_is_one_line_whatever_the_model_writes(speller: Translator) -> None:
+    target = speller.tokenizers.target
+    with torch.no_grad():
+        breaks = [b for text in "\n\r\0\x0b\x85\u2028" for b in target.encode(text)]
+        favoured = make_plain("bpe")
+        favoured.model.output[breaks] *= 8
+    found = favoured.translate(lines(12), asked(beam_size=1))
+    assert not set("".join(t.text for t in found)) & set("\0\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
+    assert any("cleaned" in t.flags for t in found)
+
+
+def test_every_translation_begins_with_the_prefix(translator: Translator) -> None:
+    options = asked(prefix="il gatto", beam_size=2)
+    for translation in translator.translate([*lines(5), "The cat . The dog ."], options):
+        assert translation.text.startswith("il gatto")
+        assert translation.text.count("il gatto") >= 1
+    with pytest.raises(DecodeError, match="vocabulary does not: zebra"):
+        translator.translate(["the cat"], asked(prefix="il zebra"))
+    with pytest.raises(DecodeError, match="prefix repeats a run of 1 tokens"):
+        translator.translate(["the cat"], asked(prefix="il il", no_repeat_ngram=1))
+
+
+def test_no_run_of_tokens_comes_twice(translator: Translator) -> None:
+    for translation in translator.translate(lines(10), asked(no_repeat_ngram=2, minimum_length=10)):
+        pairs = list(zip(translation.tokens, translation.tokens[1:], strict=False))
+        assert len(set(pairs)) == len(pairs)
+
+
+def test_unknown_words_are_named(translator: Translator) -> None:
+    (translation,) = translator.translate(["the zebra sees Anna ."])
+    assert translation.unknown_words == ("zebra",)
+
+
+def test_contradictory_options_are_refused_together() -> None:
+    with pytest.raises(
+        ConfigError,
+        match="decode.n_best must be at most decode.beam_size, but is 5 with a beam of 4; decode.prefix must",
+    ):
+        check({"n_best": 5, "prefix": "  "}, "decode", SearchOptions)
+    with pytest.raises(ConfigError, match="beam_size"):
+        check({"beam_size": 0}, "decode", SearchOptions)
+    with pytest.raises(ConfigError, match="beam_size"):
+        check({"beem_size": 2}, "decode", SearchOptions)
+
+
+def test_options_of_the_model_folder_are_used_and_checked(translator: Translator) -> None:
+    assert translator.options == asked(beam_size=3)
+    model = stored()
+    files = model.files._replace(generation={"beem_size": 3})
+    misspelt = StoredModel(model.model, model.config, files, model.folder)
+    with pytest.raises(
+        CheckpointError, match=r"generation_config\.json: unknown setting beem_size; did you mean beam_size"
+    ) as caught:
+        Translator(misspelt)
+    assert caught.value.exit_code == 4, "as for any other damage of a model folder"
+
+
+def test_wrong_requests_are_refused_in_words(translator: Translator, tmp_path: Path) -> None:
+    with pytest.raises(DecodeError, match="put it in a list"):
+        translator.translate("the cat")
+    with pytest.raises(DecodeError, match="given 2 and 1"):
+        translator.score(["a", "b"], ["c"])
+    with pytest.raises(DecodeError, match="target 1 is blank"):
+        translator.score(["the cat"], [" "])
+    with pytest.raises(ConfigError, match="threads must be from 1 to 1,024, but is 0"):
+        translate(tmp_path, ["the cat"], threads=0)
+
+
+def test_texts_may_come_one_by_one(translator: Translator) -> None:
+    texts = ["the cat", "", "the dog sees the cat"]
+    assert translator.translate(each for each in texts) == translator.translate(texts)
+
+
+def test_an_observer_sees_model_and_search_and_changes_nothing(translator: Translator) -> None:
+    class Watching:
+        def __init__(self) -> None:
+            self.sites: set[str] = set()
+            self.tickets: set[int] = set()
+
+        def tensor(self, site: str, value: torch.Tensor) -> None:
+            self.sites.add(site)
+
+        def candidates(self, ticket: int, candidates: Sequence[object]) -> None:
+            self.tickets.add(ticket)
+
+    watching, texts, options, plain = Watching(), lines(5), asked(beam_size=3), make_plain()
+    watched = translator.translate(texts, options, observer=watching)
+    assert watched == plain.translate(texts, options)
+    assert [each.tokens for each in watched] == [each.tokens for each in translator.translate(texts, options)]
+    assert len(watching.tickets) == 5
+    assert {"encoder.0.self_attention.weights", "decoder.0.cross_attention.weights"} <= watching.sites
+
+
+def test_progress_counts_lines() -> None:
+    class Counting(Silent):
+        total = done = 0
+
+        def track(self, label: str, total: int | None = None, unit: str = ""):
+            self.total = total or 0
+            return self
+
+        def __enter__(self):
+            return self.advance
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def advance(self, count: int = 1, **facts: str) -> None:
+            self.done += count
+
+    progress = Counting()
+    make().translate(["the cat", "", "The dog . The cat ."], asked(beam_size=1), progress)
+    assert (progress.total, progress.done) == (3, 3)
+
+
+def test_a_model_folder_is_loaded_and_translates_the_same(translator: Translator, tmp_path: Path) -> None:
+    model = stored()
+    save_model(tmp_path / "m", model.model, model.files)
+    found = translate(tmp_path / "m", SOURCES, device="cpu", precision="float32")
+    assert [t.text for t in found] == [t.text for t in translator.translate(SOURCES)]
+
+
+@needs_compiler
+def test_translating_with_the_compiled_model_loads_no_torch(tmp_path: Path) -> None:
+    model = stored()
+    save_model(tmp_path / "m", model.model, model.files)
+    command = ["translate", str(tmp_path / "m"), "--device", "cpu", "--threads", "1", *SOURCES]
+    code = f"import sys; from dragoman.cli.main import main; sys.exit(main({command}) or 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == len(SOURCES), done.stderr
+
+
+def test_threads_count_for_one_call_and_loading_sets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = stored()
+    save_model(tmp_path / "m", model.model, model.files)
+    before, seen = torch.get_num_threads(), []
+    stepper = Runtime.stepper
+
+    def watched(*given: Any) -> object:
+        seen.append(given[1])
+        return stepper(*given)
+
+    monkeypatch.setattr(Runtime, "stepper", watched)
+    translate(tmp_path / "m", ["the cat"], device="cpu", threads=before + 1)
+    Translator.load(tmp_path / "m", "cpu").translate(["the cat"])
+    assert seen == [before + 1, before]
+    assert torch.get_num_threads() == before
+
+
+def test_bf16_leaves_the_model_it_was_given_alone() -> None:
+    model = stored()
+    translator = Translator(model, "cpu", "bf16")
+    assert len(translator.translate(SOURCES)) == len(SOURCES)
+    assert next(model.model.parameters()).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes"),
+        MemoryError("there is no memory for the kernel attention"),
+    ],
+)
+def test_a_full_memory_says_what_to_lower(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(EncoderDecoder, "encode", full)
+    monkeypatch.setattr(NativeStepper, "admit", full)
+    for translator in (make(), make_plain()):
+        with pytest.raises(OutOfMemory, match=r"lower decode.batch_tokens \(now 1,000\) or decode.beam_size \(now 3\)"):
+            translator.translate(["the cat"], asked(batch_tokens=1000, beam_size=3))
+
+
+# Empty translations
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe", "unigram", "byte_bpe"])
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("blanks", [0.0, 60.0], ids=["the end is preferred", "spaces are preferred"])
+def test_an_empty_translation_never_wins_where_there_is_something_to_say(kind: str, width: int, blanks: float) -> None:
+    translator = make_plain(kind)
+    target = translator.tokenizers.target
+    spaces = [i for i in range(4, target.size) if not target.decode([i]).strip()]
+    favour(translator, ([END], 40.0), (spaces, blanks))
+    options = asked(beam_size=width, n_best=width)
+    texts = [*SOURCES, "7", "the cat . ! Anna", "zzz"]
+    for text, found in zip(texts, translator.translate(texts, options), strict=True):
+        for each in (found, *found.alternatives):
+            assert each.text.strip(), text
+        (alone,) = translator.translate([text], options)
+        assert (alone.text, alone.tokens) == (found.text, found.tokens)
+        assert "".join(translator.stream(text, options)) == found.text
+
+
+def test_punctuation_alone_may_stay_empty_and_a_prefix_is_enough() -> None:
+    translator = make_plain("bpe")
+    favour(translator, ([END], 40.0))
+    assert [each.text for each in translator.translate(["!", "...", "— ? —"], asked(beam_size=1))] == ["", "", ""]
+    (found,) = translator.translate(["the cat"], asked(beam_size=1, prefix="il gatto"))
+    assert found.text == "il gatto"
+    (longer,) = translator.translate(["the cat"], asked(beam_size=1, minimum_length=4))
+    assert len(longer.tokens) == 5
+
+
+def test_a_translation_that_replaced_an_empty_one_has_the_models_own_score() -> None:
+    translator, compared = make_plain(), 0
+    target = translator.tokenizers.target
+    favour(translator, ([END], 5.0))
+    options = asked(beam_size=3, split="never")
+    for found in translator.translate(lines(12), options):
+        if tuple(target.tokens([*target.encode(found.text), END])) == found.tokens:
+            (scored,) = translator.score([found.source], [found.text], options)
+            assert scored.score == pytest.approx(found.score, abs=1e-4)
+            compared += 1
+    assert compared
+
+
+def test_what_the_model_itself_finds_unlikely_is_doubtful() -> None:
+    seen: set[bool] = set()
+    for scale in (0.01, 30.0):  # a model without opinions, and one that is sure of what it says
+        translator = make_plain()
+        with torch.no_grad():
+            translator.model.output.mul_(scale)
+        for found in translator.translate(lines(8), asked(beam_size=1)):
+            doubtful = found.log_prob < DOUBTFUL_LOG_PROB * len(found.tokens)
+            assert ("doubtful" in found.flags) == doubtful
+            seen.add(doubtful)
+    assert seen == {True, False}
+
+
+def test_every_flag_has_a_meaning() -> None:
+    assert list(MEANINGS) == list(get_args(Flag))
+
+
+# Words that no vocabulary holds, and giant lines
+
+BLOB = "https://example.com/" + "aGVsbG8gd29ybGQ" * 20
+
+
+@pytest.mark.parametrize("split", ["sentence", "long"])
+def test_a_word_that_no_vocabulary_holds_is_copied_to_its_place(translator: Translator, split: str) -> None:
+    options = asked(beam_size=2, split=split)
+    (found,) = translator.translate([f"the cat {BLOB} sees the dog ."], options)
+    before, after = translator.translate(["the cat", "sees the dog ."], options)
+    assert found.text == f"{before.text} {BLOB} {after.text}"
+    assert found.tokens == before.tokens + after.tokens
+    assert found.score == pytest.approx(before.score + after.score, abs=1e-4)
+    assert {"split", "copied"} <= set(found.flags)
+    (alone,) = translator.translate([BLOB], options)
+    assert (alone.text, alone.tokens, alone.flags) == (BLOB, (), ("copied",))
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe"])
+@pytest.mark.parametrize("prefix", ["", "il gatto"])
+def test_a_copied_word_streams_and_follows_the_prefix(kind: str, prefix: str) -> None:
+    translator, options = make(kind), asked(beam_size=2, prefix=prefix)
+    for text in [BLOB, f"{BLOB} the cat .", f"the cat {BLOB}", f"{BLOB}\n{BLOB} . "]:
+        (found,) = translator.translate([text], options)
+        assert found.text.startswith(prefix) and found.text.count(BLOB) == text.count(BLOB)
+        assert "".join(translator.stream(text, options)) == found.text
+
+
+def test_a_copied_word_is_one_line_of_unicode(translator: Translator) -> None:
+    (found,) = translator.translate(["x" * 60 + "\0" + "y" * 60])
+    assert found.text == "x" * 60 + " " + "y" * 60 and {"copied", "cleaned"} <= set(found.flags)
+    with pytest.raises(TokenizerError, match="half of a surrogate pair"):
+        translator.translate(["x" * 200 + "\ud800"])
+
+
+def test_a_giant_word_costs_the_model_nothing(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NativeStepper, "admit", lambda *_: pytest.fail("the model was asked"))
+    word = "q" * 100_000
+    assert translator.translate([word])[0].text == word
+
+
+class CountingTokenizer(Tokenizer):
+    """A tokenizer that counts the characters it is given."""
+
+    given = 0
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        self.given += sum(map(len, texts))
+        return super().encode_batch(texts)
+
+
+@pytest.mark.parametrize("text", ["the cat sees ", "the cat, the dog, ", "猫", "The cat. ", "x" * 99 + " ", "\u0301"])
+@pytest.mark.parametrize("kind", ["word", "bpe"])
+def test_the_tokenizer_is_given_a_giant_line_a_bounded_number_of_times(kind: str, text: str) -> None:
+    vocabulary = stored(kind).tokenizers.source.vocabulary
+
+    def given(count: int) -> int:
+        counting = CountingTokenizer(vocabulary)
+        (segments,) = read_segments([text * count], counting, 20, "sentence")
+        assert all(len(each.ids) <= 20 or len(each.text) == 1 for each in segments.all)
+        return counting.given
+
+    small = 12_000 // len(text)
+    assert given(8 * small) <= 8.5 * given(small), "eight times the text is more than eight times the work"
+
+
+def test_every_option_is_documented() -> None:
+    assert issubclass(SearchOptions, Settings)
+    assert all(field.description for field in SearchOptions.model_fields.values())
+
+
+def test_a_search_that_stops_late_finds_nothing_worse(translator: Translator) -> None:
+    texts = lines(12)
+    usual, late = (translator.translate(texts, asked(beam_size=2, early_stopping=early)) for early in (True, False))
+    ended = [(a, b) for a, b in zip(usual, late, strict=True) if not {*a.flags, *b.flags} & {"truncated"}]
+    assert ended and all(b.score >= a.score - 1e-5 for a, b in ended)
