@@ -145,7 +145,7 @@ def train_step(
     target_tokens = sum(share.size.target_tokens for share in shares)
     tokens = sum(share.size.tokens for share in shares)
     losses = backward(model, objective, state.masters, shares, StepNoise(settings.seed, state.step))
-    world.sum("gradient", state.masters.gradient, losses)
+    world.sum(state.masters.gradient, losses)
     norms = state.masters.step(rate, settings.clip_norm)
     smoothed, plain, norm = torch.stack([*losses, norms]).tolist()  # the only place that waits for a GPU
     state.tokens += tokens
