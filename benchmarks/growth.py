@@ -48,7 +48,7 @@ from dragoman.tokenizing.special_tokens import END, START
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizers
 from dragoman.training import TrainSettings
-from dragoman.training.loop import Share, train_step
+from dragoman.training.loop import MicroBatch, train_step
 from dragoman.training.objective import CrossEntropy
 
 FEWEST_STEPS, WARM_UP, SECONDS = 3, 2, 5.0
@@ -106,7 +106,7 @@ def step(shape: Shape, seconds: float) -> Found:
     objective = CrossEntropy.of(BatchList([batch]), recipe.train)
     while len(rates) < WARM_UP + FEWEST_STEPS or time.perf_counter() - begin < seconds:
         started = time.perf_counter()
-        train_step(model, objective, [Share(batch.size, batch)], recipe.train, state)
+        train_step(model, objective, [MicroBatch(batch.size, batch)], recipe.train, state)
         rates.append(batch.tokens / (time.perf_counter() - started))
     parameters = sum(weight.numel() for weight in model.parameters())
     return {"tokens_per_second": statistics.median(rates[WARM_UP:]), "steps": len(rates), "parameters": parameters}

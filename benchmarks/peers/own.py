@@ -7,7 +7,7 @@ from dragoman.compiled import kernels
 from dragoman.data.batching import Batch, BatchSize
 from dragoman.model import build_model
 from dragoman.training import TrainSettings, TrainState
-from dragoman.training.loop import Share, train_step
+from dragoman.training.loop import MicroBatch, train_step
 from dragoman.training.objective import CrossEntropy
 from dragoman.training.optimiser import MasterWeights
 from peers.contest import BETAS, CLIP, DECAY, EPSILON, RATE, SMOOTHING, Contender, Shape, TextShape, Way
@@ -44,5 +44,5 @@ def build(batches: Sequence[Batch], shape: Shape | TextShape, way: Way, preset: 
     masters.attach(model)
     state = TrainState(masters)
     objective = CrossEntropy.of(BatchList(batches), settings)
-    shares = [Share(batch.size, batch) for batch in batches]
+    shares = [MicroBatch(batch.size, batch) for batch in batches]
     return Contender(model, lambda number: train_step(model, objective, [shares[number]], settings, state).loss)

@@ -25,7 +25,7 @@ from dragoman.store import load_model, place_weights
 from dragoman.training import label_smoothed_loss, run_steps
 from dragoman.training.distributed import ALONE
 from dragoman.training.freezing import count_trained
-from dragoman.training.loop import backward, share_out
+from dragoman.training.loop import backward, fetch
 
 
 def adapted(settings: LoraSettings | None = None, learnt: bool = True, **given: Any) -> EncoderDecoder:
@@ -159,9 +159,7 @@ def test_a_step_cut_into_micro_batches_has_the_same_gradient_with_dropout() -> N
         one = random_batch([3, 3], [4, 4])
         parts = [one] if count == 1 else split(one)
         source = Source(parts)
-        backward(
-            model, objective(source, settings), state.masters, share_out(source, range(count), ALONE), StepNoise(1, 1)
-        )
+        backward(model, objective(source, settings), state.masters, fetch(source, range(count), ALONE), StepNoise(1, 1))
         gradients.append(state.masters.gradient.clone())
     assert_close(gradients[1], gradients[0])
 

@@ -26,7 +26,7 @@ from dragoman.errors import OutOfMemory
 from dragoman.runs import trial
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.recipe import Recipe
-from dragoman.training import Chore, Every, distributed, loop, run_steps
+from dragoman.training import Every, distributed, loop, run_steps
 from dragoman.training.distributed import ALONE, World, join
 
 STEPS = 20
@@ -43,7 +43,7 @@ def train_here(folder: Path, accumulate: int, precision: str) -> None:
     settings = train_settings(steps=STEPS, accumulate=accumulate, precision=precision, ema=0.5)
     model = translator(dtype=torch.float32, dropout=0.1, attention_dropout=0.1, activation_dropout=0.1)
     state, told = fresh_state(model, settings), []
-    watch = Chore(Every(1), lambda _, report: told.append([report.loss, report.plain_loss, report.norm, report.tokens]))
+    watch = (Every(1), lambda _, report: told.append([report.loss, report.plain_loss, report.norm, report.tokens]))
     with join() as world:
         run_steps(model, objective(Source(uneven_batches()), settings), settings, state, [watch], world=world)
         name = f"{world.rank} of {world.size}"
@@ -362,7 +362,7 @@ def test_minutes_become_steps_by_a_trial_of_all_processes(tmp_path: Path) -> Non
 @pytest.mark.parametrize(("size", "batches"), [(1, 3), (2, 3), (3, 3), (3, 8)])
 def test_each_batch_of_a_step_belongs_to_one_process_and_shares_are_even(size: int, batches: int) -> None:
     data = Source(few_batches(batches))
-    shares = [loop.share_out(data, range(batches), World(rank, size)) for rank in range(size)]
+    shares = [loop.fetch(data, range(batches), World(rank, size)) for rank in range(size)]
     owners = [sum(share[place].batch is not None for share in shares) for place in range(batches)]
     assert owners == [1] * batches
     counts = [sum(each.batch is not None for each in share) for share in shares]

@@ -17,7 +17,7 @@ from dragoman.runs.recipe import Recipe
 from dragoman.training import label_smoothed_loss
 from dragoman.training.distributed import ALONE
 from dragoman.training.freezing import count_trained, freeze, tune
-from dragoman.training.loop import backward, share_out
+from dragoman.training.loop import backward, fetch
 from dragoman.training.optimiser import MasterWeights
 from dragoman.training.settings import TuningSettings
 
@@ -170,13 +170,13 @@ def test_frozen_weights_have_no_state_and_do_not_move(precision: Any) -> None:
     masters = MasterWeights(model, precision, settings.optimiser, settings.betas, settings.epsilon, 0.1)
     masters.attach(model)
     source = Source(few_batches())
-    backward(model, objective(source, settings), masters, share_out(source, [0, 1], ALONE), StepNoise(1, 1))
+    backward(model, objective(source, settings), masters, fetch(source, [0, 1], ALONE), StepNoise(1, 1))
     masters.step(0.01)
     trains = {name for name in before if name.startswith("decoder.")}
     assert {name.partition(".")[2] for name in masters.state()} == trains
     moved = {name for name, weight in masters.weights.items() if not torch.equal(weight, before[name])}
     assert moved == trains
-    assert count_trained(model).trained == masters.row.numel() == masters.gradient.numel()
+    assert count_trained(model).trained == masters.flat.numel() == masters.gradient.numel()
 
 
 def test_words_of_a_name_are_joined_by_dots() -> None:

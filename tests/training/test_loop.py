@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from dragoman.data.batching import Batch
 from dragoman.errors import Diverged, OutOfMemory
-from dragoman.training import Chore, Every, TrainSettings, TrainState, run_steps
+from dragoman.training import Every, TrainSettings, TrainState, run_steps
 from dragoman.training.loop import StepReport, _is_due
 from dragoman.training.objective import mean_loss
 
@@ -125,7 +125,7 @@ def test_the_loss_of_a_report_is_that_of_its_batches() -> None:
         objective(Source(batches), settings),
         settings,
         fresh_state(model, settings),
-        [Chore(Every(1), lambda _, r: reports.append(r))],
+        [(Every(1), lambda _, r: reports.append(r))],
     )
     [report] = reports
     assert report.loss == report.plain_loss == pytest.approx(expected, rel=1e-5)
@@ -144,7 +144,7 @@ def test_a_step_whose_gradient_is_not_finite_is_skipped_and_counted(precision: s
     model, state = model_for(settings)
     poison(model, {2, 3}, state)
     seen: list[tuple[int, dict[str, Tensor]]] = []
-    watch = Chore(Every(1), lambda s, _: seen.append((s.step, copied(s.masters.weights))))
+    watch = (Every(1), lambda s, _: seen.append((s.step, copied(s.masters.weights))))
     run_steps(model, objective(Source(few_batches()), settings), settings, state, [watch])
     assert (state.step, state.skipped, state.skipped_in_a_row) == (6, 2, 0)
     after = dict(seen)
@@ -202,7 +202,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     return now  # pyright: ignore[reportReturnType]
 
 
-def test_chores_are_due_by_steps_by_minutes_and_at_the_end(clock: list[float]) -> None:
+def test_callbacks_are_due_by_steps_by_minutes_and_at_the_end(clock: list[float]) -> None:
     assert [step for step in range(1, 11) if _is_due(Every(steps=4), step, 10, 0.0)] == [4, 8]
     assert [step for step in range(1, 11) if _is_due(Every(steps=4, at_end=True), step, 10, 0.0)] == [4, 8, 10]
     assert not _is_due(Every(), 10, 10, 0.0)
@@ -212,15 +212,15 @@ def test_chores_are_due_by_steps_by_minutes_and_at_the_end(clock: list[float]) -
     assert _is_due(Every(minutes=2), 3, 10, 0.0)
 
 
-def test_minutes_count_from_when_a_chore_was_last_done(clock: list[float]) -> None:
+def test_minutes_count_from_when_a_callback_was_last_called(clock: list[float]) -> None:
     settings, done = train_settings(steps=9), []
 
     def tick(_: TrainState, report: StepReport) -> None:
         clock[0] += 30
 
     model, state = model_for(settings)
-    chores = [Chore(Every(steps=1), tick), Chore(Every(minutes=1.5), lambda s, _: done.append(s.step))]
-    run_steps(model, objective(Source(few_batches()), settings), settings, state, chores)
+    callbacks = [(Every(steps=1), tick), (Every(minutes=1.5), lambda s, _: done.append(s.step))]
+    run_steps(model, objective(Source(few_batches()), settings), settings, state, callbacks)
     assert done == [3, 6, 9]
 
 

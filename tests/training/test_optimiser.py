@@ -47,7 +47,7 @@ def test_masters_leave_the_model_alone_until_it_is_attached(precision: Precision
     model = Names()
     before = {name: (weight.data_ptr(), weight.dtype, weight.clone()) for name, weight in model.named_parameters()}
     masters = MasterWeights(model, precision, "adamw", (0.9, 0.98), 1e-9, 0.1)
-    masters.row.zero_()
+    masters.flat.zero_()
     for name, weight in model.named_parameters():
         address, dtype, values = before[name]
         assert (weight.data_ptr(), weight.dtype) == (address, dtype) and torch.equal(weight, values), name
@@ -204,7 +204,7 @@ def test_clipping_shortens_all_gradients_together_and_tells_the_length_before(lo
     plain.gradient.mul_(min(1.0, longest / length.item()))
     assert_close(masters.step(0.05, longest), length)
     plain.step(0.05)
-    assert_close(masters.row, plain.row)
+    assert_close(masters.flat, plain.flat)
     torch.testing.assert_close(masters.state(), plain.state())
 
 
@@ -214,14 +214,14 @@ def test_a_gradient_that_is_not_finite_moves_nothing(precision: Precision, broke
     model = Names()
     masters = masters_of(model, precision)
     one_step(model, masters, 0)
-    before, state = masters.row.clone(), {name: value.clone() for name, value in masters.state().items()}
+    before, state = masters.flat.clone(), {name: value.clone() for name, value in masters.state().items()}
     (broken * model.bias).sum().backward()
     masters.collect_gradients()
     assert not masters.step(0.05, 1.0).isfinite()
-    assert torch.equal(masters.row, before)
+    assert torch.equal(masters.flat, before)
     torch.testing.assert_close(masters.state(), state, rtol=0, atol=0)
     one_step(model, masters, 1)  # and what was not finite is forgotten, also by weights that get no gradient next time
-    assert masters.row.isfinite().all() and not torch.equal(masters.row, before)
+    assert masters.flat.isfinite().all() and not torch.equal(masters.flat, before)
 
 
 def test_a_weight_without_a_gradient_has_none_left_from_the_step_before() -> None:

@@ -31,7 +31,7 @@ from dragoman.runs.signals import stop_on_signals
 from dragoman.runs.starting import place_start
 from dragoman.store import ModelFiles, adapter_of, count_weights, load_model, save_model
 from dragoman.store.description import Adapter
-from dragoman.training import Chore, Every, TrainSettings, TrainState, run_steps
+from dragoman.training import Every, TrainSettings, TrainState, run_steps
 from dragoman.training.checkpoint import newest_checkpoint, read_checkpoint_facts, restore, save_checkpoint
 from dragoman.training.freezing import count_trained, tune
 from dragoman.training.loop import StepReport
@@ -163,13 +163,19 @@ class Session:
         with self._metrics(), track as advance, stop_on_signals() as stop:
             advance(self.state.step)
             self.started = time.monotonic()
-            chores = [
-                Chore(Every(steps=1), partial(self._log, advance)),
-                Chore(Every(steps=self.settings.validate_every, at_end=True), partial(self._validate, advance)),
-                Chore(Every(self.settings.save_every, self.settings.save_minutes), self._save_if_possible),
+            callbacks = [
+                (Every(steps=1), partial(self._log, advance)),
+                (Every(steps=self.settings.validate_every, at_end=True), partial(self._validate, advance)),
+                (Every(self.settings.save_every, self.settings.save_minutes), self._save_if_possible),
             ]
             run_steps(
-                self.model, self.task, self.settings, self.state, chores, lambda: stop() or self._is_over(), self.world
+                self.model,
+                self.task,
+                self.settings,
+                self.state,
+                callbacks,
+                lambda: stop() or self._is_over(),
+                self.world,
             )
             if self._is_over():
                 self._save_if_possible()

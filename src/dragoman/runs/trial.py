@@ -21,7 +21,7 @@ from dragoman.runs.session import fresh_state
 from dragoman.training.checkpoint import save_checkpoint
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.freezing import Trained, count_trained
-from dragoman.training.loop import share_out, train_step
+from dragoman.training.loop import fetch, train_step
 
 TRIAL_SECONDS = 12.0
 """How long steps of mean size are timed."""
@@ -104,7 +104,7 @@ class Trial:
 
     def _step(self, step: Sequence[Any]) -> tuple[int, float]:
         """Takes a step; returns its tokens and seconds."""
-        shares = share_out(self.batches, step, self.world)
+        shares = fetch(self.batches, step, self.world)
         started = time.monotonic()
         report = train_step(self.model, self.task, shares, self.recipe.train, self.state, self.world)
         return report.tokens, time.monotonic() - started

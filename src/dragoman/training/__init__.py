@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from dragoman import lazy_names
 
 if TYPE_CHECKING:
-    from dragoman.training.loop import Chore as Chore
     from dragoman.training.loop import Every as Every
     from dragoman.training.loop import run_steps as run_steps
     from dragoman.training.loss import label_smoothed_loss as label_smoothed_loss
@@ -20,7 +19,7 @@ else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
-            "loop": ["Chore", "Every", "run_steps"],
+            "loop": ["Every", "run_steps"],
             "loss": ["label_smoothed_loss"],
             "schedule": ["learning_rate"],
             "settings": ["TrainSettings"],

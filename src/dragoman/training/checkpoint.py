@@ -149,7 +149,7 @@ def restore(path: Path, state: TrainState) -> None:
         raise CheckpointError(f"{path / STATE}: tensor {missing.args[0]} is missing") from None
     if unused := sorted(moments.keys() - state.masters.state().keys()):
         raise CheckpointError(f"{path / STATE}: tensor {unused[0]} does not belong to this optimiser")
-    for name in TrainState.COUNTS:
+    for name in state.counts():
         setattr(state, name, getattr(facts, name))
 
 

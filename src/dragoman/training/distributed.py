@@ -13,12 +13,12 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch import distributed as dist
-from torch.distributed import PrefixStore, Store, rendezvous  # pyright: ignore[reportPrivateImportUsage]
+from torch.distributed import HashStore, PrefixStore, Store, rendezvous  # pyright: ignore[reportPrivateImportUsage]
 
 from dragoman import errors, machine
 from dragoman.errors import ConfigError, Diverged, Error, Interrupted
@@ -35,21 +35,17 @@ _ERROR = "error"
 _joined = itertools.count()
 
 
-class Links(NamedTuple):
-    """What connects a process to the others of its run."""
-
-    store: Store
-    """Key-value store of the run."""
-    patient: dist.ProcessGroup
-    """All processes, on the host, with `PATIENCE`."""
-
-
 class World:
     """The processes of a run, as one of them sees them. All ranks call its methods in the same order."""
 
-    def __init__(self, rank: int = 0, size: int = 1, links: Links | None = None) -> None:
+    def __init__(
+        self, rank: int = 0, size: int = 1, store: Store | None = None, patient: dist.ProcessGroup | None = None
+    ) -> None:
         self.rank, self.size = rank, size
-        self._links = links
+        self._store = store or HashStore()
+        """The key-value store of the run."""
+        self._patient = patient
+        """All processes, on the host, with `PATIENCE`."""
         self._is_broken = False
 
     @property
@@ -64,11 +60,11 @@ class World:
     def share(self, *given: Any) -> Any:
         """Calls `make` on the first process and returns its result on all ranks, which wait as long as it takes."""
         make = given[-1]
-        if self._links is None:
+        if self.size == 1:
             return make()
         shared = [make() if self.is_first else None]
-        with self._connection(self._links):
-            dist.broadcast_object_list(shared, group=self._links.patient, device=torch.device("cpu"))
+        with self._connection():
+            dist.broadcast_object_list(shared, group=self._patient, device=torch.device("cpu"))
         return shared[0]
 
     def after_first(self, *given: Any) -> Any:
@@ -93,11 +89,10 @@ class World:
 
     def wait_for_all(self) -> None:
         """Waits until all ranks have come here."""
-        if self._links is not None:
-            with self._connection(self._links):
-                dist.barrier(self._links.patient)
+        with self._connection():
+            dist.barrier(self._patient)
 
-    def end(self, links: Links, error: BaseException) -> None:
+    def end(self, error: BaseException) -> None:
         """Ends this process's part in the run with an error, and chooses the one rank that prints it.
 
         All ranks raise `Interrupted` and `Diverged` after the same step. They wait for the first, which still saves,
@@ -106,34 +101,33 @@ class World:
         if isinstance(error, Interrupted | Diverged) and not self._is_broken:
             self.wait_for_all()
             error.told = not self.is_first
-        elif self._first_error(links, error) is not error and isinstance(error, Error):
+        elif self._first_error(error) is not error and isinstance(error, Error):
             error.told = True
 
     def _reduce(self, tensor: Tensor, operation: dist.ReduceOp.RedOpType) -> None:
-        if self._links is not None:
-            with self._connection(self._links):
+        if self.size > 1:
+            with self._connection():
                 dist.all_reduce(tensor, operation)
 
     @contextmanager
-    def _connection(self, links: Links) -> Generator[None]:
+    def _connection(self) -> Generator[None]:
         """If a connection breaks because another process has ended, raises that process's error."""
         try:
             yield
         except RuntimeError as broken:
             self._is_broken = True
             with suppress(dist.DistError):
-                links.store.wait([_ERROR], LAST_WORDS)
-            gone = (
-                "another process of the run has ended without a word; the same command goes on from the last checkpoint"
-            )
-            raise self._first_error(links, Interrupted(gone)) from broken
+                self._store.wait([_ERROR], LAST_WORDS)
+            gone = "another process of the run has ended without a word"
+            advice = "the same command goes on from the last checkpoint"
+            raise self._first_error(Interrupted(f"{gone}; {advice}")) from broken
 
-    def _first_error(self, links: Links, error: BaseException) -> BaseException:
+    def _first_error(self, error: BaseException) -> BaseException:
         """The error that ends the run: the one that any rank stored first. This one, if none did."""
         kind = "Interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__
         words = json.dumps({"rank": self.rank, "kind": kind, "message": str(error)})
         try:
-            first = json.loads(links.store.compare_set(_ERROR, "", words))
+            first = json.loads(self._store.compare_set(_ERROR, "", words))
         except dist.DistError:  # the process that kept the store is gone
             return error
         if first["rank"] == self.rank:
@@ -163,13 +157,12 @@ def join(device: str = "cpu") -> Generator[World]:
     dist.init_process_group(backend, store=store, rank=machine.rank(), world_size=size, timeout=TIMEOUT)
     patient = dist.new_group(backend="gloo", timeout=PATIENCE)
     assert isinstance(patient, dist.ProcessGroup), "every rank belongs to it"
-    links = Links(store, patient)
-    world = World(machine.rank(), size, links)
+    world = World(machine.rank(), size, store, patient)
     try:
         yield world
         world.wait_for_all()
     except BaseException as error:
-        world.end(links, error)
+        world.end(error)
         raise
     finally:
         dist.destroy_process_group()

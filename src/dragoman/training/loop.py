@@ -1,10 +1,10 @@
 """The one training loop, for every task, for training from scratch and for fine-tuning.
 
-    for each step: the next micro-batches, loss, backward, sum over processes, clip, step, then chores.
+    for each step: the next micro-batches, loss, backward, sum over processes, clip, step, then callbacks.
 
-A chore is something done every so often (log, validate, save): a pair of `Every` and a function. The loss is a sum over
-target tokens, divided by the token count of the whole step. So neither cutting a step into micro-batches nor sharing
-them out among processes changes the result.
+A callback is a pair: when (`Every`), and a function that logs, validates or saves. The loss is a sum over target
+tokens, divided by the token count of the whole step. So neither cutting a step into micro-batches nor sharing them out
+among processes changes the result.
 """
 
 import math
@@ -32,8 +32,8 @@ TOO_MANY_SKIPS = 10
 """A run ends after this many steps in a row whose gradients are not finite."""
 
 
-class Share(NamedTuple):
-    """One micro-batch of a step, as one process sees it."""
+class MicroBatch(NamedTuple):
+    """One of the batches of a step, as one process sees it."""
 
     size: BatchSize
     """Known to every process, because the loss is divided by the tokens of the whole step."""
@@ -62,7 +62,7 @@ class StepReport(NamedTuple):
 
 @dataclass(frozen=True)
 class Every:
-    """When a chore is due: every so many steps, so many minutes after it was last done, or at the end."""
+    """When a callback is due: every so many steps, so many minutes after it was last done, or at the end."""
 
     steps: int | None = None
     minutes: float | None = None
@@ -70,11 +70,8 @@ class Every:
     """Whether it is also due at the last step."""
 
 
-class Chore(NamedTuple):
-    """Something that the loop does between steps."""
-
-    when: Every
-    do: Callable[[TrainState, StepReport], None]
+Callback = tuple[Every, Callable[[TrainState, StepReport], None]]
+"""What the loop calls between steps, and when."""
 
 
 def run_steps(
@@ -82,7 +79,7 @@ def run_steps(
     objective: Objective,
     settings: TrainSettings,
     state: TrainState,
-    chores: Sequence[Chore] = (),
+    callbacks: Sequence[Callback] = (),
     stop: Callable[[], bool] = lambda: False,
     world: World = ALONE,
 ) -> None:
@@ -94,18 +91,18 @@ def run_steps(
         OutOfMemory: a batch did not fit.
     """
     assert settings.steps is not None, "a recipe is resolved to a number of steps before training"
-    done = {id(chore): time.monotonic() for chore in chores}
+    called = [time.monotonic()] * len(callbacks)
     stream = _order(objective.batches, state)
     model.train()
     while state.step < settings.steps and not world.any("stop", stop()):
         started = time.monotonic()
-        shares = share_out(objective.batches, islice(stream, settings.accumulate), world)
-        report = train_step(model, objective, shares, settings, state, world)
+        micro_batches = fetch(objective.batches, islice(stream, settings.accumulate), world)
+        report = train_step(model, objective, micro_batches, settings, state, world)
         report = report._replace(seconds=time.monotonic() - started)
-        for chore in chores:
-            if _is_due(chore.when, state.step, settings.steps, done[id(chore)]):
-                chore.do(state, report)
-                done[id(chore)] = time.monotonic()
+        for number, (when, function) in enumerate(callbacks):
+            if _is_due(when, state.step, settings.steps, called[number]):
+                function(state, report)
+                called[number] = time.monotonic()
         if state.skipped_in_a_row >= TOO_MANY_SKIPS:
             raise Diverged(
                 f"{TOO_MANY_SKIPS} steps in a row had gradients that are not finite (the last was step {state.step}); "
@@ -113,18 +110,18 @@ def run_steps(
             )
 
 
-def share_out(batches: BatchSource, step: Iterable[Any], world: World) -> list[Share]:
+def fetch(batches: BatchSource, step: Iterable[Any], world: World) -> list[MicroBatch]:
     """The micro-batches of a step; those that other processes compute are not fetched."""
     return [
-        Share(batches.size_of(each), batches.batch(each) if world.owns(index) else None)
-        for index, each in enumerate(step)
+        MicroBatch(batches.size_of(indices), batches.batch(indices) if world.owns(number) else None)
+        for number, indices in enumerate(step)
     ]
 
 
 def train_step(
     model: nn.Module,
     objective: Objective,
-    shares: Sequence[Share],
+    micro_batches: Sequence[MicroBatch],
     settings: TrainSettings,
     state: TrainState,
     world: World = ALONE,
@@ -142,9 +139,9 @@ def train_step(
         settings.steps,
         settings.continued_from or 0,
     )
-    target_tokens = sum(share.size.target_tokens for share in shares)
-    tokens = sum(share.size.tokens for share in shares)
-    losses = backward(model, objective, state.masters, shares, StepNoise(settings.seed, state.step))
+    target_tokens = sum(size.target_tokens for size, _ in micro_batches)
+    tokens = sum(size.tokens for size, _ in micro_batches)
+    losses = backward(model, objective, state.masters, micro_batches, StepNoise(settings.seed, state.step))
     world.sum(state.masters.gradient, losses)
     norms = state.masters.step(rate, settings.clip_norm)
     smoothed, plain, norm = torch.stack([*losses, norms]).tolist()  # the only place that waits for a GPU
@@ -154,11 +151,15 @@ def train_step(
     if settings.ema:
         state.average_in(settings.ema)
     loss, plain_loss = smoothed / target_tokens, plain / target_tokens
-    return StepReport(state.step, loss, plain_loss, rate, norm, tokens, 0.0, [share.size for share in shares])
+    return StepReport(state.step, loss, plain_loss, rate, norm, tokens, 0.0, [size for size, _ in micro_batches])
 
 
 def backward(
-    model: nn.Module, objective: Objective, masters: MasterWeights, shares: Sequence[Share], noise: StepNoise
+    model: nn.Module,
+    objective: Objective,
+    masters: MasterWeights,
+    micro_batches: Sequence[MicroBatch],
+    noise: StepNoise,
 ) -> Tensor:
     """Adds this process's part of the gradient to `masters`; returns its sums of the smoothed and the plain loss.
 
@@ -167,14 +168,14 @@ def backward(
     Raises:
         OutOfMemory: a batch did not fit.
     """
-    target_tokens = sum(share.size.target_tokens for share in shares)
+    target_tokens = sum(size.target_tokens for size, _ in micro_batches)
     sums: list[Tensor] = []
     advice = (
         f"a step of {target_tokens:,} target tokens does not fit in memory; lower batches.batch_tokens "
         "(and raise train.accumulate by as much, for the same step)"
     )
     with out_of_memory_as(advice):
-        for size, batch in shares:
+        for size, batch in micro_batches:
             if batch is not None:
                 loss = objective.loss(model, batch, noise)
                 (loss.smoothed / target_tokens).backward()
@@ -194,9 +195,9 @@ def _order(batches: BatchSource, state: TrainState) -> Iterator[Any]:
         state.epoch, state.batch = state.epoch + 1, 0
 
 
-def _is_due(when: Every, step: int, steps: int, done: float) -> bool:
+def _is_due(when: Every, step: int, steps: int, called: float) -> bool:
     if when.at_end and step == steps:
         return True
     if when.steps is not None and step % when.steps == 0:
         return True
-    return when.minutes is not None and time.monotonic() - done >= 60 * when.minutes
+    return when.minutes is not None and time.monotonic() - called >= 60 * when.minutes

@@ -27,21 +27,16 @@ class TrainState:
     """Steps whose gradient was not finite."""
     skipped_in_a_row: int = 0
     average: Tensor | None = None
-    """The moving average of the weights that train, a row like `masters.row`; None if none is kept."""
+    """The moving average of the weights that train, laid out like `masters.flat`; None if none is kept."""
     best_score: float | None = None
     """The highest score of a validation; None before the first."""
     best_step: int = 0
     """The step of the best model."""
     validations_since_best: int = 0
 
-    COUNTS = (
-        "step", "epoch", "batch", "tokens", "skipped", "skipped_in_a_row",
-        "best_score", "best_step", "validations_since_best",
-    )  # fmt: skip
-
     def counts(self) -> dict[str, int | float | None]:
         """The plain numbers, for `training.json`."""
-        return {name: getattr(self, name) for name in self.COUNTS}
+        return {name: value for name, value in vars(self).items() if name not in ("masters", "average")}
 
     @torch.no_grad()
     def average_in(self, share: float) -> None:
@@ -51,9 +46,9 @@ class TrainState:
         runs of any length, and it forgets the first weights by itself.
         """
         if self.average is None:
-            self.average = self.masters.row.clone()
+            self.average = self.masters.flat.clone()
         else:
-            self.average.lerp_(self.masters.row, min(1.0, 1 / (share * self.step)))
+            self.average.lerp_(self.masters.flat, min(1.0, 1 / (share * self.step)))
 
     @property
     def averages(self) -> dict[str, Tensor]:
