@@ -28,7 +28,7 @@ from transformers import MarianMTModel, MarianTokenizer
 
 import dragoman
 from dragoman.evaluating.metrics import bleu_and_chrf
-from dragoman.exporting.marian_folder import read_marian
+from dragoman.exporting.marian import read_marian
 from dragoman.inference.options import SearchOptions
 from dragoman.machine import describe
 from dragoman.model import EncoderDecoder

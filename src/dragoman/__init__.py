@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dragoman.commands.average import average as average
     from dragoman.commands.benchmark import benchmark as benchmark
-    from dragoman.commands.convert import convert as convert
     from dragoman.commands.doctor import doctor as doctor
-    from dragoman.commands.export import export as export
     from dragoman.commands.merge import merge as merge
     from dragoman.commands.quantize import quantize as quantize
     from dragoman.commands.score import score as score
@@ -24,6 +22,8 @@ if TYPE_CHECKING:
     from dragoman.explaining.recording import record as record
     from dragoman.explaining.space import load_embeddings as load_embeddings
     from dragoman.explaining.writing import write_record as write_record
+    from dragoman.exporting.export import export as export
+    from dragoman.exporting.marian import convert as convert
     from dragoman.inference.generator import Generator as Generator
     from dragoman.inference.generator import generate as generate
     from dragoman.inference.options import GenerateOptions as GenerateOptions
@@ -75,8 +75,8 @@ if not TYPE_CHECKING:  # type checkers find wrong names where they see no __geta
             "runs.fine_tune": ["fine_tune"],
             "runs.forecast": ["forecast"],
             "commands.average": ["average"],
-            "commands.convert": ["convert"],
-            "commands.export": ["export"],
+            "exporting.marian": ["convert"],
+            "exporting.export": ["export"],
             "commands.merge": ["merge"],
             "commands.quantize": ["quantize"],
             "commands.score": ["score"],

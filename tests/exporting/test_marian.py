@@ -13,11 +13,11 @@ from small_marian import ENGLISH, ITALIAN, transformers, write_marian
 from torch import Tensor
 
 import dragoman
-from dragoman.commands.export import Export
 from dragoman.errors import CheckpointError, ConfigError, DataError, Error, TokenizerError
 from dragoman.exporting import marian_search as searching
-from dragoman.exporting.marian import POSITIONS, Vocabularies, from_marian, to_marian
-from dragoman.exporting.marian_folder import read_marian, twins
+from dragoman.exporting.export import Export
+from dragoman.exporting.marian import read_marian
+from dragoman.exporting.marian_weights import POSITIONS, Vocabularies, from_marian, to_marian, twins
 from dragoman.inference.options import SearchOptions
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.store import Languages, load_model, named_weights, save_model

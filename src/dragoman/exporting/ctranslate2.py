@@ -1,7 +1,4 @@
-"""Our weights in the places where CTranslate2 wants them.
-
-A model folder into a folder of CTranslate2: `export_ctranslate2`.
-"""
+"""A model folder into a folder of CTranslate2: `export_ctranslate2`. Our weights go where CTranslate2 wants them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +10,7 @@ from ctranslate2 import specs
 from numpy.typing import NDArray
 
 from dragoman.config import check
-from dragoman.errors import ConfigError, missing_extra
+from dragoman.errors import ConfigError
 from dragoman.exporting.proof import Ids, Proof, never_written, prove
 from dragoman.files import new_folder, write_file
 from dragoman.inference.options import SearchOptions
@@ -33,7 +30,10 @@ _ACTIVATIONS = {
     "geglu": specs.Activation.GELU,
 }
 _ROTARY_ALL = 0
-"""CTranslate2 rotates so many features of a head; 0 are all."""
+"""How many features of a head CTranslate2 rotates; 0 stands for all."""
+
+TOKENIZER, TARGET_TOKENIZER, SCRIPT = "tokenizer.json", "target_tokenizer.json", "translate.py"
+_FEWEST_POSITIONS = 512
 
 
 def specify(config: ModelConfig, weights: Weights, positions: int) -> specs.TransformerSpec:
@@ -94,8 +94,8 @@ class _Layers:
         self.attention(spec.self_attention, f"{block}.self_attention", [("query", "key", "value"), ("output",)])
         if hasattr(spec, "attention"):
             self.norm(spec.attention.layer_norm, f"{block}.cross_residual.norm")
-            parts = [("query",), ("key", "value"), ("output",)]
-            self.attention(spec.attention, f"{block}.cross_attention", parts)
+            projections = [("query",), ("key", "value"), ("output",)]
+            self.attention(spec.attention, f"{block}.cross_attention", projections)
         self.norm(spec.ffn.layer_norm, f"{block}.feed_residual.norm")
         gated = hasattr(spec.ffn, "linear_0_noact")
         self.matrices(spec.ffn.linear_0, f"{block}.feed_forward", ("gate" if gated else "inner",))
@@ -103,9 +103,9 @@ class _Layers:
             self.matrices(spec.ffn.linear_0_noact, f"{block}.feed_forward", ("inner",))
         self.matrices(spec.ffn.linear_1, f"{block}.feed_forward", ("outer",))
 
-    def attention(self, spec: Any, module: str, parts: list[tuple[str, ...]]) -> None:
-        for linear, parts_of in zip(spec.linear, parts, strict=True):
-            self.matrices(linear, module, parts_of)
+    def attention(self, spec: Any, module: str, projections: list[tuple[str, ...]]) -> None:
+        for linear, modules in zip(spec.linear, projections, strict=True):
+            self.matrices(linear, module, modules)
 
     def matrices(self, spec: Any, module: str, names: tuple[str, ...]) -> None:
         """Several projections as one."""
@@ -131,45 +131,35 @@ def _sinusoids(positions: int, config: ModelConfig) -> NDArray[np.float32]:
     return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(positions, -1)
 
 
-TOKENIZER, TARGET_TOKENIZER, SCRIPT = "tokenizer.json", "target_tokenizer.json", "translate.py"
-_FEWEST_POSITIONS = 512
-
-
 def export_ctranslate2(stored: StoredModel, to: Path, texts: Sequence[str]) -> Proof:
     """Writes a folder that CTranslate2 translates with, after the proof that it does so as our model does.
 
     Raises:
         ConfigError: CTranslate2 cannot hold something of this model; it is named. Or the proof failed.
         DataError: `to` exists already.
-        MissingExtra: ctranslate2 is not installed.
     """
-    try:
-        from dragoman.exporting.ctranslate2 import specify
-    except ImportError:
-        raise missing_extra("ctranslate2", "ctranslate2") from None
     if found := list(obstacles(stored)):
         raise ConfigError(f"{stored.folder} cannot become a folder of CTranslate2: {'; '.join(found)}")
     options = check(stored.files.generation, str(stored.folder), SearchOptions)
     longest = int(options.length_ratio * options.max_source_tokens) + options.length_extra
     spec = specify(stored.config, stored.weights, max(_FEWEST_POSITIONS, longest + 2))
-    sides = _sides(stored)
-    for side, tokenizer in sides.items():
-        getattr(spec, f"register_{side}_vocabulary")(names(tokenizer))
-    symbols = names(sides["target"])
-    framing = stored.files.framing
+    source, target = (_ours(tokenizer) for tokenizer in stored.tokenizers)
+    spec.register_source_vocabulary(names(source))
+    spec.register_target_vocabulary(names(target))
+    symbols, framing = names(target), stored.files.framing
     facts: Any = spec.config
     facts.decoder_start_token, facts.eos_token = symbols[framing.target_start], symbols[framing.target_end]
-    facts.bos_token, facts.unk_token = facts.decoder_start_token, symbols[sides["target"].unknown]
+    facts.bos_token, facts.unk_token = facts.decoder_start_token, symbols[target.unknown]
     facts.add_source_bos = facts.add_source_eos = False  # the tokenizer adds them
     with new_folder(to) as aside:
         spec.validate()
         spec.optimize()
         spec.save(str(aside))
-        write_file(aside / TOKENIZER, portable(sides["source"], framing).to_str())
+        write_file(aside / TOKENIZER, portable(source, framing).to_str())
         if not stored.tokenizers.joint:
-            write_file(aside / TARGET_TOKENIZER, portable(sides["target"], framing).to_str())
+            write_file(aside / TARGET_TOKENIZER, portable(target, framing).to_str())
         write_file(aside / SCRIPT, Path(__file__).with_name("ctranslate2_script.py").read_text("utf-8"))
-        return prove(stored, _Exported(aside, never_written(stored.tokenizers, framing)), texts, "CTranslate2")
+        return prove(stored, Exported(aside, never_written(stored.tokenizers, framing)), texts, "CTranslate2")
 
 
 def obstacles(stored: StoredModel) -> Iterator[str]:
@@ -185,15 +175,12 @@ def obstacles(stored: StoredModel) -> Iterator[str]:
             yield f"its {side} tokenizer {obstacle}"
 
 
-def _sides(stored: StoredModel) -> dict[str, Tokenizer]:
-    found: dict[str, Tokenizer] = {}
-    for side, tokenizer in stored.tokenizers._asdict().items():
-        assert isinstance(tokenizer, Tokenizer), "refused before"
-        found[side] = tokenizer
-    return found
+def _ours(tokenizer: object) -> Tokenizer:
+    assert isinstance(tokenizer, Tokenizer), "refused before"
+    return tokenizer
 
 
-class _Exported:
+class Exported:
     """A folder as CTranslate2 loads it, in float32."""
 
     def __init__(self, folder: Path, never: Sequence[int]) -> None:

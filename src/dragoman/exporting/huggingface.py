@@ -1,99 +1,201 @@
-"""A model folder into a folder of Hugging Face transformers: `export_huggingface`.
+"""A model folder into a folder of Hugging Face transformers with a `MarianMTModel`: `export_huggingface`.
 
-Models of SentencePiece came from Marian folders, and go back into such a folder (`exporting.marian`). All others keep
-their ids and their tokenizer, as a `tokenizer.json`.
+A model that came from a Marian folder goes back into one, with Marian's order of ids and its models of SentencePiece.
+Every other keeps its ids and its tokenizer, as a `tokenizer.json`.
 """
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
+import torch
 
 from dragoman.config import check
 from dragoman.documents import write_json
-from dragoman.errors import ConfigError
-from dragoman.exporting.marian import marian_config, marian_obstacles
-from dragoman.exporting.marian_folder import CONFIG, GENERATION, TOKENIZER, WEIGHTS, Vocabularies, to_marian
-from dragoman.exporting.proof import Proof, never_written, prove
-from dragoman.exporting.transformers_models import Running, refuse_missing
+from dragoman.errors import ConfigError, missing_extra
+from dragoman.exporting.marian import (
+    ACTIVATIONS,
+    CONFIG,
+    END,
+    GENERATION,
+    MODELS,
+    PADDING,
+    TARGET_VOCABULARY,
+    TOKENIZER,
+    UNKNOWN,
+    VOCABULARY,
+    WEIGHTS,
+)
+from dragoman.exporting.marian_search import Symbols, generation_for
+from dragoman.exporting.marian_weights import Vocabularies, to_marian
+from dragoman.exporting.proof import Ids, Proof, never_written, prove
 from dragoman.files import new_folder, write_file
 from dragoman.inference.options import SearchOptions
+from dragoman.model import ModelConfig
 from dragoman.store import StoredModel, named_weights
 from dragoman.tokenizing.portable import obstacles as tokenizer_obstacles
 from dragoman.tokenizing.portable import portable
-from dragoman.tokenizing.special_tokens import Framing
+from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer
+from dragoman.tokenizing.special_tokens import MARIAN_FRAMING, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 
 LIBRARY, TARGET, SCRIPT = "tokenizer.json", "target_tokenizer", "translate.py"
-_FEWEST_POSITIONS = 512
+POSITIONS = 512
+"""`max_position_embeddings` of OPUS-MT, and the fewest that are written; a model with sinusoids may have more."""
 
 
-def export_huggingface(stored: StoredModel, to: Path, texts: Sequence[str]) -> Proof:
-    """Writes a folder that transformers loads, after the proof that it translates as our model does.
+@dataclass(frozen=True)
+class Form:
+    """In what the two kinds of folder differ."""
+
+    rows: Vocabularies
+    positions: int
+    symbols: dict[str, int | None]
+    generation: dict[str, Any]
+    notes: list[str]
+    write_tokenizers: Callable[[Path], None]
+    load_tokenizers: Callable[[Path], tuple[Any, Any]]
+
+
+def export_huggingface(stored: StoredModel, to: Path, texts: Sequence[str]) -> tuple[Proof, list[str]]:
+    """Writes a folder that transformers loads, after the proof that it translates as our model does. Returns that, and
+    what a person should know.
 
     Raises:
         ConfigError: `MarianMTModel` cannot hold something of this model; it is named. Or the proof failed.
         DataError: `to` exists already.
         MissingExtra: transformers is not installed.
     """
-    if found := list(obstacles(stored)):
-        raise ConfigError(f"{stored.folder} cannot become a folder of transformers: {'; '.join(found)}")
-    refuse_missing()
+    back = came_from_marian(stored)
+    if found := list(obstacles(stored, back)):
+        kind = "Marian folder" if back else "folder of transformers"
+        raise ConfigError(f"{stored.folder} cannot become a {kind}: {'; '.join(found)}")
+    try:
+        import transformers  # noqa: F401
+    except ImportError:
+        raise missing_extra("transformers", "huggingface") from None
     options = check(stored.files.generation, str(stored.folder), SearchOptions)
-    longest = int(options.length_ratio * options.max_source_tokens) + options.length_extra
-    same = Vocabularies(*(range(tokenizer.size) for tokenizer in stored.tokenizers))
-    weights = to_marian(named_weights(stored.model), stored.config, same)
-    never = never_written(stored.tokenizers, stored.files.framing)
+    form = marian_form(stored, options) if back else own_form(stored, options)
+    weights = to_marian(named_weights(stored.model), stored.config, form.rows)
     with new_folder(to) as aside:
-        write_json(aside / CONFIG, _config(stored, max(_FEWEST_POSITIONS, longest + 2)))
-        write_json(aside / GENERATION, _generation(options, longest, never, _symbols(stored.files.framing)))
+        write_json(aside / CONFIG, {**_config(stored.config, form), **form.symbols})
+        write_json(aside / GENERATION, form.generation)
         write_file(aside / WEIGHTS, safetensors.torch.save(weights, metadata={"format": "pt"}))
-        _write_tokenizer(aside, stored.tokenizers.source, stored.files.framing)
-        if not stored.tokenizers.joint:
-            (aside / TARGET).mkdir()
-            _write_tokenizer(aside / TARGET, stored.tokenizers.target, stored.files.framing)
-        write_file(aside / SCRIPT, Path(__file__).with_name("huggingface_script.py").read_text("utf-8"))
-        return prove(stored, _run(aside, same, never), texts, "transformers")
+        form.write_tokenizers(aside)
+        never = never_written(stored.tokenizers, stored.files.framing)
+        exported = Exported(aside, form.load_tokenizers(aside), form.rows, never)
+        return prove(stored, exported, texts, "transformers"), form.notes
 
 
-def obstacles(stored: StoredModel) -> Iterator[str]:
+def came_from_marian(stored: StoredModel) -> bool:
+    """Whether a model has Marian's symbols and models of SentencePiece, and so goes back into a Marian folder."""
+    if stored.files.tokenizers is None or stored.files.framing != MARIAN_FRAMING:
+        return False
+    return all(isinstance(tokenizer, SentencePieceTokenizer) for tokenizer in stored.files.tokenizers)
+
+
+def obstacles(stored: StoredModel, back: bool) -> Iterator[str]:
     """What `MarianMTModel` cannot hold, in the words of the settings."""
-    yield from marian_obstacles(stored.config)
-    if stored.config.family == "encoder_decoder":
-        for side, tokenizer in stored.tokenizers._asdict().items():
-            for obstacle in tokenizer_obstacles(tokenizer):
-                yield f"its {side} tokenizer {obstacle}"
+    config = stored.config
+    if config.family != "encoder_decoder":
+        yield "it does not translate, as every Marian model does"
+        return
+    wanted: dict[str, Any] = {
+        "positions": "sinusoidal",
+        "position_base": 10_000.0,
+        "norm": "layer",
+        "norm_position": "post",
+        "norm_epsilon": 1e-5,
+        "final_norm": False,
+        "embedding_norm": False,
+        "bias": True,
+    }
+    for name, value in wanted.items():
+        if getattr(config, name) != value:
+            yield f"model.{name} must be {value!r}, but is {getattr(config, name)!r}"
+    if config.activation not in ACTIVATIONS.values():
+        yield f"model.activation must be relu, gelu or silu, but is {config.activation!r}"
+    if config.kv_heads not in (None, config.heads):
+        yield f"model.kv_heads must be as many as model.heads, but is {config.kv_heads}"
+    for side, tokenizer in () if back else stored.tokenizers._asdict().items():
+        for obstacle in tokenizer_obstacles(tokenizer):
+            yield f"its {side} tokenizer {obstacle}"
 
 
-def _config(stored: StoredModel, positions: int) -> dict[str, Any]:
-    sizes = stored.tokenizers.source.size, stored.tokenizers.target.size
+def _config(config: ModelConfig, form: Form) -> dict[str, Any]:
+    """The content of `config.json` but for symbols."""
+    activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
+    sizes = [sum(row is not None for row in rows) for rows in form.rows]
     return {
-        **marian_config(stored.config, sizes, positions),
-        **_symbols(stored.files.framing),
-        "forced_eos_token_id": None,
+        "architectures": ["MarianMTModel"],
+        "model_type": "marian",
+        "is_encoder_decoder": True,
+        "vocab_size": sizes[0],
+        "decoder_vocab_size": sizes[1],
+        "d_model": config.d_model,
+        **{f"{stack}_layers": getattr(config, f"{stack}_layers") for stack in ("encoder", "decoder")},
+        **{f"{stack}_attention_heads": config.heads for stack in ("encoder", "decoder")},
+        **{f"{stack}_ffn_dim": config.d_ff for stack in ("encoder", "decoder")},
+        "activation_function": activation,
+        "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        "activation_dropout": config.activation_dropout,
+        "scale_embedding": config.embedding_scale,
+        "share_encoder_decoder_embeddings": config.tied == "all",
+        "tie_word_embeddings": config.tied != "none",
+        "max_position_embeddings": form.positions,
+        "static_position_embeddings": True,
+        "normalize_before": False,
+        "normalize_embedding": False,
+        "dtype": "float32",
     }
 
 
-def _symbols(framing: Framing) -> dict[str, int]:
-    start, end = framing.target_start, framing.target_end
-    return {
+def own_form(stored: StoredModel, options: SearchOptions) -> Form:
+    """Our ids, and our tokenizer as a `tokenizer.json`."""
+    framing = stored.files.framing
+    longest = int(options.length_ratio * options.max_source_tokens) + options.length_extra
+    symbols = {
         "pad_token_id": framing.padding,
-        "bos_token_id": start,
-        "eos_token_id": end,
-        "decoder_start_token_id": start,
+        "bos_token_id": framing.target_start,
+        "eos_token_id": framing.target_end,
+        "decoder_start_token_id": framing.target_start,
     }
-
-
-def _generation(options: SearchOptions, longest: int, never: Sequence[int], symbols: dict[str, int]) -> dict[str, Any]:
-    return {
+    generation = {
         "num_beams": options.beam_size,
         "max_length": longest,
         "length_penalty": 1.0,
         "early_stopping": True,
-        "suppress_tokens": list(never),
+        "suppress_tokens": never_written(stored.tokenizers, framing),
         **symbols,
     }
+
+    def write_tokenizers(folder: Path) -> None:
+        _write_tokenizer(folder, stored.tokenizers.source, framing)
+        if not stored.tokenizers.joint:
+            (folder / TARGET).mkdir()
+            _write_tokenizer(folder / TARGET, stored.tokenizers.target, framing)
+        write_file(folder / SCRIPT, Path(__file__).with_name("huggingface_script.py").read_text("utf-8"))
+
+    def load_tokenizers(folder: Path) -> tuple[Any, Any]:
+        from transformers import PreTrainedTokenizerFast
+
+        source = PreTrainedTokenizerFast.from_pretrained(folder)
+        separate = folder / TARGET
+        return source, PreTrainedTokenizerFast.from_pretrained(separate) if separate.exists() else source
+
+    return Form(
+        rows=Vocabularies(*(range(tokenizer.size) for tokenizer in stored.tokenizers)),
+        positions=max(POSITIONS, longest + 2),
+        symbols={**symbols, "forced_eos_token_id": None},
+        generation=generation,
+        notes=[],
+        write_tokenizers=write_tokenizers,
+        load_tokenizers=load_tokenizers,
+    )
 
 
 def _write_tokenizer(folder: Path, tokenizer: object, framing: Framing) -> None:
@@ -113,10 +215,99 @@ def _write_tokenizer(folder: Path, tokenizer: object, framing: Framing) -> None:
     write_json(folder / TOKENIZER, facts)
 
 
-def _run(folder: Path, rows: Vocabularies, never: Sequence[int]) -> Running:
-    import transformers
+def marian_form(stored: StoredModel, options: SearchOptions) -> Form:
+    """Marian's order of ids, and its models of SentencePiece."""
+    tokenizers = [tokenizer for tokenizer in stored.tokenizers if isinstance(tokenizer, SentencePieceTokenizer)]
+    # Padding has one id on both sides: the last one of the smaller vocabulary. Our start symbol is left out.
+    padding = min(tokenizer.size for tokenizer in tokenizers) - 2
+    ids = [_ids(tokenizer, padding) for tokenizer in tokenizers]
+    rows = [
+        [of[UNKNOWN], of[PADDING], None, of[END], *(of[piece] for piece in tokenizer.vocabulary.pieces)]
+        for tokenizer, of in zip(tokenizers, ids, strict=True)
+    ]
+    end = ids[1][END]
+    generation, notes = generation_for(options, Symbols(ids[1][UNKNOWN], padding, end))
 
-    source = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
-    separate = folder / TARGET
-    target = transformers.PreTrainedTokenizerFast.from_pretrained(separate) if separate.exists() else source
-    return Running(folder, source, target, rows, never)
+    def write_tokenizers(folder: Path) -> None:
+        separate = stored.config.tied != "all" and not stored.tokenizers.joint
+        for name, tokenizer in zip(MODELS, tokenizers, strict=True):
+            write_file(folder / name, tokenizer.model)
+        for name, table in zip((VOCABULARY, TARGET_VOCABULARY)[: 1 + separate], ids, strict=False):
+            write_file(folder / name, json.dumps(table, ensure_ascii=False, indent=2) + "\n")
+        source, target = (None if language == "und" else language for language in stored.languages)
+        facts = {
+            "tokenizer_class": "MarianTokenizer",
+            "source_lang": source,
+            "target_lang": target,
+            "separate_vocabs": separate,
+            "model_max_length": POSITIONS,
+        }
+        write_json(folder / TOKENIZER, facts)
+
+    def load_tokenizers(folder: Path) -> tuple[Any, Any]:
+        from transformers import MarianTokenizer
+
+        return (MarianTokenizer.from_pretrained(folder),) * 2
+
+    return Form(
+        rows=Vocabularies(*rows),
+        positions=max(POSITIONS, options.max_source_tokens + 1, generation["max_length"]),
+        symbols={
+            "pad_token_id": padding,
+            "decoder_start_token_id": padding,
+            "eos_token_id": end,
+            "bos_token_id": end,
+            "forced_eos_token_id": end,
+        },
+        generation=generation,
+        notes=notes,
+        write_tokenizers=write_tokenizers,
+        load_tokenizers=load_tokenizers,
+    )
+
+
+def _ids(tokenizer: SentencePieceTokenizer, padding: int) -> dict[str, int]:
+    """The id of each piece in the folder to write: the end symbol first, as in OPUS-MT, then the unknown one."""
+    names = [END, UNKNOWN, *tokenizer.vocabulary.pieces]
+    return {name: number for number, name in enumerate([*names[:padding], PADDING, *names[padding:]])}
+
+
+class Exported:
+    """A folder as transformers loads it, in terms of our ids."""
+
+    def __init__(self, folder: Path, tokenizers: tuple[Any, Any], rows: Vocabularies, never: Sequence[int]) -> None:
+        import transformers
+
+        self.model: Any = transformers.MarianMTModel.from_pretrained(folder).eval()
+        self.source, self.target = tokenizers
+        self.rows = rows
+        self.never = [row for id_ in never if (row := rows.target[id_]) is not None]
+        self.ours = [{row: id_ for id_, row in enumerate(side)} for side in rows]
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[self.ours[0][row] for row in ids] for ids in self.source(list(texts))["input_ids"]]
+
+    def decode(self, ids: Ids) -> str:
+        return self.target.decode([self.rows.target[id_] for id_ in ids], skip_special_tokens=True)
+
+    def translate(self, source: Ids, longest: int) -> list[int]:
+        with torch.inference_mode():
+            (found,) = self.model.generate(
+                torch.tensor([[self.rows.source[id_] for id_ in source]]),
+                num_beams=1,
+                max_length=longest + 1,
+                forced_eos_token_id=None,
+                bad_words_ids=None,
+                suppress_tokens=self.never,
+            ).tolist()
+        end = self.model.config.eos_token_id
+        return [self.ours[1][row] for row in found[1:] if row != end]
+
+    def score(self, source: Ids, target: Ids) -> list[float]:
+        rows = [self.rows.target[id_] for id_ in target]
+        given = torch.tensor([[self.model.config.decoder_start_token_id, *rows]])
+        labels = [*rows, self.model.config.eos_token_id]
+        with torch.inference_mode():
+            sources = torch.tensor([[self.rows.source[id_] for id_ in source]])
+            logits = self.model(input_ids=sources, decoder_input_ids=given).logits[0]
+        return logits.double().log_softmax(-1)[range(len(labels)), labels].tolist()

@@ -1,54 +1,325 @@
-"""A Marian folder of transformers into a model folder: `import_marian`.
+"""A Marian folder of transformers, read, checked, and converted into a model folder. Start with `convert`.
 
-A model folder into a Marian folder of transformers: `export_marian`.
+A folder may come from anyone, so only JSON, safetensors, models of SentencePiece, and pickles of bare tensors are read,
+after a look at sizes and shapes.
 """
 
-import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from pickle import UnpicklingError  # noqa: TID251 (only the error of what torch refuses)
+from typing import Any, Literal, NamedTuple
 
 import pydantic
-import safetensors.torch
 import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
 from dragoman.config import Settings, check
-from dragoman.documents import write_json
-from dragoman.errors import ConfigError
-from dragoman.exporting.marian_folder import (
-    ACTIVATIONS,
-    CONFIG,
-    END,
-    GENERATION,
-    MODELS,
-    PADDING,
-    TARGET_VOCABULARY,
-    TOKENIZER,
-    UNKNOWN,
-    VOCABULARY,
-    WEIGHTS,
-    MarianFolder,
-    Rows,
-    Vocabularies,
-    from_marian,
-    read_marian,
-    to_marian,
-)
-from dragoman.exporting.marian_search import Symbols, generation_for, options_from
-from dragoman.exporting.proof import Proof, never_written, prove
-from dragoman.exporting.transformers_models import Running, refuse_missing
-from dragoman.files import new_folder, write_file
-from dragoman.inference.options import SearchOptions
+from dragoman.documents import Content, read_object
+from dragoman.errors import CheckpointError, ConfigError, TokenizerError
+from dragoman.exporting.marian_search import Symbols, options_from
+from dragoman.exporting.marian_weights import BIAS, POSITIONS, Rows, Vocabularies, from_marian, twins
 from dragoman.model import ModelConfig, build_model
-from dragoman.store import Languages, ModelFiles, StoredModel, check_new_model, named_weights, save_model
+from dragoman.store import Languages, ModelFiles, check_new_model, find_model, save_model, weight_shapes
 from dragoman.text.languages import LanguageTag
-from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer
+from dragoman.tokenizing.sentencepiece import SentencePieces, SentencePieceTokenizer, read_model
 from dragoman.tokenizing.special_tokens import MARIAN_FRAMING
 from dragoman.tokenizing.tokenizers import Tokenizers
 
+CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
+WEIGHTS, PICKLED = "model.safetensors", "pytorch_model.bin"
+VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
+MODELS = ("source.spm", "target.spm")
+UNKNOWN, PADDING, END = "<unk>", "<pad>", "</s>"
+ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
+"""Their names of nonlinearities, and ours."""
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+
+class Architecture(Settings):
+    """What `config.json` says of the model. Keys that are not listed here change nothing that it computes."""
+
+    model_type: Literal["marian"]
+    is_encoder_decoder: Literal[True] = True
+    vocab_size: int = pydantic.Field(ge=4, lt=2**31)
+    decoder_vocab_size: int | None = pydantic.Field(default=None, ge=4, lt=2**31)
+    d_model: int = pydantic.Field(ge=2, le=65_536, multiple_of=2)
+    encoder_layers: int = pydantic.Field(ge=1, le=1_000)
+    decoder_layers: int = pydantic.Field(ge=1, le=1_000)
+    encoder_attention_heads: int = pydantic.Field(ge=1, le=65_536)
+    decoder_attention_heads: int = pydantic.Field(ge=1, le=65_536)
+    encoder_ffn_dim: int = pydantic.Field(ge=1, le=1_048_576)
+    decoder_ffn_dim: int = pydantic.Field(ge=1, le=1_048_576)
+    activation_function: Literal["swish", "silu", "relu", "gelu"] = "gelu"
+    dropout: float = pydantic.Field(default=0.1, ge=0, lt=1)
+    attention_dropout: float = pydantic.Field(default=0.0, ge=0, lt=1)
+    activation_dropout: float = pydantic.Field(default=0.0, ge=0, lt=1)
+    scale_embedding: bool = False
+    share_encoder_decoder_embeddings: bool = True
+    tie_word_embeddings: bool = True
+    max_position_embeddings: int = pydantic.Field(default=1_024, ge=16, le=1_000_000)
+    pad_token_id: int = 58_100
+    eos_token_id: int = 0
+    decoder_start_token_id: int = 58_100
+    normalize_before: Literal[False] = False
+    normalize_embedding: Literal[False] = False
+    add_final_layer_norm: Literal[False] = False
+    add_bias_logits: Literal[False] = False
+    static_position_embeddings: Literal[True] = True
+    quantization_config: None = None
+
+    @pydantic.model_validator(mode="after")
+    def _is_one_of_ours(self) -> "Architecture":
+        for ours in ("attention_heads", "ffn_dim"):
+            encoder, decoder = (getattr(self, f"{stack}_{ours}") for stack in ("encoder", "decoder"))
+            if encoder != decoder:
+                raise ValueError(
+                    f"encoder_{ours} and decoder_{ours} must be equal, but are {encoder:,} and {decoder:,}"
+                )
+        if self.d_model % self.encoder_attention_heads:
+            raise ValueError("encoder_attention_heads must divide d_model")
+        if self.share_encoder_decoder_embeddings and not self.tie_word_embeddings:
+            raise ValueError("share_encoder_decoder_embeddings needs tie_word_embeddings, but it is false")
+        if self.pad_token_id != self.decoder_start_token_id:
+            raise ValueError(
+                f"decoder_start_token_id must be pad_token_id ({self.pad_token_id}), but is "
+                f"{self.decoder_start_token_id}"
+            )
+        return self
+
+    @property
+    def target_size(self) -> int:
+        """Tokens of the target vocabulary."""
+        shared = self.share_encoder_decoder_embeddings
+        return self.vocab_size if shared else self.decoder_vocab_size or self.vocab_size
+
+
+class MarianFolder(NamedTuple):
+    """A Marian model, read and checked."""
+
+    config: ModelConfig
+    architecture: Architecture
+    tokenizers: Tokenizers
+    vocabularies: Vocabularies
+    weights: Mapping[str, Tensor]
+    """By their names there."""
+    generation: Content
+    """What `generation_config.json` says, or where there is none, `config.json`."""
+    stated_languages: tuple[Any, Any]
+    """What `tokenizer_config.json` says."""
+
+    @property
+    def unknown(self) -> int:
+        """The id of the target's unknown symbol there."""
+        row = self.vocabularies.target[self.tokenizers.target.unknown]
+        assert row is not None, "only our start symbol has no row there"
+        return row
+
+
+def is_marian(folder: Path) -> bool:
+    """Whether a folder looks like a Marian model of transformers."""
+    if not (folder / CONFIG).is_file():
+        return False
+    content = read_object(folder / CONFIG)
+    return "model_type" in content or "architectures" in content
+
+
+def read_marian(folder: Path) -> MarianFolder:
+    """Reads a whole folder, if our model can hold what is in it."""
+    _refuse_missing(folder)
+    content = read_object(folder / CONFIG)
+    architecture = _architecture(folder / CONFIG, content)
+    of_text = read_object(folder / TOKENIZER) if (folder / TOKENIZER).is_file() else {}
+    tokenizers, vocabularies = _tokenizers(folder, of_text, architecture)
+    config = model_config(architecture, tokenizers)
+    return MarianFolder(
+        config,
+        architecture,
+        tokenizers,
+        vocabularies,
+        _weights(folder, config, vocabularies),
+        read_object(folder / GENERATION) if (folder / GENERATION).is_file() else content,
+        (of_text.get("source_lang"), of_text.get("target_lang")),
+    )
+
+
+def model_config(architecture: Architecture, tokenizers: Tokenizers) -> ModelConfig:
+    """The same architecture in our terms."""
+    tied = "all" if architecture.share_encoder_decoder_embeddings else "target"
+    return ModelConfig.model_validate(
+        {
+            "preset": "paper",
+            "source_vocabulary": tokenizers.source.size,
+            "target_vocabulary": tokenizers.target.size,
+            "d_model": architecture.d_model,
+            "encoder_layers": architecture.encoder_layers,
+            "decoder_layers": architecture.decoder_layers,
+            "heads": architecture.encoder_attention_heads,
+            "d_ff": architecture.encoder_ffn_dim,
+            "activation": ACTIVATIONS[architecture.activation_function],
+            "embedding_scale": architecture.scale_embedding,
+            "output_bias": True,
+            "tied": tied if architecture.tie_word_embeddings else "none",
+            "dropout": architecture.dropout,
+            "attention_dropout": architecture.attention_dropout,
+            "activation_dropout": architecture.activation_dropout,
+        }
+    )
+
+
+def _refuse_missing(folder: Path) -> None:
+    for name in (CONFIG, VOCABULARY, *MODELS):
+        if not (folder / name).is_file():
+            raise CheckpointError(f"{folder} is not a complete Marian folder: {name} is missing")
+    if not any((folder / name).is_file() for name in (WEIGHTS, PICKLED)):
+        raise CheckpointError(f"{folder} is not a complete Marian folder: {WEIGHTS} (or {PICKLED}) is missing")
+
+
+def _architecture(path: Path, content: Content) -> Architecture:
+    known = {name: value for name, value in content.items() if name in Architecture.model_fields}
+    try:
+        return check(known, str(path), Architecture)
+    except ConfigError as error:
+        raise CheckpointError(str(error)) from None
+
+
+def _tokenizers(folder: Path, of_text: Content, architecture: Architecture) -> tuple[Tokenizers, Vocabularies]:
+    if of_text.get("sp_model_kwargs"):
+        raise TokenizerError(f"{folder / TOKENIZER}: sp_model_kwargs would sample pieces; leave them out")
+    separate = bool(of_text.get("separate_vocabs", False))
+    names = (VOCABULARY, TARGET_VOCABULARY if separate else VOCABULARY)
+    if separate and not (folder / TARGET_VOCABULARY).is_file():
+        raise CheckpointError(f"{folder} is not a complete Marian folder: {TARGET_VOCABULARY} is missing")
+    if separate and architecture.share_encoder_decoder_embeddings:
+        raise CheckpointError(f"{folder}: separate_vocabs contradicts share_encoder_decoder_embeddings")
+    sizes = (architecture.vocab_size, architecture.target_size)
+    sides = [_side(folder, *each, architecture) for each in zip(names, MODELS, sizes, strict=True)]
+    (source, source_rows), (target, target_rows) = sides
+    return Tokenizers(source, target), Vocabularies(source_rows, target_rows)
+
+
+def _side(
+    folder: Path, name: str, model: str, size: int, architecture: Architecture
+) -> tuple[SentencePieceTokenizer, Rows]:
+    """The tokenizer of one side, and the order of its ids in that folder."""
+    ids = _table(folder / name, size)
+    for symbol, wanted, setting in (
+        (PADDING, architecture.pad_token_id, "pad_token_id"),
+        (END, architecture.eos_token_id, "eos_token_id"),
+    ):
+        if ids[symbol] != wanted:
+            raise TokenizerError(
+                f"{folder / name}: {symbol} has id {ids[symbol]:,}, but {CONFIG} says {setting} = {wanted:,}"
+            )
+    pieces = sorted(ids.keys() - {UNKNOWN, PADDING, END}, key=ids.__getitem__)
+    rows = [ids[UNKNOWN], ids[PADDING], None, ids[END], *(ids[piece] for piece in pieces)]
+    try:
+        return SentencePieceTokenizer(SentencePieces(pieces=tuple(pieces)), read_model(folder / model)), rows
+    except TokenizerError as error:
+        raise TokenizerError(f"{folder / model}: {error}") from None
+
+
+def _table(path: Path, size: int) -> dict[str, int]:
+    """The id of each piece: every id from 0 to `size` - 1 once."""
+    ids = read_object(path)
+    if not all(isinstance(number, int) and not isinstance(number, bool) for number in ids.values()):
+        raise TokenizerError(f"{path} should give every piece a number")
+    if sorted(ids.values()) != list(range(size)):
+        raise TokenizerError(f"{path} should number {size:,} pieces from 0 to {size - 1:,}, each once")
+    for symbol in (UNKNOWN, PADDING, END):
+        if symbol not in ids:
+            raise TokenizerError(f"{path} has no {symbol}")
+    return ids
+
+
+def _weights(folder: Path, config: ModelConfig, vocabularies: Vocabularies) -> dict[str, Tensor]:
+    """Every tensor of the model under its first name, after a check of all names and shapes."""
+    expected = _expected(config, vocabularies)
+    safe = folder / WEIGHTS
+    found = _from_safetensors(safe, expected) if safe.is_file() else _from_pickle(folder / PICKLED, expected)
+    path = safe if safe.is_file() else folder / PICKLED
+    weights: dict[str, Tensor] = {}
+    for twin in twins(config).values():
+        given = [found[name] for name in twin.names if name in found]
+        if not given and twin.names != (BIAS,):
+            raise CheckpointError(f"{path}: tensor {twin.names[0]} is missing")
+        if any(not torch.equal(given[0], other) for other in given[1:]):
+            raise CheckpointError(f"{path}: {', '.join(twin.names)} should be one matrix, but differ")
+        weights[twin.names[0]] = given[0] if given else torch.zeros(expected[BIAS])
+    for name, tensor in weights.items():
+        if not tensor.isfinite().all():
+            raise CheckpointError(f"{path}: {name} holds numbers that are not finite")
+    return weights
+
+
+def _expected(config: ModelConfig, vocabularies: Vocabularies) -> dict[str, tuple[int, ...]]:
+    """The shape of each tensor there, under all of its names."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    ours = dict(weight_shapes(config))
+    for name, twin in twins(config).items():
+        sizes = [
+            len(getattr(vocabularies, holds)) - 1 if holds in Vocabularies._fields else size
+            for holds, size in zip(twin.axes, ours[name], strict=True)
+        ]
+        shapes |= dict.fromkeys(twin.names, (1, *sizes) if twin.names == (BIAS,) else tuple(sizes))
+    return shapes
+
+
+def _from_safetensors(path: Path, expected: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            for name in file.keys():  # noqa: SIM118
+                _refuse_shape(path, name, tuple(file.get_slice(name).get_shape()), expected)
+            return {name: _float(path, name, file.get_tensor(name)) for name in file.keys() if name in expected}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path} is not a readable safetensors file: {error}") from None
+
+
+def _from_pickle(path: Path, expected: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
+    """torch reads with `weights_only`, which makes tensors and plain containers and runs nothing."""
+    largest = 8 * sum(torch.Size(shape).numel() for shape in expected.values()) + (1 << 24)
+    if path.stat().st_size > largest:
+        raise CheckpointError(f"{path} is larger than its architecture can be ({largest:,} bytes)")
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)  # noqa: TID251 (the one pickle that we read)
+    except UnpicklingError:
+        raise CheckpointError(
+            f"{path} is damaged, or holds more than tensors, which could run a program and is never read; save the "
+            "weights as safetensors"
+        ) from None
+    except Exception as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise CheckpointError(f"{path} is not a readable file of tensors: {reason[:200]}") from None
+    if not isinstance(found, dict) or not all(isinstance(tensor, Tensor) for tensor in found.values()):
+        raise CheckpointError(f"{path} should hold tensors by name, and nothing else")
+    for name, tensor in found.items():
+        _refuse_shape(path, str(name), tuple(tensor.shape), expected)
+    return {name: _float(path, name, tensor) for name, tensor in found.items() if name in expected}
+
+
+def _refuse_shape(path: Path, name: str, shape: tuple[int, ...], expected: Mapping[str, tuple[int, ...]]) -> None:
+    if name in POSITIONS:
+        return
+    if name not in expected:
+        raise CheckpointError(f"{path}: tensor {name[:100]} does not belong to a Marian model of this form")
+    if shape != expected[name]:
+        raise CheckpointError(f"{path}: {name} has shape {list(shape)}, but {CONFIG} asks for {list(expected[name])}")
+
+
+def _float(path: Path, name: str, tensor: Tensor) -> Tensor:
+    if tensor.dtype not in _FLOATS:
+        raise CheckpointError(f"{path}: {name} is of type {tensor.dtype}, but weights are floating-point numbers")
+    return tensor.float()
+
+
 _NAMED = re.compile(r"opus-mt-(?:.*[-_])?([a-z]{2,3})-([a-z]{2,3})$")
 """`opus-mt-en-it`, or `opus-mt-tc-big-en-it`."""
+
+
+class _Languages(Settings):
+    source: LanguageTag
+    target: LanguageTag
 
 
 class Conversion(NamedTuple):
@@ -60,25 +331,32 @@ class Conversion(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class _Tag(Settings):
-    tag: LanguageTag
-
-
-def import_marian(folder: Path, to: Path, languages: Languages | None = None) -> Conversion:
-    """Writes a model folder that translates as the Marian folder does. Without `languages`, those that the folder
-    states are taken, or its name if that is one of OPUS-MT's.
+def convert(folder: Path | str, to: Path | str, languages: Sequence[str] | None = None) -> Conversion:
+    """Converts a Marian model of transformers into a model folder, which translates as it does. `languages` are its
+    source and target; by default those that its folder states, or its name if that is one of OPUS-MT's. `export` is the
+    way back.
 
     Raises:
         CheckpointError, TokenizerError: a file is missing or damaged, or holds what our model cannot; it is named.
+        ConfigError: languages are not two tags, or the folder is a model of Dragoman.
         DataError: `to` exists already.
+        MissingExtra: the SentencePiece library is not installed.
     """
+    folder, to = Path(folder), Path(to)
+    if not is_marian(folder):
+        try:
+            find_model(folder)
+        except CheckpointError as error:
+            raise CheckpointError(f"{error}; convert takes a Marian folder of transformers") from None
+        raise ConfigError(f"{folder} is a model of Dragoman already; dragoman export writes it for other toolkits")
+    given = None if languages is None else _pair(languages)
     check_new_model(to)
     marian = read_marian(folder)
-    languages = languages or _stated(marian, folder)
+    languages = given or _stated(marian, folder)
     place = GENERATION if (folder / GENERATION).is_file() else CONFIG
-    told = marian.architecture
-    symbols = Symbols(marian.unknown, told.pad_token_id, told.eos_token_id)
-    options, notes = options_from(marian.generation, told.max_position_embeddings, symbols, str(folder / place))
+    facts = marian.architecture
+    symbols = Symbols(marian.unknown, facts.pad_token_id, facts.eos_token_id)
+    options, notes = options_from(marian.generation, facts.max_position_embeddings, symbols, str(folder / place))
     with torch.device("meta"):
         model = build_model(marian.config, seed=None)
     files = ModelFiles(marian.tokenizers, languages, options, _card(marian, languages, folder), MARIAN_FRAMING)
@@ -90,25 +368,25 @@ def import_marian(folder: Path, to: Path, languages: Languages | None = None) ->
     return Conversion(to, what, tuple(notes))
 
 
+def _pair(languages: Sequence[str]) -> Languages:
+    if len(languages) != 2:
+        raise ConfigError(f"languages are two tags, of source and target, but {len(languages)} were given")
+    tags = check(dict(zip(Languages._fields, languages, strict=True)), "--languages", _Languages)
+    return Languages(tags.source, tags.target)
+
+
 def _stated(marian: MarianFolder, folder: Path) -> Languages:
     """The languages that the tokenizer's settings name, else those at the end of a name as OPUS-MT gives it, else
     `und`.
     """
-    stated = marian.stated_languages
     named = _NAMED.match(folder.resolve().name)
-    for found in (stated, named.groups() if named else ()):
-        tags = [_tag(each) for each in found]
-        if tags and all(tags):
-            return Languages(*map(str, tags))
+    for languages in (marian.stated_languages, named.groups() if named else (None, None)):
+        try:
+            tags = _Languages.model_validate(dict(zip(Languages._fields, languages, strict=True)))
+        except pydantic.ValidationError:
+            continue
+        return Languages(tags.source, tags.target)
     return Languages()
-
-
-def _tag(name: object) -> str | None:
-    """A language's tag; None if it is none."""
-    try:
-        return _Tag.model_validate({"tag": name}).tag
-    except pydantic.ValidationError:
-        return None
 
 
 def _card(marian: MarianFolder, languages: Languages, folder: Path) -> str:
@@ -117,153 +395,4 @@ def _card(marian: MarianFolder, languages: Languages, folder: Path) -> str:
         f"# Translation, {languages.source} to {languages.target}\n\n"
         f"The Marian model in {folder.resolve().name}, converted to Dragoman: width {config.d_model}, "
         f"{config.encoder_layers} + {config.decoder_layers} layers. Its authors' licence applies.\n"
-    )
-
-
-POSITIONS = 512
-"""`max_position_embeddings` of OPUS-MT, and the fewest that are written; a model with sinusoids may have more."""
-
-
-def export_marian(stored: StoredModel, to: Path, texts: Sequence[str]) -> tuple[Proof, list[str]]:
-    """Writes a folder that `MarianMTModel` and `MarianTokenizer` of transformers load, after the proof that it
-    translates as our model does. Returns that, and what a person should know.
-
-    Raises:
-        ConfigError: a Marian model cannot hold something of this one; it is named. Or the proof failed.
-        DataError: `to` exists already.
-        MissingExtra: transformers is not installed.
-    """
-    if obstacles := list(_obstacles(stored)):
-        raise ConfigError(f"{stored.folder} cannot become a Marian folder: {'; '.join(obstacles)}")
-    refuse_missing()
-    options = check(stored.files.generation, str(stored.folder), SearchOptions)
-    ids = [_ids(tokenizer, _padding(stored.tokenizers)) for tokenizer in stored.tokenizers]
-    vocabularies = Vocabularies(
-        *(_rows(tokenizer, each) for tokenizer, each in zip(stored.tokenizers, ids, strict=True))
-    )
-    generation, notes = generation_for(options, Symbols(*(ids[1][name] for name in (UNKNOWN, PADDING, END))))
-    positions = max(POSITIONS, options.max_source_tokens + 1, generation["max_length"])
-    weights = to_marian(named_weights(stored.model), stored.config, vocabularies)
-    with new_folder(to) as aside:
-        sizes = len(ids[0]), len(ids[1])
-        write_json(aside / CONFIG, {**marian_config(stored.config, sizes, positions), **_symbols(ids[1])})
-        write_json(aside / GENERATION, generation)
-        write_file(aside / WEIGHTS, safetensors.torch.save(weights, metadata={"format": "pt"}))
-        _write_tokenizers(aside, stored, ids)
-        proof = prove(stored, _run(aside, vocabularies, stored), texts, "transformers")
-    return proof, notes
-
-
-def _run(folder: Path, rows: Vocabularies, stored: StoredModel) -> Running:
-    import transformers
-
-    tokenizer: Any = transformers.MarianTokenizer.from_pretrained(folder)
-    return Running(folder, tokenizer, tokenizer, rows, never_written(stored.tokenizers, stored.files.framing))
-
-
-def _obstacles(stored: StoredModel) -> Iterator[str]:
-    """What a Marian folder cannot hold, in the words of the settings."""
-    yield from marian_obstacles(stored.config)
-    if stored.config.family != "encoder_decoder":
-        return
-    if stored.files.framing != MARIAN_FRAMING:
-        yield "its sentences stand between other symbols than Marian's"
-
-
-def marian_obstacles(config: ModelConfig) -> Iterator[str]:
-    """What `MarianMTModel` cannot hold, in the words of the settings."""
-    if config.family != "encoder_decoder":
-        yield "it does not translate, as every Marian model does"
-        return
-    wanted: dict[str, Any] = {
-        "positions": "sinusoidal",
-        "position_base": 10_000.0,
-        "norm": "layer",
-        "norm_position": "post",
-        "norm_epsilon": 1e-5,
-        "final_norm": False,
-        "embedding_norm": False,
-        "bias": True,
-    }
-    for name, value in wanted.items():
-        if getattr(config, name) != value:
-            yield f"model.{name} must be {value!r}, but is {getattr(config, name)!r}"
-    if config.activation not in ACTIVATIONS.values():
-        yield f"model.activation must be relu, gelu or silu, but is {config.activation!r}"
-    if config.kv_heads not in (None, config.heads):
-        yield f"model.kv_heads must be as many as model.heads, but is {config.kv_heads}"
-
-
-def _padding(tokenizers: Tokenizers) -> int:
-    """The id of padding on both sides: the last one of the smaller vocabulary. Our start symbol is left out."""
-    return min(tokenizer.size for tokenizer in tokenizers) - 2
-
-
-def _ids(tokenizer: Any, padding: int) -> dict[str, int]:
-    """The id of each piece in the folder to write: the end symbol first, as in OPUS-MT, then the unknown one."""
-    names = [END, UNKNOWN, *tokenizer.vocabulary.pieces]
-    return {name: number for number, name in enumerate([*names[:padding], PADDING, *names[padding:]])}
-
-
-def _rows(tokenizer: Any, ids: dict[str, int]) -> Rows:
-    """For each of our ids, the one in the folder to write."""
-    return [ids[UNKNOWN], ids[PADDING], None, ids[END], *(ids[piece] for piece in tokenizer.vocabulary.pieces)]
-
-
-def marian_config(config: ModelConfig, sizes: tuple[int, int], positions: int) -> dict[str, Any]:
-    """The content of `config.json` but for symbols. `sizes` are those of the vocabularies there."""
-    activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
-    return {
-        "architectures": ["MarianMTModel"],
-        "model_type": "marian",
-        "is_encoder_decoder": True,
-        "vocab_size": sizes[0],
-        "decoder_vocab_size": sizes[1],
-        "d_model": config.d_model,
-        **{f"{stack}_layers": getattr(config, f"{stack}_layers") for stack in ("encoder", "decoder")},
-        **{f"{stack}_attention_heads": config.heads for stack in ("encoder", "decoder")},
-        **{f"{stack}_ffn_dim": config.d_ff for stack in ("encoder", "decoder")},
-        "activation_function": activation,
-        "dropout": config.dropout,
-        "attention_dropout": config.attention_dropout,
-        "activation_dropout": config.activation_dropout,
-        "scale_embedding": config.embedding_scale,
-        "share_encoder_decoder_embeddings": config.tied == "all",
-        "tie_word_embeddings": config.tied != "none",
-        "max_position_embeddings": positions,
-        "static_position_embeddings": True,
-        "normalize_before": False,
-        "normalize_embedding": False,
-        "dtype": "float32",
-    }
-
-
-def _symbols(ids: dict[str, int]) -> dict[str, int]:
-    padding, end = ids[PADDING], ids[END]
-    return {
-        "pad_token_id": padding,
-        "decoder_start_token_id": padding,
-        "eos_token_id": end,
-        "bos_token_id": end,
-        "forced_eos_token_id": end,
-    }
-
-
-def _write_tokenizers(folder: Path, stored: StoredModel, ids: list[dict[str, int]]) -> None:
-    separate = stored.config.tied != "all" and not stored.tokenizers.joint
-    for name, tokenizer in zip(MODELS, stored.tokenizers, strict=True):
-        assert isinstance(tokenizer, SentencePieceTokenizer), "refused before"
-        write_file(folder / name, tokenizer.model)
-    for name, table in zip((VOCABULARY, TARGET_VOCABULARY)[: 1 + separate], ids, strict=False):
-        write_file(folder / name, json.dumps(table, ensure_ascii=False, indent=2) + "\n")
-    languages = {side: None if tag == "und" else tag for side, tag in stored.languages._asdict().items()}
-    write_json(
-        folder / TOKENIZER,
-        {
-            "tokenizer_class": "MarianTokenizer",
-            "source_lang": languages["source"],
-            "target_lang": languages["target"],
-            "separate_vocabs": separate,
-            "model_max_length": POSITIONS,
-        },
     )

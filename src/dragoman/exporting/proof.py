@@ -71,17 +71,16 @@ def prove(stored: StoredModel, exported: Exported, texts: Sequence[str], where: 
     sources = {text: ids for text, ids in pairs if 0 < len(ids) <= longest}
     if not sources:
         raise ConfigError("none of the sentences that should prove the export has a token; give others with --text")
-    _compare_source_text(translator, exported, texts, where)
+    _compare_sources(translator, exported, texts, where)
     framed = [translator.framing.source(ids) for ids in sources.values()]
     targets = _greedy(translator, framed)
+    decode = translator.tokenizers.target.decode
     for sentence, source, target in zip(sources, framed, targets, strict=True):
-        found = exported.translate(source, len(source) + _EXTRA)
-        if found != target:
+        other, text = exported.translate(source, len(source) + _EXTRA), decode(target)
+        if other != target:
             raise ConfigError(
-                f"{where} translates {sentence[:80]!r} differently: {_text(translator.tokenizers, found)!r}, not "
-                f"{_text(translator.tokenizers, target)!r}"
+                f"{where} translates {sentence[:80]!r} differently: {decode(other)[:80]!r}, not {text[:80]!r}"
             )
-        text = translator.tokenizers.target.decode(target)
         if _NO_CHARACTER not in text and exported.decode(target) != text:
             raise ConfigError(f"{where} writes the translation of {sentence[:80]!r} differently")
     return _compare_scores(translator, exported, framed, targets, where)
@@ -94,8 +93,8 @@ def _greedy(translator: Translator, sources: Sequence[Ids]) -> list[list[int]]:
     requests = [Request(source, len(source) + _EXTRA, rules=(ban,)) for source in sources]
     engine = translator.engine(translator.options)
     tickets = [engine.admit(request) for request in requests]
-    found = {ended.ticket: ended.hypotheses[0].tokens for ended in engine.run()}
-    rows = [list(found[ticket]) for ticket in tickets]
+    best = {ended.ticket: ended.hypotheses[0].tokens for ended in engine.run()}
+    rows = [list(best[ticket]) for ticket in tickets]
     return [row[:-1] if row[-1:] == [framing.target_end] else row for row in rows]
 
 
@@ -104,7 +103,7 @@ def never_written(tokenizers: Tokenizers, framing: Framing) -> list[int]:
     return sorted({*framing.never_written, tokenizers.target.unknown})
 
 
-def _compare_source_text(translator: Translator, exported: Exported, texts: Sequence[str], where: str) -> None:
+def _compare_sources(translator: Translator, exported: Exported, texts: Sequence[str], where: str) -> None:
     ours = [translator.framing.source(ids) for ids in translator.tokenizers.source.encode_batch(list(texts))]
     for text, own, other in zip(texts, ours, exported.encode(texts), strict=True):
         if own != other:
@@ -127,7 +126,3 @@ def _compare_scores(
                 f"{TOLERANCE:g} is allowed"
             )
     return Proof(len(sources), sum(map(len, labels)), largest)
-
-
-def _text(tokenizers: Tokenizers, ids: Ids) -> str:
-    return tokenizers.target.decode(ids)[:80]

@@ -1,15 +1,17 @@
-"""A model folder as another toolkit reads it."""
+"""`export`: a model folder as another toolkit reads it, once it is proved to translate the same there."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, missing_extra
+from dragoman.evaluating.references import own_test_pairs
 from dragoman.exporting import Target
+from dragoman.exporting.huggingface import export_huggingface
 from dragoman.exporting.proof import Proof
 from dragoman.run_folder import RunFolder
-from dragoman.store import StoredModel, check_new_model, load_model
-from dragoman.tokenizing.special_tokens import MARIAN_FRAMING
+from dragoman.store import check_new_model, load_model
+from dragoman.text.phrasebook import read_phrasebook
 
 SENTENCES = 64
 """Sentences that prove an export, evenly spread over the run's own test set, or the phrasebook's."""
@@ -47,36 +49,20 @@ def export(
     check_new_model(out)
     stored = load_model(model, adapter=adapter)
     texts = own_texts(model) if texts is None else texts
-    if target == "ctranslate2":
-        from dragoman.exporting.ctranslate2 import export_ctranslate2
-
-        return Export(out, export_ctranslate2(stored, out, texts))
-    if came_from_marian(stored):
-        from dragoman.exporting.marian import export_marian
-
-        proof, notes = export_marian(stored, out, texts)
+    if target == "huggingface":
+        proof, notes = export_huggingface(stored, out, texts)
         return Export(out, proof, tuple(notes))
-    from dragoman.exporting.huggingface import export_huggingface
-
-    return Export(out, export_huggingface(stored, out, texts))
-
-
-def came_from_marian(stored: StoredModel) -> bool:
-    """Whether a model has Marian's symbols and models of SentencePiece, and so goes back into a Marian folder."""
-    from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer
-
-    if stored.files.tokenizers is None or stored.files.framing != MARIAN_FRAMING:
-        return False
-    return all(isinstance(tokenizer, SentencePieceTokenizer) for tokenizer in stored.files.tokenizers)
+    try:
+        from dragoman.exporting.ctranslate2 import export_ctranslate2
+    except ImportError:
+        raise missing_extra("ctranslate2", "ctranslate2") from None
+    return Export(out, export_ctranslate2(stored, out, texts))
 
 
 def own_texts(model: Path | str) -> list[str]:
     """Sentences of the run's own test set; without one, of the phrasebook."""
-    from dragoman.evaluating.references import own_test_pairs
-    from dragoman.text.phrasebook import read_phrasebook
-
     if RunFolder(Path(model)).split("test").is_file():
-        found = [source for source, _ in own_test_pairs(model)]
+        sources = [source for source, _ in own_test_pairs(model)]
     else:
-        found = [sentence.source for sentence in read_phrasebook().test]
-    return found[:: max(1, len(found) // SENTENCES)][:SENTENCES]
+        sources = [sentence.source for sentence in read_phrasebook().test]
+    return sources[:: max(1, len(sources) // SENTENCES)][:SENTENCES]

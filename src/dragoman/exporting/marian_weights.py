@@ -1,0 +1,138 @@
+"""Names and tensors of a Marian model, as ours and back: pure functions.
+
+Both models compute the same, but Marian's sinusoids stand in halves, all sines first, where ours alternate (Vaswani et
+al. 2017, section 3.5). Nothing else in the model depends on the order of the features of the residual path. So every
+weight that reads or writes this path has its features put in the other order, and the outputs are equal.
+
+Rows of the vocabulary change their order too, because our special symbols come first. Our start symbol has no
+counterpart; `NEVER` keeps it out of every softmax.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from dragoman.model import ModelConfig
+from dragoman.store import weight_shapes
+
+NEVER = -1_000.0
+"""Logit of a token that Marian does not have. Its probability is zero in float32, and label smoothing, which gives each
+token a share of the loss, stays finite.
+"""
+BIAS = "final_logits_bias"
+POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+"""Sinusoids, which some folders hold; transformers computes them anew."""
+_SHARED, _SOURCE = "model.shared.weight", "model.encoder.embed_tokens.weight"
+_TARGET, _OUTPUT = "model.decoder.embed_tokens.weight", "lm_head.weight"
+_READ = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "inner": "fc1"}
+_WRITE = {"output": "out_proj", "outer": "fc2"}
+_SUBLAYERS = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
+_NORMS = {
+    "self_residual": "self_attn_layer_norm",
+    "cross_residual": "encoder_attn_layer_norm",
+    "feed_residual": "final_layer_norm",
+}
+
+Rows = Sequence[int | None]
+"""For each of our ids, the id in the other vocabulary; None for our start symbol."""
+
+
+class Vocabularies(NamedTuple):
+    """The rows of both sides."""
+
+    source: Rows
+    target: Rows
+
+
+class Twin(NamedTuple):
+    """What one of our weights is called there, and what its axes hold."""
+
+    names: tuple[str, ...]
+    """All of them name one tensor; the first is written."""
+    axes: tuple[str, ...]
+    """Of each axis: `features` of the residual path, rows of the `source` or `target` vocabulary, or something else."""
+
+
+def twins(config: ModelConfig) -> dict[str, Twin]:
+    """The twin of every weight of our model."""
+    return {name: _tables(config).get(name) or _inside(name) for name, _ in weight_shapes(config)}
+
+
+def from_marian(
+    theirs: Mapping[str, Tensor], config: ModelConfig, vocabularies: Vocabularies
+) -> dict[str, Float[Tensor, "..."]]:
+    """Our weights, in float32."""
+    places = {"features": _order(config.d_model), **{side: _places(rows) for side, rows in _sides(vocabularies)}}
+    ours: dict[str, Tensor] = {}
+    for name, twin in twins(config).items():
+        weight = theirs[twin.names[0]].float()
+        ours[name] = _moved(weight.flatten() if twin.names == (BIAS,) else weight, twin, places)
+    return ours
+
+
+def to_marian(
+    ours: Mapping[str, Tensor], config: ModelConfig, vocabularies: Vocabularies
+) -> dict[str, Float[Tensor, "..."]]:
+    """Their weights; a tensor of several names has the first one alone."""
+    places = {"features": _order(config.d_model).argsort()}
+    for side, rows in _sides(vocabularies):
+        missing = sum(row is None for row in rows)
+        places[side] = _places(rows).argsort()[missing:]
+    theirs = {BIAS: torch.zeros(1, len(places["target"]))}
+    for name, twin in twins(config).items():
+        weight = _moved(ours[name], twin, places)
+        theirs[twin.names[0]] = weight[None] if twin.names == (BIAS,) else weight
+    return theirs
+
+
+def _moved(weight: Tensor, twin: Twin, places: Mapping[str, Int[Tensor, "N"]]) -> Tensor:
+    """A weight in the other order. `places` says, for each kind of axis, where each index of the result stood; -1 where
+    it stood nowhere.
+    """
+    for axis, holds in enumerate(twin.axes):
+        if holds in places:
+            place = places[holds]
+            weight = weight.index_select(axis, place.clamp(min=0))
+            empty = NEVER if twin.names == (BIAS,) else 0.0
+            weight = weight.index_fill(axis, (place < 0).nonzero().flatten(), empty)
+    return weight.contiguous()
+
+
+def _sides(vocabularies: Vocabularies) -> Iterator[tuple[str, Rows]]:
+    yield from zip(Vocabularies._fields, vocabularies, strict=True)
+
+
+def _places(rows: Rows) -> Int[Tensor, "V"]:
+    return torch.tensor([-1 if row is None else row for row in rows])
+
+
+def _order(width: int) -> Int[Tensor, "D"]:
+    """For each of our features the number of theirs: sine and cosine of one angle stand side by side in ours."""
+    return torch.arange(width).unflatten(0, (2, -1)).T.flatten()
+
+
+def _tables(config: ModelConfig) -> dict[str, Twin]:
+    """The twins of embeddings, output and its bias; a tied matrix stands under its first name in our model."""
+    source, target = ("source", "features"), ("target", "features")
+    bias = {"output_bias": Twin((BIAS,), ("target",))}
+    if config.tied == "all":
+        return bias | {"output": Twin((_SHARED, _SOURCE, _TARGET, _OUTPUT), target)}
+    tables = bias | {"source_embedding.weight": Twin((_SOURCE,), source)}
+    if config.tied == "none":
+        return tables | {"output": Twin((_OUTPUT,), target), "target_embedding.weight": Twin((_TARGET,), target)}
+    return tables | {"output": Twin((_TARGET, _OUTPUT), target)}
+
+
+def _inside(name: str) -> Twin:
+    """The twin of a weight inside a stack: `encoder.blocks.0.self_attention.query.weight`."""
+    stack, _, number, sublayer, part, kind = name.split(".")
+    layer = f"model.{stack}.layers.{number}"
+    if sublayer in _NORMS:
+        return Twin((f"{layer}.{_NORMS[sublayer]}.{kind}",), ("features",))
+    inside = f"{layer}.{_SUBLAYERS[sublayer]}" if sublayer in _SUBLAYERS else layer
+    if part in _READ:
+        return Twin((f"{inside}.{_READ[part]}.{kind}",), ("others", "features") if kind == "weight" else ("others",))
+    return Twin((f"{inside}.{_WRITE[part]}.{kind}",), ("features", "others") if kind == "weight" else ("features",))
