@@ -26,7 +26,7 @@ from dragoman.documents import write_json
 from dragoman.files import new_folder
 from dragoman.machine import describe, machine
 from dragoman.run_folder import RunFolder, split_of
-from dragoman.text.labelled.prepare import prepare_labelled
+from dragoman.text.prepare import prepare_labelled
 from dragoman.text.settings import DataSettings
 
 CHOSEN = ["trec-coarse", "sst2", "ud", "wnut17"]

@@ -27,7 +27,8 @@ from dragoman.runs.corpus_task import CorpusTask
 from dragoman.runs.metrics import read_metrics
 from dragoman.store import ModelFiles
 from dragoman.text import lines
-from dragoman.text.running import prepare_text, read_text
+from dragoman.text.prepare import prepare_text
+from dragoman.text.prepared import read_text
 from dragoman.text.settings import DataSettings
 from dragoman.training import run_steps
 from dragoman.training.loss import Loss

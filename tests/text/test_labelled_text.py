@@ -14,14 +14,19 @@ from hypothesis import strategies as st
 from dragoman.errors import DataError
 from dragoman.progress import silent
 from dragoman.text.guess import guess_task
-from dragoman.text.labelled.findings import CONFLICTS, DUPLICATES, DUPLICATES_DROPPED, EMPTY, KEPT_EMPTY, UNBEGUN
-from dragoman.text.labelled.prepare import labelled_identity, prepare_labelled
-from dragoman.text.labelled.sources import take
 from dragoman.text.labels import Example, is_bio
-from dragoman.text.prepare import prepare_data
+from dragoman.text.prepare import prepare_data, prepare_labelled, prepare_text, text_identity
+from dragoman.text.prepare_labelled import (
+    CONFLICTS,
+    DUPLICATES,
+    DUPLICATES_DROPPED,
+    EMPTY,
+    KEPT_EMPTY,
+    UNBEGUN,
+    LabelledText,
+)
 from dragoman.text.prepared import read_examples, read_tagged
 from dragoman.text.report import read_labelled_report
-from dragoman.text.running import prepare_text
 from dragoman.text.settings import DataSettings
 from dragoman.text.split import hold_out, sentence_key
 from dragoman.tokenizing.labels import Labels
@@ -91,7 +96,7 @@ def test_every_form_of_the_same_examples_is_read_alike(tmp_path: Path, name: str
     report = prepare_labelled(settings, "classify", tmp_path / "data")
     assert sorted(everything(tmp_path / "data")) == sorted(ROWS)
     plain = data(write(tmp_path / "elsewhere" / "plain.txt", label_lines(ROWS)))
-    assert report.identity == labelled_identity(settings, "classify") == labelled_identity(plain, "classify")
+    assert report.identity == text_identity(settings, "classify") == text_identity(plain, "classify")
     assert report.rows == {"train": 60}
     assert report.labels == dict(Counter(label for _, label in sorted(read_examples(tmp_path / "data", "train"))))
     assert list(report.labels) == ["bad", "good"]
@@ -126,7 +131,7 @@ def test_every_form_of_the_same_tagged_words_is_read_alike(tmp_path: Path, name:
     found = [zip(*each, strict=True) for split in report.splits for each in read_tagged(tmp_path / "data", split)]
     assert sorted(map(list, found)) == sorted(TAGGED)
     plain = data(write(tmp_path / "plain.conll", columns(TAGGED)))
-    assert report.identity == labelled_identity(plain, "tag")
+    assert report.identity == text_identity(plain, "tag")
     assert sum(split.words or 0 for split in report.splits.values()) == 90
 
 
@@ -141,7 +146,7 @@ def test_tagged_words_in_parquet_are_read_and_recognised(tmp_path: Path):
     assert guess_task(settings) == ("tag", "each row of a.parquet holds two lists, of words and labels")
     report = prepare_labelled(settings, "tag", tmp_path / "data")
     assert report.reasons == {"train": "lists in each row; the words are 'tokens' and the labels 'tags'"}
-    assert report.identity == labelled_identity(data(write(tmp_path / "plain.conll", columns(TAGGED))), "tag")
+    assert report.identity == text_identity(data(write(tmp_path / "plain.conll", columns(TAGGED))), "tag")
 
 
 def test_keys_that_nobody_uses_may_be_missing(tmp_path: Path):
@@ -321,7 +326,7 @@ def test_the_text_and_the_model_agree_on_what_bio_is(tmp_path: Path):
 
 @pytest.mark.parametrize(("task", "text"), [("classify", label_lines(ROWS)), ("tag", columns(TAGGED))])
 def test_equal_labels_are_one_string_in_memory(tmp_path: Path, task, text: str):
-    examples = take(data(write(tmp_path / "a.txt", text)), task, silent).examples["train"]
+    examples = LabelledText(data(write(tmp_path / "a.txt", text)), task, silent).examples["train"]
     labels = [label for example in examples for label in example.labels]
     assert len({id(label) for label in labels}) == len(set(labels))
 

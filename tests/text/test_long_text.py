@@ -16,8 +16,9 @@ from dragoman.data.encoding import encode_text
 from dragoman.errors import DataError
 from dragoman.runs import language_model
 from dragoman.text import lines
-from dragoman.text import running as plain
-from dragoman.text.running import prepare_text, read_text, text_identity
+from dragoman.text import prepare_running as plain
+from dragoman.text.prepare import prepare_text, text_identity
+from dragoman.text.prepared import read_text
 from dragoman.text.settings import DataSettings
 from dragoman.tokenizing import tokenizer as tokenizing
 from dragoman.tokenizing.tokenizer import Tokenizer
@@ -108,7 +109,7 @@ def test_a_text_is_split_as_a_whole_and_has_its_identity(
         report = prepare_text(settings, folder / "data")
         assert {name: "".join(read_text(folder / "data", name)) for name in report.splits} == split(read)
         assert report.identity == hashlib.sha256(json.dumps([*read.items()]).encode()).hexdigest()
-        assert report.identity == text_identity(settings)
+        assert report.identity == text_identity(settings, "language_model")
         assert prepare_text(settings, folder / "data") == report, "it is found again"
     for name, text in split(read).items():
         assert (report.splits[name].characters, report.splits[name].sha256) == (
@@ -189,7 +190,8 @@ import resource, sys
 from pathlib import Path
 from dragoman.data.encoding import encode_text
 from dragoman.text.settings import DataSettings
-from dragoman.text.running import prepare_text, read_text
+from dragoman.text.prepare import prepare_text
+from dragoman.text.prepared import read_text
 from dragoman.tokenizing import tokenizer as tokenizing
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 from dragoman.runs.language_model import lines_of, sampled

@@ -16,10 +16,10 @@ from dragoman.config import check, render
 from dragoman.errors import ConfigError, DataError
 from dragoman.text.alignment import EXCHANGED, ONE_LANGUAGE
 from dragoman.text.checks import CONTROL, COPY, DECODED, DUPLICATE, EMPTY, RATIO, TRIMMED
-from dragoman.text.inputs import changes, identities, open_inputs
-from dragoman.text.intake import ENTITIES
+from dragoman.text.inputs import open_inputs
 from dragoman.text.lines import CARRIAGE_RETURNS
 from dragoman.text.prepare import prepare_data
+from dragoman.text.prepare_pairs import ENTITIES, changes, identities
 from dragoman.text.prepared import read_split
 from dragoman.text.readers import RAGGED
 from dragoman.text.report import DataReport, Tally, read_report, report_rows
@@ -535,7 +535,7 @@ def test_a_folder_made_from_the_same_text_is_used_as_it_is(tmp_path, monkeypatch
 def test_changed_data_or_settings_are_refused_by_name(tmp_path):
     settings = DataSettings(path=write_tsv(tmp_path / "a.tsv", corpus(100)))
     report = prepare_data(settings, tmp_path / "data")
-    with pytest.raises(DataError, match="prepared from other data or settings .seed was 1, is 2.; name another folder"):
+    with pytest.raises(DataError, match="prepared from other text or settings .seed was 1, is 2.; name another folder"):
         prepare_data(settings.but(seed=2), tmp_path / "data")
     write_tsv(tmp_path / "a.tsv", corpus(101))
     assert changes(report, settings) == ["the train text changed"]

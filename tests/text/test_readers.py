@@ -442,7 +442,7 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path):
         (["question", "answer"], Naming(), ("question", "answer")),
         (["a", "b", "c"], Naming("c", "a"), ("c", "a")),
         (["a", "b", "c"], Naming("3", "1"), ("c", "a")),
-        (["a", "b"], Naming(target_column="a"), ("b", "a")),
+        (["a", "b"], Naming(second_column="a"), ("b", "a")),
     ],
 )
 def test_columns_are_guessed_or_taken_as_named(names, naming, expected):

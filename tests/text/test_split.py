@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from marks import thorough
 
 from dragoman.text import split
+from dragoman.text.prepare_pairs import HELD_OUT
 from dragoman.text.split import (
     DEV,
     TEST,
     TRAIN,
-    Sizes,
     assign,
     components,
-    default_sizes,
+    default_size,
     first_occurrences,
     leakage,
     sentence_key,
@@ -168,7 +168,7 @@ def test_repeated_keys_are_found_after_their_first():
 
 @pytest.mark.parametrize(("pairs", "size"), [(3, 1), (100, 5), (3741, 187), (40_000, 2000), (10_000_000, 2000)])
 def test_sizes_follow_from_the_corpus(pairs, size):
-    assert default_sizes(pairs)[:2] == Sizes(size, size, "")[:2]
+    assert default_size(pairs, HELD_OUT, "pairs")[0] == size
 
 
 def test_larger_components_are_held_out_where_small_ones_do_not_fill():

@@ -20,10 +20,11 @@ from dragoman.evaluating.direction import prepared_languages, refuse_other_langu
 from dragoman.run_folder import RunFolder
 from dragoman.store import find_model
 from dragoman.text.columns import Naming
+from dragoman.text.formats import Format
 from dragoman.text.languages import UNKNOWN_LANGUAGE, differing, language_of, languages_in
 from dragoman.text.lines import EncodingErrors, read_lines, without_gz
 from dragoman.text.prepared import read_pairs
-from dragoman.text.readers import Format, Pair, open_pairs
+from dragoman.text.readers import Pair, open_pairs
 
 MULTIREF = ".multiref.tsv"
 PREPARED = "test.jsonl"

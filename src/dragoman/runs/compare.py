@@ -35,7 +35,7 @@ from dragoman.runs.recipe import Recipe, read_recipe
 from dragoman.runs.seeds import seed_runs
 from dragoman.store import CONFIG, find_model, read_config
 from dragoman.text.columns import Naming
-from dragoman.text.labelled.sources import open_source
+from dragoman.text.examples import open_source
 from dragoman.text.labels import begun, is_iob1
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.settings import ReadingSettings, reading_overrides

@@ -28,7 +28,8 @@ from dragoman.runs.labelled import encoder_framing
 from dragoman.runs.language_model import TextEvaluation, learn_vocabulary
 from dragoman.runs.recipe import Recipe
 from dragoman.store import ModelFiles, load_model, place_weights
-from dragoman.text.running import TextReport, read_text_lines, read_text_report
+from dragoman.text.prepared import read_text_lines
+from dragoman.text.report import TextReport, read_text_report
 from dragoman.text.settings import name_on_card
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer

@@ -14,8 +14,7 @@ from dragoman.runs.choices import Prepared, TextFacts
 from dragoman.runs.corpus_task import RunData
 from dragoman.runs.language_model import TextEvaluation
 from dragoman.runs.recipe import Recipe
-from dragoman.text.report import read_labelled_report, read_report
-from dragoman.text.running import read_text_report
+from dragoman.text.report import read_labelled_report, read_report, read_text_report
 from dragoman.training.objective import Task
 
 

@@ -38,8 +38,9 @@ from dragoman.runs.choices import TextFacts
 from dragoman.runs.corpus_task import UNMEASURED, CorpusTask, find_corpus, find_tokenizers
 from dragoman.runs.recipe import Recipe
 from dragoman.store import ModelFiles, find_model, place_weights, read_config
-from dragoman.text.labelled.prepare import labelled_identity, prepare_labelled
+from dragoman.text import prepare as preparing
 from dragoman.text.labels import Task
+from dragoman.text.prepare import prepare_labelled
 from dragoman.text.prepared import read_examples, read_tagged
 from dragoman.text.report import LabelledReport, read_labelled_report
 from dragoman.text.settings import name_on_card
@@ -92,7 +93,7 @@ def prepare(run: RunFolder, recipe: Recipe, progress: Progress) -> LabelledRepor
 
 def is_made_from(folder: Path, recipe: Recipe) -> bool:
     """Whether the text in a folder is the text that a recipe names, split by the same rules."""
-    return read_labelled_report(folder).identity == labelled_identity(recipe.data, _kind(recipe))
+    return preparing.is_made_from(folder, recipe.data, recipe.task)
 
 
 def facts(_run: RunFolder, _recipe: Recipe, report: LabelledReport) -> TextFacts:

@@ -28,7 +28,10 @@ from dragoman.runs.choices import TextFacts
 from dragoman.runs.corpus_task import UNMEASURED, CorpusTask, find_corpus, find_tokenizers
 from dragoman.runs.recipe import Recipe
 from dragoman.store import ModelFiles, StoredModel, load_model, place_weights
-from dragoman.text.running import TextReport, prepare_text, read_text, read_text_report, text_identity
+from dragoman.text import prepare as preparing
+from dragoman.text.prepare import prepare_text
+from dragoman.text.prepared import read_text
+from dragoman.text.report import TextReport, read_text_report
 from dragoman.text.settings import name_on_card
 from dragoman.tokenizing.pretokenizing import SPACE_BETWEEN_WORDS, cut_running
 from dragoman.tokenizing.tokenizers import Tokenizers
@@ -66,7 +69,7 @@ def prepare(run: RunFolder, recipe: Recipe, progress: Progress) -> TextReport:
 
 def is_made_from(folder: Path, recipe: Recipe) -> bool:
     """Whether the text in a folder is the text that a recipe names."""
-    return read_text_report(folder).identity == text_identity(recipe.data)
+    return preparing.is_made_from(folder, recipe.data, recipe.task)
 
 
 def facts(_run: RunFolder, _recipe: Recipe, report: TextReport) -> TextFacts:

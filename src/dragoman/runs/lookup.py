@@ -21,9 +21,8 @@ from dragoman.runs.judgement import Expectation, Expected, changed_settings
 from dragoman.runs.options import RunOptions
 from dragoman.runs.recipe import LIMITS, Recipe, read_tables
 from dragoman.runs.refusals import OF_EVERY_TASK
-from dragoman.text.addresses import HUB, Address, is_pattern
+from dragoman.text.addresses import HUB, Address, is_pattern, is_prefix
 from dragoman.text.guess import guess_task
-from dragoman.text.readers import is_prefix
 
 log = logging.getLogger(__name__)
 

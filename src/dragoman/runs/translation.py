@@ -31,7 +31,7 @@ from dragoman.runs.corpus_task import UNMEASURED, CorpusTask, find_corpus, find_
 from dragoman.runs.recipe import Recipe, StartSettings
 from dragoman.runs.translation_choices import FEW_PAIRS
 from dragoman.store import CONFIG, Languages, ModelFiles, StoredModel, place_weights, read_config
-from dragoman.text import inputs
+from dragoman.text import prepare as preparing
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import evenly_spaced, read_split
@@ -85,7 +85,7 @@ def prepare(run: RunFolder, recipe: Recipe, progress: Progress) -> DataReport:
 
 def is_made_from(folder: Path, recipe: Recipe) -> bool:
     """Whether the pairs in a folder were made from the text that a recipe names, by the same rules."""
-    return inputs.is_made_from(read_report(folder), recipe.data)
+    return preparing.is_made_from(folder, recipe.data, recipe.task)
 
 
 def facts(run: RunFolder, recipe: Recipe, report: DataReport) -> TextFacts:

@@ -1,6 +1,7 @@
 """Addresses of text, and the patterns among them, which name several files: `parts/*.tsv`, or a pair of patterns."""
 
 import glob
+from collections.abc import Iterator
 from pathlib import Path
 
 from dragoman.errors import DataError
@@ -39,3 +40,19 @@ def matching(address: Address) -> list[Address]:
         counts = " but ".join(f"{len(files)} match {pattern}" for pattern, files in zip(patterns, sides, strict=True))
         raise DataError(f"{counts}; every file needs the one that is aligned with it")
     return [files[0] if len(files) == 1 else (files[0], files[1]) for files in zip(*sides, strict=True)]
+
+
+def is_prefix(path: Path) -> bool:
+    """Whether `path` is no file, but the beginning of the names of files, before a dot."""
+    return not path.exists() and path.parent.is_dir() and any(beginning_with(path))
+
+
+def beginning_with(path: Path) -> Iterator[Path]:
+    """The files whose names begin with that of `path` and a dot, by name."""
+    return (file for file in sorted(path.parent.iterdir()) if file.name.startswith(f"{path.name}.") and file.is_file())
+
+
+def missing(path: Path | str, origin: str | None = None, prefixes: bool = True) -> DataError:
+    """The error for a file that does not exist; `origin` says where its text can be had."""
+    where = f"; the text comes from {origin}; say where it lies with --set data.folder=FOLDER" if origin else ""
+    return DataError(f"{path} does not exist{nearest(path, prefixes=prefixes)}{where}")

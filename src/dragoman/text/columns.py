@@ -1,24 +1,135 @@
-"""What a column is called for, besides its language: source, target, or text of either side, in many languages.
+"""Which two columns of a table are wanted: source and target of a pair, or a text (or words) and its label (or labels).
 
-Which two of several columns are most likely the pair, by the languages and roles in their names.
-
-Which two columns hold the pair, and in which languages: as the user says, or guessed, always with the reason.
-
-A column is whatever names one side of a pair: a header of a table, a key of a JSON row, the ending of one of two
-aligned files. Knows nothing of how they are read.
+A column is whatever names one of the two: a header of a table, a key of a JSON row, the ending of one of two aligned
+files. What the user says wins, then the columns of the training text, then what the names say. For labelled text, what
+the columns hold says the rest. Every choice has its reason. Knows nothing of how columns are read.
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
+from statistics import mean
 from typing import NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.text.languages import UNKNOWN_LANGUAGE, differing, language_of, languages_in, same_language
+from dragoman.text.languages import SPACELESS, UNKNOWN_LANGUAGE, differing, language_of, languages_in, same_language
 
-SOURCE, TARGET, TEXT = "source", "target", "text"
+SOURCE, TARGET, TEXT, LABEL = "source", "target", "text", "label"
+
+TEXTS = (
+    "text sentence question review utterance comment tweet message query content document body passage headline "
+    "title description txt testo texte texto satz frase phrase domanda recensione"
+).split()
+"""Names of a column of labelled texts, the surest first."""
+LABELS = (
+    "label labels class category target sentiment topic intent tag polarity rating stars score y etichetta classe "
+    "categoria klasse kategorie etiqueta"
+).split()
+"""Names of a column of labels, the surest first."""
 OUTPUTS = frozenset("mt ref reference hyp hypothesis".split())
 """Names of translations beside a source, where no other name says target."""
+_NAMES = {
+    SOURCE: (
+        "source src input original originale origine origen orig оригинал источник 原文 源文 ausgangstext quelle "
+        "quelltext sorgente fuente origem"
+    ),
+    TARGET: (
+        "target tgt trg output translation translated traduzione traduction traducción traduccion tradução traducao "
+        "übersetzung uebersetzung zieltext ziel cible destino перевод 訳文 翻訳 译文 翻译 譯文"
+    ),
+    TEXT: "text txt texte testo texto sentence sentences satz frase frases phrase oración предложение фраза текст 文",
+}
+"""Names of the sides of a pair, and of text on either side."""
+_ROLES = {name: role for role, names in _NAMES.items() for name in names.split()}
+
+LEAST_ROWS = 20
+"""Fewer rows say nothing about what they are."""
+MOST_LABELS = 0.1
+"""The largest number of labels, as a share of the rows, where it is guessed that they are labels."""
+MOST_SINGLE = 0.02
+"""The largest share of rows with a value of their own, where values are labels. In running text, more lines begin with
+a word that no other begins with."""
+FEW_ROWS = 20
+"""So many rows may have a label of their own in any case, because small sets have rare labels."""
+LONG_WORDS = 3.0
+"""A column with more words a cell, on average, holds texts; one with fewer may hold labels."""
+
+_ONE_LANGUAGE, _LANGUAGES, _ONE_ROLE, _BOTH_ROLES, _EXPECTED = range(1, 6)
+"""The evidence for a pair, from the weakest to the strongest."""
+_WORD = re.compile(r"[^\W\d_]+")
+_SPACELESS_CHARACTER = re.compile(f"[{SPACELESS}]")
+
+
+class Naming(NamedTuple):
+    """What is known about the columns before the text is opened; None where it is to be guessed.
+
+    A column is named by its header or key (`translation.en` for a nested one), or by its number, from 1. The first five
+    fields are what the user says, which wins over everything else.
+    """
+
+    first_column: str | None = None
+    """Of the source, or of labelled text."""
+    second_column: str | None = None
+    """Of the target, or of the label."""
+    source_language: str | None = None
+    target_language: str | None = None
+    header: bool | None = None
+    """Whether the first row of a table names the columns."""
+    expected: tuple[str, str] | None = None
+    """The languages that the text must have: those of a model, or of the training text beside it."""
+    owner: str = "the model"
+    """Who expects them."""
+    seen: tuple[str, str] | None = None
+    """The columns of the text that the model learnt from, which are taken if both exist."""
+    roles: tuple[str, str] = (SOURCE, TARGET)
+    """What the two columns hold."""
+
+    @property
+    def columns(self) -> tuple[str | None, str | None]:
+        return self.first_column, self.second_column
+
+    @property
+    def given(self) -> tuple[str | None, str | None]:
+        """The languages as the user says."""
+        return self.source_language, self.target_language
+
+    @property
+    def wanted(self) -> tuple[str | None, str | None]:
+        """The languages as the user says, else as expected."""
+        expected = self.expected or (UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE)
+        source, target = (None if language == UNKNOWN_LANGUAGE else language for language in expected)
+        return self.source_language or source, self.target_language or target
+
+    def seen_in(self, names: Sequence[str]) -> tuple[int, int] | None:
+        """Where the columns of the training text stand: by their exact names, or else in another case."""
+        for form in (str.strip, lambda name: name.strip().casefold()):
+            (first, second), known = map(form, self.seen or ("", "")), list(map(form, names))
+            if self.seen and known.count(first) == known.count(second) == 1:
+                return known.index(first), known.index(second)
+        return None
+
+
+class Columns(NamedTuple):
+    """The two columns chosen, why, and their positions, because several columns may have one name."""
+
+    first: str
+    second: str
+    reason: str
+    positions: tuple[int, int] = (0, 1)
+
+    @classmethod
+    def at(cls, names: Sequence[str], positions: tuple[int, int], reason: str) -> "Columns":
+        return cls(names[positions[0]], names[positions[1]], reason, positions)
+
+
+class Languages(NamedTuple):
+    """The languages of the two columns, and why. `named` is what the names say, whatever the user says."""
+
+    source: str
+    target: str
+    reason: str
+    named: tuple[str | None, str | None]
 
 
 def role_of(name: str) -> str | None:
@@ -42,9 +153,123 @@ def side_of(name: str) -> str | None:
     return sides.pop() if len(sides) == 1 and (role_of(name) or language_of(name)) else None
 
 
-def language_beside(name: str, other: str) -> str | None:
-    """The language of a name beside another; "mt" beside a source is a machine's translation, not Maltese."""
-    return None if name.lower() in OUTPUTS and side_of(other) == SOURCE else language_of(name)
+def choose_columns(
+    names: Sequence[str], naming: Naming, where: str, file_name: str = "", numeric: Collection[int] = ()
+) -> Columns:
+    """Chooses the source and target column among `names`; the name of the file may give the direction.
+
+    The columns at the positions `numeric` hold only numbers, and are taken only if the user names them.
+
+    >>> choose_columns(["id", "en", "it"], Naming(), "corpus.csv")[:3]
+    ('en', 'it', 'columns named for languages')
+    >>> choose_columns(["id", "en", "it"], Naming(source_language="it", target_language="en"), "corpus.csv").first
+    'it'
+    >>> choose_columns(["German translation", "English source"], Naming(), "corpus.csv").first
+    'English source'
+
+    Raises:
+        DataError: no pair of columns fits, or several do; lists them.
+    """
+    given = [None if name is None else position_of(name, names, where) for name in naming.columns]
+    if None not in given:
+        return _as_given(names, given, naming, where)
+    if given == [None, None] and (seen := naming.seen_in(names)):
+        return Columns.at(names, seen, "the columns of the training text")
+    likely = _likeliest(names, naming.wanted, given, file_name, numeric)
+    if len(likely) == 1:
+        return likely[0]
+    if given != [None, None]:
+        return _as_given(names, _completed(given, names, where), naming, where)
+    if likely:
+        raise DataError(f"{where}: {_choices(likely)}")
+    if len(names) == 2:
+        return Columns.at(names, (0, 1), "there are two columns, and the first is the source")
+    if len(names) < 2:
+        raise DataError(f"{where} has one column{listed(names)}; a pair needs a source and a target")
+    raise DataError(
+        f"{where} has {len(names)} columns{listed(names)}; say which are the pair, by name or number from 1: "
+        "--set data.source_column=NAME --set data.target_column=NAME"
+    )
+
+
+def languages(columns: Columns, naming: Naming, file_name: str) -> Languages:
+    """The languages of the chosen columns; `und` where they are unknown.
+
+    >>> languages(Columns("English", "Italiano", ""), Naming(), "x.csv").named
+    ('en', 'it')
+    """
+    named = (_language_beside(columns.first, columns.second), _language_beside(columns.second, columns.first))
+    reason = f"from the names {columns.first} and {columns.second}" if any(named) else ""
+    if not any(named) and (of_file := languages_in(file_name)):
+        turned = columns.first.isdecimal() and columns.second.isdecimal() and int(columns.first) > int(columns.second)
+        named, reason = (of_file[1], of_file[0]) if turned else of_file, f"from the name {file_name}"
+    sides = [given or told or known for given, told, known in zip(naming.given, named, naming.wanted, strict=True)]
+    if all(naming.given):
+        reason = "as data.source_language and data.target_language say"
+    elif not any(named):
+        reason = f"those of {naming.owner}"
+    if None in sides:
+        known = " and ".join(f"the {side} is {code}" for side, code in zip(naming.roles, sides, strict=True) if code)
+        asked = [f"--set data.{side}_language=CODE" for side, code in zip(naming.roles, sides, strict=True) if not code]
+        which = "the other" if known else "them"
+        reason = f"{known}; " * bool(known) + f"no name tells {which}; give {' '.join(asked)}"
+    return Languages(sides[0] or UNKNOWN_LANGUAGE, sides[1] or UNKNOWN_LANGUAGE, reason, named)
+
+
+def check_languages(names: Sequence[str], columns: Columns, found: Languages, naming: Naming, where: str) -> None:
+    """Refuses columns whose names say other languages than are expected, unless the user chose them.
+
+    Raises:
+        DataError: lists the columns, and says how to choose among them.
+    """
+    if naming.expected is None or any(naming.columns) or any(naming.given):
+        return
+    if not differing(found.named, naming.expected):
+        return
+    told = " and ".join(
+        f"{name!r} ({language})" if language else repr(name)
+        for name, language in zip(columns[:2], found.named, strict=True)
+    )
+    turned = not differing(found.named[::-1], naming.expected)
+    source, target = (columns.second, columns.first) if turned else ("NAME", "NAME")
+    advice = f"--set data.source_column={source} --set data.target_column={target}"
+    if not turned:
+        codes = [language or "CODE" for language in found.named]
+        advice += (
+            f"; or, if these are meant: --set data.source_language={codes[0]} --set data.target_language={codes[1]}"
+        )
+    raise DataError(
+        f"{where}: source and target would be {told}, {found.reason}, but {naming.owner} goes "
+        f"from {naming.expected[0]} to {naming.expected[1]}; say which columns to take{listed(names)}: {advice}"
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Some names in brackets, for a message."""
+    shown = ", ".join(repr(name if len(name) <= 40 else f"{name[:39]}…") for name in names[:8])
+    return f" ({shown}{', …' if len(names) > 8 else ''})" if names else ""
+
+
+def position_of(name: str, names: Sequence[str], where: str) -> int:
+    """The position of the column that the user names: exactly, by its number, or in another case.
+
+    Raises:
+        DataError: there is none, or several in another case.
+    """
+    for positions in (
+        [position for position, other in enumerate(names) if other == name],
+        [int(name) - 1] if name.isdecimal() and 1 <= int(name) <= len(names) else [],
+        [position for position, other in enumerate(names) if other.casefold() == name.casefold()],
+    ):
+        if len(positions) > 1:
+            numbers = " and ".join(str(position + 1) for position in positions)
+            raise DataError(f"{where}: columns {numbers} are both called {name!r}; name one by its number")
+        if positions:
+            return positions[0]
+    lowered = {other.casefold(): other for other in names}
+    near = get_close_matches(name.casefold(), lowered, n=1)
+    meant = f"; did you mean {lowered[near[0]]!r}?" if near else ""
+    raise DataError(f"{where} has no column {name!r}{meant}; columns{listed(names)}")
 
 
 def _words(name: str) -> list[str]:
@@ -53,41 +278,38 @@ def _words(name: str) -> list[str]:
     return [word for word in re.split(r"[\W_]+", apart.lower()) if word]
 
 
-_ROLES = {
-    name: role
-    for role, names in (
-        (SOURCE, "source src input original originale origine origen orig оригинал источник 原文 源文"),
-        (SOURCE, "ausgangstext quelle quelltext sorgente fuente origem"),
-        (
-            TARGET,
-            "target tgt trg output translation translated traduzione traduction traducción traduccion",
-        ),
-        (
-            TARGET,
-            "tradução traducao übersetzung uebersetzung zieltext ziel cible destino перевод 訳文 翻訳 译文 翻译 譯文",
-        ),
-        (
-            TEXT,
-            "text txt texte testo texto sentence sentences satz frase frases phrase oración предложение фраза текст 文",
-        ),
+def _language_beside(name: str, other: str) -> str | None:
+    """The language of a name beside another; "mt" beside a source is a machine's translation, not Maltese."""
+    return None if name.lower() in OUTPUTS and side_of(other) == SOURCE else language_of(name)
+
+
+def _as_given(names: Sequence[str], positions: Sequence[int | None], naming: Naming, where: str) -> Columns:
+    first, second = (position or 0 for position in positions)
+    if first == second:
+        one, other = naming.roles
+        raise DataError(f"{where}: data.{one}_column and data.{other}_column are the same column, {names[first]!r}")
+    return Columns.at(names, (first, second), "as given")
+
+
+def _completed(given: Sequence[int | None], names: Sequence[str], where: str) -> list[int]:
+    """The column that the user names, and the only other one."""
+    rest = [position for position in range(len(names)) if position not in given]
+    if len(rest) != 1:
+        raise DataError(f"{where}: give both data.source_column and data.target_column; columns{listed(names)}")
+    return [rest[0] if position is None else position for position in given]
+
+
+def _choices(likely: Sequence[Columns]) -> str:
+    """Why none of several pairs was taken, and how to choose one."""
+    numbers = [tuple(at + 1 for at in columns.positions) for columns in likely]
+    pairs = [
+        f"{columns.first!r} and {columns.second!r} (columns {source} and {target})"
+        for columns, (source, target) in zip(likely, numbers, strict=True)
+    ]
+    return (
+        f"several columns may be the pair: {'; '.join(pairs[:6])}{'; …' * (len(pairs) > 6)}; say which, by name or "
+        f"number, as in --set data.source_column={numbers[0][0]} --set data.target_column={numbers[0][1]}"
     )
-    for name in names.split()
-}
-
-
-_ONE_LANGUAGE, _LANGUAGES, _ONE_ROLE, _BOTH_ROLES, _EXPECTED = range(1, 6)
-"""The evidence for a pair, from the weakest to the strongest."""
-_REASONS = dict.fromkeys((_ONE_LANGUAGE, _LANGUAGES, _EXPECTED), "columns named for languages") | dict.fromkeys(
-    (_ONE_ROLE, _BOTH_ROLES), "columns named for their roles"
-)
-
-
-class Candidate(NamedTuple):
-    """Two columns, by their positions, and why they may be the pair."""
-
-    source: int
-    target: int
-    reason: str
 
 
 class _Column(NamedTuple):
@@ -101,13 +323,13 @@ class _Column(NamedTuple):
     """Whether the name is a single word, a language or a role."""
 
 
-def likeliest(
+def _likeliest(
     names: Sequence[str],
     expected: Sequence[str | None],
     given: Sequence[int | None],
     file_name: str,
     numeric: Collection[int],
-) -> list[Candidate]:
+) -> list[Columns]:
     """The pairs with the most evidence: none, one, or several that are equally likely.
 
     The pair has the `expected` languages, as far as they are known, or those in the name of the file. Columns `given`
@@ -118,7 +340,7 @@ def likeliest(
     ranked: dict[int, dict[tuple[int, ...], list[tuple[_Column, _Column]]]] = {}
     for source in columns:
         for target in columns:
-            if any(at not in (None, found.position) for at, found in zip(given, (source, target), strict=True)):
+            if any(at not in (None, column.position) for at, column in zip(given, (source, target), strict=True)):
                 continue
             grade = _grade(source, target, expected, wanted, len(columns))
             if grade and source.position != target.position:
@@ -133,7 +355,11 @@ def likeliest(
             first = [(grade, pair) for pair in best]
         if len(best) == 1 or grade != _ONE_ROLE:
             break  # a single role may say where a text comes from: "source, en, it"
-    return [Candidate(source.position, target.position, _REASONS[grade]) for grade, (source, target) in first]
+    reasons = {_ONE_ROLE: "columns named for their roles", _BOTH_ROLES: "columns named for their roles"}
+    return [
+        Columns.at(names, (source.position, target.position), reasons.get(grade, "columns named for languages"))
+        for grade, (source, target) in first
+    ]
 
 
 def _described(names: Sequence[str], left_out: Collection[int]) -> list[_Column]:
@@ -196,221 +422,138 @@ def _fits(languages: Sequence[str | None], wanted: Sequence[str | None]) -> int:
     return sum(bool(one and other and same_language(one, other)) for one, other in zip(languages, wanted, strict=True))
 
 
-class Naming(NamedTuple):
-    """What is known about the columns before the text is opened; None where it is to be guessed.
+class Statistics(NamedTuple):
+    """What some cells of a column have in common."""
 
-    A column is named by its header or key (`translation.en` for a nested one), or by its number, from 1. The first five
-    fields are what the user says, which wins over everything else.
-    """
-
-    source_column: str | None = None
-    target_column: str | None = None
-    source_language: str | None = None
-    target_language: str | None = None
-    header: bool | None = None
-    """Whether the first row of a table names the columns."""
-    expected: tuple[str, str] | None = None
-    """The languages that the text must have: those of a model, or of the training text beside it."""
-    owner: str = "the model"
-    """Who expects them."""
-    seen: tuple[str, str] | None = None
-    """The columns of the text that the model learnt from, which are taken if both exist."""
+    counts: Counter[str]
+    """How many rows have each value; empty cells don't count."""
+    words: float
+    """In a cell, on average."""
+    characters: float
 
     @property
-    def columns(self) -> tuple[str | None, str | None]:
-        return self.source_column, self.target_column
+    def rows(self) -> int:
+        return self.counts.total()
 
     @property
-    def given(self) -> tuple[str | None, str | None]:
-        """The languages as the user says."""
-        return self.source_language, self.target_language
+    def distinct(self) -> int:
+        return len(self.counts)
 
     @property
-    def wanted(self) -> tuple[str | None, str | None]:
-        """The languages as the user says, else as expected."""
-        expected = self.expected or (UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE)
-        source, target = (None if language == UNKNOWN_LANGUAGE else language for language in expected)
-        return self.source_language or source, self.target_language or target
+    def is_numeric(self) -> bool:
+        """Whether every cell holds digits and no letters, as numbers, dates and times do."""
+        return all(any(map(str.isdigit, cell)) and not any(map(str.isalpha, cell)) for cell in self.counts)
+
+    @property
+    def may_be_labels(self) -> bool:
+        """Whether there are few different values, and short ones."""
+        return self.distinct <= max(2, self.rows // 2) and self.words <= LONG_WORDS
+
+    @property
+    def are_phrases(self) -> bool:
+        """Whether most values are different and hold several words, as texts, translations and titles do."""
+        return self.words > 1 and 2 * self.distinct > self.rows and not self.is_numeric
+
+    @property
+    def are_texts(self) -> bool:
+        return self.words > LONG_WORDS and self.are_phrases
 
 
-class Columns(NamedTuple):
-    """The two columns chosen, why, and their positions, because several columns may have one name."""
+def choose_label_columns(names: Sequence[str], rows: Sequence[Sequence[str]], naming: Naming, where: str) -> Columns:
+    """Chooses the columns of the text and the label: as the user says, as in the training text, by their names, or else
+    by what some rows hold. The text is long, and a label has few different values.
 
-    source: str
-    target: str
-    reason: str
-    positions: tuple[int, int] = (0, 1)
-
-
-class Languages(NamedTuple):
-    """The languages of the two columns, and why. `named` is what the names say, whatever the user says."""
-
-    source: str
-    target: str
-    reason: str
-    named: tuple[str | None, str | None]
-
-
-def choose_columns(
-    names: Sequence[str], naming: Naming, where: str, file_name: str = "", numeric: Collection[int] = ()
-) -> Columns:
-    """Chooses the source and target column among `names`; the name of the file may give the direction.
-
-    The columns at the positions `numeric` hold only numbers, and are taken only if the user names them.
-
-    >>> choose_columns(["id", "en", "it"], Naming(), "corpus.csv")[:3]
-    ('en', 'it', 'columns named for languages')
-    >>> choose_columns(["id", "en", "it"], Naming(source_language="it", target_language="en"), "corpus.csv").source
-    'it'
-    >>> choose_columns(["German translation", "English source"], Naming(), "corpus.csv").source
-    'English source'
+    >>> rows = [["1", "I like it.", "good"], ["2", "I hate it so.", "bad"], ["3", "Never again.", "bad"]]
+    >>> choose_label_columns(["id", "what", "why"], rows, Naming(), "table.csv")[:3]
+    ('what', 'why', "'what' holds the longest texts and 'why' few different values")
 
     Raises:
-        DataError: no pair of columns fits, or several do; lists them.
+        DataError: nothing tells the label from the text, or several columns may be the label.
     """
+    if not any(naming.columns) and (seen := naming.seen_in(names)):
+        return Columns.at(names, seen, "the columns of the training text")
     given = [None if name is None else position_of(name, names, where) for name in naming.columns]
     if None not in given:
-        return _given_columns(names, given, where)
-    if given == [None, None] and (seen := _seen(names, naming)):
-        return seen
-    found = [
-        Columns(names[source], names[target], reason, (source, target))
-        for source, target, reason in likeliest(names, naming.wanted, given, file_name, numeric)
-    ]
-    if len(found) == 1:
-        return found[0]
-    if given != [None, None]:
-        return _given_columns(names, _completed(given, names, where), where)
-    return _only_two(names, found, where)
+        return _as_given(names, given, naming, where)._replace(reason="columns as given")
+    text, label = (
+        named_column(names, known) if at is None else at for at, known in zip(given, (TEXTS, LABELS), strict=True)
+    )
+    if text is not None and text == label:
+        text, label = given
+    by_name = [role for role, at in ((TEXT, text), (LABEL, label)) if at is not None]
+    columns = [measure(rows, at) for at in range(len(names))]
+    if text is None:
+        text = _longest(columns, label, names, where)
+    if label is None:
+        label = _few_values(columns, text, names, where)
+    if len(by_name) == 2:
+        reason = f"columns named {names[text]!r} and {names[label]!r}"
+    elif by_name == [TEXT]:
+        reason = f"{names[label]!r} holds few different values beside {names[text]!r}"
+    elif by_name == [LABEL]:
+        reason = f"{names[text]!r} holds the longest texts beside {names[label]!r}"
+    else:
+        reason = f"{names[text]!r} holds the longest texts and {names[label]!r} few different values"
+    return Columns.at(names, (text, label), reason)
 
 
-def languages(columns: Columns, naming: Naming, file_name: str) -> Languages:
-    """The languages of the chosen columns; `und` where they are unknown.
+def measure(rows: Sequence[Sequence[str]], at: int) -> Statistics:
+    cells = [text for row in rows if at < len(row) and (text := row[at].strip())] or [""]
+    return Statistics(Counter(filter(None, cells)), mean(map(count_words, cells)), mean(map(len, cells)))
 
-    >>> languages(Columns("English", "Italiano", ""), Naming(), "x.csv").named
-    ('en', 'it')
+
+def count_words(text: str) -> float:
+    """How many words a text has. In scripts without spaces, two characters count as one.
+
+    >>> count_words("I like it."), count_words("我喜欢寿司")
+    (3.0, 2.5)
     """
-    named = (language_beside(columns.source, columns.target), language_beside(columns.target, columns.source))
-    reason = f"from the names {columns.source} and {columns.target}" if any(named) else ""
-    if not any(named) and (found := languages_in(file_name)):
-        turned = columns.source.isdecimal() and columns.target.isdecimal() and int(columns.source) > int(columns.target)
-        named, reason = (found[1], found[0]) if turned else found, f"from the name {file_name}"
-    sides = [given or told or known for given, told, known in zip(naming.given, named, naming.wanted, strict=True)]
-    if all(naming.given):
-        reason = "as data.source_language and data.target_language say"
-    elif not any(named):
-        reason = f"those of {naming.owner}"
-    if None in sides:
-        known = " and ".join(
-            f"the {side} is {code}" for side, code in zip((SOURCE, TARGET), sides, strict=True) if code
-        )
-        missing = [
-            f"--set data.{side}_language=CODE" for side, code in zip((SOURCE, TARGET), sides, strict=True) if not code
-        ]
-        reason = (
-            f"{known}; " * bool(known) + f"no name tells {'the other' if known else 'them'}; give {' '.join(missing)}"
-        )
-    return Languages(sides[0] or UNKNOWN_LANGUAGE, sides[1] or UNKNOWN_LANGUAGE, reason, named)
+    spaced, characters = _SPACELESS_CHARACTER.subn(" ", text)
+    return len(spaced.split()) + characters / 2
 
 
-def check_languages(names: Sequence[str], columns: Columns, found: Languages, naming: Naming, where: str) -> None:
-    """Refuses columns whose names say other languages than are expected, unless the user chose them.
+def few_single(counts: Counter[str], in_any_case: int = FEW_ROWS) -> bool:
+    """Whether few rows have a value of their own, as labels demand.
 
-    Raises:
-        DataError: lists the columns, and says how to choose among them.
+    >>> few_single(Counter(spam=5_000, rare=1)), few_single(Counter(f"label {row}" for row in range(100)))
+    (True, False)
     """
-    if naming.expected is None or any(naming.columns) or any(naming.given):
-        return
-    if not differing(found.named, naming.expected):
-        return
-    told = " and ".join(
-        f"{name!r} ({language})" if language else repr(name)
-        for name, language in zip(columns[:2], found.named, strict=True)
-    )
-    turned = not differing(found.named[::-1], naming.expected)
-    source, target = (columns.target, columns.source) if turned else ("NAME", "NAME")
-    source_language, target_language = (language or "CODE" for language in found.named)
-    raise DataError(
-        f"{where}: source and target would be {told}, {found.reason}, but {naming.owner} goes "
-        f"from {naming.expected[0]} to {naming.expected[1]}; say which columns to take{listed(names)}: "
-        f"--set data.source_column={source} --set data.target_column={target}"
-        + (
-            ""
-            if turned
-            else "; or, if these are meant: "
-            f"--set data.source_language={source_language} --set data.target_language={target_language}"
+    single = sum(count == 1 for count in counts.values())
+    return single <= max(in_any_case, MOST_SINGLE * counts.total())
+
+
+def named_column(names: Sequence[str], known: Sequence[str]) -> int | None:
+    """The only column with the surest of the `known` names; a name of one word is surer than one among several."""
+    plain = [name.strip().casefold() for name in names]
+    for word in known:
+        if plain.count(word) == 1:
+            return plain.index(word)
+    holding = [at for at, name in enumerate(plain) if set(_WORD.findall(name)) & set(known)]
+    return holding[0] if len(holding) == 1 else None
+
+
+def _longest(columns: Sequence[Statistics], label: int | None, names: Sequence[str], where: str) -> int:
+    others = [at for at in range(len(columns)) if at != label]
+    if not others:
+        raise DataError(f"{where} has one column{listed(names)}; an example needs a text and a label")
+    texts = [at for at in others if not columns[at].is_numeric]
+    if not texts:
+        raise DataError(
+            f"{where}: no column holds texts, only numbers; columns{listed(names)}; name it, or give its number from "
+            "1: --set data.text_column=NAME"
         )
-    )
+    return max(texts, key=lambda at: (columns[at].words, columns[at].characters))
 
 
-def listed(names: Sequence[str]) -> str:
-    """Some names in brackets, for a message."""
-    shown = ", ".join(repr(name if len(name) <= 40 else f"{name[:39]}…") for name in names[:8])
-    return f" ({shown}{', …' if len(names) > 8 else ''})" if names else ""
-
-
-def _given_columns(names: Sequence[str], positions: Sequence[int | None], where: str) -> Columns:
-    source, target = (position or 0 for position in positions)
-    if source == target:
-        raise DataError(f"{where}: data.source_column and data.target_column are the same column, {names[source]!r}")
-    return Columns(names[source], names[target], "as given", (source, target))
-
-
-def position_of(name: str, names: Sequence[str], where: str) -> int:
-    """The position of the column that the user names: exactly, by its number, or in another case."""
-    for found in (
-        [position for position, other in enumerate(names) if other == name],
-        [int(name) - 1] if name.isdecimal() and 1 <= int(name) <= len(names) else [],
-        [position for position, other in enumerate(names) if other.casefold() == name.casefold()],
-    ):
-        if len(found) > 1:
-            numbers = " and ".join(str(position + 1) for position in found)
-            raise DataError(f"{where}: columns {numbers} are both called {name!r}; name one by its number")
-        if found:
-            return found[0]
-    lowered = {other.casefold(): other for other in names}
-    near = get_close_matches(name.casefold(), lowered, n=1)
-    meant = f"; did you mean {lowered[near[0]]!r}?" if near else ""
-    raise DataError(f"{where} has no column {name!r}{meant}; columns{listed(names)}")
-
-
-def _seen(names: Sequence[str], naming: Naming) -> Columns | None:
-    if naming.seen is None or any(names.count(name) != 1 for name in naming.seen):
-        return None
-    source, target = map(names.index, naming.seen)
-    return Columns(*naming.seen, "the columns of the training text", (source, target))
-
-
-def _completed(given: Sequence[int | None], names: Sequence[str], where: str) -> list[int]:
-    """The column that the user names, and the only other one."""
-    rest = [position for position in range(len(names)) if position not in given]
-    if len(rest) != 1:
-        raise DataError(f"{where}: give both data.source_column and data.target_column; columns{listed(names)}")
-    return [rest[0] if position is None else position for position in given]
-
-
-def _only_two(names: Sequence[str], found: Sequence[Columns], where: str) -> Columns:
-    """Takes two columns whose names say nothing, in their order; refuses everything else."""
-    if found:
-        raise DataError(f"{where}: {_choices(found)}")
-    if len(names) == 2:
-        return Columns(names[0], names[1], "there are two columns, and the first is the source")
-    if len(names) < 2:
-        raise DataError(f"{where} has one column{listed(names)}; a pair needs a source and a target")
-    raise DataError(
-        f"{where} has {len(names)} columns{listed(names)}; say which are the pair, by name or number from 1: "
-        "--set data.source_column=NAME --set data.target_column=NAME"
-    )
-
-
-def _choices(found: Sequence[Columns]) -> str:
-    """Why none of several pairs was taken, and how to choose one."""
-    numbers = [tuple(at + 1 for at in columns.positions) for columns in found]
-    pairs = [
-        f"{columns.source!r} and {columns.target!r} (columns {source} and {target})"
-        for columns, (source, target) in zip(found, numbers, strict=True)
-    ]
-    return (
-        f"several columns may be the pair: {'; '.join(pairs[:6])}{'; …' * (len(pairs) > 6)}; say which, by name or "
-        f"number, as in --set data.source_column={numbers[0][0]} --set data.target_column={numbers[0][1]}"
-    )
+def _few_values(columns: Sequence[Statistics], text: int, names: Sequence[str], where: str) -> int:
+    fitting = [at for at, column in enumerate(columns) if at != text and column.may_be_labels]
+    if len(fitting) == 1:
+        return fitting[0]
+    if len(columns) < 2:
+        raise DataError(f"{where} has one column{listed(names)}; an example needs a text and a label")
+    advice = f"columns{listed(names)}; name it, or give its number from 1: --set data.label_column=NAME"
+    if fitting:
+        raise DataError(f"{where}: several columns may be the label{listed([names[at] for at in fitting])}; {advice}")
+    if sum(column.are_texts for column in columns) > 1:
+        advice += "; two columns of texts are parallel text, which trains a translator: leave the task out"
+    raise DataError(f"{where}: no column has few different values, as labels do; {advice}")

@@ -3,16 +3,16 @@ JSON lines or Parquet.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.text.columns import position_of
-from dragoman.text.formats import json_records, kind_of, parquet_records
-from dragoman.text.labels import Columns, Example, Source, shortened, written
-from dragoman.text.lines import open_bytes, read_lines, without_gz
+from dragoman.text.columns import LEAST_ROWS, MOST_LABELS, position_of
+from dragoman.text.formats import Table, format_of, kind_of, open_table
+from dragoman.text.labels import Example, Source, shortened, written
+from dragoman.text.lines import read_lines, without_gz
 from dragoman.text.settings import DataSettings
 
 CONLL_U = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -21,9 +21,6 @@ DOCUMENT = "-DOCSTART-"
 """The word that stands for the beginning of a document."""
 WORDS, LABELS = ("words", "tokens", "text", "1"), ("labels", "tags", "upos", "pos_tags", "ner_tags", "2")
 """Keys of a record, or numbers of items, under which lists of words and labels are looked for."""
-
-Records = Callable[[Counter[str]], Iterator[tuple[int, Any]]]
-"""Yields numbered rows of JSON lines or Parquet, and counts what is mended."""
 
 
 class Rows(NamedTuple):
@@ -48,16 +45,16 @@ class Rows(NamedTuple):
         return not cells[0].isdecimal() if self.universal else cells[0] == DOCUMENT
 
 
-def open_words(path: Path, settings: DataSettings, _seen: Columns | None = None) -> Source:
+def open_words(path: Path, settings: DataSettings) -> Source:
     """Opens a file of words with a label each.
 
     Raises:
         DataError: the file cannot be read, or has no column of that name or number.
     """
-    open_bytes(path).close()
-    if records := records_of(path, settings):
-        return _open_lists(path, records, settings)
-    rows = rows_of(path, settings)
+    format, reason = format_of(path, settings.format)
+    if format in ("jsonl", "parquet"):
+        return _open_lists(path, open_table(path, format, reason, settings.encoding_errors), settings)
+    rows = _rows_of(path, settings)
     word, label = _positions(path, rows, settings)
     names = CONLL_U if rows.universal else [str(number + 1) for number in range(rows.width)]
     kind = "CoNLL-U" if rows.universal else f"{rows.width} CoNLL columns"
@@ -65,19 +62,18 @@ def open_words(path: Path, settings: DataSettings, _seen: Columns | None = None)
     return Source(str(path), reason, partial(_sentences, path, rows, word, label, settings))
 
 
-def records_of(path: Path, settings: DataSettings) -> Records | None:
-    """The rows of JSON lines or Parquet; None if the file is neither."""
-    suffix = without_gz(path).suffix.lower()
-    if suffix == ".parquet" or settings.format == "parquet":
-        return partial(parquet_records, path)
-    if suffix in (".jsonl", ".ndjson", ".json") or next(read_lines(path, "replace")).startswith(("{", "[[")):
-        return partial(json_records, path, settings.encoding_errors)
-    return None
-
-
-def first_record(records: Records) -> tuple[int, Any]:
-    """The first row that is not blank, and its number; (0, None) if there is none."""
-    return next(((number, row) for number, row in records(Counter()) if row is not None), (0, None))
+def are_tagged_words(lines: Sequence[str]) -> bool:
+    """Whether lines are CoNLL columns: single words, equally many on each line, with blank lines between sentences, and
+    few different ones in the last column.
+    """
+    lines = [line for line in lines if not line.startswith("# ")]
+    delimiter = "\t" if any("\t" in line for line in lines) else None
+    rows = [line.split(delimiter) for line in lines if line.strip()]
+    if len(rows) < LEAST_ROWS or len(lines) - len(rows) < 2 or len({len(row) for row in rows}) > 1 or len(rows[0]) < 2:
+        return False
+    if any(len(cell.split()) > 1 for row in rows for cell in row):
+        return False
+    return len({row[-1] for row in rows}) <= max(3, MOST_LABELS * len(rows))
 
 
 def lists_in(record: Any) -> list[str]:
@@ -85,7 +81,7 @@ def lists_in(record: Any) -> list[str]:
     return [name for name, value in _items(record).items() if isinstance(value, list)]
 
 
-def rows_of(path: Path, settings: DataSettings) -> Rows:
+def _rows_of(path: Path, settings: DataSettings) -> Rows:
     """Judges the columns of a file by its name and its first row.
 
     Raises:
@@ -174,16 +170,13 @@ def _pair(
     return word, label
 
 
-def _open_lists(path: Path, records: Records, settings: DataSettings) -> Source:
-    number, first = first_record(records)
+def _open_lists(path: Path, table: Table, settings: DataSettings) -> Source:
+    number, first = table.first_record("an object or a list of two lists, of words and of labels")
     lists = lists_in(first)
     word = _list(path, number, lists, settings.text_column, WORDS)
     label = _list(path, number, lists, settings.label_column, LABELS)
-    return Source(
-        str(path),
-        f"lists in each row; the words are {word!r} and the labels {label!r}",
-        partial(_lists, path, records, word, label, settings),
-    )
+    reason = f"lists in each row; the words are {word!r} and the labels {label!r}"
+    return Source(str(path), reason, partial(_lists, path, table, word, label, settings))
 
 
 def _items(record: Any) -> dict[str, Any]:
@@ -205,14 +198,9 @@ def _list(path: Path, number: int, lists: Sequence[str], given: str | None, know
 
 
 def _lists(
-    path: Path,
-    records: Records,
-    word: str,
-    label: str,
-    settings: DataSettings,
-    repairs: Counter[str],
+    path: Path, table: Table, word: str, label: str, settings: DataSettings, repairs: Counter[str]
 ) -> Iterator[Example]:
-    for number, record in records(repairs):
+    for number, record in table.rows(repairs):
         if record is None:
             continue
         items = _items(record)

@@ -1,7 +1,8 @@
-"""The rows of tables, one at a time: cells (TSV, CSV) or records with keys (JSON lines, Parquet, the hub).
+"""A file as a table of numbered rows: cells (TSV, CSV) or records with keys (JSON lines, Parquet, the hub).
 
-Every reader yields a number and a row. The number is that of the line on which the row begins, or of the row itself if
-there are no lines. `repairs` counts what is mended. `rows` chooses the cells of the pair.
+Each format is a function that yields a number and a row, one at a time. The number is that of the line on which the row
+begins, or of the row itself if there are no lines. `repairs` counts what is mended. A new format is one more such
+function, named in `ENDINGS` and `open_table`. `readers` chooses the cells that are wanted.
 """
 
 import csv
@@ -10,16 +11,32 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from dragoman.errors import DataError, missing_extra
+from dragoman.text.addresses import HUB
 from dragoman.text.header import names_columns
-from dragoman.text.lines import CARRIAGE_RETURNS, EncodingErrors, open_bytes, read_lines
+from dragoman.text.lines import CARRIAGE_RETURNS, EncodingErrors, open_bytes, read_lines, without_gz
 
+Format = Literal["plain", "tsv", "csv", "jsonl", "parquet", "hub"]
+
+ENDINGS: dict[str, Format] = {
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+}
+
+Row = tuple[int, Any]
+"""A number, and cells or a record. A blank line of JSON lines is the record None."""
 KeyPath = tuple[str | int, ...]
 """The keys that lead to a text inside a record."""
 
@@ -34,6 +51,84 @@ _ROWS_OF_DELIMITER = 100
 LONGEST_CELL = 1 << 24
 """Characters of a CSV cell. A quote that is never closed would otherwise fill the memory. Python's csv module has one
 limit for the whole process, by default 131,072; it is raised, and never lowered."""
+
+
+class Table(NamedTuple):
+    """Numbered rows that can be read as often as wanted, and how they are read and why."""
+
+    name: str
+    files: tuple[Path, ...]
+    format: Format
+    reason: str
+    rows: Callable[[Counter[str]], Iterator[Row]]
+
+    @property
+    def has_records(self) -> bool:
+        """Whether a row is a record with keys, not a list of cells."""
+        return self.format in ("jsonl", "parquet", "hub")
+
+    def first_record(self, expected: str) -> Row:
+        """The first record that is not blank, and its number.
+
+        Raises:
+            DataError: there is none, or it is neither an object nor a list, but `expected` says of what.
+        """
+        for number, record in self.rows(Counter()):
+            if isinstance(record, dict | list):
+                return number, record
+            if record is not None:
+                raise DataError(f"{self.name}:{number} is {kind_of(record)}, not {expected}")
+        raise DataError(f"{self.name} holds {'only blank lines' if self.format == 'jsonl' else 'no rows'}")
+
+
+def format_of(path: Path, given: Format | None = None) -> tuple[Format, str]:
+    """The format of a file, and why: as given, by its name, or by its first line.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    open_bytes(path).close()  # refuses an unreadable file before anything is guessed from it
+    if given:
+        return given, "as given"
+    if known := ENDINGS.get(without_gz(path).suffix.lower()):
+        return known, f"from the name {path.name}"
+    first = next(read_lines(path, "replace"))
+    if "\t" in first:
+        return "tsv", "its first line holds a tab"
+    if first.startswith("{") or _is_list(first):
+        return "jsonl", "its first line begins like JSON"
+    return "plain", "its first line holds no tab"
+
+
+def open_table(path: Path, format: Format, reason: str, encoding_errors: EncodingErrors) -> Table:
+    """The rows of a file of a format that is known, and why."""
+    rows: Callable[[Counter[str]], Iterator[Row]]
+    if format == "parquet":
+        rows = partial(parquet_records, path)
+    elif format == "jsonl":
+        rows = partial(json_records, path, encoding_errors)
+    elif format == "csv":
+        delimiter = csv_delimiter(path, encoding_errors)
+        rows = partial(csv_rows, path, delimiter, encoding_errors)
+        reason += "" if delimiter == "," else f", with {delimiter!r} between the cells"
+    else:
+        rows = partial(tsv_rows, path, encoding_errors)
+    return Table(str(path), (path,), format, reason, rows)
+
+
+def open_hub(address: str) -> tuple[Table, str]:
+    """The rows of a data set of the hub, named as in NAME:CONFIG@REVISION, and the name of its configuration."""
+    address, _, revision = address.partition("@")
+    name, _, config = address.partition(":")
+    reason = f"revision {revision}" if revision else "no revision pinned: add @REVISION to read the same rows always"
+    rows = partial(hub_records, name, config or None, revision or None)
+    return Table(f"{HUB}{address}", (), "hub", reason, rows), config
+
+
+def _is_list(line: str) -> bool:
+    with suppress(ValueError, RecursionError):
+        return isinstance(json.loads(line), list)
+    return False
 
 
 def tsv_rows(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[tuple[int, list[str]]]:
@@ -88,7 +183,7 @@ def csv_delimiter(path: Path, encoding_errors: EncodingErrors) -> str:
     return max(fits, key=lambda delimiter: fits[delimiter])
 
 
-def json_records(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[tuple[int, Any]]:
+def json_records(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[Row]:
     """One JSON value a line; blank lines are None."""
     for number, line in enumerate(read_lines(path, encoding_errors, repairs), 1):
         if not line.strip():
@@ -106,7 +201,7 @@ def json_records(path: Path, encoding_errors: EncodingErrors, repairs: Counter[s
         )
 
 
-def parquet_records(path: Path, repairs: Counter[str]) -> Iterator[tuple[int, Any]]:
+def parquet_records(path: Path, repairs: Counter[str]) -> Iterator[Row]:
     """The rows of a Parquet file, a thousand in memory at a time."""
     try:
         import pyarrow
@@ -128,9 +223,7 @@ def parquet_records(path: Path, repairs: Counter[str]) -> Iterator[tuple[int, An
             raise DataError(f"{path} is not a Parquet file, or is damaged: {_first_line(error)}") from None
 
 
-def hub_records(
-    name: str, config: str | None, revision: str | None, repairs: Counter[str]
-) -> Iterator[tuple[int, Any]]:
+def hub_records(name: str, config: str | None, revision: str | None, repairs: Counter[str]) -> Iterator[Row]:
     """The training rows of a data set of the Hugging Face hub, or of a local folder laid out like one."""
     try:
         import datasets
@@ -146,15 +239,18 @@ def hub_records(
     yield from enumerate(rows, 1)
 
 
-def text_paths(record: Any, above: KeyPath = ()) -> Iterator[tuple[str, KeyPath]]:
-    """Dotted name and path of every text of a record; list items are numbered from 1."""
-    items = record.items() if isinstance(record, dict) else enumerate(record)
-    for key, value in items:
+def values_of(record: Any, above: KeyPath = ()) -> Iterator[tuple[str, KeyPath, Any]]:
+    """Dotted name, path and value of everything in a record but lists inside it; items of a list are numbered from 1.
+
+    >>> [(name, value) for name, _, value in values_of({"id": 7, "translation": {"en": "Hi.", "it": "Ciao."}})]
+    [('id', 7), ('translation.en', 'Hi.'), ('translation.it', 'Ciao.')]
+    """
+    for key, value in record.items() if isinstance(record, dict) else enumerate(record):
         path = (*above, key)
         if isinstance(value, dict):
-            yield from text_paths(value, path)
-        elif value is None or isinstance(value, str):
-            yield ".".join(str(part + 1 if isinstance(part, int) else part) for part in path), path
+            yield from values_of(value, path)
+        elif not isinstance(value, list):
+            yield ".".join(str(part + 1 if isinstance(part, int) else part) for part in path), path, value
 
 
 def text_at(record: Any, path: KeyPath, where: str) -> str:

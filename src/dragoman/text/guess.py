@@ -9,19 +9,20 @@ from pathlib import Path
 from dragoman.documents import read_object
 from dragoman.errors import CheckpointError, DataError
 from dragoman.text.addresses import HUB, matching
-from dragoman.text.columns import side_of
-from dragoman.text.conll import first_record, lists_in, records_of
-from dragoman.text.labelled.addresses import files_in
-from dragoman.text.labelled.columns import (
+from dragoman.text.columns import (
+    LABELS,
     LEAST_ROWS,
     MOST_LABELS,
     Statistics,
-    are_tagged_words,
     few_single,
     measure,
-    named_label,
+    named_column,
+    side_of,
 )
-from dragoman.text.labelled.tables import SAMPLED_ROWS, format_of, open_table
+from dragoman.text.conll import are_tagged_words, lists_in
+from dragoman.text.examples import SAMPLED_ROWS, label_format, open_label_table
+from dragoman.text.formats import Table, open_table
+from dragoman.text.inputs import files_in
 from dragoman.text.languages import language_of
 from dragoman.text.lines import read_lines, without_gz
 from dragoman.text.report import REPORT
@@ -52,7 +53,7 @@ def _of_address(settings: DataSettings) -> Guess | None:
     if path.is_dir():
         if (path / REPORT).is_file():
             return _of_report(path)
-        path = files_in(path)["train"][0]
+        path = Path(str(files_in(path)["train"]))
     elif several := matching(str(path)):
         path = Path(str(several[0]))
     return _of_file(path, settings)
@@ -64,45 +65,36 @@ def _of_report(folder: Path) -> Guess | None:
 
 
 def _of_file(path: Path, settings: DataSettings) -> Guess | None:
-    format, _ = format_of(path, settings)
+    format, reason = label_format(path, settings)
     if without_gz(path).suffix.lower() == ".conllu":
         return "tag", f"{path.name} is CoNLL-U"
-    if format in ("jsonl", "parquet") and (found := _of_lists(path, settings)):
-        return found
     if format in ("jsonl", "parquet", "csv"):
-        return _of_table(path, settings)
+        return _of_table(path, open_table(path, format, reason, settings.encoding_errors), settings)
     lines = list(islice(read_lines(path, "replace"), SAMPLED_ROWS))
     if are_tagged_words(lines):
         return "tag", f"{path.name} holds a word and a label on each line, and blank lines between sentences"
     if format == "tsv":
-        return _of_table(path, settings)
+        return _of_table(path, open_table(path, format, reason, settings.encoding_errors), settings)
     return _of_lines(path, lines)
 
 
-def _of_lists(path: Path, settings: DataSettings) -> Guess | None:
-    """JSON lines or Parquet with two lists in the first row, as of words and labels."""
-    records = records_of(path, settings)
-    if records is None or len(lists_in(first_record(records)[1])) < 2:
-        return None
-    return "tag", f"each row of {path.name} holds two lists, of words and labels"
-
-
-def _of_table(path: Path, settings: DataSettings) -> Guess | None:
+def _of_table(path: Path, table: Table, settings: DataSettings) -> Guess | None:
     """A column of texts, and one of few different, short values. If another one holds phrases, they may be parallel."""
-    table = open_table(path, format_of(path, settings)[0], settings, None)
-    rows = table.sample()
-    columns = [measure(rows, at) for at in range(len(table.names))]
+    if table.has_records and len(lists_in(table.first_record("an object or a list")[1])) > 1:
+        return "tag", f"each row of {path.name} holds two lists, of words and labels"
+    _, names, _, _, rows = open_label_table(table, settings)
+    columns = [measure(rows, at) for at in range(len(names))]
     given = settings.text_column or settings.label_column
     texts = [at for at, column in enumerate(columns) if column.are_texts]
     phrases = [at for at, column in enumerate(columns) if column.are_phrases]
-    if not given and (len(texts) != 1 or phrases != texts or _names_a_pair(table.names)):
+    if not given and (len(texts) != 1 or phrases != texts or _names_a_pair(names)):
         return None
-    named = named_label(table.names)
-    labels = [at for at, column in enumerate(columns) if at not in texts and _are_labels(column, at == named)]
-    if not labels or (len(labels) > 1 and named not in labels and not given):
+    named_label = named_column(names, LABELS)
+    labels = [at for at, column in enumerate(columns) if at not in texts and _are_labels(column, at == named_label)]
+    if not labels or (len(labels) > 1 and named_label not in labels and not given):
         return None
-    at = named if named in labels else labels[0]
-    name = "" if table.names[at].isdecimal() else f" {table.names[at]!r}"
+    at = named_label if named_label in labels else labels[0]
+    name = "" if names[at].isdecimal() else f" {names[at]!r}"
     return "classify", f"{path.name} has a column{name} of few different labels beside its texts"
 
 

@@ -1,19 +1,19 @@
 """Whether the first row of a table names its columns, judged by what it says and by the rows below it.
 
+`judge_header` judges pairs, `judge_label_header` labelled texts.
+
 A row that names two languages, or a language and a role, is a header; a pair names one thing twice ("Polish, Polacco").
 A row that only looks like a header is read as a pair, with a warning.
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
-from dragoman.text.columns import Naming, role_of
+from dragoman.text.columns import LABELS, LEAST_ROWS, LONG_WORDS, TEXTS, Naming, count_words, measure, role_of
 from dragoman.text.languages import differing, is_code, language_of
-
-ROWS = 300
-"""The number of rows below the first that are looked at."""
 
 _FEW, _ENOUGH = 3, 20
 # Words between a language and what is said about it.
@@ -40,12 +40,8 @@ def judge_header(first: Sequence[str], rows: Sequence[Sequence[str]], naming: Na
     False
     """
     cells = [cell.strip() for cell in first]
-    if naming.header is not None:
-        return Header(naming.header, "as given" if naming.header else "")
-    if any(column and not column.isdecimal() for column in naming.columns):
-        return Header(True, "a column is given by its name")
-    if naming.seen and set(naming.seen) <= set(cells) and not all(map(str.isdecimal, naming.seen)):
-        return Header(True, "it has the columns of the training text")
+    if (known := _known(cells, naming)) is not None:
+        return known
     kinds = {kind: cell for cell in cells if (kind := _kind(cell))}
     below = _columns_below(len(cells), rows)
     named = f"it names {' and '.join(kinds)}"
@@ -70,6 +66,41 @@ def judge_header(first: Sequence[str], rows: Sequence[Sequence[str]], naming: Na
     pairs = [(cells[at], below[at]) for at in chosen if at < len(cells) and cells[at]]
     looks = len(pairs) > 1 and all(_looks_like_a_name(cell, column) for cell, column in pairs)
     return Header(False, doubt="it is shorter than the rows below it" if looks else "")
+
+
+def judge_label_header(first: Sequence[str], rows: Sequence[Sequence[str]], naming: Naming) -> bool:
+    """Whether the first row names a text and a label: by what is known about the columns, by names of texts or labels
+    that do not return below, or by a label that is like none below.
+    """
+    cells = [cell.strip() for cell in first]
+    if (known := _known(cells, naming)) is not None:
+        return known.found
+    named = [at for at, cell in enumerate(cells) if cell.casefold() in (*TEXTS, *LABELS)]
+    if named:
+        return not any(row[at].strip() == cells[at] for at in named for row in rows if len(row) == len(cells))
+    return _is_no_label(cells, rows) or judge_header(cells, rows, Naming()).found
+
+
+def _known(cells: Sequence[str], naming: Naming) -> Header | None:
+    """Whether the first row is a header, where the user or the training text says so."""
+    if naming.header is not None:
+        return Header(naming.header, "as given" if naming.header else "")
+    if any(column and not column.isdecimal() for column in naming.columns):
+        return Header(True, "a column is given by its name")
+    if naming.seen_in(cells) and not all(map(str.isdecimal, naming.seen or ())):
+        return Header(True, "it has the columns of the training text")
+    return None
+
+
+def _is_no_label(cells: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a first row of short cells stands above a column of labels that return, and is none of them."""
+    if len(rows) < LEAST_ROWS or any(count_words(cell) > LONG_WORDS for cell in cells):
+        return False
+    below = [Counter(row[at].strip() for row in rows if len(row) == len(cells)) for at in range(len(cells))]
+    return any(
+        measure(rows, at).may_be_labels and cell not in counts and min(counts.values(), default=0) > 1
+        for at, (cell, counts) in enumerate(zip(cells, below, strict=True))
+    )
 
 
 def names_columns(cells: Sequence[str]) -> bool:

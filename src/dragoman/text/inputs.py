@@ -1,39 +1,42 @@
-"""The inputs that settings name, and the identity of both."""
+"""The files that settings name: those of the training text, as `train`, and those of the sets beside it."""
 
-import hashlib
-import json
-import os
+import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from dragoman.errors import DataError
-from dragoman.files import nearest, sha256
 from dragoman.run_folder import split_of
-from dragoman.text.addresses import HUB, Address, is_pattern
+from dragoman.text.addresses import HUB, Address, beginning_with, is_pattern, is_prefix, matching, missing
 from dragoman.text.columns import Naming
 from dragoman.text.phrasebook import write_phrasebook
-from dragoman.text.readers import Reading, is_prefix, open_pairs
-from dragoman.text.report import ADDED_SETTINGS, FORMAT_NUMBER, REPORT, DataReport, read_report
-from dragoman.text.settings import PHRASEBOOK, DataSettings, lasting
+from dragoman.text.readers import Reading, open_pairs
+from dragoman.text.report import REPORT, read_report
+from dragoman.text.settings import PHRASEBOOK, DataSettings
 
-# The names under which a folder may hold each set.
-_FOLDER_NAMES = {"train": ("train",), "dev": ("dev", "valid", "val", "validation"), "test": ("test",)}
+SETS = {"train": ("train", "training"), "dev": ("dev", "valid", "val", "validation"), "test": ("test",)}
+"""The names under which a folder may hold each set."""
+_WORD = re.compile(r"[^\W\d_]+")
 
 
 @contextmanager
 def open_inputs(settings: DataSettings, naming: Naming | None = None) -> Iterator[dict[str, Reading]]:
-    """Opens the training text, as `train`, and the sets beside it. `naming` may know more about the columns than the
+    """Opens the pairs of the training text and of the sets beside it. `naming` may know more about the columns than the
     settings do.
 
     Raises:
         DataError: one of them cannot be read.
     """
     with ExitStack() as stack:
-        addresses = _addresses(settings, stack)
-        _check_presence(settings, addresses)
+        if settings.path == PHRASEBOOK:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-")))
+            write_phrasebook(folder)
+            addresses = {name: str(folder / name) for name in ("train", "dev", "test", "new_patterns")}
+        else:
+            addresses = _training(settings, _pairs_in)
+        addresses = _with_sets_beside(settings, addresses)
+        _refuse_missing(settings, addresses)
         known = naming or settings.naming
         train = open_pairs(addresses.pop("train"), known, settings.format, settings.encoding_errors)
         beside = known._replace(expected=train.languages, owner="the training text", seen=train.columns[:2])
@@ -44,97 +47,121 @@ def open_inputs(settings: DataSettings, naming: Naming | None = None) -> Iterato
         yield {"train": train, **others}
 
 
-def identities(settings: DataSettings, inputs: Mapping[str, Reading]) -> list[str]:
-    """Hashes of the text and the settings of prepared data, wherever the files lie: as this format computes it, then as
-    earlier ones did, newest first.
+def files_of(settings: DataSettings) -> dict[str, list[Path]]:
+    """The files of labelled text.
+
+    Raises:
+        DataError: a file is missing, or an address names two aligned files or a data set of the hub.
     """
-    facts = {
-        "format_number": FORMAT_NUMBER,
-        "settings": lasting(settings),
-        "inputs": {name: list(hashes(reading).values()) for name, reading in inputs.items()},
-    }
-    found = [_digest(facts)]
-    for number in range(FORMAT_NUMBER, 1, -1):
-        added = ADDED_SETTINGS[number]
-        if any(facts["settings"][key] != before for key, before in added.items()):
-            break  # earlier formats could not do this
-        kept = {key: value for key, value in facts["settings"].items() if key not in added}
-        facts = {**facts, "format_number": number - 1, "settings": kept}
-        found.append(_digest(facts))
-    return found
+    for setting in ("path", "dev_path", "test_path"):
+        _refuse_pairs(setting, getattr(settings, setting))
+    addresses = _with_sets_beside(settings, _training(settings, files_in))
+    sets = {name: _matching(address) for name, address in addresses.items()}
+    for file in (file for files in sets.values() for file in files):
+        _refuse_no_file(file, settings.origin)
+    return sets
 
 
-def is_made_from(report: DataReport, settings: DataSettings) -> bool:
-    """Whether this or an earlier version prepared the data from the text that `settings` name, by the same rules."""
-    with open_inputs(settings) as inputs:
-        return report.identity in identities(settings, inputs)
+def files_in(folder: Path) -> dict[str, Address]:
+    """The files of a folder that are named for a set: `train.csv`, `stsa.binary.dev`, `en_ewt-ud-test.conllu`.
+
+    Raises:
+        DataError: none is named for training, or several are named for one set.
+    """
+    files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+    sets: dict[str, Address] = {}
+    for name, words in SETS.items():
+        named = [file for file in files if not {word.lower() for word in _WORD.findall(file.name)}.isdisjoint(words)]
+        if len(named) > 1:
+            listed = ", ".join(file.name for file in named)
+            raise DataError(f"{folder} holds {len(named)} files named for {name} ({listed}); name one with data.path")
+        if named:
+            sets[name] = str(named[0])
+    if "train" not in sets:
+        raise DataError(f"{folder} is a folder, and holds no file named train.*; name a file in it, or name them so")
+    return sets
 
 
-def _digest(facts: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+def texts_of(settings: DataSettings) -> dict[str, list[Path]]:
+    """The files of running text.
+
+    Raises:
+        DataError: no file matches a pattern.
+    """
+    addresses = _with_sets_beside(settings, {"train": settings.inside(settings.path)})
+    return {name: _matching(address) for name, address in addresses.items()}
 
 
-def hashes(reading: Reading) -> dict[str, str]:
-    """File name -> SHA-256. A data set of the hub is identified by its address, because the library keeps its files."""
-    if not reading.files:
-        return {reading.name: hashlib.sha256(f"{reading.name} {reading.reasons['format']}".encode()).hexdigest()}
-    files = [file.absolute() for file in reading.files]
-    if len({file.drive for file in files}) > 1:  # on Windows: no folder holds them all
-        return {file.as_posix(): sha256(file) for file in files}
-    folder = os.path.commonpath([file.parent for file in files])
-    return {file.relative_to(folder).as_posix(): sha256(file) for file in files}
-
-
-def changes(report: DataReport, settings: DataSettings) -> list[str]:
-    """The differences between the data of a report and what `settings` name now, in words."""
-    before, now = report.settings, lasting(settings)
-    keys = sorted(before.keys() | now.keys())
-    found = [f"{key} was {before.get(key)}, is {now.get(key)}" for key in keys if before.get(key) != now.get(key)]
-    with open_inputs(settings) as inputs:
-        for name in sorted(report.inputs.keys() | inputs.keys()):
-            known = list(report.inputs[name].sha256.values()) if name in report.inputs else []
-            if known != (list(hashes(inputs[name]).values()) if name in inputs else []):
-                found.append(f"the {name} text changed")
-    return found
-
-
-def _check_presence(settings: DataSettings, addresses: Mapping[str, Address]) -> None:
-    """Refuses missing text, and says where it can be had, if `origin` does."""
-    for address in addresses.values():
-        for name in [address] if isinstance(address, str) else address:
-            path, is_elsewhere = Path(name), name.startswith(HUB) or is_pattern(name)
-            if settings.origin and not (is_elsewhere or path.exists() or is_prefix(path)):
-                raise DataError(
-                    f"{path} does not exist{nearest(path, prefixes=True)}; the text comes from {settings.origin}; "
-                    "say where it lies with --set data.folder=FOLDER"
-                )
-
-
-def _addresses(settings: DataSettings, stack: ExitStack) -> dict[str, Address]:
+def _training(settings: DataSettings, sets_in: Callable[[Path], dict[str, Address]]) -> dict[str, Address]:
+    """The address of the training text, and of the sets that a folder holds."""
     path = settings.inside(settings.path)
-    found: dict[str, Address] = {"train": path}
-    if settings.path == PHRASEBOOK:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-")))
-        write_phrasebook(folder)
-        found = {name: str(folder / name) for name in ("train", "dev", "test", "new_patterns")}
-    elif isinstance(path, str) and Path(path).is_dir():
-        found = _folder_addresses(Path(path))
+    return sets_in(Path(path)) if isinstance(path, str) and Path(path).is_dir() else {"train": path}
+
+
+def _with_sets_beside(settings: DataSettings, addresses: Mapping[str, Address]) -> dict[str, Address]:
+    """With the dev and test sets that are given, and without those to be split off."""
+    sets = dict(addresses)
     for name, address in (("dev", settings.dev_path), ("test", settings.test_path)):
         if address is not None:
-            found[name] = settings.inside(address)
+            sets[name] = settings.inside(address)
         elif getattr(settings, f"{name}_size") is not None:
-            found.pop(name, None)  # a size asks for a set to be split off, even if a folder holds one
-    return found
+            sets.pop(name, None)  # a size asks for a set to be split off, even if a folder holds one
+    return sets
 
 
-def _folder_addresses(folder: Path) -> dict[str, Address]:
-    found: dict[str, Address] = {}
+def _pairs_in(folder: Path) -> dict[str, Address]:
+    """The sets of a folder of prepared pairs, or those that files are named for, as in `dev.tsv`."""
     if (folder / REPORT).is_file():
         splits = read_report(folder).splits
         return {name: str(split_of(folder, name)) for name, split in splits.items() if split.pairs}
-    for split, names in _FOLDER_NAMES.items():
-        if prefix := next((folder / name for name in names if is_prefix(folder / name)), None):
-            found[split] = str(prefix)
-    if "train" not in found:
+    sets: dict[str, Address] = {}
+    for name, words in SETS.items():
+        if prefix := next((folder / word for word in words if is_prefix(folder / word)), None):
+            sets[name] = str(prefix)
+    if "train" not in sets:
         raise DataError(f"{folder} is a folder, and holds no files named train.*; name a file in it, or name them so")
-    return found
+    return sets
+
+
+def _refuse_missing(settings: DataSettings, addresses: Mapping[str, Address]) -> None:
+    """Refuses missing pairs, and says where they can be had, if `origin` does."""
+    for address in addresses.values():
+        for name in [address] if isinstance(address, str) else address:
+            is_elsewhere = name.startswith(HUB) or is_pattern(name)
+            if settings.origin and not (is_elsewhere or Path(name).exists() or is_prefix(Path(name))):
+                raise missing(name, settings.origin)
+
+
+def _refuse_pairs(setting: str, address: Address | None) -> None:
+    """Refuses what only pairs are read from."""
+    if isinstance(address, tuple):
+        raise DataError(
+            f"data.{setting} names two files, {address[0]} and {address[1]}, as aligned text has; labelled text lies "
+            "in one file, or in all that a pattern such as 'parts/*.tsv' matches"
+        )
+    if address is not None and address.startswith(HUB):
+        raise DataError(
+            f"{address}: only parallel text is read from the hub; save the data set as JSON lines or Parquet, and name "
+            "that file"
+        )
+
+
+def _matching(address: Address) -> list[Path]:
+    """The files that an address names: all that match it, or one."""
+    return [Path(str(each)) for each in matching(address)] or [Path(str(address))]
+
+
+def _refuse_no_file(path: Path, origin: str | None) -> None:
+    """Refuses a path of labelled text that is no file."""
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name a file in it")
+    if is_prefix(path):
+        names = [file.name for file in beginning_with(path)]
+        if len(names) == 1:
+            raise DataError(f"{path} does not exist; did you mean {path.with_name(names[0])}?")
+        raise DataError(
+            f"{path} does not exist, and {', '.join(names)} are several files, as aligned text has; name the one that "
+            "holds the labels"
+        )
+    if not path.exists():
+        raise missing(path, origin, prefixes=False)

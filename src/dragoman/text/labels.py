@@ -39,10 +39,6 @@ class Example(NamedTuple):
         return f"{self.file}:{self.lines[part]}"
 
 
-Columns = tuple[str, str]
-"""The names of the columns of the text and the label, or their numbers from 1."""
-
-
 @dataclass(frozen=True)
 class Source:
     """Examples that can be read, as often as wanted."""
@@ -52,7 +48,8 @@ class Source:
     """How it is read, and why so."""
     read: Callable[[Counter[str]], Iterator[Example]]
     """Yields the examples, and counts what is mended."""
-    columns: Columns | None = None
+    columns: tuple[str, str] | None = None
+    """The names of the columns of the text and the label, or their numbers from 1."""
 
 
 def shortened(label: str, depth: int | None) -> str:

@@ -1,16 +1,8 @@
-"""Pairs as they are read, each with its place in the file, and the `Reading` that says how they are read and why.
-
-The pairs of a table: from cells (TSV, CSV), below a header or not, or from records with keys (JSON lines, Parquet).
-
-`open_cells` and `open_records` choose the columns or keys of the pair; rows that do not fit are counted, and too many
-of them are an error.
-
-Two files that are aligned line by line, one for each side.
-
-Parallel text in, as `Pair`s: two aligned files, TSV, CSV, JSON lines, Parquet, or the Hugging Face hub.
+"""Parallel text in, as `Pair`s: two aligned files, TSV, CSV, JSON lines, Parquet, or the Hugging Face hub.
 
 `open_pairs` finds out what an address is and which columns hold the pair, and says why. Iterating over the `Reading`
-that it returns streams the pairs in bounded memory, as often as wanted. `checks` judges them.
+that it returns streams the pairs in bounded memory, as often as wanted. `checks` judges them. Rows that do not fit are
+counted, and too many of them are an error.
 """
 
 from collections import Counter
@@ -19,33 +11,35 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.files import nearest
-from dragoman.text.addresses import HUB, Address, matching
+from dragoman.text.addresses import HUB, Address, beginning_with, is_prefix, matching, missing
 from dragoman.text.columns import Columns, Naming, check_languages, choose_columns, languages, listed
 from dragoman.text.formats import (
+    ENDINGS,
+    Format,
     KeyPath,
-    csv_delimiter,
-    csv_rows,
-    hub_records,
-    json_records,
+    Table,
+    format_of,
     kind_of,
-    parquet_records,
+    open_hub,
+    open_table,
     text_at,
-    text_paths,
-    tsv_rows,
+    values_of,
 )
-from dragoman.text.header import ROWS, judge_header, numeric_columns
+from dragoman.text.header import Header, judge_header, numeric_columns
 from dragoman.text.languages import differing
 from dragoman.text.lines import EncodingErrors, open_bytes, read_lines, without_gz
 
-Format = Literal["plain", "tsv", "csv", "jsonl", "parquet", "hub"]
-
 LINE_BREAKS = "pairs with line breaks inside, kept"
+RAGGED = "not as many cells as the first row"
+KEYLESS = "no text under the keys of the first row"
+
 MOST_BROKEN = 0.05
 """The largest share of rows that may be broken: where there are more, the table is read wrongly."""
+ROWS = 300
+"""The number of rows below the first by which a header and columns of numbers are judged."""
 
 
 class Pair(NamedTuple):
@@ -83,17 +77,166 @@ class Reading:
         return self.pairs(self.repairs)
 
 
-class Table(NamedTuple):
-    """A table to open: its name and files, its format and why, and its numbered rows, which count repairs."""
+def open_pairs(
+    address: Address,
+    naming: Naming = Naming(),  # noqa: B008 (immutable)
+    format: Format | None = None,
+    encoding_errors: EncodingErrors = "strict",
+) -> Reading:
+    """Finds out how to read `address`, from its name and its first row.
 
-    name: str
-    files: tuple[Path, ...]
-    format: Format
-    reason: str
-    rows: Callable[[Counter[str]], Iterator[tuple[int, Any]]]
+    Raises:
+        DataError: nothing readable is there, or nothing tells which columns are the pair.
+    """
+    if several := matching(address):
+        return _joined(address, [open_pairs(each, naming, format, encoding_errors) for each in several])
+    if not isinstance(address, str):
+        return _open_aligned((Path(address[0]), Path(address[1])), naming, "two files were given", encoding_errors)
+    if address.startswith(HUB) or format == "hub":
+        table, config = open_hub(address.removeprefix(HUB))
+        return _open_records(table, naming, config)
+    path = Path(address)
+    if is_prefix(path):
+        return _open_prefix(path, naming, format, encoding_errors)
+    if not path.exists():
+        raise missing(path)
+    chosen, reason = format_of(path, format)
+    if chosen == "plain":
+        raise DataError(f"{path} is one side of a pair; give two files, or what their names begin with, as in train")
+    table = open_table(path, chosen, reason, encoding_errors)
+    return _open_records(table, naming, path.name) if table.has_records else _open_cells(table, naming, path.name)
 
 
-def make_reading(
+class NamedCells(NamedTuple):
+    """The names of the columns of a table of cells, and some of its rows."""
+
+    names: list[str]
+    sample: list[list[str]]
+    """The first rows, without the header."""
+    header: Header
+    shown: str
+    """The first row, for a message."""
+
+
+def name_columns(table: Table, judge: Callable[[list[str], list[list[str]]], Header], rows: int) -> NamedCells:
+    """Names the columns of a table of cells by its header, or by numbers from 1; looks at some `rows`.
+
+    Raises:
+        DataError: it has no rows.
+    """
+    sample = list(islice((cells for _, cells in table.rows(Counter()) if is_filled(cells)), 1 + rows))
+    if not sample:
+        raise DataError(f"{table.name} holds only blank lines")
+    first, *below = sample
+    header, shown = judge(first, below), " | ".join(first)[:80]
+    if not header.found:
+        return NamedCells([str(number) for number in range(1, len(first) + 1)], sample, header, shown)
+    if not below:
+        raise DataError(f"{table.name} has no rows below the header ({shown})")
+    return NamedCells([cell.strip() for cell in first], below, header, shown)
+
+
+def is_filled(cells: list[str]) -> bool:
+    return any(cell.strip() for cell in cells)
+
+
+def _joined(address: Address, readings: Sequence[Reading]) -> Reading:
+    """Readings of files of one kind, one after another."""
+    first = readings[0]
+    for reading in readings[1:]:
+        for what in ("format", "languages"):
+            if getattr(reading, what) != getattr(first, what):
+                raise DataError(
+                    f"{reading.name} and {first.name} differ in their {what} ({getattr(reading, what)}, "
+                    f"{getattr(first, what)}); files that one pattern names are of one kind"
+                )
+    return replace(
+        first,
+        doubts=tuple(doubt for reading in readings for doubt in reading.doubts),
+        name=address if isinstance(address, str) else " and ".join(address),
+        files=tuple(file for reading in readings for file in reading.files),
+        reasons={**first.reasons, "format": f"{first.reasons['format']}; the first of {len(readings)} files"},
+        pairs=lambda repairs: chain.from_iterable(reading.pairs(repairs) for reading in readings),
+        repairs=Counter(),
+    )
+
+
+def _open_prefix(path: Path, naming: Naming, format: Format | None, encoding_errors: EncodingErrors) -> Reading:
+    """Opens two files named for languages, or the only table whose name begins so."""
+    files = {without_gz(file).name.removeprefix(f"{path.name}."): file for file in beginning_with(path)}
+    tables = [file for ending, file in files.items() if f".{ending}" in ENDINGS]
+    sides = {ending: file for ending, file in files.items() if "." not in ending and file not in tables}
+    if len(sides) >= 2:
+        columns = choose_columns(list(sides), naming, f"{path}.*")
+        pair = (sides[columns.first], sides[columns.second])
+        return _open_aligned(pair, naming, f"two files are named {path.name}.*", encoding_errors)
+    if len(tables) == 1:
+        return open_pairs(str(tables[0]), naming, format, encoding_errors)
+    raise DataError(
+        f"{path} does not exist, and of the files named {path.name}.* ({', '.join(files)}) no two are a pair; "
+        "give two files, or one table"
+    )
+
+
+def _open_aligned(paths: tuple[Path, Path], naming: Naming, reason: str, encoding_errors: EncodingErrors) -> Reading:
+    """Opens two files that are aligned line by line, one for each side."""
+    for path in paths:
+        open_bytes(path).close()
+    source, target = (without_gz(path).suffix.lstrip(".") for path in paths)
+    if source == target:  # en.txt and it.txt
+        source, target = (without_gz(path).stem for path in paths)
+    columns, expected = Columns(source, target, "one file each"), naming.expected
+    named = languages(columns, naming, paths[0].name).named
+    if expected and not any(naming.given) and differing(named, expected) and not differing(named[::-1], expected):
+        raise DataError(
+            f"{paths[0]} is named for {named[0]} and {paths[1]} for {named[1]}, but {naming.owner} "
+            f"goes from {expected[0]} to {expected[1]}; give them in this order: {paths[1]} {paths[0]}"
+        )
+    table = Table(f"{paths[0]} and {paths[1].name}", paths, "plain", reason, lambda _: iter(()))
+    pairs = partial(_aligned_pairs, paths, encoding_errors)
+    return _reading(table, naming, columns, (source, target), paths[0].name, pairs)
+
+
+def _open_cells(table: Table, naming: Naming, hint: str) -> Reading:
+    """Opens a table whose rows are cells; its first row may be a header."""
+    names, below, header, shown = name_columns(table, lambda first, rows: judge_header(first, rows, naming), ROWS)
+    below = below if header.found else below[1:]
+    is_told = naming.header is not None or any(naming.columns) or naming.seen_in(names)
+    if not header.found and len(names) > 2 and not is_told:
+        raise DataError(
+            f"{table.name} has {len(names)} columns. Is its first row ({shown}) a header? Then add "
+            "--set data.header=true and name the columns: --set data.source_column=NAME --set data.target_column=NAME; "
+            "otherwise name them by number: --set data.source_column=NUMBER --set data.target_column=NUMBER"
+        )
+    numeric = numeric_columns(len(names), below)
+    columns = choose_columns(names, naming, table.name, hint, numeric)
+    if not all(naming.columns):
+        _refuse_numbers(table.name, names, columns, numeric)
+    reason = f"the first row ({shown}) is a header: {header.reason}" if header.found else "no header"
+    if header.found and naming.header is None:
+        reason += "; --set data.header=false says that it is a pair"
+    columns = columns._replace(reason=f"{columns.reason}; {reason}")
+    pairs = partial(_cell_pairs, table, len(names), columns.positions, header.found)
+    reading = _reading(table, naming, columns, names, hint, pairs)
+    if not header.doubt:
+        return reading
+    doubt = (
+        f"{table.name}: your first row looks like a header ({shown}): {header.doubt}; it is read as a pair; "
+        "--set data.header=true if it is a header, data.header=false if it is not"
+    )
+    return replace(reading, doubts=(*reading.doubts, doubt))
+
+
+def _open_records(table: Table, naming: Naming, hint: str) -> Reading:
+    """Opens a table whose rows are JSON objects, nested or not, or lists of two texts."""
+    _, first = table.first_record("an object or a list of two texts")
+    paths = {name: path for name, path, value in values_of(first) if value is None or isinstance(value, str)}
+    columns = choose_columns(list(paths), naming, table.name, hint)
+    sides = (paths[columns.first], paths[columns.second])
+    return _reading(table, naming, columns, list(paths), hint, partial(_record_pairs, table, type(first), sides))
+
+
+def _reading(
     table: Table,
     naming: Naming,
     columns: Columns,
@@ -101,16 +244,12 @@ def make_reading(
     hint: str,
     pairs: Callable[[Counter[str]], Iterator[Pair]],
 ) -> Reading:
-    """The reading of a table's `pairs` from the chosen columns; `hint` is a name that may tell the languages.
-
-    Raises:
-        DataError: the names of the columns say other languages than are expected.
-    """
+    """The reading of a table's `pairs` from the chosen columns; `hint` is a name that may tell the languages."""
     found = languages(columns, naming, hint)
     check_languages(names, columns, found, naming, table.name)
     doubts = [
         f"{table.name}: the {side} is {name!r}, which names {told}, but it is called {given} (data.{side}_language)"
-        for side, name, told, given in zip(("source", "target"), columns[:2], found.named, naming.given, strict=True)
+        for side, name, told, given in zip(naming.roles, columns[:2], found.named, naming.given, strict=True)
         if differing([told], [given])
     ]
     return Reading(
@@ -126,91 +265,6 @@ def make_reading(
     )
 
 
-class RowTally:
-    """Counts the rows that give no pair, and keeps the complaints about the first ones."""
-
-    def __init__(self, table: str, fault: str) -> None:
-        self._table, self._fault = table, fault
-        self._rows = self._found = 0
-        self._examples: list[str] = []
-
-    def passed(self, pair: Pair) -> Pair:
-        self._rows += 1
-        return pair
-
-    def met(self, origin: str, complaint: str) -> Pair:
-        self._found += 1
-        if len(self._examples) < 3:
-            self._examples.append(complaint)
-        return self.passed(Pair("", "", origin, self._fault))
-
-    def judge(self) -> None:
-        """Refuses a table with too many broken rows, because it is not what it was taken for.
-
-        Raises:
-            DataError: more than `MOST_BROKEN` of the rows are broken.
-        """
-        if self._found > MOST_BROKEN * self._rows:
-            share = f"{self._found:,} of {self._rows:,} rows" if self._found > 1 else f"1 of {self._rows:,} rows"
-            raise DataError(
-                f"{'; '.join(self._examples)}{'; …' if self._found > len(self._examples) else ''} ({share} of "
-                f"{self._table}: {self._fault}; up to {MOST_BROKEN:.0%} would be dropped): mend the rows; a cell that "
-                "holds the delimiter needs quotes"
-            )
-
-
-def count_line_breaks(pair: Pair, repairs: Counter[str]) -> Pair:
-    if "\n" in pair.source or "\n" in pair.target:
-        repairs[LINE_BREAKS] += 1
-    return pair
-
-
-RAGGED = "not as many cells as the first row"
-KEYLESS = "no text under the keys of the first row"
-
-
-def open_cells(table: Table, naming: Naming) -> Reading:
-    """Opens a table whose rows are cells; its first row may be a header.
-
-    Raises:
-        DataError: there are no rows, or nothing tells which columns are the pair.
-    """
-    rows = islice((cells for _, cells in table.rows(Counter()) if _filled(cells)), 1 + ROWS)
-    first, below = next(rows, None), list(rows)
-    if first is None:
-        raise DataError(f"{table.name} holds only blank lines")
-    header = judge_header(first, below, naming)
-    shown = " | ".join(first)[:80]
-    if header.found and not below:
-        raise DataError(f"{table.name} has no rows below the header ({shown})")
-    names = [cell.strip() for cell in first] if header.found else [str(number) for number in range(1, len(first) + 1)]
-    is_told = naming.header is not None or any(naming.columns) or (naming.seen and set(naming.seen) <= set(names))
-    if not header.found and len(names) > 2 and not is_told:
-        raise DataError(
-            f"{table.name} has {len(names)} columns. Is its first row ({shown}) a header? Then add "
-            "--set data.header=true and name the columns: --set data.source_column=NAME --set data.target_column=NAME; "
-            "otherwise name them by number: --set data.source_column=NUMBER --set data.target_column=NUMBER"
-        )
-    hint = Path(table.name).name
-    numeric = numeric_columns(len(names), below)
-    columns = choose_columns(names, naming, table.name, hint, numeric)
-    if not all(naming.columns):
-        _refuse_numbers(table.name, names, columns, numeric)
-    reason = f"the first row ({shown}) is a header: {header.reason}" if header.found else "no header"
-    if header.found and naming.header is None:
-        reason += "; --set data.header=false says that it is a pair"
-    columns = columns._replace(reason=f"{columns.reason}; {reason}")
-    pairs = partial(_cell_pairs, table, len(names), columns.positions, header.found)
-    reading = make_reading(table, naming, columns, names, hint, pairs)
-    if header.doubt:
-        doubt = (
-            f"{table.name}: your first row looks like a header ({shown}): {header.doubt}; it is read as a pair; "
-            "--set data.header=true if it is a header, data.header=false if it is not"
-        )
-        reading = replace(reading, doubts=(*reading.doubts, doubt))
-    return reading
-
-
 def _refuse_numbers(table: str, names: Sequence[str], columns: Columns, numeric: Sequence[int]) -> None:
     """Refuses columns of numbers, unless the user named both columns."""
     for side, position in zip(("source", "target"), columns.positions, strict=True):
@@ -224,92 +278,7 @@ def _refuse_numbers(table: str, names: Sequence[str], columns: Columns, numeric:
             )
 
 
-def _cell_pairs(
-    table: Table, width: int, positions: tuple[int, int], header: bool, repairs: Counter[str]
-) -> Iterator[Pair]:
-    name = Path(table.name).name
-    source_at, target_at = positions
-    tally = RowTally(table.name, RAGGED)
-    for number, cells in table.rows(repairs):
-        origin = f"{name}:{number}"
-        if header and _filled(cells):
-            header = False
-            continue
-        if not _filled(cells):
-            yield tally.passed(Pair("", "", origin))
-        elif len(cells) != width:
-            columns = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
-            yield tally.met(origin, f"{table.name}:{number} has {columns}, but the first row has {width}")
-        else:
-            yield tally.passed(count_line_breaks(Pair(cells[source_at], cells[target_at], origin), repairs))
-    tally.judge()
-
-
-def _filled(cells: list[str]) -> bool:
-    return any(cell.strip() for cell in cells)
-
-
-def open_records(table: Table, naming: Naming, hint: str | None = None) -> Reading:
-    """Opens a table whose rows are JSON objects, nested or not, or lists of two texts.
-
-    Raises:
-        DataError: there are no rows, or nothing tells which keys are the pair.
-    """
-    hint = Path(table.name).name if hint is None else hint
-    number, first = next(((number, row) for number, row in table.rows(Counter()) if row is not None), (0, None))
-    if first is None:
-        raise DataError(f"{table.name} holds {'only blank lines' if table.format == 'jsonl' else 'no rows'}")
-    if not isinstance(first, (dict, list)):
-        raise DataError(f"{table.name}:{number} is {kind_of(first)}, not an object or a list of two texts")
-    paths = dict(text_paths(first))
-    columns = choose_columns(list(paths), naming, table.name, hint)
-    sides = (paths[columns.source], paths[columns.target])
-    return make_reading(table, naming, columns, list(paths), hint, partial(_record_pairs, table, type(first), sides))
-
-
-def _record_pairs(table: Table, kind: type, sides: tuple[KeyPath, KeyPath], repairs: Counter[str]) -> Iterator[Pair]:
-    name = Path(table.name).name
-    tally = RowTally(table.name, KEYLESS)
-    for number, record in table.rows(repairs):
-        origin, where = f"{name}:{number}", f"{table.name}:{number}"
-        if record is None:
-            yield tally.passed(Pair("", "", origin))
-        elif not isinstance(record, kind) or (kind is list and len(record) != 2):
-            expected = "an object" if kind is dict else "a list of two texts"
-            yield tally.met(origin, f"{where} is {kind_of(record)}, but the first row is {expected}")
-        else:
-            try:
-                source, target = (text_at(record, path, where) for path in sides)
-            except DataError as error:
-                yield tally.met(origin, str(error))
-            else:
-                yield tally.passed(count_line_breaks(Pair(source, target, origin), repairs))
-    tally.judge()
-
-
-def open_aligned(paths: tuple[Path, Path], naming: Naming, reason: str, encoding_errors: EncodingErrors) -> Reading:
-    for path in paths:
-        open_bytes(path).close()
-    source, target = (without_gz(path).suffix.lstrip(".") for path in paths)
-    if source == target:  # en.txt and it.txt
-        source, target = (without_gz(path).stem for path in paths)
-    columns = Columns(source, target, "one file each")
-    found = languages(columns, naming, paths[0].name)
-    turned = differing(found.named, naming.expected or found.named) and not differing(
-        found.named[::-1], naming.expected or found.named
-    )
-    if turned and not any(naming.given):
-        assert naming.expected is not None
-        raise DataError(
-            f"{paths[0]} is named for {found.named[0]} and {paths[1]} for {found.named[1]}, but {naming.owner} "
-            f"goes from {naming.expected[0]} to {naming.expected[1]}; give them in this order: {paths[1]} {paths[0]}"
-        )
-    table = Table(f"{paths[0]} and {paths[1].name}", paths, "plain", reason, lambda _: iter(()))
-    pairs = partial(_plain_pairs, paths, encoding_errors)
-    return make_reading(table, naming, columns, (source, target), paths[0].name, pairs)
-
-
-def _plain_pairs(paths: tuple[Path, Path], encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[Pair]:
+def _aligned_pairs(paths: tuple[Path, Path], encoding_errors: EncodingErrors, repairs: Counter[str]) -> Iterator[Pair]:
     sources, targets = (read_lines(path, encoding_errors, repairs) for path in paths)
     name = paths[0].name
     for number, (source, target) in enumerate(zip_longest(sources, targets), 1):
@@ -324,128 +293,76 @@ def _plain_pairs(paths: tuple[Path, Path], encoding_errors: EncodingErrors, repa
         yield Pair(source, target, f"{name}:{number}")
 
 
-ENDINGS: dict[str, Format] = {
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".csv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
-}
+def _cell_pairs(
+    table: Table, width: int, positions: tuple[int, int], header: bool, repairs: Counter[str]
+) -> Iterator[Pair]:
+    name = Path(table.name).name
+    source_at, target_at = positions
+    broken = _BrokenRows(table.name, RAGGED)
+    for number, cells in table.rows(repairs):
+        origin = f"{name}:{number}"
+        if not is_filled(cells):
+            yield broken.passed(Pair("", "", origin))
+        elif header:
+            header = False
+        elif len(cells) != width:
+            columns = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
+            yield broken.met(origin, f"{table.name}:{number} has {columns}, but the first row has {width}")
+        else:
+            yield broken.passed(_count_line_breaks(Pair(cells[source_at], cells[target_at], origin), repairs))
+    broken.judge()
 
 
-def open_pairs(
-    address: Address,
-    naming: Naming = Naming(),  # noqa: B008 (immutable)
-    format: Format | None = None,
-    encoding_errors: EncodingErrors = "strict",
-) -> Reading:
-    """Finds out how to read `address`, from its name and its first row.
-
-    Raises:
-        DataError: nothing readable is there, or nothing tells which columns are the pair.
-    """
-    if several := matching(address):
-        return _open_several(address, several, naming, format, encoding_errors)
-    if not isinstance(address, str):
-        return open_aligned((Path(address[0]), Path(address[1])), naming, "two files were given", encoding_errors)
-    if address.startswith(HUB) or format == "hub":
-        return _open_hub(address.removeprefix(HUB), naming)
-    path = Path(address)
-    if is_prefix(path):
-        return _open_prefix(path, naming, format, encoding_errors)
-    if not path.exists():
-        raise DataError(f"{path} does not exist{nearest(path, prefixes=True)}")
-    open_bytes(path).close()  # refuses an unreadable file before anything is guessed from it
-    chosen, reason = (format, "as given") if format else _guess_format(path)
-    if chosen == "plain":
-        raise DataError(f"{path} is one side of a pair; give two files, or what their names begin with, as in train")
-    if chosen in ("jsonl", "parquet"):
-        return open_records(_table(path, chosen, reason, encoding_errors), naming)
-    return open_cells(_table(path, chosen, reason, encoding_errors), naming)
+def _record_pairs(table: Table, kind: type, sides: tuple[KeyPath, KeyPath], repairs: Counter[str]) -> Iterator[Pair]:
+    name = Path(table.name).name
+    broken = _BrokenRows(table.name, KEYLESS)
+    for number, record in table.rows(repairs):
+        origin, where = f"{name}:{number}", f"{table.name}:{number}"
+        if record is None:
+            yield broken.passed(Pair("", "", origin))
+        elif not isinstance(record, kind) or (kind is list and len(record) != 2):
+            expected = "an object" if kind is dict else "a list of two texts"
+            yield broken.met(origin, f"{where} is {kind_of(record)}, but the first row is {expected}")
+        else:
+            try:
+                source, target = (text_at(record, path, where) for path in sides)
+            except DataError as error:
+                yield broken.met(origin, str(error))
+            else:
+                yield broken.passed(_count_line_breaks(Pair(source, target, origin), repairs))
+    broken.judge()
 
 
-def is_prefix(path: Path) -> bool:
-    """Whether `path` is no file, but the beginning of the names of files, before a dot."""
-    return not path.exists() and path.parent.is_dir() and any(_beginning_with(path))
+class _BrokenRows:
+    """Counts the rows that give no pair, and keeps the complaints about the first ones."""
+
+    def __init__(self, table: str, fault: str) -> None:
+        self._table, self._fault = table, fault
+        self._rows = self._broken = 0
+        self._examples: list[str] = []
+
+    def passed(self, pair: Pair) -> Pair:
+        self._rows += 1
+        return pair
+
+    def met(self, origin: str, complaint: str) -> Pair:
+        self._broken += 1
+        if len(self._examples) < 3:
+            self._examples.append(complaint)
+        return self.passed(Pair("", "", origin, self._fault))
+
+    def judge(self) -> None:
+        """Refuses a table with too many broken rows, because it is not what it was taken for."""
+        if self._broken > MOST_BROKEN * self._rows:
+            share = f"{self._broken:,} of {self._rows:,} rows" if self._broken > 1 else f"1 of {self._rows:,} rows"
+            raise DataError(
+                f"{'; '.join(self._examples)}{'; …' if self._broken > len(self._examples) else ''} ({share} of "
+                f"{self._table}: {self._fault}; up to {MOST_BROKEN:.0%} would be dropped): mend the rows; a cell that "
+                "holds the delimiter needs quotes"
+            )
 
 
-def _open_several(
-    address: Address, several: list[Address], naming: Naming, format: Format | None, encoding_errors: EncodingErrors
-) -> Reading:
-    """Reads files of one kind one after another."""
-    readings = [open_pairs(each, naming, format, encoding_errors) for each in several]
-    first = readings[0]
-    for reading in readings[1:]:
-        for what in ("format", "languages"):
-            if getattr(reading, what) != getattr(first, what):
-                raise DataError(
-                    f"{reading.name} and {first.name} differ in their {what} ({getattr(reading, what)}, "
-                    f"{getattr(first, what)}); files that one pattern names are of one kind"
-                )
-    reasons = {**first.reasons, "format": f"{first.reasons['format']}; the first of {len(readings)} files"}
-    return replace(
-        first,
-        doubts=tuple(doubt for reading in readings for doubt in reading.doubts),
-        name=address if isinstance(address, str) else " and ".join(address),
-        files=tuple(file for reading in readings for file in reading.files),
-        reasons=reasons,
-        pairs=lambda repairs: chain.from_iterable(reading.pairs(repairs) for reading in readings),
-        repairs=Counter(),
-    )
-
-
-def _beginning_with(path: Path) -> Iterator[Path]:
-    return (file for file in sorted(path.parent.iterdir()) if file.name.startswith(f"{path.name}.") and file.is_file())
-
-
-def _open_prefix(path: Path, naming: Naming, format: Format | None, encoding_errors: EncodingErrors) -> Reading:
-    """Opens two files named for languages, or the only table whose name begins so."""
-    files = {without_gz(file).name.removeprefix(f"{path.name}."): file for file in _beginning_with(path)}
-    tables = [file for ending, file in files.items() if f".{ending}" in ENDINGS]
-    sides = {ending: file for ending, file in files.items() if "." not in ending and file not in tables}
-    if len(sides) >= 2:
-        columns = choose_columns(list(sides), naming, f"{path}.*")
-        pair = (sides[columns.source], sides[columns.target])
-        return open_aligned(pair, naming, f"two files are named {path.name}.*", encoding_errors)
-    if len(tables) == 1:
-        return open_pairs(str(tables[0]), naming, format, encoding_errors)
-    raise DataError(
-        f"{path} does not exist, and of the files named {path.name}.* ({', '.join(files)}) no two are a pair; "
-        "give two files, or one table"
-    )
-
-
-def _guess_format(path: Path) -> tuple[Format, str]:
-    if known := ENDINGS.get(without_gz(path).suffix.lower()):
-        return known, f"from the name {path.name}"
-    first = next(read_lines(path, "replace"))
-    if "\t" in first:
-        return "tsv", "its first line holds a tab"
-    if first.startswith("{"):
-        return "jsonl", "its first line begins like JSON"
-    return "plain", "its first line holds no tab"
-
-
-def _table(path: Path, format: Format, reason: str, encoding_errors: EncodingErrors) -> Table:
-    rows: Callable[[Counter[str]], Iterator[tuple[int, Any]]]
-    if format == "parquet":
-        rows = partial(parquet_records, path)
-    elif format == "jsonl":
-        rows = partial(json_records, path, encoding_errors)
-    elif format == "tsv":
-        rows = partial(tsv_rows, path, encoding_errors)
-    else:
-        delimiter = csv_delimiter(path, encoding_errors)
-        rows = partial(csv_rows, path, delimiter, encoding_errors)
-        reason += "" if delimiter == "," else f", with {delimiter!r} between the cells"
-    return Table(str(path), (path,), format, reason, rows)
-
-
-def _open_hub(address: str, naming: Naming) -> Reading:
-    address, _, revision = address.partition("@")
-    name, _, config = address.partition(":")
-    note = f"revision {revision}" if revision else "no revision pinned: add @REVISION to read the same rows always"
-    table = Table(f"{HUB}{address}", (), "hub", note, partial(hub_records, name, config or None, revision or None))
-    return open_records(table, naming, config)
+def _count_line_breaks(pair: Pair, repairs: Counter[str]) -> Pair:
+    if "\n" in pair.source or "\n" in pair.target:
+        repairs[LINE_BREAKS] += 1
+    return pair

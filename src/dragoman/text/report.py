@@ -1,8 +1,7 @@
-"""The report on prepared data: what was read and how, what was dropped and why, what the splits hold.
+"""The reports on prepared text: what was read and how, what was dropped and why, what the splits hold.
 
-It is `data.json` in the folder of the data; `report_rows` makes a table of it.
-
-The report on prepared labelled text: what was read, the labels and their counts, the splits, and what was found.
+A report is `data.json` in the folder of the text. There is one of pairs, one of labelled text, one of running text;
+`report_rows` makes a table of that of pairs.
 """
 
 from collections.abc import Iterator
@@ -18,6 +17,8 @@ from dragoman.text.labels import Task
 
 REPORT = "data.json"
 FORMAT_NUMBER = 2
+"""Of the report on pairs."""
+LABELLED_FORMAT = TEXT_FORMAT = 1
 
 ADDED_SETTINGS: dict[int, dict[str, pydantic.JsonValue]] = {2: {"checks.html_entities": "keep"}}
 """Settings that a format added, with the values that mean what was done before."""
@@ -101,6 +102,11 @@ class DataReport(Settings):
     longest_target: Longest
     splits: dict[str, SplitReport]
 
+    def notes(self) -> Iterator[str]:
+        """What was dropped, in words."""
+        for reason, tally in self.dropped.items():
+            yield f"dropped: {tally.pairs:,} pairs of {self.rows:,}: {reason}, first at {tally.first}"
+
 
 def read_report(folder: Path | str) -> DataReport:
     """The report in a folder of prepared data that this or an earlier version made.
@@ -163,10 +169,6 @@ def _leak_cells(leaks: Leaks, pairs: int) -> tuple[str, str]:
     return f"{leaks.either:,} ({part:.1f} %)", where
 
 
-FORMAT = 1
-"""Of `data.json`."""
-
-
 class LabelledSplit(Settings):
     """One split: its size, the SHA-256 of its file, and where it came from."""
 
@@ -188,7 +190,7 @@ class Found(Settings):
 class LabelledReport(Settings):
     """Everything that is known about prepared labelled text: `data.json`."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[1] = LABELLED_FORMAT
     task: Task
     """Distinguishes this report from that of pairs and of running text."""
     identity: str
@@ -209,6 +211,11 @@ class LabelledReport(Settings):
     """How often something was mended, by kind."""
     warnings: tuple[str, ...]
 
+    def notes(self) -> Iterator[str]:
+        """How the text was read, and what was found, in words."""
+        yield from (f"{name}: {reason}" for name, reason in self.reasons.items())
+        yield from (f"{kind}: {found.count:,}, first at {found.first}" for kind, found in self.findings.items())
+
 
 def read_labelled_report(folder: Path | str) -> LabelledReport:
     """Reads the report on prepared labelled text.
@@ -216,4 +223,44 @@ def read_labelled_report(folder: Path | str) -> LabelledReport:
     Raises:
         DataError: there is none, or it is damaged or of another kind.
     """
-    return read_document(Path(folder) / REPORT, LabelledReport, FORMAT, error=DataError)
+    return read_document(Path(folder) / REPORT, LabelledReport, LABELLED_FORMAT, error=DataError)
+
+
+class TextSplit(Settings):
+    """One part of the text."""
+
+    characters: int = pydantic.Field(ge=0)
+    sha256: str
+    origin: str
+    """`given`, or the part of the training text that was held out."""
+
+
+class TextReport(Settings):
+    """The report on prepared running text: `data.json`."""
+
+    format: int
+    task: str
+    """Always `language_model`; distinguishes this report from that of pairs."""
+    identity: str
+    """A hash, equal for equal text, wherever the files lie."""
+    name: str
+    """Address of the training text."""
+    language: str
+    splits: dict[str, TextSplit]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """None: running text is not judged."""
+        return ()
+
+    def notes(self) -> Iterator[str]:
+        yield from ()
+
+
+def read_text_report(folder: Path | str) -> TextReport:
+    """Reads the report on prepared running text.
+
+    Raises:
+        DataError: there is none, or it is damaged or of another kind.
+    """
+    return read_document(Path(folder) / REPORT, TextReport, TEXT_FORMAT, error=DataError)

@@ -10,9 +10,9 @@ from dragoman.config import Settings, flatten
 from dragoman.text.addresses import HUB, Address
 from dragoman.text.checks import CheckSettings
 from dragoman.text.columns import Naming
+from dragoman.text.formats import Format
 from dragoman.text.languages import LanguageTag
 from dragoman.text.lines import EncodingErrors
-from dragoman.text.readers import Format
 
 PHRASEBOOK = "phrasebook"
 

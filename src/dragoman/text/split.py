@@ -31,18 +31,12 @@ FINAL_PUNCTUATION = " .,;:!?…。！？、，।؟"
 # sentence with its ninety renderings could be the whole test.
 LARGEST_PART = 0.05
 
+MOST_HELD_OUT = 2_000
+
 Keys = np.ndarray  # of uint64, one a pair
 
 # How many keys are processed together.
 _PART = 2**20
-
-
-class Sizes(NamedTuple):
-    """The numbers of pairs to hold out, and the reason."""
-
-    dev: int
-    test: int
-    reason: str
 
 
 class Leakage(NamedTuple):
@@ -83,16 +77,23 @@ def text_key(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-def default_sizes(pairs: int) -> Sizes:
-    """A twentieth of the corpus for each held-out set, and 2,000 pairs at most.
+def default_size(count: int, share: float, unit: str) -> tuple[int, str]:
+    """The size of each held-out set: a share of the text, and 2,000 at most; and the reason.
 
-    >>> default_sizes(3_741)
-    Sizes(dev=187, test=187, reason='5 % of 3,741 pairs each')
+    >>> default_size(3_741, 0.05, "pairs each")
+    (187, '5 % of 3,741 pairs each')
     """
-    part = max(1, round(0.05 * pairs))
-    if part > 2000:
-        return Sizes(2000, 2000, "2,000 pairs each: more would narrow the interval of a score little")
-    return Sizes(part, part, f"5 % of {pairs:,} pairs each")
+    size = max(1, round(share * count))
+    if size > MOST_HELD_OUT:
+        return MOST_HELD_OUT, f"{MOST_HELD_OUT:,} {unit}: more would narrow the interval of a score little"
+    return size, f"{100 * share:.0f} % of {count:,} {unit}"
+
+
+def held_out_sizes(asked: Mapping[str, int | None], count: int, share: float, unit: str) -> tuple[dict[str, int], str]:
+    """How much to hold out for each set that is not given, as asked or by default, and why so much."""
+    size, reason = default_size(count, share, unit)
+    wanted = {name: size if given is None else given for name, given in asked.items()}
+    return wanted, reason if None in asked.values() else "sizes as given"
 
 
 def first_occurrences(keys: Keys) -> np.ndarray:
@@ -256,11 +257,6 @@ def _mix(keys: np.ndarray, seed: int) -> None:
         part ^= part >> np.uint64(31)
 
 
-HELD_OUT = 0.1
-"""Share of the training text that is held out for dev, and the same again for test."""
-MOST_HELD_OUT = 2_000
-
-
 class _Group(NamedTuple):
     """Examples with equal texts, by their numbers."""
 
@@ -269,19 +265,6 @@ class _Group(NamedTuple):
     members: list[int]
     stratum: str
     """The rarest of their labels."""
-
-
-def default_size(examples: int) -> tuple[int, str]:
-    """How many examples to hold out for each set, and why. It is twice the share of translation, because labelled sets
-    are small and a score on a hundred examples says little.
-
-    >>> default_size(5_452)
-    (545, '10 % of 5,452 examples')
-    """
-    size = max(1, round(HELD_OUT * examples))
-    if size > MOST_HELD_OUT:
-        return MOST_HELD_OUT, f"{MOST_HELD_OUT:,} examples: more would narrow the interval of a score little"
-    return size, f"10 % of {examples:,} examples"
 
 
 def hold_out(

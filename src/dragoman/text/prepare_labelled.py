@@ -1,0 +1,330 @@
+"""Labelled text on its way into a folder: read into memory, checked, and split by label with equal texts together.
+
+A line is `["text", "label"]` for a classifier, `[["word", …], ["label", …]]` for a tagger. Memory holds about 0.4 kB a
+text with one label, and 0.11 kB a tagged word.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dragoman.errors import DataError
+from dragoman.files import sha256, write_file
+from dragoman.progress import Progress
+from dragoman.run_folder import split_of
+from dragoman.text.columns import few_single
+from dragoman.text.examples import open_source
+from dragoman.text.inputs import files_of
+from dragoman.text.labels import Example, Task, begun, is_bio, is_iob1, unbegun
+from dragoman.text.phrasebook import Sentence, read_phrasebook
+from dragoman.text.report import Found, LabelledReport, LabelledSplit, read_labelled_report
+from dragoman.text.settings import PHRASEBOOK, DataSettings
+from dragoman.text.split import held_out_sizes, hold_out, sentence_key
+
+HELD_OUT = 0.1
+"""Share of the training text that is held out for dev, and the same again for test. It is twice the share of pairs,
+because labelled sets are small and a score on a hundred examples says little."""
+LEAST_EXAMPLES = 20
+"""Fewer training examples are refused."""
+LONGEST_LABEL = 80
+"""A label with more characters is a text."""
+
+BEGUN = "labels I-… that begin an entity, now B-…"
+EMPTY = "empty texts, dropped"
+KEPT_EMPTY = "empty texts in given sets, kept"
+DUPLICATES_DROPPED = "duplicates of an earlier training example, dropped"
+DUPLICATES = "duplicates of an earlier training example, kept"
+CONFLICTS = "training texts with several labels"
+UNBEGUN = "labels I-… that continue no entity"
+
+_JSON = json.JSONEncoder(ensure_ascii=False)
+
+Splits = Mapping[str, Sequence[Example]]
+
+
+class LabelledText:
+    """The examples of the training text, as `train`, and of the sets beside it, in memory."""
+
+    read_report = staticmethod(read_labelled_report)
+
+    def __init__(self, settings: DataSettings, task: Task, progress: Progress) -> None:
+        """Reads all examples.
+
+        Raises:
+            DataError: a file cannot be read, or what it holds is not labelled text.
+        """
+        self._settings = settings
+        self._task: Task = task
+        self.examples: dict[str, list[Example]] = {}
+        self._reasons: dict[str, str] = {}
+        """How each set was read, and why so."""
+        self._repairs = Counter[str]()
+        if settings.path == PHRASEBOOK:
+            self.examples, self._reasons = _phrasebook(settings, task), {"train": "the built-in phrasebook"}
+        else:
+            self._read(progress)
+        _refuse_unusable(settings, task, self.examples["train"])
+
+    def identities(self) -> list[str]:
+        """A hash of the examples as they were read, and of the settings that decide what becomes of them."""
+        settings = self._settings
+        facts = [self._task, settings.seed, settings.dev_size, settings.test_size, settings.checks.drop_duplicates]
+        digest = hashlib.sha256(json.dumps(facts).encode())
+        for name, examples in self.examples.items():
+            digest.update(json.dumps([name, len(examples)]).encode())
+            for example in examples:
+                digest.update(json.dumps(example[:2]).encode())
+        return [digest.hexdigest()]
+
+    def changes(self, report: LabelledReport) -> list[str]:
+        return [] if report.task == self._task else [f"it is for the task {report.task}"]
+
+    def fill(self, folder: Path) -> LabelledReport:
+        """Writes the splits into a new folder."""
+        splits, origins, findings = self._split()
+        labels = dict(sorted(Counter(label for example in splits["train"] for label in example.labels).items()))
+        findings |= _findings(splits, labels)
+        settings = self._settings
+        language = "en" if settings.path == PHRASEBOOK else settings.source_language or settings.target_language
+        return LabelledReport(
+            task=self._task,
+            identity=self.identities()[0],
+            name=str(settings.path),
+            language=language or "und",
+            rows={name: len(examples) for name, examples in self.examples.items()},
+            reasons=self._reasons,
+            labels=labels,
+            splits={name: self._write(folder, name, split, origins[name]) for name, split in splits.items()},
+            findings=findings,
+            repairs=dict(sorted((+self._repairs).items())),
+            warnings=tuple(_warnings(findings, splits)),
+        )
+
+    def _read(self, progress: Progress) -> None:
+        columns = None
+        for name, files in files_of(self._settings).items():
+            source = open_source(files, self._settings, self._task, columns)
+            columns = source.columns if name == "train" else columns
+            with progress.track(f"read {source.name}", unit="examples") as advance:
+                examples = list(source.read(self._repairs))
+                advance(len(examples))
+            if not examples:
+                raise DataError(f"{source.name} holds no examples")
+            self.examples[name], self._reasons[name] = examples, source.reason
+        if self._task == "tag" and is_iob1([example.labels for example in self.examples["train"]]):
+            self._begin_entities()
+
+    def _begin_entities(self) -> None:
+        """Rewrites all sets from IOB1 to IOB2, the scheme in which entities are predicted and scored."""
+        for name, examples in self.examples.items():
+            count = len(_places_unbegun(examples))
+            self.examples[name] = [example._replace(labels=begun(example.labels)) for example in examples]
+            if count:
+                self._reasons[name] += f"; entities begin with I-, as in IOB1: {count:,} of these labels became B-"
+            self._repairs[BEGUN] += count
+
+    def _split(self) -> tuple[dict[str, Sequence[Example]], dict[str, str], dict[str, Found]]:
+        """The splits, where each is from, and what was dropped on the way."""
+        settings = self._settings
+        given = {name: examples for name, examples in self.examples.items() if name != "train"}
+        train, findings = self._cleaned()
+        asked = {name: getattr(settings, f"{name}_size") for name in ("test", "dev") if name not in given}
+        wanted, reason = held_out_sizes(asked, len(train), HELD_OUT, "examples")
+        if len(train) <= sum(wanted.values()):
+            sizes = " and ".join(f"{size:,} for {name}" for name, size in wanted.items())
+            raise DataError(
+                f"{settings.path} leaves {len(train):,} different examples: too few to hold out {sizes}; give more, or "
+                "smaller sets"
+            )
+        _refuse_one_label(settings, self._task, train)
+        keys = {sentence_key(example.text) for examples in given.values() for example in examples} if wanted else ()
+        sides = hold_out(train, wanted, settings.seed, keys)
+        for name, size in wanted.items():
+            if size and name not in sides:
+                raise DataError(
+                    f"{settings.path} has no text to hold out for {name}: each occurs more than {size:,} times, is the "
+                    f"only one with its label, or stands in a given set; give data.{name}_path or another "
+                    f"data.{name}_size"
+                )
+        held_out = f"held out of the training text with seed {settings.seed}, by label, equal texts together: {reason}"
+        origins = {"train": "the rest" if wanted else "given", **dict.fromkeys(wanted, held_out)}
+        origins |= dict.fromkeys(given, "given")
+        splits: dict[str, Sequence[Example]] = {
+            name: [example for example, side in zip(train, sides, strict=True) if side == name]
+            for name in ("train", *wanted)
+        }
+        splits |= given
+        return {name: splits[name] for name in ("train", "dev", "test", *splits)}, origins, findings
+
+    def _cleaned(self) -> tuple[list[Example], dict[str, Found]]:
+        """Training examples without empty texts and, if asked for, without duplicates; and what was found."""
+        drop_duplicates = self._settings.checks.drop_duplicates
+        train = [example for example in self.examples["train"] if example.text.strip()]
+        empty = {
+            name: [example.origin for example in examples if not example.text.strip()]
+            for name, examples in self.examples.items()
+        }
+        seen: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
+        kept, again = [], []
+        for example in train:
+            if example[:2] in seen:
+                again.append(example.origin)
+            if example[:2] not in seen or not drop_duplicates:
+                kept.append(example)
+            seen.add(example[:2])
+        places = {
+            EMPTY: empty.pop("train"),
+            KEPT_EMPTY: [origin for origins in empty.values() for origin in origins],
+            DUPLICATES_DROPPED if drop_duplicates else DUPLICATES: again,
+        }
+        return kept, _found(places)
+
+    def _write(self, folder: Path, name: str, split: Sequence[Example], origin: str) -> LabelledSplit:
+        path, is_tagged = split_of(folder, name), self._task == "tag"
+        lines: Iterator[list[Any]] = (
+            [each.parts, each.labels] if is_tagged else [each.parts[0], each.labels[0]] for each in split
+        )
+        write_file(path, "".join(_JSON.encode(line) + "\n" for line in lines))
+        words = sum(len(example.parts) for example in split) if is_tagged else None
+        return LabelledSplit(examples=len(split), words=words, sha256=sha256(path), origin=origin)
+
+
+def _phrasebook(settings: DataSettings, task: Task) -> dict[str, list[Example]]:
+    for name in ("dev_path", "test_path", "dev_size", "test_size", "text_column", "label_column"):
+        if getattr(settings, name) is not None:
+            raise DataError(f"the phrasebook brings its own sets and labels; leave data.{name} out")
+    sets = read_phrasebook()._asdict()
+    return {name: [_labelled(sentence, task) for sentence in sentences] for name, sentences in sets.items()}
+
+
+def _labelled(sentence: Sentence, task: Task) -> Example:
+    """The topic of a sentence of the phrasebook, or the part of speech of each of its words."""
+    file, _, line = sentence.origin.rpartition(":")
+    if task == "classify":
+        return Example((sentence.source,), (sentence.topic,), file, (int(line),))
+    words = sentence.words
+    return Example(tuple(words), sentence.tags, file, (int(line),) * len(words))
+
+
+def _refuse_unusable(settings: DataSettings, task: Task, examples: Sequence[Example]) -> None:
+    """Refuses training text that no classifier or tagger can learn from, and what is no labelled text."""
+    name, advice = settings.path, _advice(task)
+    for example in examples:
+        for at, label in enumerate(example.labels):
+            if len(label) > LONGEST_LABEL or (task == "classify" and len(label.split()) > 10):
+                raise DataError(
+                    f"{example.place(at)} has a whole text as its label ({label[:40]!r} …); are the columns swapped? "
+                    + advice
+                )
+    counts = Counter(label for example in examples for label in example.labels)
+    if counts.total() >= LEAST_EXAMPLES and (2 * len(counts) > counts.total() or not few_single(counts)):
+        unit = "words" if task == "tag" else "examples"
+        swapped = task == "classify" and 5 * len({example.text for example in examples}) <= len(examples)
+        raise DataError(
+            f"{name} has {len(counts):,} labels for {counts.total():,} {unit} (the first is "
+            f"{examples[0].labels[0][:40]!r} at {examples[0].origin}): "
+            f"{'text and label look swapped' if swapped else 'they look like text, not labels'}; {advice}"
+        )
+    if len(examples) < LEAST_EXAMPLES:
+        what = "labelled texts" if task == "classify" else "labelled sentences (a blank line ends each)"
+        raise DataError(f"{name} holds {len(examples)} {what}; at least {LEAST_EXAMPLES} are needed to learn from")
+    _refuse_one_label(settings, task, examples)
+
+
+def _refuse_one_label(settings: DataSettings, task: Task, examples: Sequence[Example]) -> None:
+    counts = Counter(label for example in examples for label in example.labels)
+    if len(counts) == 1:
+        unit = "words" if task == "tag" else "examples"
+        raise DataError(
+            f"{settings.path} has only the label {next(iter(counts))!r}, on all {counts.total():,} {unit} (from "
+            f"{examples[0].origin} on); there is nothing to tell apart: {_advice(task)}"
+        )
+
+
+def _advice(task: Task) -> str:
+    if task == "tag":
+        return "say which column holds the label: --set data.label_column=NUMBER"
+    return "say which columns hold them: --set data.text_column=NAME --set data.label_column=NAME"
+
+
+def _findings(splits: Splits, labels: Mapping[str, int]) -> dict[str, Found]:
+    """Contradictions, leaks and unknown labels in splits as they are written; `labels` are those of training."""
+    keys = {name: [sentence_key(example.text) for example in split] for name, split in splits.items()}
+    texts = {name: {example.text for example in split} for name, split in splits.items()}
+    places = {CONFLICTS: _conflicting(splits["train"], keys["train"])}
+    if is_bio(labels):
+        places[UNBEGUN] = _places_unbegun(splits["train"])
+    for name, split in splits.items():
+        for other in ("train", "dev"):
+            if other in splits and other != name != "train":
+                known = set(keys[other])
+                leaking = [example.origin for example, key in zip(split, keys[name], strict=True) if key in known]
+                places[_shared(name, other)] = leaking
+                places[_equal(name, other)] = [example.origin for example in split if example.text in texts[other]]
+        if name != "train":
+            places[_unknown(name)] = [example.origin for example in split if not labels.keys() >= set(example.labels)]
+    return _found(places)
+
+
+def _found(places: Mapping[str, Sequence[str]]) -> dict[str, Found]:
+    return {kind: Found(count=len(where), first=where[0]) for kind, where in places.items() if where}
+
+
+def _shared(name: str, other: str) -> str:
+    return f"{name} texts that stand in {other} too"
+
+
+def _equal(name: str, other: str) -> str:
+    return f"{name} texts that stand in {other} letter for letter"
+
+
+def _unknown(name: str) -> str:
+    return f"{name} examples with a label that train lacks"
+
+
+def _conflicting(train: Sequence[Example], keys: Sequence[int]) -> list[str]:
+    """Where equal texts have other labels. Words are compared exactly, because case and marks decide their labels."""
+    texts = [example.parts if len(example.parts) > 1 else key for example, key in zip(train, keys, strict=True)]
+    labels: dict[object, set[tuple[str, ...]]] = {}
+    for example, text in zip(train, texts, strict=True):
+        labels.setdefault(text, set()).add(example.labels)
+    return [example.origin for example, text in zip(train, texts, strict=True) if len(labels[text]) > 1]
+
+
+def _places_unbegun(examples: Sequence[Example]) -> list[str]:
+    """Where the labels that continue no entity stand."""
+    return [example.place(at) for example in examples for at in unbegun(example.labels)]
+
+
+def _warnings(findings: Mapping[str, Found], splits: Splits) -> Iterator[str]:
+    """The findings that a user should act on, as sentences."""
+    for name, split in splits.items():
+        for other in ("train", "dev"):
+            if found := findings.get(_shared(name, other)):
+                exact = findings.get(_equal(name, other))
+                why = "" if other == "train" else "the best checkpoint is chosen on dev, so "
+                yield (
+                    f"{found.count:,} of {len(split):,} {name} texts stand in {other} too, "
+                    f"{exact.count if exact else 0:,} of them letter for letter (first at {found.first}): "
+                    f"{why}a score on them flatters"
+                )
+        if found := findings.get(_unknown(name)):
+            yield (
+                f"{found.count:,} of {len(split):,} {name} examples have a label that train lacks (first at "
+                f"{found.first}): they can't be predicted, and count as wrong"
+            )
+    if found := findings.get(CONFLICTS):
+        yield (
+            f"{found.count:,} training examples have a text that stands in train with another label too (first at "
+            f"{found.first})"
+        )
+    if found := findings.get(UNBEGUN):
+        yield (
+            f"{found.count:,} training labels begin with I- but continue no entity of their type (first at "
+            f"{found.first}): BIO begins each entity with B-; they are left as they are"
+        )
+    if found := findings.get(KEPT_EMPTY):
+        yield f"{found.count:,} examples of given sets have an empty text (first at {found.first}); they are kept"

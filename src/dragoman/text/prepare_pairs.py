@@ -1,0 +1,502 @@
+"""Parallel text on its way into a folder: each input is streamed once, mended, judged and written aside as JSON lines.
+
+The keys of the pairs are written beside them, so that memory does not grow with the text. From the keys follow the
+duplicates, the split and its leaks. Then the lines are dealt out.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import struct
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from dragoman.errors import DataError
+from dragoman.files import remove, sha256
+from dragoman.progress import Progress
+from dragoman.run_folder import split_of
+from dragoman.text.alignment import (
+    EXCHANGED,
+    ONE_LANGUAGE,
+    AlignmentDetector,
+    Misalignment,
+    Sides,
+    learn_sides,
+    words_of,
+)
+from dragoman.text.checks import DUPLICATE, CheckSettings, fault, has_entity, mend
+from dragoman.text.inputs import open_inputs
+from dragoman.text.languages import UNKNOWN_LANGUAGE
+from dragoman.text.readers import Pair, Reading
+from dragoman.text.report import (
+    ADDED_SETTINGS,
+    FORMAT_NUMBER,
+    REPORT,
+    DataReport,
+    InputReport,
+    Leaks,
+    Longest,
+    SplitReport,
+    Tally,
+    read_report,
+)
+from dragoman.text.settings import DataSettings, lasting
+from dragoman.text.split import (
+    DEV,
+    TEST,
+    TRAIN,
+    Keys,
+    assign,
+    first_occurrences,
+    held_out_sizes,
+    leakage,
+    one_form,
+    sentence_key,
+    text_key,
+)
+
+ENTITIES = "pairs with HTML entities"
+EMPTY_SOURCES = "empty sources in given sets"
+EMPTY_TARGETS = "empty references in given sets"
+
+HELD_OUT = 0.05
+"""Share of the pairs that is held out for dev, and the same again for test."""
+MISALIGNED_SHOWN = 5
+"""Stretches of misaligned rows that are warned of one by one."""
+SIDES_SHARE = 0.001
+"""The share of rows in a wrong language that is worth a warning; in real text it was 0.00003."""
+SIDES = {"train": TRAIN, "dev": DEV, "test": TEST}
+DROPPED = 255
+"""The side of a pair that is in no split."""
+
+_KEYS = np.dtype([(name, "<u8") for name in ("place", "text", "source", "target")])
+"""What is kept of a pair: its file and line, a key of its text, and a key of each sentence."""
+_PACKED_KEYS = struct.Struct("<4Q")
+_LINE_BITS = 40
+_ADVANCE_EVERY = 1000
+_JSON = json.JSONEncoder(ensure_ascii=False)
+
+log = logging.getLogger(__name__)
+
+
+class PairText:
+    """Pairs of the training text, as `train`, and of the sets beside it."""
+
+    read_report = staticmethod(read_report)
+
+    def __init__(self, settings: DataSettings, inputs: Mapping[str, Reading], progress: Progress) -> None:
+        self._settings, self._inputs, self._progress = settings, inputs, progress
+        self._identities = identities(settings, inputs)
+
+    def identities(self) -> list[str]:
+        return self._identities
+
+    def changes(self, report: DataReport) -> list[str]:
+        return changes(report, self._settings)
+
+    def fill(self, folder: Path) -> DataReport:
+        """Writes the splits into a new folder."""
+        for role, reading in self._inputs.items():
+            for choice, reason in reading.reasons.items():
+                log.info("%s: %s: %s", role, choice, reason)
+        return self._taken_over(folder) or self._prepared(folder)
+
+    def _taken_over(self, folder: Path) -> DataReport | None:
+        """Copies prepared data that is given as text: if its splits are unchanged, all of them are wanted, and the
+        rules are the same.
+        """
+        settings = self._settings
+        given = Path(str(settings.inside(settings.path)))
+        if not (given / REPORT).is_file() or settings.source_column or settings.target_column:
+            return None
+        report, now = read_report(given), lasting(settings)
+        written = {role: split.sha256 for role, split in report.splits.items() if split.pairs}
+        if written != {role: "".join(hashes(reading).values()) for role, reading in self._inputs.items()}:
+            return None
+        if any(report.settings.get(key) != value for key, value in now.items() if key.startswith("checks.")):
+            return None
+        for role in report.splits:
+            shutil.copyfile(split_of(given, role), split_of(folder, role))
+        log.info("%s is prepared data, and is copied as it is", given)
+        source, target = self._inputs["train"].languages
+        return report.model_copy(
+            update={
+                "identity": self._identities[0],
+                "settings": now,
+                "source_language": source,
+                "target_language": target,
+                "inputs": {
+                    role: _describe(reading, report.splits[role].pairs) for role, reading in self._inputs.items()
+                },
+            }
+        )
+
+    def _prepared(self, folder: Path) -> DataReport:
+        checks, whole = self._settings.checks, folder / "whole.jsonl"
+        sides = _learn_sides(self._inputs["train"], checks)
+        sets = {
+            role: PairSet(
+                reading, whole if role == "train" else split_of(folder, role), checks, sides, keep_all=role != "train"
+            )
+            for role, reading in self._inputs.items()
+        }
+        for pairs in sets.values():
+            pairs.take_in(self._progress)
+        report = self._split(folder, sets)
+        for pairs in sets.values():
+            pairs.forget_keys()
+        return report
+
+    def _split(self, folder: Path, sets: Mapping[str, "PairSet"]) -> DataReport:
+        """Drops repeated pairs, splits off the sets that are not given, and reports."""
+        train, settings = sets["train"], self._settings
+        given = {role: pairs for role, pairs in sets.items() if role != "train"}
+        kept = first_occurrences(train.texts) if settings.checks.drop_duplicates else np.ones(len(train.texts), bool)
+        dropped = dict(train.faults)
+        if repeated := len(kept) - int(kept.sum()):
+            dropped[DUPLICATE] = Tally(pairs=repeated, first=train.origin(int(kept.argmin())))
+        sources, targets = (keys[kept] if repeated else keys for keys in train.sentences)
+        asked = {name: getattr(settings, f"{name}_size") for name in ("dev", "test") if name not in given}
+        wanted, sized = held_out_sizes(asked, len(sources), HELD_OUT, "pairs each")
+        _refuse_too_few(train, dropped, len(sources), wanted)
+        side = np.full(len(kept), DROPPED, np.uint8)
+        beside = [pairs.sentences for pairs in given.values()]
+        side[kept] = assign(sources, targets, wanted.get("dev", 0), wanted.get("test", 0), settings.seed, beside)
+        _deal_out(train.path, side, ["train", *wanted], folder)
+        reason = f"split off with seed {settings.seed}, pairs that share a sentence kept together; {sized}"
+        origins = {"train": "the rest", **dict.fromkeys(wanted, reason)}
+        origins |= {role: f"given: {pairs.reading.name}" for role, pairs in given.items()}
+        splits = _splits(folder, sets, side, origins)
+        noted = _merged(pairs.notes for pairs in sets.values())
+        repairs = Counter[str]()
+        for pairs in sets.values():
+            repairs.update(pairs.mended)
+            repairs.update(pairs.reading.repairs)
+        return DataReport(
+            format_number=FORMAT_NUMBER,
+            identity=self._identities[0],
+            settings=lasting(settings),
+            source_language=train.reading.languages[0],
+            target_language=train.reading.languages[1],
+            inputs={role: _describe(pairs.reading, pairs.rows) for role, pairs in sets.items()},
+            rows=train.rows,
+            dropped=dropped,
+            kept_faults=_merged(pairs.faults for pairs in given.values()),
+            noted=noted,
+            repairs=dict(sorted((+repairs).items())),
+            warnings=tuple(_warnings(sets, noted, wanted, splits)),
+            longest_source=_longest(sets, 0),
+            longest_target=_longest(sets, 1),
+            splits=splits,
+        )
+
+
+class PairSet:
+    """An input on its way to the disk: a file of pairs, their keys, and what was met on the way. Pairs that break a
+    rule are dropped, or with `keep_all` only counted.
+    """
+
+    def __init__(self, reading: Reading, path: Path, checks: CheckSettings, sides: Sides, keep_all: bool) -> None:
+        self.reading, self.path = reading, path
+        self.rows = 0
+        self.mended = Counter[str]()
+        """How often pairs were mended, by kind."""
+        self.faults: dict[str, Tally] = {}
+        """The pairs that break a rule, by reason, in the order in which they were first met."""
+        self.notes: dict[str, Tally] = {}
+        """What was noted and left as it is, by kind, in the same order."""
+        self.longest = [Longest(words=0, characters=0, text="", origin="")] * 2
+        """The longest sentence of each side."""
+        self.misaligned: list[Misalignment] = []
+        self._checks, self._sides, self._keep_all = checks, sides, keep_all
+        self._decodes = checks.decodes
+        self._names = [file.name for file in reading.files] or [Path(reading.name).name]
+        self._places = {name: self._names.index(name) << _LINE_BITS for name in self._names}
+
+    def take_in(self, progress: Progress) -> None:
+        """Streams the input to the disk."""
+        detector = AlignmentDetector()
+        with (
+            self.path.open("wb") as lines,
+            self._keys_path.open("wb") as keys,
+            progress.track(f"read {self.reading.name}", unit="pairs") as advance,
+        ):
+            for pair in self.reading:
+                self._take(pair, lines, keys, detector)
+                if self.rows % _ADVANCE_EVERY == 0:
+                    advance(_ADVANCE_EVERY)
+            advance(self.rows % _ADVANCE_EVERY)
+        self.misaligned = detector.finish()
+
+    @property
+    def texts(self) -> Keys:
+        """A key of each pair's text, in one Unicode form."""
+        return self._keys()["text"]
+
+    @property
+    def sentences(self) -> tuple[Keys, Keys]:
+        """A key of each pair's source and target sentence."""
+        keys = self._keys()
+        return keys["source"], keys["target"]
+
+    def origin(self, index: int) -> str:
+        """Where the pair number `index`, from 0, stood in the input."""
+        place = int(self._keys()["place"][index])
+        return f"{self._names[place >> _LINE_BITS]}:{place & (1 << _LINE_BITS) - 1}"
+
+    def forget_keys(self) -> None:
+        remove(self._keys_path)
+
+    @property
+    def _keys_path(self) -> Path:
+        return self.path.with_suffix(".keys")
+
+    def _keys(self) -> np.ndarray:
+        return np.memmap(self._keys_path, _KEYS, "r") if self._keys_path.stat().st_size else np.empty(0, _KEYS)
+
+    def _take(self, pair: Pair, lines: IO[bytes], keys: IO[bytes], detector: AlignmentDetector) -> None:
+        """Mends and judges a pair, and writes it unless it is dropped."""
+        self.rows += 1
+        origin = pair.origin
+        source = mend(pair.source, self._decodes, self.mended)
+        target = mend(pair.target, self._decodes, self.mended)
+        words = words_of(source), words_of(target)
+        detector.see(source, target, words, origin)
+        reason = pair.fault or fault(source, target, self._checks)
+        if reason:
+            _count(self.faults, reason, origin)
+        if self._keep_all or not reason:
+            self._note(source, target, origin)
+            self._write(source, target, origin, lines, keys)
+            self._measure(0, source, origin)
+            self._measure(1, target, origin)
+        if not reason and (verdict := self._sides.verdict(*words)):
+            _count(self.notes, verdict, origin)
+
+    def _note(self, source: str, target: str, origin: str) -> None:
+        """Counts what is kept, but worth a note."""
+        if not target:
+            _count(self.notes, EMPTY_TARGETS, origin)
+        if not source:
+            _count(self.notes, EMPTY_SOURCES, origin)
+        if has_entity(source) or has_entity(target):
+            _count(self.notes, ENTITIES, origin)
+
+    def _write(self, source: str, target: str, origin: str, lines: IO[bytes], keys: IO[bytes]) -> None:
+        line = _JSON.encode([source, target])
+        lines.write(line.encode() + b"\n")
+        name, _, number = origin.rpartition(":")
+        place = self._places[name] | int(number)
+        plain = line if one_form(line) == line else _JSON.encode([one_form(source), one_form(target)])
+        keys.write(_PACKED_KEYS.pack(place, text_key(plain), sentence_key(source), sentence_key(target)))
+
+    def _measure(self, side: int, text: str, origin: str) -> None:
+        longest = self.longest[side]
+        if (len(text) + 1) // 2 < longest.words:  # it cannot have more words
+            return
+        words = len(text.split())
+        if (words, len(text)) > (longest.words, longest.characters):
+            self.longest[side] = Longest(words=words, characters=len(text), text=text, origin=origin)
+
+
+def identities(settings: DataSettings, inputs: Mapping[str, Reading]) -> list[str]:
+    """Hashes of the pairs and of the settings that decide the result, wherever the files lie: as this format computes
+    it, then as earlier ones did, newest first.
+    """
+    facts = {
+        "format_number": FORMAT_NUMBER,
+        "settings": lasting(settings),
+        "inputs": {name: list(hashes(reading).values()) for name, reading in inputs.items()},
+    }
+    found = [_digest(facts)]
+    for number in range(FORMAT_NUMBER, 1, -1):
+        added = ADDED_SETTINGS[number]
+        if any(facts["settings"][key] != before for key, before in added.items()):
+            break  # earlier formats could not do this
+        kept = {key: value for key, value in facts["settings"].items() if key not in added}
+        facts = {**facts, "format_number": number - 1, "settings": kept}
+        found.append(_digest(facts))
+    return found
+
+
+def changes(report: DataReport, settings: DataSettings) -> list[str]:
+    """The differences between the pairs of a report and what `settings` name now, in words."""
+    before, now = report.settings, lasting(settings)
+    keys = sorted(before.keys() | now.keys())
+    found = [f"{key} was {before.get(key)}, is {now.get(key)}" for key in keys if before.get(key) != now.get(key)]
+    with open_inputs(settings) as inputs:
+        for name in sorted(report.inputs.keys() | inputs.keys()):
+            known = list(report.inputs[name].sha256.values()) if name in report.inputs else []
+            if known != (list(hashes(inputs[name]).values()) if name in inputs else []):
+                found.append(f"the {name} text changed")
+    return found
+
+
+def hashes(reading: Reading) -> dict[str, str]:
+    """File name -> SHA-256. A data set of the hub is identified by its address, because the library keeps its files."""
+    if not reading.files:
+        return {reading.name: hashlib.sha256(f"{reading.name} {reading.reasons['format']}".encode()).hexdigest()}
+    files = [file.absolute() for file in reading.files]
+    if len({file.drive for file in files}) > 1:  # on Windows: no folder holds them all
+        return {file.as_posix(): sha256(file) for file in files}
+    folder = os.path.commonpath([file.parent for file in files])
+    return {file.relative_to(folder).as_posix(): sha256(file) for file in files}
+
+
+def _digest(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _describe(reading: Reading, rows: int) -> InputReport:
+    return InputReport(
+        name=reading.name,
+        format=reading.format,
+        columns=reading.columns[:2],
+        reasons=dict(reading.reasons),
+        sha256=hashes(reading),
+        rows=rows,
+    )
+
+
+def _learn_sides(reading: Reading, checks: CheckSettings) -> Sides:
+    """Learns from the first rows of an input which words are typical of which side."""
+
+    def words() -> Iterator[tuple[list[str], list[str]]]:
+        for pair in reading:
+            source, target = (mend(side, checks.decodes, Counter()) for side in (pair.source, pair.target))
+            if not fault(source, target, checks):
+                yield words_of(source), words_of(target)
+
+    return learn_sides(words())
+
+
+def _refuse_too_few(train: PairSet, dropped: Mapping[str, Tally], pairs: int, wanted: Mapping[str, int]) -> None:
+    name = train.reading.name
+    if not pairs:
+        why = ", ".join(f"{tally.pairs:,} {reason}" for reason, tally in dropped.items())
+        raise DataError(f"none of the {train.rows:,} rows of {name} can be used ({why})")
+    if pairs <= sum(wanted.values()):
+        asked = " and ".join(f"{size:,} for {role}" for role, size in wanted.items())
+        usable = "1 usable pair" if pairs == 1 else f"{pairs:,} usable pairs"
+        raise DataError(f"{name} holds {usable}: too few to split off {asked}; give more text, or smaller sets")
+
+
+def _deal_out(whole: Path, side: np.ndarray, roles: Iterable[str], folder: Path) -> None:
+    """Copies each line to the file of its side."""
+    with ExitStack() as stack:
+        files = {SIDES[role]: stack.enter_context(split_of(folder, role).open("wb")) for role in roles}
+        for line, number in zip(stack.enter_context(whole.open("rb")), side.tobytes(), strict=True):
+            if number != DROPPED:
+                files[number].write(line)
+    remove(whole)
+
+
+def _splits(
+    folder: Path, sets: Mapping[str, PairSet], side: np.ndarray, origins: Mapping[str, str]
+) -> dict[str, SplitReport]:
+    """The sizes, sources and leaks of the splits that lie in the folder."""
+    sources, targets = sets["train"].sentences
+    sentences = {role: (sources[side == number], targets[side == number]) for role, number in SIDES.items()}
+    sentences |= {role: pairs.sentences for role, pairs in sets.items() if role != "train"}
+
+    def leaks(role: str, other: str) -> Leaks:
+        found = leakage(sentences[other], sentences[role])
+        first = None
+        if found.first is not None and role in sets:
+            first = sets[role].origin(found.first)
+        elif found.first is not None:
+            first = sets["train"].origin(int(np.flatnonzero(side == SIDES[role])[found.first]))
+        return Leaks(sources=found.sources, targets=found.targets, either=found.either, first=first)
+
+    return {
+        role: SplitReport(
+            pairs=len(keys[0]),
+            sha256=sha256(split_of(folder, role)),
+            origin=origins[role],
+            leaks=None if role == "train" else leaks(role, "train"),
+            leaks_from_dev=None if role in ("train", "dev") else leaks(role, "dev"),
+        )
+        for role, keys in sentences.items()
+    }
+
+
+def _longest(sets: Mapping[str, PairSet], side: int) -> Longest:
+    return max((pairs.longest[side] for pairs in sets.values()), key=lambda found: (found.words, found.characters))
+
+
+def _count(counts: dict[str, Tally], kind: str, origin: str) -> None:
+    before = counts.get(kind) or Tally(pairs=0, first=origin)
+    counts[kind] = Tally(pairs=before.pairs + 1, first=before.first)
+
+
+def _merged(counts: Iterable[Mapping[str, Tally]]) -> dict[str, Tally]:
+    total: dict[str, Tally] = {}
+    for tallies in counts:
+        for reason, tally in tallies.items():
+            before = total.get(reason) or Tally(pairs=0, first=tally.first)
+            total[reason] = Tally(pairs=before.pairs + tally.pairs, first=before.first)
+    return total
+
+
+def _warnings(
+    sets: Mapping[str, PairSet],
+    noted: Mapping[str, Tally],
+    wanted: Mapping[str, int],
+    splits: Mapping[str, SplitReport],
+) -> Iterator[str]:
+    train = sets["train"].reading
+    for pairs in sets.values():
+        yield from pairs.reading.doubts
+    for role, pairs in sets.items():
+        yield from _of_input(role, pairs)
+    if entities := noted.get(ENTITIES):
+        yield (
+            f"pairs with HTML entities such as &amp;: {entities.pairs:,}, first at {entities.first}; "
+            "--set data.checks.html_entities=decode replaces them by the characters they stand for"
+        )
+    if UNKNOWN_LANGUAGE in train.languages:
+        yield f"{train.name}: the languages are unknown ({UNKNOWN_LANGUAGE}): {train.reasons['languages']}"
+    for role, size in wanted.items():
+        if splits[role].pairs < size:
+            yield (
+                f"the {role} set holds {splits[role].pairs:,} pairs, not {size:,}: too many pairs share "
+                f"sentences; give a set of its own with {role}_path"
+            )
+    for role, split in splits.items():
+        for leaks, where, why in (
+            (split.leaks, "training", ""),
+            (split.leaks_from_dev, "dev", "the best checkpoint is chosen on dev, so "),
+        ):
+            if leaks and leaks.either:
+                yield (
+                    f"{leaks.either:,} of {split.pairs:,} {role} pairs have a sentence that stands in {where} too "
+                    f"(first at {leaks.first}): {why}a score on them flatters"
+                )
+
+
+def _of_input(role: str, pairs: PairSet) -> Iterator[str]:
+    """Warnings of rows that do not belong together, and of empty sides in a given set, which keeps every pair so that
+    other files stay aligned with it.
+    """
+    yield from map(str, pairs.misaligned[:MISALIGNED_SHOWN])
+    if len(pairs.misaligned) > MISALIGNED_SHOWN:
+        yield f"{len(pairs.misaligned) - MISALIGNED_SHOWN:,} more stretches of rows look misaligned"
+    for kind in (EXCHANGED, ONE_LANGUAGE):
+        tally = pairs.notes.get(kind)
+        if tally and tally.pairs >= SIDES_SHARE * pairs.rows:
+            yield f"{tally.pairs:,} of {pairs.rows:,} {kind} (first at {tally.first})"
+    for kind, side, scored in (
+        (EMPTY_SOURCES, "source", "its translation is empty"),
+        (EMPTY_TARGETS, "reference", "any translation of it counts as wrong"),
+    ):
+        if role != "train" and (tally := pairs.notes.get(kind)):
+            what = "it is left out of validation" if role == "dev" else scored
+            counts = f"{tally.pairs:,} of {pairs.rows:,} {role} pairs"
+            yield f"{counts} have an empty {side} (first at {tally.first}): {what}"

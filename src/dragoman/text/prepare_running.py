@@ -1,0 +1,217 @@
+"""Running text on its way into a folder: copied piece by piece, then its end is cut off for dev and test.
+
+Nothing is dropped but byte order marks and the carriage returns before line ends; a last line without `\\n` gets one.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dragoman.errors import DataError
+from dragoman.files import sha256
+from dragoman.progress import Progress
+from dragoman.run_folder import text_of
+from dragoman.text.addresses import Address
+from dragoman.text.inputs import texts_of
+from dragoman.text.lines import read_running, without_gz
+from dragoman.text.phrasebook import read_phrasebook
+from dragoman.text.prepared import read_text
+from dragoman.text.report import TEXT_FORMAT, TextReport, TextSplit, read_text_report
+from dragoman.text.settings import PHRASEBOOK, DataSettings
+
+HELD_OUT = 0.05
+"""Share of the text that is held out for dev, and the same again for test."""
+LEAST_CHARACTERS = 1_000
+"""Fewer characters of training text are refused."""
+LEAST_HELD_OUT = 50
+"""Fewer characters of dev or test text are refused; white space at both ends is not counted."""
+FURTHEST = 2
+"""How far before its place a cut may move to find the end of a line or a word: so many times the size of the part."""
+OF_TABLES = (".tsv", ".csv", ".jsonl", ".parquet", ".conllu")
+"""Ends of the names of files whose rows have columns."""
+
+_BLOCK = 1 << 20
+"""Characters, or bytes, that are read at a time."""
+
+
+class RunningText:
+    """The training text, as `train`, and the texts beside it. Memory holds a piece of the text at a time."""
+
+    read_report = staticmethod(read_text_report)
+
+    def __init__(self, settings: DataSettings, progress: Progress) -> None:
+        self._settings, self._progress = settings, progress
+
+    def identities(self) -> list[str]:
+        return [self._read(lambda _name, _piece: None)]
+
+    def changes(self, _report: TextReport) -> list[str]:
+        return []
+
+    def fill(self, folder: Path) -> TextReport:
+        """Writes the splits into a new folder."""
+        characters = Counter[str]()
+        identity = self._copy(folder, characters)
+        origins = _hold_out(folder, characters)
+        self._refuse_short(folder, characters)
+        return TextReport(
+            format=TEXT_FORMAT,
+            task="language_model",
+            identity=identity,
+            name=_named(self._settings.path),
+            language=self._settings.target_language or "und",
+            splits={
+                name: TextSplit(characters=count, sha256=sha256(text_of(folder, name)), origin=origins[name])
+                for name, count in characters.items()
+            },
+        )
+
+    def _sets(self) -> Iterator[tuple[str, Iterator[str]]]:
+        """Each text that is named, in pieces; of the phrasebook, the English sentences of a set."""
+        settings = self._settings
+        if settings.path == PHRASEBOOK:
+            for name in ("dev", "test"):
+                if getattr(settings, f"{name}_path") is not None:
+                    raise DataError(f"the phrasebook brings its own sets; leave data.{name}_path out")
+            book = read_phrasebook()
+            for name in ("train", "dev", "test"):
+                yield name, (f"{sentence.source}\n" for sentence in getattr(book, name))
+            return
+        for name, files in texts_of(settings).items():
+            for file in files:
+                _refuse_table(file)
+            yield name, chain.from_iterable(read_running(file, settings.encoding_errors) for file in files)
+
+    def _read(self, take: Callable[[str, str], None]) -> str:
+        """Hands on the texts, piece by piece, each with the name of its set. Returns their identity: the SHA-256 of a
+        JSON list of names and texts, which is hashed as it is written.
+        """
+        digest = hashlib.sha256(b"[")
+        with self._progress.track("read the text", unit="lines") as advance:
+            for number, (name, pieces) in enumerate(self._sets()):
+                digest.update(f'{", " if number else ""}["{name}", "'.encode())
+                for piece in pieces:
+                    digest.update(json.dumps(piece)[1:-1].encode())
+                    take(name, piece)
+                    advance(piece.count("\n"))
+                digest.update(b'"]')
+        digest.update(b"]")
+        return digest.hexdigest()
+
+    def _copy(self, folder: Path, characters: Counter[str]) -> str:
+        """Copies the texts, and counts their characters; returns their identity."""
+        with ExitStack() as opened:
+            files = {}
+
+            def take(name: str, piece: str) -> None:
+                if name not in files:
+                    files[name] = opened.enter_context(open(text_of(folder, name), "wb"))
+                files[name].write(piece.encode())
+                characters[name] += len(piece)
+
+            return self._read(take)
+
+    def _refuse_short(self, folder: Path, characters: Mapping[str, int]) -> None:
+        """Refuses a text that a model cannot learn from, or be measured on."""
+        settings = self._settings
+        if characters["train"] < LEAST_CHARACTERS:
+            raise DataError(
+                f"{_named(settings.path)} leaves {characters['train']:,} characters to train on; a language model "
+                f"needs at least {LEAST_CHARACTERS:,}"
+            )
+        for name, address in (("dev", settings.dev_path), ("test", settings.test_path)):
+            if (count := _without_space_around(read_text(folder, name))) < LEAST_HELD_OUT:
+                whole = f"the end of {_named(settings.path)}" if address is None else _named(address)
+                raise DataError(
+                    f"{whole} is too short to be the {name} text: without white space at its ends it has {count:,} "
+                    f"characters, and a language model is measured on at least {LEAST_HELD_OUT}; name a longer text "
+                    f"with data.{name}_path" + (", or leave it out" if address is not None else "")
+                )
+
+
+def _hold_out(folder: Path, characters: Counter[str]) -> dict[str, str]:
+    """Cuts missing test and dev texts off the end of the training text; returns where each text is from."""
+    origins = dict.fromkeys(characters, "given")
+    size = int(HELD_OUT * characters["train"])
+    for name in ("test", "dev"):
+        if name not in characters:
+            characters[name] = _cut(text_of(folder, "train"), characters["train"], size, text_of(folder, name))
+            characters["train"] -= characters[name]
+            origins[name] = f"held out: {HELD_OUT:.0%} of the text, from its end"
+    return origins
+
+
+def _without_space_around(text: Iterable[str]) -> int:
+    """The characters of a text between the white space at its ends."""
+    first, end, place = None, 0, 0
+    for piece in text:
+        if piece.strip():
+            first = place + len(piece) - len(piece.lstrip()) if first is None else first
+            end = place + len(piece.rstrip())
+        place += len(piece)
+    return end - (first or 0)
+
+
+def _refuse_table(file: Path) -> None:
+    if (suffix := without_gz(file).suffix.lower()) in OF_TABLES:
+        raise DataError(
+            f"{file} is a table, of which running text has none; write its text alone to a .txt file, or name it "
+            f"otherwise than {suffix} if its rows are what is to be learnt"
+        )
+
+
+def _cut(path: Path, characters: int, size: int, rest: Path) -> int:
+    """Moves the last `size` of so many characters to the file `rest`, and up to `FURTHEST` times as many more, so that
+    the cut comes after the end of a line, or else after a space, where there is one. Returns how many were moved.
+    """
+    end = characters - size
+    first, end = _byte(path, max(0, end - FURTHEST * size)), _byte(path, end)
+    cut = _after_last(b"\n", path, first, end) or _after_last(b" ", path, first, end) or end
+    moved = 0
+    with open(path, "r+b") as whole, open(rest, "wb") as file:
+        whole.seek(cut)
+        while block := whole.read(_BLOCK):
+            moved += len(_first_bytes(block))
+            file.write(block)
+        whole.truncate(cut)
+    return moved
+
+
+def _byte(path: Path, character: int) -> int:
+    """Where a character of a UTF-8 file begins, in bytes."""
+    before = place = 0
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            begins = _first_bytes(block)
+            if before + len(begins) > character:
+                return place + int(begins[character - before])
+            before, place = before + len(begins), place + len(block)
+    return place
+
+
+def _first_bytes(block: bytes) -> NDArray[np.int64]:
+    """Where characters begin in UTF-8: at all bytes but those of the form 10xxxxxx."""
+    return np.flatnonzero((np.frombuffer(block, np.uint8) & 0xC0) != 0x80)
+
+
+def _after_last(mark: bytes, path: Path, first: int, end: int) -> int:
+    """The byte after the last such mark between two bytes of a file; 0 if there is none."""
+    with open(path, "rb") as file:
+        while end > first:
+            begin = max(first, end - _BLOCK)
+            file.seek(begin)
+            if (found := file.read(end - begin).rfind(mark)) >= 0:
+                return begin + found + 1
+            end = begin
+    return 0
+
+
+def _named(address: Address) -> str:
+    return address if isinstance(address, str) else " and ".join(address)
