@@ -16,8 +16,8 @@ from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.progress import Progress
 from dragoman.text.columns import Naming
-from dragoman.text.inputs import DataSettings
 from dragoman.text.prepare import prepare_data
+from dragoman.text.settings import DataSettings
 
 SOURCES = ["the cat sat", "a dog ran", "", "Rome", "one two three"]
 TARGETS = ["il gatto sedeva", "un cane correva", "", "Rome", "uno due tre"]
