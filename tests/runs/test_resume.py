@@ -196,7 +196,7 @@ def test_a_run_goes_on_by_its_folder_too(stopped: Path, whole: Path) -> None:
 
 def test_a_signal_outside_the_loop_stops_too(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    for stage in ("commands.train.resolve_run", "tasks.translation.evaluate"):
+    for stage in ("runs.train.resolve_run", "runs.translation.evaluate"):
         with monkeypatch.context() as patch:
             patch.setattr(f"dragoman.{stage}", lambda *_, **__: terminate())
             with pytest.raises(Interrupted, match="stopped; go on with: dragoman train"):
@@ -251,7 +251,7 @@ def signalled(folder: Path, signals: list[signal.Signals]) -> None:
             *[("os.replace", call) for call in (2, 5, 14, 22, 30, 47, 55)],
             ("dragoman.tokenizing.training._trained", 2),
             ("dragoman.data.encoding._encoded", 2),
-            ("dragoman.runs.resolving._gather", 1),
+            ("dragoman.runs.resolving._encode", 1),
             ("dragoman.training.loop.train_step", 3),
             ("dragoman.runs.translation.evaluate", 1),
             ("dragoman.runs.train.draw_curves", 1),

@@ -28,7 +28,7 @@ from dragoman.runs.metrics import read_metrics
 from dragoman.runs.options import RunOptions
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.train import RunResult, train
-from dragoman.store import Languages, count_weights, load_model
+from dragoman.store import count_weights, load_model
 from dragoman.text.prepare import prepare_data
 from dragoman.text.settings import DataSettings
 from dragoman.tokenizing.training import TokenizerSettings
@@ -190,7 +190,7 @@ def test_a_vocabulary_is_learnt_from_pairs_spread_over_all(tmp_path: Path, monke
     prepare_data(settings, tmp_path / "data")
     monkeypatch.setattr(pairs_module, "SAMPLE", 20)
     recipe = Recipe(tokenizer=TokenizerSettings(kind="word", minimum_frequency=1))
-    found = pairs_module.learn_vocabulary(RunFolder(tmp_path), recipe, Languages("en", "it"), silent)
+    found = pairs_module.TranslationTask(RunFolder(tmp_path), recipe).learn_tokenizers()
     assert sorted(found.source.vocabulary.pieces) == sorted(f"s{number}" for number in range(4, 100, 5))
 
 

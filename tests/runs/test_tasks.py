@@ -23,8 +23,8 @@ from dragoman.errors import ConfigError, DataError, DecodeError, Interrupted
 from dragoman.model import LanguageModel, StepNoise
 from dragoman.run_folder import RunFolder
 from dragoman.runs import language_model, trial
-from dragoman.runs.corpus_task import CorpusTask
 from dragoman.runs.metrics import read_metrics
+from dragoman.runs.task import Task
 from dragoman.store import ModelFiles
 from dragoman.text import lines
 from dragoman.text.prepare import prepare_text
@@ -32,7 +32,7 @@ from dragoman.text.prepared import read_text
 from dragoman.text.settings import DataSettings
 from dragoman.training import run_steps
 from dragoman.training.loss import Loss
-from dragoman.training.objective import Task, Validated
+from dragoman.training.objective import Objective, Validated
 
 # A third task: which of two numbers is larger? No text, no vocabulary, a model of its own.
 
@@ -76,8 +76,9 @@ def test_a_third_task_trains_in_the_same_loop() -> None:
     settings = train_settings(steps=150, learning_rate=0.1, warmup_steps=5)
     state = fresh_state(model, settings)
     run_steps(model, task, settings, state)
-    asked: Task = task
-    found = asked.validate(state.weights)
+    asked: Objective = task
+    assert asked.batches is task
+    found = task.validate(state.weights)
     assert found is not None and found.score > 0.95
 
 
@@ -278,14 +279,14 @@ def test_a_dev_loss_that_is_not_finite_leaves_the_run_as_it_was(
 def test_a_score_that_is_not_finite_is_never_the_best(
     score: float, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    original, scores = CorpusTask.validate, [score]
+    original, scores = Task.validate, [score]
 
-    def validate(task: CorpusTask, weights: Mapping[str, Tensor]) -> Validated | None:
+    def validate(task: Task, weights: Mapping[str, Tensor]) -> Validated | None:
         found = original(task, weights)
         assert found is not None
         return found._replace(score=scores.pop()) if scores else found
 
-    monkeypatch.setattr(CorpusTask, "validate", validate)
+    monkeypatch.setattr(Task, "validate", validate)
     folder = train(text, tmp_path, "train.steps=10", "train.validate_every=5").folder
     assert f"step 5 cannot be the best: its score is {score}" in caplog.text
     (newest, *_) = sorted(folder.glob("checkpoints/step-*"), reverse=True)

@@ -19,11 +19,9 @@ from dragoman.errors import CheckpointError
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translator import Translator
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
-from dragoman.progress import silent
 from dragoman.run_folder import RunFolder
-from dragoman.runs import translation
-from dragoman.runs import translation as pairs
 from dragoman.runs.recipe import Recipe, StartSettings
+from dragoman.runs.translation import TranslationTask
 from dragoman.store import Languages, ModelFiles, StoredModel, load_model, named_weights, read_config, save_model
 from dragoman.text.prepare import prepare_data
 from dragoman.text.settings import DataSettings
@@ -156,9 +154,9 @@ def test_fine_tuning_keeps_the_framing_of_the_model(folder: Path, tmp_path: Path
     data = DataSettings(path=str(tmp_path / "corpus.tsv"), dev_size=1, test_size=1)
     recipe = Recipe(start=start, data=data)
     prepare_data(recipe.data, run.data)
-    gathered = pairs.gather(run, recipe, silent)
+    encoded = TranslationTask(run, recipe).encode()
     recipe = recipe.but(model=load_model(folder).config.model_dump(), batches={"sentence_tokens": 9})
-    task = translation.start(recipe, gathered, "cpu")
+    task = encoded.of(recipe)
     batch = task.batches.batch(task.batches.epoch(0)[0])
     assert batch.source is not None and batch.source_lengths is not None
     assert batch.target[0] == PADDING and batch.source[0] != START
@@ -166,7 +164,7 @@ def test_fine_tuning_keeps_the_framing_of_the_model(folder: Path, tmp_path: Path
     found = task.validate(named_weights(load_model(folder).model))
     assert found is not None and found.facts["dev_chrf"] == pytest.approx(100) and found.facts["dev_loss"] < 0.1
     shutil.move(folder, tmp_path / "moved")
-    assert translation.start(recipe, gathered, "cpu").identity != task.identity, "a resumed run is refused"
+    assert encoded.of(recipe).identity != task.identity, "a resumed run is refused"
     shutil.move(tmp_path / "moved", folder)
 
 

@@ -12,8 +12,8 @@ from dragoman.errors import ConfigError
 from dragoman.files import LOCK, remove
 from dragoman.run_folder import RunFolder
 from dragoman.runs.facts import FORMAT, PREPARED, note, read_facts, read_facts_to_go_on
-from dragoman.runs.kinds import kind_of
 from dragoman.runs.recipe import LIMITS, Recipe, read_recipe
+from dragoman.runs.tasks import task_of
 from dragoman.training.settings import HARMLESS
 
 log = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ def _given(tables: dict[str, Any], origin: str) -> dict[str, Any]:
 
 
 def _is_same_text(run: RunFolder, recipe: Recipe) -> bool:
-    return run.report.is_file() and kind_of(recipe).is_made_from(run.data, recipe)
+    return run.report.is_file() and task_of(run, recipe).is_made_from_its_text()
 
 
 def _shown(value: Any) -> str:

@@ -76,8 +76,8 @@ def forecast(what: What = "phrasebook", **options: Unpack[RunOptions]) -> Foreca
     ):
         place = run if keeps or (run.is_run and run.recipe.is_file()) else RunFolder(Path(aside))
         context = RunContext(place, device, options.get("anyway", False), progress)
-        recipe, data = resolve_run(context, asked, decide=False)
-        trial = Trial(recipe, data, device)
+        task = resolve_run(context, asked, decide=False)
+        recipe, trial = task.recipe, Trial(task)
         trial.train_heaviest()
         step, validation = trial.seconds_a_step(progress), trial.seconds_a_validation()
         trial.save(RunFolder(Path(aside)).checkpoints)

@@ -1,18 +1,15 @@
 """Language models as a task: windows of running text, each next token predicted, and the loss on held-out text."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from functools import partial
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
-
-import torch
-from torch import Tensor
+from typing import Any, Self
 
 import dragoman
-from dragoman.data.batching import build_batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_text
 from dragoman.documents import write_json
@@ -21,18 +18,13 @@ from dragoman.evaluating.evaluation import FORMAT
 from dragoman.evaluating.metrics import Score
 from dragoman.files import sha256
 from dragoman.inference.generator import Generator
-from dragoman.model import LanguageModel, build_model
-from dragoman.progress import Progress
-from dragoman.run_folder import RunFolder
+from dragoman.model import LanguageModel
 from dragoman.runs.choices import TextFacts
-from dragoman.runs.corpus_task import UNMEASURED, CorpusTask, find_corpus, find_tokenizers
-from dragoman.runs.recipe import Recipe
-from dragoman.store import ModelFiles, StoredModel, load_model, place_weights
-from dragoman.text import prepare as preparing
+from dragoman.runs.task import Corpora, Task
+from dragoman.store import ModelFiles, StoredModel, load_model
 from dragoman.text.prepare import prepare_text
 from dragoman.text.prepared import read_text
 from dragoman.text.report import TextReport, read_text_report
-from dragoman.text.settings import name_on_card
 from dragoman.tokenizing.pretokenizing import SPACE_BETWEEN_WORDS, cut_running
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizer
@@ -46,176 +38,142 @@ LEARNT_FROM = 50_000_000
 """Characters that a vocabulary is learnt from at most: pieces of the text, evenly spaced."""
 
 
-class TextData(NamedTuple):
-    """Running text, prepared and encoded."""
+class TextTask(Task):
+    """A task that reads running text, of which it holds out the end."""
 
-    report: TextReport
-    tokenizers: Tokenizers
-    """The same tokenizer on both sides."""
-    train: EncodedCorpus
-    dev: EncodedCorpus | None
-    """None if nothing is held out."""
-    dev_characters: int
+    def prepare(self) -> None:
+        prepare_text(self.recipe.data, self.run.data, self.progress)
 
+    @cached_property
+    def report(self) -> TextReport:
+        return read_text_report(self.run.data)
 
-def prepare(run: RunFolder, recipe: Recipe, progress: Progress) -> TextReport:
-    """Reads and splits text into the run's folder, unless it is there already.
+    def text_facts(self) -> TextFacts:
+        return TextFacts(characters=self.report.splits["train"].characters)
 
-    Raises:
-        DataError: the text cannot be used, or is not what the folder was made from.
-    """
-    return prepare_text(recipe.data, run.data, progress)
+    def learn_tokenizers(self) -> Tokenizers:
+        """The vocabulary of the training text, learnt from a sample of it if there is much."""
+        text = sampled(read_text(self.run.data, "train"), LEARNT_FROM / self.report.splits["train"].characters)
+        tokenizer = learn_tokenizer(lines_of(text), self.recipe.tokenizer, self.progress, self.report.language)
+        return Tokenizers(tokenizer, tokenizer)
 
+    def encode(self) -> Self:
+        tokenizers = self.find_tokenizers(self.learn_tokenizers)
 
-def is_made_from(folder: Path, recipe: Recipe) -> bool:
-    """Whether the text in a folder is the text that a recipe names."""
-    return preparing.is_made_from(folder, recipe.data, recipe.task)
+        def encoded(name: str) -> EncodedCorpus:
+            return self.find_corpus(
+                name, tokenizers, lambda: self.encode_split(name, tokenizers, self.run.corpus(name)), self.is_fit
+            )
 
+        train, has_dev = encoded("train"), self.report.splits["dev"].characters
+        return replace(self, encoded=Corpora(tokenizers, train, encoded("dev") if has_dev else None))
 
-def facts(_run: RunFolder, _recipe: Recipe, report: TextReport) -> TextFacts:
-    """The number of characters."""
-    return TextFacts(characters=report.splits["train"].characters)
+    @abstractmethod
+    def encode_split(self, name: str, tokenizers: Tokenizers, folder: Path) -> EncodedCorpus:
+        """Encodes one split of the prepared text into a folder, in the place of what is there."""
 
+    def is_fit(self, _corpus: EncodedCorpus) -> bool:
+        """Whether a corpus that was encoded earlier suits the recipe."""
+        return True
 
-def gather(run: RunFolder, recipe: Recipe, progress: Progress) -> TextData:
-    """Trains a tokenizer and encodes text, unless they are in the run's folder already."""
-    report = read_text_report(run.data)
-    tokenizers = find_tokenizers(run, recipe, lambda: learn_vocabulary(run, recipe, report, progress))
-    length = recipe.batches.sentence_tokens
+    def trained_on(self, training: str) -> str:
+        """The sentence of a model card about the text and the training."""
+        characters, name = self.report.splits["train"].characters, self.text_name(self.report.name)
+        return f"Trained on {characters:,} characters of {name}, {training}."
 
-    def encoded(name: str) -> EncodedCorpus:
-        folder = run.corpus(name)
+    def score(self) -> "tuple[TextEvaluation, ...]":
+        """Measures the best model on the test text, in float32; there is no evaluation without one."""
+        test = self.run.text("test")
+        evaluations: tuple[TextEvaluation, ...] = ()
+        if test.is_file() and test.stat().st_size:
+            with self.progress.track("score", unit="texts") as advance:
+                evaluations = (self._score(test),)
+                advance(1)
+        facts = {"evaluations": [each.facts() for each in evaluations], "comparisons": list[Any]()}
+        write_json(self.run.scores, {"format": FORMAT, **facts})
+        return evaluations
 
-        def encode() -> EncodedCorpus:
-            return encode_text(read_text(run.data, name), tokenizers.target, folder, length, replace=True)
+    def _score(self, test: Path) -> "TextEvaluation":
+        stored = load_model(self.run.best)
+        with TemporaryDirectory(prefix="dragoman-") as folder:
+            corpus = self.encode_split("test", stored.tokenizers, Path(folder) / "test")
+            return self.evaluate(stored, corpus, test)
 
-        return find_corpus(folder, tokenizers, encode, lambda corpus: corpus.has_windows_of(length))
-
-    dev_characters = report.splits["dev"].characters
-    return TextData(report, tokenizers, encoded("train"), encoded("dev") if dev_characters else None, dev_characters)
-
-
-def learn_vocabulary(run: RunFolder, recipe: Recipe, report: TextReport, progress: Progress) -> Tokenizers:
-    """The vocabulary of a run's training text, learnt from a sample of it if there is much."""
-    text = sampled(read_text(run.data, "train"), LEARNT_FROM / report.splits["train"].characters)
-    tokenizer = learn_tokenizer(lines_of(text), recipe.tokenizer, progress, report.language)
-    return Tokenizers(tokenizer, tokenizer)
-
-
-def sampled(pieces: Iterable[str], share: float) -> Iterator[str]:
-    """About this share of some pieces, evenly spaced; all of them from 1 on.
-
-    >>> [*sampled("abcdefgh", 0.25)]
-    ['d', 'h']
-    """
-    return (piece for number, piece in enumerate(pieces) if int((number + 1) * share) > int(number * share))
-
-
-def lines_of(text: Iterable[str]) -> Iterator[str]:
-    """The lines of a text that is given in parts, long ones in several pieces."""
-    held = ""
-    for part in text:
-        *lines, held = (held + part).splitlines(keepends=True) or [""]
-        *begun, held = cut_running([held], LEARNT_AT_A_TIME, SPACE_BETWEEN_WORDS)
-        for line in lines:
-            yield from cut_running([line], LEARNT_AT_A_TIME, SPACE_BETWEEN_WORDS)
-        yield from begun
-    if held:
-        yield held
+    @abstractmethod
+    def evaluate(self, stored: StoredModel, corpus: EncodedCorpus, test: Path) -> "TextEvaluation":
+        """Measures a finished model on an encoded test text."""
 
 
-def start(recipe: Recipe, data: TextData, device: str) -> CorpusTask:
-    """The task of a run that trains a language model. The best model has the lowest loss on the dev text, in the run's
-    precision.
-    """
-    dev_set = partial(_open_dev_set, recipe, data, data.dev, device) if data.dev is not None else None
-    return CorpusTask(recipe, data, device, dev_set, partial(_files, recipe, data))
+class LanguageModelTask(TextTask):
+    """Learns to continue running text. The best model has the lowest loss on the dev text."""
 
+    def encode_split(self, name: str, tokenizers: Tokenizers, folder: Path) -> EncodedCorpus:
+        window = self.recipe.batches.sentence_tokens
+        return encode_text(read_text(self.run.data, name), tokenizers.target, folder, window, replace=True)
 
-class HeldOut:
-    """Measures any weights of one architecture on held-out text."""
+    def is_fit(self, corpus: EncodedCorpus) -> bool:
+        return corpus.has_windows_of(self.recipe.batches.sentence_tokens)
 
-    def __init__(
-        self, model: LanguageModel, tokenizers: Tokenizers, corpus: EncodedCorpus, characters: int, recipe: Recipe
-    ) -> None:
-        self.model, self.characters = model, characters
-        self.files, self.precision = ModelFiles(tokenizers, generation=_generation(recipe)), recipe.train.precision
-        self.dtype = model.output.dtype
-        self.batches = build_batches(corpus, recipe.batches, seed=None)
-        self.tokens = self.batches.tokens
+    def measure(self, model: LanguageModel) -> Validated:
+        assert self.corpora.dev is not None, "a run without a dev text is not validated"
+        a_token, a_character, _ = self._losses(model, self.corpora.dev, self.report.splits["dev"].characters)
+        nats = nats_and_bits(a_character)
+        return Validated(
+            score=-a_token,
+            facts={"dev_loss": a_token, "dev_nats_per_character": a_character},
+            summary=f"loss {a_token:.3f}, {nats} a character",
+            brief=f"{a_token:.2f}, {a_character:.3f} nats a character",
+            samples=f"\n  written     {' '.join(self._sample(model).split())}",
+            quality=f"On the dev text: {nats} a character, {a_token:.3f} nats a token.\n",
+        )
 
-    def losses(self) -> tuple[float, float]:
-        """Nats a token, and nats a character.
+    def _losses(self, model: LanguageModel, corpus: EncodedCorpus, characters: int) -> tuple[float, float, int]:
+        """Nats a token, nats a character, and the number of tokens.
 
         Raises:
             DecodeError: the loss is not finite.
         """
-        device = self.model.output.device
-        batches = (self.batches.batch(indices).to(device) for indices in self.batches.epoch(0))
-        loss = mean_loss(self.model, batches)
+        batches = self.batches_of(corpus)
+        loss = mean_loss(model, (batches.batch(indices).to(self.device) for indices in batches.epoch(0)))
         if not math.isfinite(loss):
             raise DecodeError(
                 f"the model's loss on held-out text is {loss}; its weights are damaged, or training diverged"
             )
-        return loss, loss * self.tokens / self.characters
+        return loss, loss * batches.tokens / characters, batches.tokens
 
-    def measure(self, weights: Mapping[str, Tensor]) -> Validated:
-        """Validates these weights, in the precision that the model has."""
-        place_weights(self.model, {name: weight.to(self.dtype) for name, weight in weights.items()})
-        loss, nats = self.losses()
-        a_character = nats_and_bits(nats)
-        return Validated(
-            score=-loss,
-            facts={"dev_loss": loss, "dev_nats_per_character": nats},
-            summary=f"loss {loss:.3f}, {a_character} a character",
-            brief=f"{loss:.2f}, {nats:.3f} nats a character",
-            samples=f"\n  written     {' '.join(self._sample().split())}",
-            quality=f"On the dev text: {a_character} a character, {loss:.3f} nats a token.\n",
-        )
-
-    def _sample(self) -> str:
+    def _sample(self, model: LanguageModel) -> str:
         """What the model writes after the end of a line, drawn by its own probabilities."""
-        stored = StoredModel(self.model, self.model.config, self.files, Path("validation"))
-        generator = Generator(stored, self.model.output.device.type, self.precision)
+        stored = StoredModel(model, model.config, self.model_files, Path("validation"))
+        generator = Generator(stored, self.device, self.recipe.train.precision)
         options = generator.options.but(tokens=SAMPLE_TOKENS, temperature=1.0)
         return generator.generate([""], options)[0].text
 
+    @property
+    def model_files(self) -> ModelFiles:
+        """Tokenizer, and the context that the model is trained on."""
+        return ModelFiles(self.corpora.tokenizers, generation={"context": self.recipe.batches.sentence_tokens})
 
-def nats_and_bits(nats: float) -> str:
-    """A loss in both units, of which bits compare with compressors and other papers.
+    def card(self, weights: int, training: str, quality: str) -> str:
+        made = self.made_with("A decoder-only Transformer", self.recipe.model.decoder_layers, weights)
+        return f"# Language model\n\n{made}\n\n{self.trained_on(training)}\n\n{quality}"
 
-    >>> nats_and_bits(1.4697)
-    '1.470 nats (2.120 bits)'
-    """
-    return f"{nats:.3f} nats ({nats / math.log(2):.3f} bits)"
-
-
-def _open_dev_set(recipe: Recipe, data: TextData, dev: EncodedCorpus, device: str) -> HeldOut:
-    dtype = torch.bfloat16 if recipe.train.precision == "bf16" else torch.float32
-    model = build_model(recipe.model, seed=None).to(device, dtype)
-    assert isinstance(model, LanguageModel), "the recipe says so"
-    return HeldOut(model, data.tokenizers, dev, data.dev_characters, recipe)
-
-
-def _files(
-    recipe: Recipe, data: TextData, weights: int, steps: int, tokens: int, found: Validated | None
-) -> ModelFiles:
-    """Tokenizer and model card."""
-    model, train = recipe.model, data.report.splits["train"]
-    card = (
-        f"# Language model\n\n"
-        f"A decoder-only Transformer ({model.preset}, {model.size}: width {model.d_model}, {model.decoder_layers} "
-        f"layers, {weights:,} weights) made with Dragoman {dragoman.__version__}.\n\n"
-        f"Trained on {train.characters:,} characters of {name_on_card(recipe.data, data.report.name)}, "
-        f"{steps:,} steps, {tokens:,} tokens.\n\n"
-        f"{found.quality if found else UNMEASURED}"
-    )
-    return ModelFiles(data.tokenizers, generation=_generation(recipe), card=card)
-
-
-def _generation(recipe: Recipe) -> dict[str, int]:
-    """What a model folder says of how to write: the context that the model is trained on."""
-    return {"context": recipe.batches.sentence_tokens}
+    def evaluate(self, stored: StoredModel, corpus: EncodedCorpus, test: Path) -> "TextEvaluation":
+        characters = self.report.splits["test"].characters
+        model: Any = stored.model.to(self.device)
+        a_token, a_character, tokens = self._losses(model, corpus, characters)
+        vocabulary, window = stored.tokenizers.target.size, self.recipe.batches.sentence_tokens
+        facts = f"window:{window}|vocabulary:{vocabulary}|version:{dragoman.__version__}"
+        losses = {
+            "character": ("nats a character", a_character),
+            "token": ("nats a token", a_token),
+            "bits": ("bits a character", a_character / math.log(2)),
+        }
+        scores = {
+            key: Score(name, value, None, None, f"nll|unit:{name.split()[-1]}|{facts}", "")
+            for key, (name, value) in losses.items()
+        }
+        counts = {"characters": characters, "tokens": tokens}
+        return TextEvaluation(str(self.run.best), test.name, sha256(test), scores, counts)
 
 
 @dataclass(frozen=True)
@@ -244,39 +202,32 @@ class TextEvaluation:
         }
 
 
-def score_run(run: RunFolder, recipe: Recipe, device: str, progress: Progress) -> tuple[TextEvaluation, ...]:
-    """Measures the best model of a run on its test text, in float32, and writes `scores.json`. Returns nothing if there
-    is no test text.
+def sampled(pieces: Iterable[str], share: float) -> Iterator[str]:
+    """About this share of some pieces, evenly spaced; all of them from 1 on.
+
+    >>> [*sampled("abcdefgh", 0.25)]
+    ['d', 'h']
     """
-    test = run.text("test")
-    found = ()
-    if test.is_file() and test.stat().st_size:
-        with progress.track("score", unit="texts") as advance:
-            found = (_score(run, test, recipe, device),)
-            advance(1)
-    write_json(run.scores, {"format": FORMAT, "evaluations": [each.facts() for each in found], "comparisons": []})
-    return found
+    return (piece for number, piece in enumerate(pieces) if int((number + 1) * share) > int(number * share))
 
 
-def _score(run: RunFolder, test: Path, recipe: Recipe, device: str) -> TextEvaluation:
-    stored, characters = load_model(run.best), read_text_report(run.data).splits[test.stem].characters
-    model = stored.model.to(device)
-    assert isinstance(model, LanguageModel), "the recipe says so"
-    tokenizer, length = stored.tokenizers.target, recipe.batches.sentence_tokens
-    with TemporaryDirectory(prefix="dragoman-") as folder:
-        corpus = encode_text(read_text(run.data, test.stem), tokenizer, Path(folder) / "test", length)
-        held_out = HeldOut(model, stored.tokenizers, corpus, characters, recipe)
-        a_token, a_character = held_out.losses()
-    facts = f"window:{length}|vocabulary:{tokenizer.size}|version:{dragoman.__version__}"
-    losses = {
-        "character": ("nats a character", a_character),
-        "token": ("nats a token", a_token),
-        "bits": ("bits a character", a_character / math.log(2)),
-    }
-    scores = {
-        key: Score(name, value, None, None, f"nll|unit:{name.split()[-1]}|{facts}", "")
-        for key, (name, value) in losses.items()
-    }
-    return TextEvaluation(
-        str(run.best), test.name, sha256(test), scores, {"characters": characters, "tokens": held_out.tokens}
-    )
+def lines_of(text: Iterable[str]) -> Iterator[str]:
+    """The lines of a text that is given in parts, long ones in several pieces."""
+    held = ""
+    for part in text:
+        *lines, held = (held + part).splitlines(keepends=True) or [""]
+        *begun, held = cut_running([held], LEARNT_AT_A_TIME, SPACE_BETWEEN_WORDS)
+        for line in lines:
+            yield from cut_running([line], LEARNT_AT_A_TIME, SPACE_BETWEEN_WORDS)
+        yield from begun
+    if held:
+        yield held
+
+
+def nats_and_bits(nats: float) -> str:
+    """A loss in both units, of which bits compare with compressors and other papers.
+
+    >>> nats_and_bits(1.4697)
+    '1.470 nats (2.120 bits)'
+    """
+    return f"{nats:.3f} nats ({nats / math.log(2):.3f} bits)"

@@ -23,11 +23,8 @@ from dragoman.runs.choices import (
     Precision,
     Prepared,
     Start,
-    Vocabularies,
     refuse_idle_processes,
 )
-from dragoman.runs.corpus_task import RunData
-from dragoman.runs.kinds import kind_of
 from dragoman.runs.lookup import apply
 from dragoman.runs.more import More
 from dragoman.runs.options import RunContext
@@ -36,6 +33,8 @@ from dragoman.runs.resolution import Resolved, resolve
 from dragoman.runs.session import adapter_for, refuse_too_large
 from dragoman.runs.starting import starting_config
 from dragoman.runs.steps import limit_of
+from dragoman.runs.task import Task
+from dragoman.runs.tasks import task_of
 from dragoman.runs.trial import fits, try_out
 from dragoman.store import load_model
 from dragoman.training.freezing import tune
@@ -53,11 +52,10 @@ PARTS = (1, 2, 4, 8, 16, 32)
 log = logging.getLogger(__name__)
 
 
-def resolve_run(
-    context: RunContext, asked: dict[str, Any], more: More | None = None, *, decide: bool = True
-) -> tuple[Recipe, RunData]:
-    """The complete recipe of a run and the data to train on, found in its folder or made there. With `more`, a finished
-    run gets new steps. Unless it is to `decide`, a new recipe is not written, so that its settings may still change.
+def resolve_run(context: RunContext, asked: dict[str, Any], more: More | None = None, *, decide: bool = True) -> Task:
+    """The task of a run with the complete recipe and the encoded text, found in its folder or made there. With `more`,
+    a finished run gets new steps. Unless it is to `decide`, a new recipe is not written, so that its settings may still
+    change.
 
     Raises:
         ConfigError, DataError, TokenizerError: what was asked for cannot be used.
@@ -71,12 +69,13 @@ def resolve_run(
     if recipe.train.steps is None:
         raise ConfigError(f"{path} is damaged: train.steps is missing; put it back, or use --fresh for a new run")
     refuse_idle_processes(recipe, context.world.size)
-    _prepare(context, recipe)
-    data = _gather(context, recipe)
-    return (recipe if more is None else _add_steps(recipe, more, asked, data, context)), data
+    task = task_of(context.run, recipe, context.device, context.progress)
+    _prepare(context, task)
+    task = _encode(context, task)
+    return task if more is None else _add_steps(task, more, asked, context)
 
 
-def _resolve_new(context: RunContext, asked: dict[str, Any], decide: bool) -> tuple[Recipe, RunData]:
+def _resolve_new(context: RunContext, asked: dict[str, Any], decide: bool) -> Task:
     if asked.get("train", {}).get("continued_from") is not None:
         raise ConfigError(
             "train.continued_from belongs to a run that --more trained further; leave it out of a new run's recipe"
@@ -85,33 +84,34 @@ def _resolve_new(context: RunContext, asked: dict[str, Any], decide: bool) -> tu
     facts = Facts(context.world.size, prepared=_prepared_before(context, recipe), start=_start(recipe))
     recipe = resolve(asked, facts).recipe
     refuse_too_large(recipe.model, context.device, recipe.tuning is not None)  # before the text, which may take hours
-    text = kind_of(recipe).facts(context.run, recipe, _prepare(context, recipe))
-    facts = replace(facts, text=text, precision=_precision(context, recipe))
-    recipe = resolve(asked, facts).recipe
-    data = _gather(context, recipe)
-    facts = replace(facts, vocabularies=_vocabularies(data))
+    task = task_of(context.run, recipe, context.device, context.progress)
+    _prepare(context, task)
+    facts = replace(facts, text=task.text_facts(), precision=_precision(context, recipe))
+    task = _encode(context, task.of(resolve(asked, facts).recipe))
+    facts = replace(facts, vocabularies=task.vocabularies)
     if asked.get("batches", {}).get("batch_tokens") == AUTO:
-        facts = replace(facts, batch_parts=_parts_that_fit(asked, facts, data, context))
-    resolved = resolve(asked, _with_length(asked, facts, data, context))
+        facts = replace(facts, batch_parts=_parts_that_fit(asked, facts, task))
+    resolved = resolve(asked, _with_length(asked, facts, task, context))
     if decide:
         _write(context, resolved)
-    return resolved.recipe, data
+    return task.of(resolved.recipe)
 
 
-def _add_steps(kept: Recipe, more: More, asked: dict[str, Any], data: RunData, context: RunContext) -> Recipe:
-    """The recipe of a finished run with new steps at its end, in which the learning rate rises and falls again."""
+def _add_steps(task: Task, more: More, asked: dict[str, Any], context: RunContext) -> Task:
+    """A finished run with new steps at its end, in which the learning rate rises and falls again."""
+    kept = task.recipe
     tables = _tables(kept)
     chosen_anew = {"steps", "continued_from"} | ({"validate_every"} - asked.get("train", {}).keys())
     if kept.train.schedule not in ENDLESS:
         chosen_anew.add("warmup_steps")
     train = {name: value for name, value in tables["train"].items() if name not in chosen_anew}
     tables["train"] = train | more.train
-    facts = _with_length(tables, Facts(context.world.size), data, context)
+    facts = _with_length(tables, Facts(context.world.size), task, context)
     resolved = resolve(tables, replace(facts, continued_from=more.continued_from))
     if "learning_rate" in more.train:
         resolved.reasons["train.learning_rate"] = "as asked for"
     _write(context, resolved)
-    return resolved.recipe
+    return task.of(resolved.recipe)
 
 
 def _write(context: RunContext, resolved: Resolved) -> None:
@@ -145,68 +145,50 @@ def _with_harmless(kept: Recipe, asked: dict[str, Any]) -> Recipe:
 
 def _prepared_before(context: RunContext, recipe: Recipe) -> Prepared | None:
     """What the report on the data says, if the data was prepared before the run."""
-    found = context.world.share("prepared data", lambda: kind_of(recipe).prepared_before(recipe))
+    found = context.world.share("prepared data", task_of(context.run, recipe).prepared_before)
     return found and Prepared(*found)
 
 
-def _prepare(context: RunContext, recipe: Recipe) -> Any:
-    """Reads, checks and splits text into the run's folder on the first process, unless it is there already; returns
-    the report on it.
+def _prepare(context: RunContext, task: Task) -> None:
+    """Reads, checks and splits text into the run's folder on the first process, unless it is there already.
 
     Raises:
         DataError: the text cannot be used, or has changed. With `anyway` the run goes on with the data in its folder.
     """
-    kind, run = kind_of(recipe), context.run
 
-    def find() -> Any:
+    def prepare() -> None:
         if not context.world.is_first:
-            return kind.read_report(run.data)
+            return
         try:
-            return kind.prepare(run, recipe, context.progress)
+            task.prepare()
         except DataError as error:
-            return _report_kept(context, recipe, error)
+            _keep_data(task, error, context.anyway)
 
-    return context.world.after_first("data", find)
+    context.world.after_first("data", prepare)
 
 
-def _report_kept(context: RunContext, recipe: Recipe, error: DataError) -> Any:
-    """The report on the data in the run's folder, although the text it was made from gave this error.
+def _keep_data(task: Task, error: DataError, anyway: bool) -> None:
+    """Lets a run go on with the data in its folder, although the text that it was made from gave this error.
 
     Raises:
         DataError: the folder holds no data, or nobody asked to go on `anyway`.
     """
-    if not context.run.data.exists():
+    if not task.run.data.exists():
         raise error
     try:
-        report = kind_of(recipe).read_report(context.run.data)
+        _ = task.report
     except DataError as damage:
         raise DataError(f"{damage}; --fresh begins a new run") from None
-    if not context.anyway:
+    if not anyway:
         raise DataError(
             f"{error}; --anyway goes on with the data that the run holds, --fresh begins a new run"
         ) from None
     log.warning("%s; going on with the data that the run holds", error)
-    return report
 
 
-def _gather(context: RunContext, recipe: Recipe) -> RunData:
+def _encode(context: RunContext, task: Task) -> Task:
     """Trains tokenizers and encodes text on the first process, unless they are in the run's folder already."""
-
-    def find() -> RunData:
-        return kind_of(recipe).gather(context.run, recipe, context.progress)
-
-    return context.world.after_first("corpora", find)
-
-
-def _vocabularies(data: RunData) -> Vocabularies:
-    tokenizers = data.tokenizers
-    labels = getattr(data, "labels", None)
-    return Vocabularies(tokenizers.source.size, tokenizers.target.size, tokenizers.joint, labels and labels.size)
-
-
-def training_batches(data: RunData, recipe: Recipe) -> BatchSource:
-    """The batches of the training corpus, in the order that the seed gives."""
-    return kind_of(recipe).start(recipe, data, "cpu").batches
+    return context.world.after_first("corpora", task.encode)
 
 
 # Facts of model and machine
@@ -240,27 +222,27 @@ def _trial_recipe(asked: Mapping[str, Any], facts: Facts) -> Recipe:
     return resolve(apply([f"train.steps={TRIAL_STEPS}"], asked), facts).recipe
 
 
-def _parts_that_fit(asked: Mapping[str, Any], facts: Facts, data: RunData, context: RunContext) -> int:
+def _parts_that_fit(asked: Mapping[str, Any], facts: Facts, task: Task) -> int:
     """The smallest number of batches into which a step of the usual size must be cut to fit in memory.
 
     Raises:
         OutOfMemory: not even small batches fit.
     """
     for parts in PARTS:
-        if fits(_trial_recipe(asked, replace(facts, batch_parts=parts)), data, context.device):
+        if fits(task.of(_trial_recipe(asked, replace(facts, batch_parts=parts)))):
             return parts
     tokens = _trial_recipe(asked, replace(facts, batch_parts=PARTS[-1])).batches.batch_tokens
     raise OutOfMemory(f"not even batches of {tokens:,} tokens fit in memory; take a smaller model.size")
 
 
-def _with_length(asked: Mapping[str, Any], facts: Facts, data: RunData, context: RunContext) -> Facts:
+def _with_length(asked: Mapping[str, Any], facts: Facts, task: Task, context: RunContext) -> Facts:
     """Adds the facts that turn the limit of training into a number of steps."""
-    limit, recipe = limit_of(check(asked, "recipe", Recipe)), _trial_recipe(asked, facts)
-    batches = training_batches(data, recipe)  # refuses data without a usable batch before the recipe is written
+    limit, task = limit_of(check(asked, "recipe", Recipe)), task.of(_trial_recipe(asked, facts))
+    batches = task.batches  # refuses data without a usable batch before the recipe is written
     if limit.name == "epochs":
         return replace(facts, batches=batches_in(batches, limit.amount))
     if limit.name == "minutes":
-        seconds = try_out(recipe, data, context.device, context.progress, context.world)
+        seconds = try_out(task, context.world)
         return replace(facts, seconds=seconds)
     return facts
 

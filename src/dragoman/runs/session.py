@@ -29,13 +29,14 @@ from dragoman.runs.options import RunContext
 from dragoman.runs.recipe import Recipe, without_removed
 from dragoman.runs.signals import stop_on_signals
 from dragoman.runs.starting import place_start
+from dragoman.runs.task import Task
 from dragoman.store import ModelFiles, adapter_of, count_weights, load_model, save_model
 from dragoman.store.description import Adapter
 from dragoman.training import Every, TrainSettings, TrainState, run_steps
 from dragoman.training.checkpoint import newest_checkpoint, read_checkpoint_facts, restore, save_checkpoint
 from dragoman.training.freezing import count_trained, tune
 from dragoman.training.loop import StepReport
-from dragoman.training.objective import Task, Validated
+from dragoman.training.objective import Validated
 from dragoman.training.optimiser import MasterWeights
 from dragoman.training.settings import HARMLESS
 
@@ -109,15 +110,14 @@ class Session:
     def __init__(
         self,
         context: RunContext,
-        recipe: Recipe,
         task: Task,
         model: AnyModel,
         state: TrainState,
         envelope: Mapping[str, Any],
         adapter: Adapter | None = None,
     ) -> None:
-        self.context, self.recipe, self.task, self.envelope = context, recipe, task, envelope
-        self.run, self.world, self.settings = context.run, context.world, recipe.train
+        self.context, self.recipe, self.task, self.envelope = context, task.recipe, task, envelope
+        self.run, self.world, self.settings = context.run, context.world, task.recipe.train
         self.model, self.state, self.adapter = model, state, adapter
         self.metrics: MetricsLog | None = None
         self.started, self.tokens = 0.0, 0
@@ -125,13 +125,14 @@ class Session:
         """What could not be written at the last attempt, and the type of its error."""
 
     @classmethod
-    def begin(cls, context: RunContext, recipe: Recipe, task: Task) -> "Session":
+    def begin(cls, context: RunContext, task: Task) -> "Session":
         """A session at the newest undamaged checkpoint, or before the first step.
 
         Raises:
             CheckpointError: every checkpoint is damaged, or the newest belongs to other data or settings or was made
                 elsewhere.
         """
+        recipe = task.recipe
         envelope = {"dropout sites": "by name"} | machine.envelope(
             threads=torch.get_num_threads(),
             world_size=context.world.size,
@@ -142,7 +143,7 @@ class Session:
         found = context.world.share("checkpoint", lambda: _name_of(newest_checkpoint(context.run.checkpoints)))
         adapter = adapter_for(recipe)
         model, state = fresh_state(recipe, context.device, resumed=found is not None)
-        session = cls(context, recipe, task, model, state, envelope, adapter)
+        session = cls(context, task, model, state, envelope, adapter)
         if recipe.start is not None:
             log.info("%s", count_trained(model))
         if found is not None:
@@ -170,7 +171,7 @@ class Session:
             ]
             run_steps(
                 self.model,
-                self.task,
+                self.task.objective,
                 self.settings,
                 self.state,
                 callbacks,

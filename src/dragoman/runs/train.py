@@ -25,7 +25,6 @@ from dragoman.runs.changes import open_run
 from dragoman.runs.curves import draw_curves
 from dragoman.runs.facts import make_folder, note, remove_unmade
 from dragoman.runs.judgement import Judgement, judge
-from dragoman.runs.kinds import kind_of
 from dragoman.runs.language_model import TextEvaluation
 from dragoman.runs.lookup import What, find_run
 from dragoman.runs.metrics import read_metrics
@@ -35,6 +34,7 @@ from dragoman.runs.recipe import Recipe
 from dragoman.runs.resolving import resolve_run
 from dragoman.runs.session import Session
 from dragoman.runs.signals import interrupted_by_signals
+from dragoman.runs.task import Task
 from dragoman.training import TrainState
 from dragoman.training.distributed import World, join
 
@@ -141,26 +141,23 @@ def _run(
     with machine.torch_threads(begun["threads"]):
         try:
             more = begun["more"] and More(**begun["more"])
-            recipe, data = resolve_run(context, begun["asked"], more)
+            task = resolve_run(context, begun["asked"], more)
         except Error:
             if world.is_first:
                 remove_unmade(run)
             raise
-        session = Session.begin(context, recipe, kind_of(recipe).start(recipe, data, context.device))
+        session = Session.begin(context, task)
         with _status_noted(run, world):
             state = session.train()
-        evaluations = _finish(context, recipe, state) if world.is_first else ()
-        return RunResult(run.path, state.step, evaluations, recipe.task, judge(run) if world.is_first else None)
+        evaluations = _finish(task, state) if world.is_first else ()
+        return RunResult(run.path, state.step, evaluations, task.recipe.task, judge(run) if world.is_first else None)
 
 
-def _finish(
-    context: RunContext, recipe: Recipe, state: TrainState
-) -> tuple[Evaluation | LabelEvaluation | TextEvaluation, ...]:
+def _finish(task: Task, state: TrainState) -> tuple[Evaluation | LabelEvaluation | TextEvaluation, ...]:
     """Scores the best model, draws the curves, and warns of a model that has learnt next to nothing."""
-    run, kind = context.run, kind_of(recipe)
-    evaluations = tuple(kind.score(run, recipe, context.device, context.progress))
+    run, evaluations = task.run, tuple(task.score())
     _draw(run)
-    if warning := kind.warning(run, recipe, read_metrics(run), state.best_step):
+    if warning := task.warning(read_metrics(run), state.best_step):
         log.warning("%s", warning)
     note(run, "finished", steps=state.step, peak_memory_bytes=peak_memory_bytes())
     return evaluations

@@ -14,10 +14,8 @@ from dragoman.memory import gpu_memory_share, memory_limit, usable_memory_bytes
 from dragoman.model.adapters import merged
 from dragoman.progress import Progress
 from dragoman.runs.choices import Seconds
-from dragoman.runs.corpus_task import RunData
-from dragoman.runs.kinds import kind_of
-from dragoman.runs.recipe import Recipe
 from dragoman.runs.session import fresh_state
+from dragoman.runs.task import Task
 from dragoman.training.checkpoint import save_checkpoint
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.freezing import Trained, count_trained
@@ -36,11 +34,10 @@ class Trial:
     Building one builds its model.
     """
 
-    def __init__(self, recipe: Recipe, data: RunData, device: str, world: World = ALONE) -> None:
-        self.recipe, self.world = recipe, world
-        self.model, self.state = fresh_state(recipe, device)
-        self.task = kind_of(recipe).start(recipe, data, device)
-        self.batches, self.order = self.task.batches, self.task.batches.epoch(0)
+    def __init__(self, task: Task, world: World = ALONE) -> None:
+        self.task, self.recipe, self.world = task, task.recipe, world
+        self.model, self.state = fresh_state(task.recipe, task.device)
+        self.batches, self.order = task.batches, task.batches.epoch(0)
         self.model.train()
 
     @property
@@ -106,26 +103,26 @@ class Trial:
         """Takes a step; returns its tokens and seconds."""
         shares = fetch(self.batches, step, self.world)
         started = time.monotonic()
-        report = train_step(self.model, self.task, shares, self.recipe.train, self.state, self.world)
+        report = train_step(self.model, self.task.objective, shares, self.recipe.train, self.state, self.world)
         return report.tokens, time.monotonic() - started
 
 
-def try_out(recipe: Recipe, data: RunData, device: str, progress: Progress, world: World = ALONE) -> Seconds:
+def try_out(task: Task, world: World = ALONE) -> Seconds:
     """The seconds that a step and a validation take. All processes of a run take the steps, and get what the first
     measured.
     """
-    trial = Trial(recipe, data, device, world)
+    trial = Trial(task, world)
     trial.train_heaviest()
-    step = trial.seconds_a_step(progress)
+    step = trial.seconds_a_step(task.progress)
     return Seconds(*world.share("cost", lambda: [step, trial.seconds_a_validation()]))
 
 
-def fits(recipe: Recipe, data: RunData, device: str) -> bool:
+def fits(task: Task) -> bool:
     """Whether the heaviest steps of a run fit in `SHARE_OF_MEMORY` of the memory, which leaves room for short peaks."""
-    limit = usable_memory_bytes() if device == "cpu" else None
+    limit = usable_memory_bytes() if task.device == "cpu" else None
     try:
-        with memory_limit(limit and int(SHARE_OF_MEMORY * limit)), gpu_memory_share(SHARE_OF_MEMORY, device):
-            Trial(recipe, data, device).train_heaviest()
+        with memory_limit(limit and int(SHARE_OF_MEMORY * limit)), gpu_memory_share(SHARE_OF_MEMORY, task.device):
+            Trial(task).train_heaviest()
     except OutOfMemory:
         return False
     return True

@@ -1,4 +1,4 @@
-"""What training minimises, validates and saves: batches, their loss, a validation, the files of a model folder.
+"""What training minimises, batches and their loss, and what a validation says.
 
 The loop needs only an `Objective`. `CrossEntropy` is that of every task: a translation or language model predicts each
 next token, an encoder alone the labels of texts or words, or masked words.
@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from dragoman.data.batching import Batch, BatchSize, LabelledBatch
 from dragoman.model import StepNoise
-from dragoman.store import ModelFiles
 from dragoman.training.loss import Loss, label_smoothed_loss
 from dragoman.training.settings import TrainSettings
 
@@ -71,34 +70,6 @@ class Validated(NamedTuple):
     """The model's output for some examples, one a line."""
     quality: str = ""
     """The paragraph about quality in the model card."""
-
-
-class Task(Objective, Protocol):
-    """An objective that a run can also validate and save."""
-
-    @property
-    def batches(self) -> CountedBatches:
-        """The batches to train on."""
-        ...
-
-    @property
-    def identity(self) -> Mapping[str, str]:
-        """What must be unchanged when a run resumes, such as data and tokenizer."""
-        ...
-
-    def validate(self, weights: Mapping[str, Tensor]) -> Validated | None:
-        """Measures these weights on held-out data; None if there is none.
-
-        Raises:
-            DecodeError: the weights are no longer finite.
-        """
-        ...
-
-    def files(self, weights: int, steps: int, tokens: int, found: Validated | None) -> ModelFiles:
-        """The files of a model folder beside its weights. The model card says how many `weights` there are, how many
-        `steps` and `tokens` they were trained for, and what validation `found`.
-        """
-        ...
 
 
 @dataclass(frozen=True)

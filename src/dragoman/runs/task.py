@@ -1,0 +1,280 @@
+"""What a run asks of its task: `Task`, with a subclass in a file of its own for each kind of task.
+
+The methods stand in the order in which a run calls them. All processes of a run execute them.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+import dragoman
+from dragoman.data.batching import build_batches
+from dragoman.data.corpus import EncodedCorpus
+from dragoman.errors import CheckpointError, ConfigError, TokenizerError
+from dragoman.files import new_folder
+from dragoman.model import AnyModel, build_model
+from dragoman.progress import Progress, silent
+from dragoman.run_folder import RunFolder
+from dragoman.runs.choices import Prepared, TextFacts, Vocabularies
+from dragoman.runs.recipe import Recipe, too_few_positions
+from dragoman.store import Description, ModelFiles, find_model, load_model, place_weights, read_config
+from dragoman.text.prepare import is_made_from
+from dragoman.text.settings import name_on_card
+from dragoman.tokenizing.labels import Labels
+from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
+from dragoman.tokenizing.tokenizers import Tokenizers
+from dragoman.training.objective import CrossEntropy, Objective, OnDevice, Validated
+
+UNMEASURED = "The scores of its run are in `scores.json` there.\n"
+"""What a model card says of the quality of a model that validation did not choose."""
+
+
+class Corpora(NamedTuple):
+    """The text of a run, tokenized and encoded."""
+
+    tokenizers: Tokenizers
+    """Of a task that reads one text, the same tokenizer on both sides."""
+    train: EncodedCorpus
+    dev: EncodedCorpus | None
+    """None if nothing is held out."""
+
+
+@dataclass(frozen=True)
+class Task(ABC):
+    """The task of one run. `prepare` and `encode` make something only once: a later call finds it in the run's folder.
+
+    `score` measures anew each time, and writes over the earlier scores. The other methods write nothing.
+    """
+
+    run: RunFolder
+    recipe: Recipe
+    """As far as it is resolved."""
+    device: str = "cpu"
+    progress: Progress = silent
+    encoded: Corpora | None = None
+    """None until the text is encoded."""
+
+    def of(self, recipe: Recipe) -> Self:
+        """The same task and text with other settings."""
+        return replace(self, recipe=recipe)
+
+    # Before training: text
+
+    def prepared_before(self) -> Prepared | None:
+        """Languages and rules from the report on the recipe's data, if the data was prepared before the run."""
+        return None
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Reads, checks and splits text into the run's folder.
+
+        Raises:
+            DataError: the text cannot be used, or is not what the folder was made from.
+        """
+
+    @property
+    @abstractmethod
+    def report(self) -> Any:
+        """The report on the prepared text."""
+
+    def is_made_from_its_text(self) -> bool:
+        """Whether the text in the run's folder was made from the text that the recipe names, by the same rules."""
+        return is_made_from(self.run.data, self.recipe.data, self.recipe.task)
+
+    @abstractmethod
+    def text_facts(self) -> TextFacts:
+        """How much text there is to train on."""
+
+    # Before training: ids
+
+    @abstractmethod
+    def encode(self) -> Self:
+        """The same task with its text tokenized, by tokenizers that are learnt now if there are none, and encoded."""
+
+    @property
+    def corpora(self) -> Corpora:
+        """The encoded text."""
+        assert self.encoded is not None, "text is encoded before it is trained on"
+        return self.encoded
+
+    @property
+    def labels(self) -> Labels | None:
+        """The labels of the text; None where nothing is labelled."""
+        return None
+
+    @property
+    def vocabularies(self) -> Vocabularies:
+        """How many tokens and labels there are."""
+        source, target = self.corpora.tokenizers
+        return Vocabularies(
+            source.size, target.size, self.corpora.tokenizers.joint, None if self.labels is None else self.labels.size
+        )
+
+    @cached_property
+    def start(self) -> Description | None:
+        """What the model that the run starts from says of itself.
+
+        A run that resumes may do without that model. If its symbols were not the usual ones, the checkpoints say so.
+        """
+        if self.recipe.start is None:
+            return None
+        try:
+            return read_config(find_model(self.recipe.start.model))
+        except CheckpointError:
+            return None
+
+    @property
+    def framing(self) -> Framing:
+        """The symbols around texts: those of the model that the run starts from, if there is one."""
+        return DEFAULT_FRAMING if self.start is None else self.start.framing
+
+    def find_tokenizers(self, learn: Callable[[], Tokenizers]) -> Tokenizers:
+        """The run's tokenizers: saved earlier, those of the model that it starts from, or learnt now and saved."""
+        if self.run.tokenizer.exists():
+            return Tokenizers.load(self.run.tokenizer)
+        tokenizers = learn() if self.recipe.start is None else load_model(self.recipe.start.model).tokenizers
+        if self.recipe.model.family == "encoder":
+            tokenizers = Tokenizers(tokenizers.source, tokenizers.source)
+        with new_folder(self.run.tokenizer) as aside:
+            tokenizers.save(aside)
+        return tokenizers
+
+    def find_corpus(
+        self,
+        name: str,
+        tokenizers: Tokenizers,
+        encode: Callable[[], EncodedCorpus],
+        fits: Callable[[EncodedCorpus], bool] = lambda _: True,
+    ) -> EncodedCorpus:
+        """A corpus that was encoded earlier, after reading all of it once to check it. One is encoded now if there is
+        none, or if it no longer `fits` the recipe, whose settings may change until training begins.
+
+        Raises:
+            DataError: it is damaged.
+            TokenizerError: it was encoded by another tokenizer.
+        """
+        if not self.run.corpus(name).exists():
+            return encode()
+        corpus = EncodedCorpus.open(self.run.corpus(name))
+        corpus.verify()
+        target = tokenizers.target if self.labels is None else self.labels
+        for facts, vocabulary in ((corpus.facts.source, tokenizers.source), (corpus.facts.target, target)):
+            if facts is not None and facts.tokenizer != vocabulary.identity:
+                raise TokenizerError(
+                    f"{corpus.folder} was encoded by another tokenizer than the run has now; use --fresh"
+                )
+        if fits(corpus):
+            return corpus
+        del corpus  # Windows replaces no folder whose files are open
+        return encode()
+
+    # Training
+
+    @cached_property
+    def objective(self) -> Objective:
+        """What training minimises: the cross-entropy of each target token or label.
+
+        Raises:
+            ConfigError: the model has too few positions for the longest sentences and the symbols around them.
+        """
+        if complaint := too_few_positions(self.recipe, self.framing):
+            raise ConfigError(complaint)
+        return self.make_objective(self.batches_of(self.corpora.train, self.recipe.train.seed))
+
+    @property
+    def batches(self) -> Any:
+        """The batches of the training corpus, in the order that the seed gives, on the device."""
+        return self.objective.batches
+
+    def batches_of(self, corpus: EncodedCorpus, seed: int | None = None) -> Any:
+        """The batches of a corpus; without a seed, in an order that is always the same."""
+        return build_batches(corpus, self.recipe.batches, seed, self.framing)
+
+    def make_objective(self, batches: Any) -> Objective:
+        """The objective on these batches."""
+        return CrossEntropy.of(OnDevice(batches, self.device), self.recipe.train)
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What must be unchanged when the run resumes: data, tokenizers and the symbols around texts."""
+        train, tokenizers = self.corpora.train, self.corpora.tokenizers
+        identity = {
+            "data": train.identity,
+            "source tokenizer": tokenizers.source.identity,
+            "target tokenizer": tokenizers.target.identity,
+        }
+        return identity if self.framing == DEFAULT_FRAMING else {**identity, "framing": str(self.framing)}
+
+    def validate(self, weights: Mapping[str, Tensor]) -> Validated | None:
+        """Measures these weights on the dev set, in the run's precision; None if there is none.
+
+        Raises:
+            DecodeError: the weights are no longer finite.
+        """
+        if self.corpora.dev is None:
+            return None
+        place_weights(self._validated, {name: weight.to(self._dtype) for name, weight in weights.items()})
+        return self.measure(self._validated)
+
+    @cached_property
+    def _validated(self) -> AnyModel:
+        """A second model, whose weights are those to be validated."""
+        return build_model(self.recipe.model, seed=None).to(self.device, self._dtype)
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return torch.bfloat16 if self.recipe.train.precision == "bf16" else torch.float32
+
+    @abstractmethod
+    def measure(self, model: Any) -> Validated:
+        """Measures a model on the dev set. The model with the highest score is the best."""
+
+    # The model folder
+
+    @property
+    @abstractmethod
+    def model_files(self) -> ModelFiles:
+        """The files of a model folder beside weights and card."""
+
+    def files(self, weights: int, steps: int, tokens: int, validated: Validated | None) -> ModelFiles:
+        """The files of a model folder beside its weights. The card says how many `weights` there are, how many `steps`
+        and `tokens` they were trained for, and how well they were `validated`.
+        """
+        quality = validated.quality if validated else UNMEASURED
+        return self.model_files._replace(card=self.card(weights, f"{steps:,} steps, {tokens:,} tokens", quality))
+
+    @abstractmethod
+    def card(self, weights: int, training: str, quality: str) -> str:
+        """The model card."""
+
+    def made_with(self, architecture: str, layers: object, weights: int) -> str:
+        """The sentence of a model card about the model."""
+        model = self.recipe.model
+        return (
+            f"{architecture} ({model.preset}, {model.size}: width {model.d_model}, {layers} layers, {weights:,} "
+            f"weights) made with Dragoman {dragoman.__version__}."
+        )
+
+    def text_name(self, name: str) -> str:
+        """What a model card calls the text."""
+        return name_on_card(self.recipe.data, name)
+
+    # After training
+
+    @abstractmethod
+    def score(self) -> Sequence[Any]:
+        """Scores the best model of the run on its test sets, and writes `scores.json`."""
+
+    def warning(self, _metrics: Sequence[Mapping[str, Any]], _best_step: int) -> str | None:
+        """A warning, by the lines of the run's metrics, if the best model has learnt next to nothing."""
+        return None
+
+
+def to_device(batches: Any, device: str) -> list[Any]:
+    """All batches of a corpus."""
+    return [batches.batch(indices).to(device) for indices in batches.epoch(0)]
