@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from peers.worker import patient_threads
 
-from dragoman.evaluating.groups import Student
+from dragoman.evaluating.significance import Student
 from dragoman.run_folder import RunFolder
 from dragoman.text.prepared import read_examples, read_tagged
 

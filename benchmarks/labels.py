@@ -24,7 +24,8 @@ from command_line import command_line, figures_file, markdown
 from labelled import SETS, at_a_time, baseline_scores, read, spread, train
 
 from dragoman.documents import write_json
-from dragoman.evaluating.labels_evaluation import LabelEvaluation, compare_label_seeds, evaluate_labels
+from dragoman.evaluating.labels_evaluation import LabelEvaluation, evaluate_labels
+from dragoman.evaluating.significance import compare_systems
 from dragoman.files import sha256
 from dragoman.inference.predictor import Predictor
 from dragoman.machine import describe, machine
@@ -92,7 +93,7 @@ def summary(name: str, runs: Path, seeds: int) -> dict[str, Any]:
         for side, evaluations in sides.items()
     }
     figures["peer"] |= {fact: [record["peer"][fact] for record in records] for fact in ("rate", "way")}
-    compared = compare_label_seeds(sides["ours"], sides["peer"], (OURS, PEER)) if seeds > 1 else {}
+    compared = compare_systems(sides["ours"], sides["peer"], names=(OURS, PEER)) if seeds > 1 else {}
     return {
         "task": name,
         "metric": sides["ours"][0].scores[metric].name,

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dragoman.commands.average import average as average
-    from dragoman.commands.benchmark import benchmark as benchmark
     from dragoman.commands.doctor import doctor as doctor
     from dragoman.commands.merge import merge as merge
     from dragoman.commands.quantize import quantize as quantize
-    from dragoman.commands.score import score as score
     from dragoman.errors import Error as Error
     from dragoman.evaluating.evaluation import evaluate as evaluate
+    from dragoman.evaluating.pairs import score as score
+    from dragoman.evaluating.speed import benchmark as benchmark
     from dragoman.explaining.heads import judge_heads as judge_heads
     from dragoman.explaining.recording import explain_choice as explain_choice
     from dragoman.explaining.recording import record as record
@@ -69,7 +69,7 @@ if not TYPE_CHECKING:  # type checkers find wrong names where they see no __geta
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
-            "commands.benchmark": ["benchmark"],
+            "evaluating.speed": ["benchmark"],
             "runs.compare": ["compare"],
             "commands.doctor": ["doctor"],
             "runs.fine_tune": ["fine_tune"],
@@ -79,7 +79,7 @@ if not TYPE_CHECKING:  # type checkers find wrong names where they see no __geta
             "exporting.export": ["export"],
             "commands.merge": ["merge"],
             "commands.quantize": ["quantize"],
-            "commands.score": ["score"],
+            "evaluating.pairs": ["score"],
             "runs.seeds": ["train_seeds"],
             "runs.train": ["train"],
             "runs.train_tokenizer": ["train_tokenizer"],

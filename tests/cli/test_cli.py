@@ -20,8 +20,9 @@ from dragoman.cli.terminal import bars, console
 from dragoman.cli.terminal.bars import Bars, Count, Lines
 from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.cli.translate import Work
-from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
+from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.references import ReferenceSet
+from dragoman.evaluating.scores import write_scores
 from dragoman.inference import segments
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation

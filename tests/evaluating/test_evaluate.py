@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import ConfigError, DataError
-from dragoman.evaluating.comparison import compare_systems
 from dragoman.evaluating.direction import exchange_gain, warn_of_exchanged_sides
-from dragoman.evaluating.evaluation import Evaluation, describe, evaluate, score_rows, write_scores
+from dragoman.evaluating.evaluation import Evaluation, describe, evaluate
 from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.evaluating.references import ReferenceSet, read_references
+from dragoman.evaluating.scores import score_rows, write_scores
+from dragoman.evaluating.significance import compare_systems
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.progress import Progress
@@ -303,11 +304,11 @@ def systems(test_set: ReferenceSet, tmp_path: Path) -> tuple[Evaluation, Evaluat
 
 def test_two_systems_are_compared_by_every_metric_that_both_have(test_set, tmp_path):
     good, bad = systems(test_set, tmp_path)
-    found = compare_systems(good, bad, samples=100)
+    found = compare_systems([good], [bad], samples=100)
     assert list(found) == ["bleu", "chrf", "ter"]
     assert found["chrf"].delta == good.scores["chrf"].value - bad.scores["chrf"].value
     assert found["chrf"].names == ("good", "bad")
-    assert list(compare_systems(good, evaluate(tmp_path / "bad.it", test_set, metrics=["chrf"]), samples=10)) == [
+    assert list(compare_systems([good], [evaluate(tmp_path / "bad.it", test_set, metrics=["chrf"])], samples=10)) == [
         "chrf"
     ]
 
@@ -316,19 +317,19 @@ def test_systems_are_compared_as_they_were_measured(test_set, tmp_path):
     files = write(tmp_path / "good.it", TARGETS), write(tmp_path / "loud.it", [target.upper() for target in TARGETS])
     for lowercase, alike in ((True, True), (False, False)):
         good, loud = (evaluate(file, test_set, samples=0, lowercase=lowercase) for file in files)
-        assert (compare_systems(good, loud, samples=10)["chrf"].delta == 0) == alike
+        assert (compare_systems([good], [loud], samples=10)["chrf"].delta == 0) == alike
 
 
 def test_systems_on_different_test_sets_are_not_compared(test_set, tmp_path):
     good, _ = systems(test_set, tmp_path)
     other = read_references(write(tmp_path / "b.en", SOURCES), [write(tmp_path / "b.it", TARGETS[::-1])])
     with pytest.raises(DataError, match=r"on test\.en and .* on b\.en; only systems on the same test set"):
-        compare_systems(good, evaluate(tmp_path / "bad.it", other, samples=0))
+        compare_systems([good], [evaluate(tmp_path / "bad.it", other, samples=0)])
 
 
 def test_the_file_of_scores_holds_every_score_with_its_signature_and_interval(test_set, tmp_path):
     good, bad = systems(test_set, tmp_path)
-    write_scores(tmp_path / "scores.json", [good, bad], list(compare_systems(good, bad, samples=20).values()))
+    write_scores(tmp_path / "scores.json", [good, bad], list(compare_systems([good], [bad], samples=20).values()))
     facts = json.loads((tmp_path / "scores.json").read_text())
     assert facts["format"] == 1
     first = facts["evaluations"][0]

@@ -14,15 +14,14 @@ from dragoman.documents import write_json
 from dragoman.errors import ConfigError, DataError, MissingExtra
 from dragoman.evaluating import confusion as pictures
 from dragoman.evaluating.confusion import Confusion, confusion_table, draw_confusion, worst_confusions
-from dragoman.evaluating.evaluation import read_evaluations
 from dragoman.evaluating.label_metrics import HEADINGS, count_labels, entity_rows, find_entities, label_rows
 from dragoman.evaluating.labels_evaluation import (
     LabelEvaluation,
-    compare_label_seeds,
-    compare_labels,
     evaluate_labels,
 )
 from dragoman.evaluating.metrics import SAMPLES, SEED, interval
+from dragoman.evaluating.scores import read_evaluations
+from dragoman.evaluating.significance import compare_systems
 from dragoman.tokenizing.labels import Labels, class_weights
 
 TOPICS = ("animal", "drink", "food", "place", "time")
@@ -312,7 +311,9 @@ def test_rows_of_a_table_have_a_cell_for_each_heading():
 
 
 def test_a_clearly_better_system_is_named():
-    found = compare_labels(judged(CLASSIFY, GOLD, noisy(GOLD, 0.1, 3), "good"), judged(CLASSIFY, GOLD, FOUND, "bad"))
+    found = compare_systems(
+        [judged(CLASSIFY, GOLD, noisy(GOLD, 0.1, 3), "good")], [judged(CLASSIFY, GOLD, FOUND, "bad")]
+    )
     assert list(found) == ["accuracy", "macro_f1"]
     for comparison in found.values():
         assert comparison.better == "good"
@@ -323,41 +324,43 @@ def test_a_clearly_better_system_is_named():
 def test_no_difference_is_found_in_a_system_and_itself():
     words = sentences(1)
     same = judged(ENTITIES, words, noisy_sentences(words, 0.2, 3))
-    for comparison in compare_labels(same, same, samples=50).values():
+    for comparison in compare_systems([same], [same], samples=50).values():
         assert comparison.better is None and comparison.delta == 0
 
 
 def test_two_systems_that_find_different_labels_are_counted_alike():
     """The labels of one that the other never finds are in the columns of both."""
     first, second = judged(CLASSIFY, GOLD, FOUND), judged(CLASSIFY, GOLD, noisy(GOLD, 0.4, 9, (*TOPICS, "new")))
-    found = compare_labels(first, second, samples=50)["macro_f1"]
+    found = compare_systems([first], [second], samples=50)["macro_f1"]
     assert found.values == pytest.approx((first.scores["macro_f1"].value, second.scores["macro_f1"].value))
 
 
 def test_systems_on_different_test_sets_are_not_compared():
     with pytest.raises(DataError, match="only systems on the same test set can be compared"):
-        compare_labels(judged(CLASSIFY, GOLD, FOUND), judged(CLASSIFY, GOLD[::-1], FOUND))
+        compare_systems([judged(CLASSIFY, GOLD, FOUND)], [judged(CLASSIFY, GOLD[::-1], FOUND)])
 
 
 def test_lists_and_tuples_of_labels_are_one_test_set():
     words = sentences(1)
-    found = compare_labels(judged(PARTS, words, words), judged(PARTS, [tuple(row) for row in words], words), samples=10)
+    found = compare_systems(
+        [judged(PARTS, words, words)], [judged(PARTS, [tuple(row) for row in words], words)], samples=10
+    )
     assert [comparison.delta for comparison in found.values()] == [0, 0]
 
 
 def test_metrics_that_are_not_asked_for_are_not_compared():
-    found = compare_labels(
-        judged(CLASSIFY, GOLD, GOLD), judged(CLASSIFY, GOLD, FOUND), metrics=["macro_f1"], samples=10
+    found = compare_systems(
+        [judged(CLASSIFY, GOLD, GOLD)], [judged(CLASSIFY, GOLD, FOUND)], metrics=["macro_f1"], samples=10
     )
     assert list(found) == ["macro_f1"]
 
 
 def test_systems_of_several_seeds_are_compared():
     good, bad = ([judged(CLASSIFY, GOLD, noisy(GOLD, rate, seed)) for seed in range(3)] for rate in (0.1, 0.5))
-    found = compare_label_seeds(good, bad, ("good", "bad"))
+    found = compare_systems(good, bad, names=("good", "bad"))
     assert [comparison.better for comparison in found.values()] == ["good", "good"]
     with pytest.raises(ConfigError, match="takes two runs of each system"):
-        compare_label_seeds(good[:1], bad, ("good", "bad"))
+        compare_systems(good[:1], bad, names=("good", "bad"))
 
 
 def test_balanced_weights_give_every_label_the_same_say():

@@ -18,7 +18,7 @@ from dragoman.evaluating.speed import (
     Latency,
     Spread,
     _spread,
-    benchmark_models,
+    benchmark,
     measure,
 )
 from dragoman.inference.options import SearchOptions
@@ -136,13 +136,13 @@ def test_a_benchmark_is_plain_json():
 
 def test_benchmarks_of_nothing_are_refused():
     with pytest.raises(DataError, match="nothing to translate"):
-        benchmark_models(["model"], ["", " "])
+        benchmark(["model"], ["", " "])
     with pytest.raises(ConfigError, match="given none"):
-        benchmark_models([], ["text"])
+        benchmark([], ["text"])
     with pytest.raises(ConfigError, match="several different ones, but was given a, a"):
-        benchmark_models(["a", "a"], ["text"])
+        benchmark(["a", "a"], ["text"])
     with pytest.raises(ConfigError, match="rounds must be at least 1, but is 0"):
-        benchmark_models(["a"], ["text"], rounds=0)
+        benchmark(["a"], ["text"], rounds=0)
 
 
 @pytest.fixture(scope="module")
@@ -158,8 +158,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_model_folder_is_measured_with_its_machine_and_its_memory(folder):
-    found = benchmark_models(
-        [folder], [*TEXTS, "", " "], searches=[GREEDY], rounds=1, device="cpu", precision="float32", threads=1
+    found = benchmark(
+        [folder],
+        [*TEXTS, "", " "],
+        overrides=["decode.beam_size=1"],
+        rounds=1,
+        device="cpu",
+        precision="float32",
+        threads=1,
     )
     assert [(speed.model, speed.batch) for speed in found.speeds] == [(str(folder), ONE), (str(folder), ALL)]
     assert all(speed.tokens > 0 for speed in found.speeds)

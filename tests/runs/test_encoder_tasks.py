@@ -15,8 +15,8 @@ from small_runs import AtSteps, terminate, times, train_small, weights
 import dragoman
 from dragoman.cli.main import main
 from dragoman.errors import CheckpointError, ConfigError, Interrupted
-from dragoman.evaluating.evaluation import read_evaluations
 from dragoman.evaluating.labels_evaluation import LabelEvaluation
+from dragoman.evaluating.scores import read_evaluations
 from dragoman.inference.labels import expected_calibration_error
 from dragoman.inference.predictor import Classified, Filled, Predictor, Tagged
 from dragoman.model import EncoderModel, build_model

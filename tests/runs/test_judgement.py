@@ -9,8 +9,8 @@ from small_runs import SETTINGS, STEPS, times, train_small, write_corpus
 from dragoman.cli.main import main
 from dragoman.config import override
 from dragoman.errors import ConfigError, DataError
-from dragoman.evaluating.evaluation import read_scores
 from dragoman.evaluating.metrics import Score
+from dragoman.evaluating.scores import read_scores
 from dragoman.runs.judgement import Expected, Judgement
 from dragoman.runs.lookup import find_recipe
 from dragoman.runs.train import train

@@ -12,7 +12,7 @@ from small_runs import AtSteps, terminate, train_small
 import dragoman
 from dragoman.cli.main import main
 from dragoman.errors import CheckpointError, DataError, Interrupted
-from dragoman.evaluating.evaluation import read_scores
+from dragoman.evaluating.scores import read_scores
 from dragoman.files import FolderInUse, is_locked, lock
 from dragoman.runs.fine_tune import _is_scored
 from dragoman.runs.listing import RunScore

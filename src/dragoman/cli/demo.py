@@ -57,7 +57,7 @@ def demo(minutes: Minutes = None, runs: Runs = Path("runs"), threads: Threads = 
 
 def show_scores(run: Path) -> None:
     """The scores of a run by what each test set tries."""
-    from dragoman.evaluating.evaluation import HEADINGS, score_rows
+    from dragoman.evaluating.scores import HEADINGS, score_rows
 
     kept = {found.test.stem: found for found in kept_scores(run)}
     named = {name: kept[stem] for stem, name in TEST_SETS.items() if stem in kept}

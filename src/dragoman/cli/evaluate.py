@@ -15,8 +15,9 @@ from dragoman.files import check_output, write_file
 
 if TYPE_CHECKING:
     from dragoman.evaluating.confusion import Form
-    from dragoman.evaluating.evaluation import Evaluation, KeptEvaluation
+    from dragoman.evaluating.evaluation import Evaluation
     from dragoman.evaluating.labels_evaluation import LabelEvaluation
+    from dragoman.evaluating.scores import KeptEvaluation
     from dragoman.runs.compare import CompareResult
     from dragoman.runs.language_model import TextEvaluation
 
@@ -98,7 +99,7 @@ def show(found: "CompareResult") -> None:
 
 def show_scores(evaluations: "Sequence[Evaluation | KeptEvaluation | LabelEvaluation | TextEvaluation]") -> None:
     """Scores as a table, and below it how they came about."""
-    from dragoman.evaluating.evaluation import HEADINGS, score_rows
+    from dragoman.evaluating.scores import HEADINGS, score_rows
 
     rows = [(each.system, *row) for each in evaluations for row in score_rows(each.scores.values())]
     console.write_table(["system", *HEADINGS], rows)

@@ -20,7 +20,7 @@ from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.files import check_output
 
 if TYPE_CHECKING:
-    from dragoman.commands.score import ScoredPair
+    from dragoman.evaluating.pairs import ScoredPair
     from dragoman.inference.segments import Arriving
     from dragoman.text.readers import Pair, Reading
 
@@ -84,8 +84,8 @@ def score(
 
 def opened(model: Path, data: str | tuple[str, str], settings: Sequence[str]) -> "Reading":
     """The pairs of files, which knows the files."""
-    from dragoman.commands.score import open_scored
     from dragoman.config import choose
+    from dragoman.evaluating.pairs import open_scored
     from dragoman.text.settings import ReadingSettings, reading_overrides
 
     return open_scored(model, data, choose(ReadingSettings, "data", reading_overrides(settings)[0]))

@@ -16,7 +16,7 @@ from dragoman.cli.terminal.screen import Screen, open_screen
 from dragoman.errors import CheckpointError, ConfigError, GateFailed
 
 if TYPE_CHECKING:
-    from dragoman.evaluating.evaluation import KeptEvaluation
+    from dragoman.evaluating.scores import KeptEvaluation
     from dragoman.runs.forecast import Forecast
     from dragoman.runs.train import RunResult
 
@@ -137,7 +137,7 @@ def show_kept_scores(run: Path) -> None:
 
 def kept_scores(run: Path) -> "tuple[KeptEvaluation, ...]":
     """What a run's `scores.json` holds, if any. A damaged file is only a warning, because the run is whole."""
-    from dragoman.evaluating.evaluation import read_baselines, read_evaluations
+    from dragoman.evaluating.scores import read_baselines, read_evaluations
     from dragoman.run_folder import RunFolder
 
     try:

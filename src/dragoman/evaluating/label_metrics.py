@@ -1,14 +1,12 @@
-"""Accuracy and macro F1 of labels, as `Statistics` that give intervals and significance; precision and recall by label.
+"""Scores of labels, as `Statistics` that give intervals and significance; and precision and recall, label by label.
 
-Every score is in points of 100, and equals scikit-learn's with `zero_division=0`.
-
-Entities in BIO labels, scored as whole spans: micro precision, recall and F1, and a row for each type.
-
-Every score equals seqeval's with `mode="strict", scheme=IOB2`: an entity is right if type, first and last word are.
+Accuracy and macro F1 equal scikit-learn's with `zero_division=0`. Entities in BIO labels are scored as whole spans:
+their micro precision, recall and F1 equal seqeval's with `mode="strict", scheme=IOB2`, where an entity is right if its
+type, first and last word are. Every score is in points of 100.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,28 +24,6 @@ Labelled = Sequence[str] | Sequence[Sequence[str]]
 Rows = Sequence[Sequence[str]]
 
 HEADINGS = ("label", "precision", "recall", "F1", "gold", "found")
-
-
-@dataclass(frozen=True)
-class LabelScoring:
-    """One score of labels, for `Statistics`."""
-
-    name: str
-    share: Callable[[Array], Array]
-    """From summed counts, R rows of them, to R shares of one."""
-    key: str
-    """How the signature begins: `acc|n:500`."""
-
-    def scores(self, totals: Array) -> Array:
-        return 100 * self.share(totals)
-
-    def words(self, total: Array) -> tuple[str, str]:
-        return self.name, ""
-
-    def signature(self, **facts: object) -> str:
-        """In the form of sacreBLEU's: `acc|n:500|bs:1000|seed:12345|version:…`."""
-        told = [f"{key}:{value}" for key, value in {**facts, "version": dragoman.__version__}.items()]
-        return "|".join([self.key, *told])
 
 
 @dataclass(frozen=True)
@@ -105,11 +81,7 @@ class LabelRow(NamedTuple):
 
 
 def checked(gold: Labelled, found: Labelled) -> tuple[Rows, Rows]:
-    """Gold and found labels row by row, once they are known to fit.
-
-    Raises:
-        DataError: rows differ in number or length, or there is no label.
-    """
+    """Gold and found labels row by row, once they are known to fit."""
     rows, others = ([(row,) if isinstance(row, str) else tuple(row) for row in side] for side in (gold, found))
     if len(rows) != len(others):
         raise DataError(f"{len(others):,} found rows of labels cannot be scored against {len(rows):,} gold ones")
@@ -132,18 +104,39 @@ def label_statistics(gold: Rows, found: Rows, names: Sequence[str] | None = None
     Accuracy is the share of right labels. Macro F1 is the plain mean of the F1 of each label that occurs in gold or
     found labels, of the whole set or of a bootstrap sample: `f1_score(average="macro", zero_division=0)`.
     """
-    counts = count_labels(gold, found, names or names_in(gold, found))
     size = describe_size(gold)
     right_of_all = [
         [sum(one == other for one, other in zip(*pair, strict=True)), len(pair[0])]
         for pair in zip(gold, found, strict=True)
     ]
+    counts = count_labels(gold, found, names or names_in(gold, found))
     return {
-        "accuracy": Statistics(
-            LabelScoring("accuracy", lambda sums: _ratio(*sums.T), f"acc|{size}"), np.array(right_of_all, np.float64)
+        "accuracy": _statistics(
+            np.array(right_of_all, np.float64), "accuracy", f"acc|{size}", lambda sums: _ratio(*sums.T)
         ),
-        "macro_f1": Statistics(LabelScoring("macro F1", _macro_f1, f"f1|average:macro|{size}"), counts),
+        "macro_f1": _statistics(counts, "macro F1", f"f1|average:macro|{size}", _macro_f1),
     }
+
+
+def entity_statistics(gold: Rows, found: Rows) -> dict[str, Statistics]:
+    """Counts for `f1`, `precision` and `recall` of all entities together, drawn by sentence."""
+    right_found_gold = [list(map(len, entities)) for entities in _entities(gold, found)]
+    lines = np.array(right_found_gold, dtype=np.float64)
+    key = f"average:micro|mode:strict|scheme:IOB2|{describe_size(gold)}"
+    return {
+        "f1": _statistics(lines, "entity F1", f"f1|{key}", lambda sums: f1(*sums.T)),
+        "precision": _statistics(lines, "precision", f"precision|{key}", lambda sums: _ratio(sums[:, 0], sums[:, 1])),
+        "recall": _statistics(lines, "recall", f"recall|{key}", lambda sums: _ratio(sums[:, 0], sums[:, 2])),
+    }
+
+
+def _statistics(lines: "Array | SparseCounts", name: str, key: str, share: Callable[[Array], Array]) -> Statistics:
+    """`share` makes shares of one from summed counts. The signature has sacreBLEU's form: `acc|n:500|bs:1000|…`."""
+
+    def signature(**facts: object) -> str:
+        return "|".join([key, *(f"{key}:{value}" for key, value in {**facts, "version": dragoman.__version__}.items())])
+
+    return Statistics(lines, lambda totals: 100 * share(totals), lambda _: (name, ""), signature)
 
 
 def describe_size(rows: Rows) -> str:
@@ -179,16 +172,6 @@ def rows_of(names: Sequence[str], counts: Array) -> list[LabelRow]:
         LabelRow(name, *points, gold=int(of_gold), found=int(of_found))
         for name, points, of_gold, of_found in zip(names, scores.tolist(), gold, found, strict=True)
     ]
-
-
-def precision(right: Array, found: Array, gold: Array) -> Array:
-    """The share of what was found that is right; 0 if nothing was found."""
-    return _ratio(right, found)
-
-
-def recall(right: Array, found: Array, gold: Array) -> Array:
-    """The share of what is gold that was found; 0 if nothing is gold."""
-    return _ratio(right, gold)
 
 
 def f1(right: Array, found: Array, gold: Array) -> Array:
@@ -240,32 +223,18 @@ def find_entities(labels: Sequence[str]) -> list[Entity]:
     return found
 
 
-def entity_statistics(gold: Rows, found: Rows) -> dict[str, Statistics]:
-    """Counts for `f1`, `precision` and `recall` of all entities together, drawn by sentence."""
-    lines = np.array([_count(*row) for row in zip(gold, found, strict=True)], dtype=np.float64)
-    key = f"average:micro|mode:strict|scheme:IOB2|{describe_size(gold)}"
-    return {
-        name: Statistics(LabelScoring(printed, lambda sums, share=share: share(*sums.T), f"{name}|{key}"), lines)
-        for name, printed, share in (
-            ("f1", "entity F1", f1),
-            ("precision", "precision", precision),
-            ("recall", "recall", recall),
-        )
-    }
-
-
 def entity_rows(gold: Rows, found: Rows) -> list[LabelRow]:
     """Precision, recall and F1 of every type of entity that occurs."""
-    kinds = [Counter[str](), Counter[str](), Counter[str]()]
+    counts = Counter[str](), Counter[str](), Counter[str]()
+    for sentence in _entities(gold, found):
+        for counter, entities in zip(counts, sentence, strict=True):
+            counter.update(entity.type for entity in entities)
+    names = sorted(counts[1] | counts[2])
+    return rows_of(names, np.array([[counter[name] for name in names] for counter in counts], dtype=np.float64))
+
+
+def _entities(gold: Rows, found: Rows) -> Iterator[tuple[set[Entity], set[Entity], set[Entity]]]:
+    """The entities of each sentence that were found rightly, that were found, and that are gold."""
     for right, other in zip(gold, found, strict=True):
         of_gold, of_found = set(find_entities(right)), set(find_entities(other))
-        for counter, entities in zip(kinds, (of_gold & of_found, of_found, of_gold), strict=True):
-            counter.update(entity.type for entity in entities)
-    names = sorted(kinds[1] | kinds[2])
-    return rows_of(names, np.array([[counter[name] for name in names] for counter in kinds], dtype=np.float64))
-
-
-def _count(gold: Sequence[str], found: Sequence[str]) -> tuple[int, int, int]:
-    """How many entities of a sentence were found rightly, were found, and are gold."""
-    of_gold, of_found = set(find_entities(gold)), set(find_entities(found))
-    return len(of_gold & of_found), len(of_found), len(of_gold)
+        yield of_gold & of_found, of_found, of_gold

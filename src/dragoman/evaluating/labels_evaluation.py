@@ -1,8 +1,6 @@
-"""A classifier or tagger on a test set: all that belongs to its scores, and which of two systems is better.
+"""A classifier or tagger on a test set, and the baselines beside it: all that belongs to their scores.
 
 Start with `evaluate_labels`. The labels may come from a model or from a baseline.
-
-A model beside its baselines on the same test set: how good they are, and which of them are ahead of it.
 """
 
 from __future__ import annotations
@@ -10,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
-from dragoman.errors import DataError
 from dragoman.evaluating.confusion import Confusion
-from dragoman.evaluating.groups import check_seeds, compare_group_counts
 from dragoman.evaluating.label_metrics import (
     Labelled,
     LabelRow,
@@ -27,10 +23,11 @@ from dragoman.evaluating.label_metrics import (
     names_in,
 )
 from dragoman.evaluating.metrics import SAMPLES, Score, Statistics, summary
-from dragoman.evaluating.significance import TRIALS, Comparison, compare_counts
+from dragoman.evaluating.significance import Comparison, compare_systems
 from dragoman.tokenizing.labels import Labels
 
 MOST_PROBABLE = "the most probable label"
+LEARNED = "a baseline, learned from the training set"
 
 
 @dataclass(frozen=True)
@@ -51,6 +48,21 @@ class LabelEvaluation:
     """How the labels were chosen, in words."""
     calibration_error: float | None = None
     """By how many points of 100 the probabilities of a classifier are off (`expected_calibration_error`)."""
+
+    @property
+    def test_name(self) -> str:
+        return self.test
+
+    @property
+    def test_identity(self) -> tuple[str, Rows]:
+        return self.sha256, self.gold
+
+    @classmethod
+    def counted(cls, evaluations: Sequence[Self]) -> list[dict[str, Statistics]]:
+        """What each metric counted for each system, in the same columns."""
+        first = evaluations[0]
+        names = names_in(first.gold, *(each.found for each in evaluations))
+        return [_statistics(first.labels, each.gold, each.found, names) for each in evaluations]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -113,70 +125,11 @@ def evaluate_labels(
     return LabelEvaluation(system, test, sha256, labels, gold, found, scores, search)
 
 
-def compare_labels(
-    first: LabelEvaluation,
-    second: LabelEvaluation,
-    *,
-    metrics: Sequence[str] | None = None,
-    samples: int = TRIALS,
-) -> dict[str, Comparison]:
-    """Tests, metric by metric, whether one of two systems is better on the same test set, as `compare_outputs` does;
-    all metrics of their labels, unless some are named.
-
-    Raises:
-        DataError: they were not scored on the same test set.
-    """
-    _check_same_test([first, second])
-    one, other = _counted_alike([first, second])
-    names = first.system, second.system
-    return {
-        metric: compare_counts((one[metric], other[metric]), names=names, samples=samples) for metric in metrics or one
-    }
-
-
-def compare_label_seeds(
-    first: Sequence[LabelEvaluation], second: Sequence[LabelEvaluation], names: tuple[str, str]
-) -> dict[str, Comparison]:
-    """Tests, metric by metric, whether one of two systems is better when each was trained from several seeds.
-
-    Raises:
-        DataError: they were not all scored on the same test set.
-        ConfigError: a system has a single seed.
-    """
-    check_seeds((len(first), len(second)), names)
-    _check_same_test([*first, *second])
-    counted = _counted_alike([*first, *second])
-    groups = counted[: len(first)], counted[len(first) :]
-    return {
-        metric: compare_group_counts([[each[metric] for each in group] for group in groups], names)
-        for metric in counted[0]
-    }
-
-
-def _counted_alike(evaluations: Sequence[LabelEvaluation]) -> list[dict[str, Statistics]]:
-    """The counts of each system, in the same columns."""
-    names = names_in(evaluations[0].gold, *(each.found for each in evaluations))
-    return [_statistics(evaluations[0].labels, each.gold, each.found, names) for each in evaluations]
-
-
 def _statistics(labels: Labels, gold: Rows, found: Rows, names: Sequence[str]) -> dict[str, Statistics]:
     of_labels = label_statistics(gold, found, names)
     if labels.bio:  # macro F1 would weigh B and I of a type as two labels
         return {**entity_statistics(gold, found), "accuracy": of_labels["accuracy"]}
     return of_labels
-
-
-def _check_same_test(evaluations: Sequence[LabelEvaluation]) -> None:
-    first = evaluations[0]
-    for other in evaluations[1:]:
-        if (first.sha256, first.gold) != (other.sha256, other.gold):
-            raise DataError(
-                f"{first.system} was evaluated on {first.test} and {other.system} on {other.test}; "
-                "only systems on the same test set can be compared"
-            )
-
-
-SEARCH = "a baseline, learned from the training set"
 
 
 def judge_baselines(
@@ -191,7 +144,7 @@ def judge_baselines(
             system=name,
             test=model.test,
             sha256=model.sha256,
-            search=SEARCH,
+            search=LEARNED,
             samples=samples,
         )
         for name, labels in found.items()
@@ -203,4 +156,4 @@ def ahead_of(model: LabelEvaluation, baselines: Sequence[LabelEvaluation]) -> li
     metric = next(iter(model.scores))
     reached = model.scores[metric].value
     ahead = [each for each in baselines if each.scores[metric].value > reached]
-    return [compare_labels(each, model, metrics=[metric])[metric] for each in ahead]
+    return [compare_systems([each], [model], metrics=[metric])[metric] for each in ahead]

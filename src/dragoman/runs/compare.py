@@ -15,14 +15,13 @@ from typing import NamedTuple, Unpack
 
 from dragoman.config import check, choose
 from dragoman.errors import CheckpointError, ConfigError
-from dragoman.evaluating.comparison import compare_seeds, compare_systems
 from dragoman.evaluating.direction import naming_for
-from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
-from dragoman.evaluating.groups import check_seeds
-from dragoman.evaluating.labels_evaluation import LabelEvaluation, compare_label_seeds, compare_labels
+from dragoman.evaluating.evaluation import Evaluation, evaluate
+from dragoman.evaluating.labels_evaluation import LabelEvaluation
 from dragoman.evaluating.metrics import METRICS, SAMPLES, Measures
 from dragoman.evaluating.references import ReferenceSet, own_test_set, read_references
-from dragoman.evaluating.significance import Comparison, Spread
+from dragoman.evaluating.scores import write_scores
+from dragoman.evaluating.significance import Comparison, Spread, check_seeds, compare_systems
 from dragoman.files import check_output, same_file, write_file
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.predictor import Predictor
@@ -56,7 +55,7 @@ class SystemResult:
         """How much the seeds differ, for each metric; empty if there is one seed."""
         first, *others = self.evaluations
         return [
-            Spread(str(getattr(first.test, "name", first.test)), [each.scores[metric] for each in self.evaluations])
+            Spread(first.test_name, [each.scores[metric] for each in self.evaluations])
             for metric in (first.scores if others else ())
         ]
 
@@ -132,7 +131,7 @@ def _compare_labels(systems: Sequence[_System], asked: _Asked) -> CompareResult:
     members = [system.members for system in systems]
     each = evaluate_systems(members, asked.test, asked.overrides, asked.samples, asked.place)
     results = tuple(SystemResult(system.name, own) for system, own in zip(systems, each, strict=True))
-    return CompareResult(results, tuple(label_comparisons(each, [system.name for system in systems])))
+    return CompareResult(results, _comparisons(results))
 
 
 def _compare_translations(systems: Sequence[_System], asked: _Asked) -> CompareResult:
@@ -151,7 +150,7 @@ def _compare_translations(systems: Sequence[_System], asked: _Asked) -> CompareR
         return evaluate(translator or path, test_set, **facts, **asked.measures)
 
     results = tuple(SystemResult(each.name, tuple(map(evaluated, each.members))) for each in systems)
-    return CompareResult(results, tuple(_comparisons(results)))
+    return CompareResult(results, _comparisons(results))
 
 
 def _refuse_writers(systems: Sequence[_System]) -> None:
@@ -229,13 +228,12 @@ def _naming(systems: Sequence[_System], given: Naming, language: str) -> Naming:
     return given._replace(target_language=given.target_language or (None if language == UNKNOWN_LANGUAGE else language))
 
 
-def _comparisons(results: Sequence[SystemResult]) -> Sequence[Comparison]:
+def _comparisons(results: Sequence[SystemResult]) -> tuple[Comparison, ...]:
+    """Which of two systems is better, for each metric; nothing for one system."""
     if len(results) < 2:
         return ()
-    first, second = ([each for each in one.evaluations if isinstance(each, Evaluation)] for one in results)
-    if len(first) == len(second) == 1:
-        return list(compare_systems(first[0], second[0]).values())
-    return list(compare_seeds(first, second, (results[0].name, results[1].name)).values())
+    first, second = results
+    return tuple(compare_systems(first.evaluations, second.evaluations, names=(first.name, second.name)).values())
 
 
 def _write(result: CompareResult, output: Path | str | None, scores: Path | str | None) -> None:
@@ -313,16 +311,6 @@ def _warn_of_unknown(predictor: Predictor, examples: Sequence[Example], path: Pa
             f"{sum(counts[label] for label in unknown):,}",
             f"{counts.total():,}",
         )
-
-
-def label_comparisons(results: Sequence[tuple[LabelEvaluation, ...]], names: Sequence[str]) -> list[Comparison]:
-    """Which of two systems is better, for each metric; nothing for one system."""
-    if len(results) < 2:
-        return []
-    first, second = results
-    if len(first) == len(second) == 1:
-        return list(compare_labels(first[0], second[0]).values())
-    return list(compare_label_seeds(first, second, (names[0], names[1])).values())
 
 
 def write_labels(path: Path | str, evaluation: LabelEvaluation) -> None:

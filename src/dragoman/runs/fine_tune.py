@@ -17,7 +17,8 @@ from dragoman.evaluating.direction import (
     refuse_other_languages,
     warn_of_exchanged_sides,
 )
-from dragoman.evaluating.evaluation import Evaluation, evaluate, read_evaluations, write_scores
+from dragoman.evaluating.evaluation import Evaluation, evaluate
+from dragoman.evaluating.scores import read_evaluations, write_scores
 from dragoman.files import nearest
 from dragoman.inference.translator import Translator
 from dragoman.progress import Progress, silent

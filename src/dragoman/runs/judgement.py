@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 import pydantic
 
 from dragoman.config import Settings, check, flatten
-from dragoman.evaluating.evaluation import read_scores
 from dragoman.evaluating.metrics import Score
+from dragoman.evaluating.scores import read_scores
 from dragoman.run_folder import RunFolder
 from dragoman.runs.facts import read_facts
 from dragoman.runs.recipe import Recipe, read_recipe

@@ -17,7 +17,6 @@ from dragoman.data.encoding import encode_labelled
 from dragoman.errors import DecodeError, Error
 from dragoman.evaluating.baselines import classify_baselines, tag_baselines
 from dragoman.evaluating.confusion import draw_confusion
-from dragoman.evaluating.evaluation import write_scores
 from dragoman.evaluating.label_metrics import Labelled, marks_ends
 from dragoman.evaluating.labels_evaluation import (
     MOST_PROBABLE,
@@ -27,6 +26,7 @@ from dragoman.evaluating.labels_evaluation import (
     judge_baselines,
 )
 from dragoman.evaluating.metrics import SAMPLES
+from dragoman.evaluating.scores import write_scores
 from dragoman.files import sha256, write_file
 from dragoman.inference.labels import Transitions, best_labels, expected_calibration_error, fit_temperature
 from dragoman.inference.predictor import Predictor, project, softmax

@@ -14,8 +14,8 @@ from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_text
 from dragoman.documents import write_json
 from dragoman.errors import DecodeError
-from dragoman.evaluating.evaluation import FORMAT
 from dragoman.evaluating.metrics import Score
+from dragoman.evaluating.scores import FORMAT
 from dragoman.files import sha256
 from dragoman.inference.generator import Generator
 from dragoman.model import LanguageModel

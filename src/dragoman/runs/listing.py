@@ -10,7 +10,7 @@ import pydantic
 
 from dragoman.config import Settings, check, read
 from dragoman.errors import ConfigError, DataError, Error
-from dragoman.evaluating.evaluation import read_evaluations
+from dragoman.evaluating.scores import read_evaluations
 from dragoman.files import is_locked
 from dragoman.run_folder import RunFolder
 from dragoman.runs.facts import read_facts

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from dragoman.errors import ConfigError
-from dragoman.evaluating.evaluation import read_scores
+from dragoman.evaluating.scores import read_scores
 from dragoman.evaluating.significance import Spread
 from dragoman.run_folder import RunFolder
 from dragoman.runs.lookup import What, check_name, find_recipe, only_one, run_named

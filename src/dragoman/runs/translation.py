@@ -13,8 +13,9 @@ from typing import Any, NamedTuple, Self
 from dragoman.config import check
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_corpus
-from dragoman.evaluating.evaluation import Evaluation, evaluate, write_scores
+from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.metrics import bleu_and_chrf
+from dragoman.evaluating.scores import write_scores
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.sentences import split_sentences
 from dragoman.inference.translation import Translation
