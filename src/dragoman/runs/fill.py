@@ -13,7 +13,6 @@ from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_lines
 from dragoman.errors import DecodeError
 from dragoman.evaluating.metrics import Score
-from dragoman.evaluating.scores import FORMAT
 from dragoman.files import sha256
 from dragoman.inference.predictor import project
 from dragoman.model import EncoderModel, StepNoise
