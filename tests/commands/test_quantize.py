@@ -127,7 +127,7 @@ def test_eight_bits_are_read_only_where_the_folder_says_so(small: Path, tmp_path
     stored = load_model(small)
     save_model(tmp_path / "m", stored.model, stored.files, quantised=True)
     facts = json.loads((tmp_path / "m" / "config.json").read_text())
-    assert (facts["format"], facts["quantised"]) == (2, True)
+    assert (facts["format"], facts["quantised"]) == (3, True)
     (tmp_path / "m" / "config.json").write_text(json.dumps({**facts, "quantised": False}))
     write_manifest(tmp_path / "m")
     with pytest.raises(CheckpointError, match=r"tensor .*\.scale does not belong|is of type I8, but should be F32"):

@@ -187,7 +187,7 @@ def rewritten(folder: Path, name: str, content: object) -> Path:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda facts: facts.update(format=3), r"has format 3, newer than this version reads \(2\); upgrade dragoman"),
+        (lambda facts: facts.update(format=4), r"has format 4, newer than this version reads \(3\); upgrade dragoman"),
         (lambda facts: facts.pop("format"), "config.json is not Dragoman's: it has no format number"),
         (lambda facts: facts.update(format="1"), "it has no format number"),
         (lambda facts: facts.update(format=True), "it has no format number"),
@@ -195,10 +195,10 @@ def rewritten(folder: Path, name: str, content: object) -> Path:
         (lambda facts: facts.update(format=-5), "formats count from 1, but its format is -5"),
         (lambda facts: facts.update(formt=1), "config.json is damaged: unknown setting formt; did you mean format?"),
         (lambda facts: facts.pop("model"), "config.json is damaged: model must be given"),
-        (lambda facts: facts.update(languages={"source": "en"}), "damaged: languages.target must be given"),
-        (lambda facts: facts.update(languages={"source": "en", "target": 3}), "languages.target should be a .* string"),
-        (lambda facts: facts["languages"].update(source="en\x1b[31m"), r"tag .* but this is 'en\\x1b\[31m'"),
-        (lambda facts: facts["languages"].update(source=""), "damaged: languages.source: a language is given by"),
+        (lambda facts: facts.update(languages={"source": ["en"]}), "damaged: languages.target must be given"),
+        (lambda facts: facts["languages"].update(target=[3]), "languages.target.* should be a .* string"),
+        (lambda facts: facts["languages"].update(source=["en\x1b[31m"]), r"tag .* but this is 'en\\x1b\[31m'"),
+        (lambda facts: facts["languages"].update(source=[""]), "damaged: languages.source.*: a language is given by"),
         (lambda facts: facts["model"].update(heads=3), "damaged: model.heads must divide model.d_model, but 3"),
         (lambda facts: facts["model"].update(head=3), "unknown setting model.head; did you mean model.heads?"),
         (lambda facts: facts["model"].pop("source_vocabulary"), "config.json: the vocabulary sizes are not set"),
@@ -213,6 +213,16 @@ def test_a_config_that_does_not_fit_is_refused(change: Callable[[dict], object],
     change(facts)
     with pytest.raises(CheckpointError, match=message):
         load_model(rewritten(folder, "config.json", facts))
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_folder_of_an_older_format_has_one_language_a_side(number: int, folder: Path) -> None:
+    facts = json.loads((folder / "config.json").read_text())
+    assert (facts["format"], facts["languages"]) == (3, {"source": ["en"], "target": ["it"]})
+    older = {**facts, "format": number, "languages": {"source": "en", "target": "it"}}
+    assert load_model(rewritten(folder, "config.json", older)).languages == ("en", "it")
+    with pytest.raises(CheckpointError, match="is damaged"):
+        load_model(rewritten(folder, "config.json", {**older, "languages": ["en", "it"]}))
 
 
 HUGE = {

@@ -99,18 +99,13 @@ class Batch:
     def size(self) -> BatchSize:
         """The sizes of this batch."""
         lengths = [self.target_lengths, *([] if self.source_lengths is None else [self.source_lengths])]
-        longest = int(torch.cat(lengths).max())
-        return BatchSize(self.source_tokens, self.target_tokens, longest, self.pairs)
+        return BatchSize(self.source_tokens, self.target_tokens, int(torch.cat(lengths).max()), self.pairs)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
         """The arguments of a model's `forward`, in order."""
-        target = (self.target, self.target_lengths)
-        return (
-            target
-            if self.source is None or self.source_lengths is None
-            else (self.source, self.source_lengths, *target)
-        )
+        sides = (self.source, self.source_lengths, self.target, self.target_lengths)
+        return tuple(part for part in sides if part is not None)
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch with its ids on `device`. Lengths stay on the host, which reads them."""
@@ -148,11 +143,7 @@ class LabelledBatch:
 def build_batches(
     corpus: EncodedCorpus, settings: BatchSettings, seed: int | None, framing: Framing = DEFAULT_FRAMING
 ) -> "Batches":
-    """The batches of a corpus that the settings ask for.
-
-    Raises:
-        DataError: every pair has a sentence that is too long.
-    """
+    """The batches of a corpus that the settings ask for."""
     assert settings.batch_tokens != "auto", "resolved before training"
     return Batches(corpus, settings.batch_tokens, settings.sentence_tokens, seed, framing)
 
@@ -163,6 +154,9 @@ class Batches:
     Attributes:
         left_out: number of pairs with a sentence of more than `sentence_tokens`.
         tokens: number of tokens in an epoch on both sides, special symbols included.
+
+    Raises:
+        DataError: every pair has a sentence that is too long.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ holds the counts. Special symbols are not stored; `batching` adds them. `encodin
 import hashlib
 import json
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pydantic
@@ -63,13 +63,17 @@ class Facts(Settings):
     target: Side | None
     """The side that is predicted; None where masked words of the source are."""
 
-    @property
-    def identity(self) -> str:
-        """SHA-256 of the corpus, equal if and only if all ids and rows are equal."""
+    def content(self) -> dict[str, Any]:
+        """The same as plain values."""
         facts = self.model_dump(mode="json")
         if self.labelled is None:
             del facts["labelled"]  # identities of corpora without labels are older than labels
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+        return facts
+
+    @property
+    def identity(self) -> str:
+        """SHA-256 of the corpus, equal if and only if all ids and rows are equal."""
+        return hashlib.sha256(json.dumps(self.content(), sort_keys=True).encode()).hexdigest()
 
 
 class Rows:

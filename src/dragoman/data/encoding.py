@@ -1,6 +1,10 @@
-"""Text to the folder of a corpus: pairs, running text, labelled text, or lines whose words will be masked."""
+"""Text to the folder of a corpus: pairs, running text, labelled text, or lines whose words will be masked.
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+Each of the four functions refuses a folder that exists, and a text without a single token, with a `DataError`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from typing import Literal, Self, TypeVar
@@ -8,7 +12,7 @@ from typing import Literal, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.data.corpus import FORMAT, OFFSET, EncodedCorpus, Ids
+from dragoman.data.corpus import FORMAT, OFFSET, EncodedCorpus, Facts, Ids, Side
 from dragoman.documents import write_json
 from dragoman.errors import DataError
 from dragoman.files import new_folder, sha256
@@ -24,6 +28,7 @@ _CHUNK, _CHARACTERS = 5_000, 2_000_000
 _LONG = 100_000
 """Characters from which on a line is cut before it is encoded, at a space."""
 T = TypeVar("T")
+IdRows = Sequence[Sequence[int]] | NDArray[np.integer]
 
 
 def encode_corpus(
@@ -35,26 +40,19 @@ def encode_corpus(
     """Encodes sentence pairs into a new folder, on all cores, with a few thousand pairs in memory at a time.
 
     `pairs` is any iterable, or a file of JSON lines, each a list of source and target.
-
-    Raises:
-        DataError: there are no pairs, one side is empty throughout, a line is not a pair, or the folder exists.
-        TokenizerError: a text is not Unicode.
     """
     total = None
     if isinstance(pairs, Path | str):
         pairs, total = read_pairs(Path(pairs)), _count_lines(Path(pairs))
-    with new_folder(folder) as aside:
-        source = _Writer(aside, "source", tokenizers.source)
-        target = _Writer(aside, "target", tokenizers.target)
-        with source, target, progress.track("encode", total, "pairs") as advance:
-            for rows in _encoded(iter(pairs), tokenizers):
-                source.write(rows[0])
-                target.write(rows[1])
-                advance(len(rows[0]))
-        rows = target.rows
-        facts = {"format": FORMAT, "rows": rows, "windows": False, "source": source.facts(), "target": target.facts()}
-        write_json(aside / "corpus.json", facts)
-    return EncodedCorpus.open(folder)
+
+    def encoded() -> Iterator[dict[str, IdRows]]:
+        for chunk in _chunks(pairs, lambda pair: len(pair[0]) + len(pair[1]), progress, "pairs", total):
+            yield {
+                "source": tokenizers.source.encode_batch([source for source, _ in chunk]),
+                "target": tokenizers.target.encode_batch([target for _, target in chunk]),
+            }
+
+    return _write(folder, {"source": tokenizers.source, "target": tokenizers.target}, encoded())
 
 
 def encode_text(
@@ -64,21 +62,10 @@ def encode_text(
     With `replace`, a folder that stands there is replaced. The text may come in parts; memory holds one at a time.
 
     The last id of a window is the first of the next, so every id but the very first is predicted once.
-
-    Raises:
-        DataError: the text has fewer than two ids, or the folder exists.
     """
-    with new_folder(folder, replace) as aside:
-        with _Writer(aside, "target", tokenizer) as target:
-            for windows in _windows(tokenizer.encode_running(text), length, np.dtype(_dtype(tokenizer))):
-                target.append(windows.ravel(), np.full(len(windows), windows.shape[1]))
-        if not target.rows:
-            raise DataError(
-                "there is nothing to encode: each token but the first is predicted, and the text has no second"
-            )
-        facts = {"format": FORMAT, "rows": target.rows, "windows": True, "target": target.facts()}
-        write_json(aside / "corpus.json", facts)
-    return EncodedCorpus.open(folder)
+    windows = _windows(tokenizer.encode_running(text), length, np.dtype(_dtype(tokenizer)))
+    encoded = ({"target": rows} for rows in windows)
+    return _write(folder, {"target": tokenizer}, encoded, windows=True, replace=replace)
 
 
 def encode_labelled(
@@ -95,22 +82,21 @@ def encode_labelled(
     else the id of the word's label, counted from 1.
 
     Raises:
-        DataError: there is no example, a label is unknown, or the folder exists.
+        DataError: a label is unknown.
     """
     of_words = labels.task == "tag"
-    with new_folder(folder) as aside:
-        source, target = _Writer(aside, "source", tokenizer), _Writer(aside, "target", labels)
-        with source, target, progress.track("encode", None, "texts") as advance:
-            for chunk in _chunks(examples, lambda example: sum(map(len, example[0]))):
-                pieces = encode_words([parts for parts, _ in chunk], tokenizer)
-                found = [[labels.id_of(name) for name in names] for _, names in chunk]
-                source.write([[*chain.from_iterable(row)] for row in pieces])
-                target.write([_of_pieces(*row) for row in zip(pieces, found, strict=True)] if of_words else found)
-                advance(len(chunk))
-        sides = {"source": source.facts(), "target": target.facts()}
-        facts = {"format": FORMAT, "rows": source.rows, "windows": False, "labelled": "words" if of_words else "texts"}
-        write_json(aside / "corpus.json", facts | sides)
-    return EncodedCorpus.open(folder)
+
+    def encoded() -> Iterator[dict[str, IdRows]]:
+        for chunk in _chunks(examples, lambda example: sum(map(len, example[0])), progress, "texts"):
+            pieces = encode_words([parts for parts, _ in chunk], tokenizer)
+            ids = [[labels.id_of(name) for name in names] for _, names in chunk]
+            yield {
+                "source": [[*chain.from_iterable(row)] for row in pieces],
+                "target": [_of_pieces(*row) for row in zip(pieces, ids, strict=True)] if of_words else ids,
+            }
+
+    labelled = "words" if of_words else "texts"
+    return _write(folder, {"source": tokenizer, "target": labels}, encoded(), labelled=labelled)
 
 
 def _of_pieces(pieces: Sequence[Sequence[int]], labels: Sequence[int]) -> list[int]:
@@ -129,47 +115,49 @@ def encode_lines(
 ) -> EncodedCorpus:
     """Encodes lines of text, whose words are to be masked, into a new folder. A line of more than `length` ids is cut
     into several rows; an empty one is left out.
-
-    Raises:
-        DataError: no line has a single id, or the folder exists.
     """
-    with new_folder(folder) as aside:
-        with _Writer(aside, "source", tokenizer) as source, progress.track("encode", None, "lines") as advance:
-            pieces = chain.from_iterable(cut_running([line], _LONG, SPACE_BETWEEN_WORDS) for line in lines)
-            for chunk in _chunks(pieces, len):
-                rows = tokenizer.encode_batch(chunk)
-                source.write([row[first : first + length] for row in rows for first in range(0, len(row), length)])
-                advance(len(chunk))
-        facts = {"format": FORMAT, "rows": source.rows, "windows": False, "source": source.facts(), "target": None}
-        write_json(aside / "corpus.json", facts)
-    return EncodedCorpus.open(folder)
+    pieces = chain.from_iterable(cut_running([line], _LONG, SPACE_BETWEEN_WORDS) for line in lines)
+
+    def encoded() -> Iterator[dict[str, IdRows]]:
+        for chunk in _chunks(pieces, len, progress, "lines"):
+            rows = tokenizer.encode_batch(chunk)
+            yield {"source": [row[first : first + length] for row in rows for first in range(0, len(row), length)]}
+
+    return _write(folder, {"source": tokenizer}, encoded())
 
 
-def _chunks(each: Iterable[T], length: Callable[[T], int]) -> Iterator[list[T]]:
+def _chunks(
+    texts: Iterable[T], length: Callable[[T], int], progress: Progress, unit: str, total: int | None = None
+) -> Iterator[list[T]]:
     """Texts in lists of at most `_CHUNK`, of about `_CHARACTERS` if they are long."""
-    chunk: list[T] = []
-    characters = 0
-    for text in each:
-        chunk.append(text)
-        characters += length(text)
-        if len(chunk) == _CHUNK or characters >= _CHARACTERS:
+    with progress.track("encode", total, unit) as advance:
+        chunk: list[T] = []
+        characters = 0
+        for text in texts:
+            chunk.append(text)
+            characters += length(text)
+            if len(chunk) == _CHUNK or characters >= _CHARACTERS:
+                yield chunk
+                advance(len(chunk))
+                chunk, characters = [], 0
+        if chunk:
             yield chunk
-            chunk, characters = [], 0
-    if chunk:
-        yield chunk
+            advance(len(chunk))
 
 
 def _windows(pieces: Iterable[Sequence[int]], length: int, dtype: np.dtype) -> Iterator[Ids]:
     """Windows (rows, tokens) over the ids of a text, as many as each piece completes; the last one may be shorter."""
-    held = np.empty(0, dtype)
+    held, is_empty = np.empty(0, dtype), True
     for piece in pieces:
         held = np.concatenate([held, np.array(piece, dtype)])
         count = max(0, len(held) - 1) // length
         if count:
             yield np.lib.stride_tricks.sliding_window_view(held, length + 1)[: count * length : length]
-            held = held[count * length :]
+            held, is_empty = held[count * length :], False
     if len(held) > 1:
         yield held[None]
+    elif is_empty:
+        raise DataError("there is nothing to encode: each token but the first is predicted, and the text has no second")
 
 
 def _dtype(vocabulary: Tokenizer | Labels) -> Literal["<u2", "<i4"]:
@@ -177,14 +165,28 @@ def _dtype(vocabulary: Tokenizer | Labels) -> Literal["<u2", "<i4"]:
     return "<u2" if vocabulary.size <= 2**16 else "<i4"
 
 
-def _encoded(
-    pairs: Iterator[tuple[str, str]], tokenizers: Tokenizers
-) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
-    for chunk in _chunks(pairs, lambda pair: len(pair[0]) + len(pair[1])):
-        yield (
-            tokenizers.source.encode_batch([source for source, _ in chunk]),
-            tokenizers.target.encode_batch([target for _, target in chunk]),
-        )
+def _write(
+    folder: Path | str,
+    vocabularies: Mapping[str, Tokenizer | Labels],
+    encoded: Iterable[Mapping[str, IdRows]],
+    windows: bool = False,
+    labelled: Literal["texts", "words"] | None = None,
+    replace: bool = False,
+) -> EncodedCorpus:
+    """Writes the folder of a corpus from rows of ids, which come side by side."""
+    with new_folder(folder, replace) as aside:
+        writers = {side: _Writer(aside, side, vocabulary) for side, vocabulary in vocabularies.items()}
+        with ExitStack() as stack:
+            for writer in writers.values():
+                stack.enter_context(writer)
+            for chunk in encoded:
+                for side, rows in chunk.items():
+                    writers[side].write(rows)
+        sides = {side: writers[side].facts() if side in writers else None for side in ("source", "target")}
+        (count,) = {writer.rows for writer in writers.values()}
+        facts = Facts(format=FORMAT, rows=count, windows=windows, labelled=labelled, **sides)
+        write_json(aside / "corpus.json", facts.content())
+    return EncodedCorpus.open(folder)
 
 
 class _Writer:
@@ -206,30 +208,30 @@ class _Writer:
         self._ids.close()
         self._offsets.close()
 
-    def write(self, rows: Sequence[Sequence[int] | Ids]) -> None:
+    def write(self, rows: IdRows) -> None:
         lengths = np.fromiter(map(len, rows), OFFSET, len(rows))
-        self.append(np.fromiter(chain.from_iterable(rows), self._dtype, int(lengths.sum())), lengths)
-
-    def append(self, ids: Ids, lengths: NDArray[np.int64]) -> None:
-        """Rows of these lengths, laid end to end."""
+        if isinstance(rows, np.ndarray):
+            ids = rows.ravel().astype(self._dtype)
+        else:
+            ids = np.fromiter(chain.from_iterable(rows), self._dtype, int(lengths.sum()))
         ends = self.tokens + np.cumsum(lengths)
-        self._ids.write(ids.astype(self._dtype).tobytes())
+        self._ids.write(ids.tobytes())
         self._offsets.write(ends.astype(OFFSET).tobytes())
         self.tokens += len(ids)
         self.rows += len(lengths)
 
-    def facts(self) -> dict[str, object]:
+    def facts(self) -> Side:
         if not self.tokens:
             raise DataError(f"there is nothing to encode: no {self._side} text has a single token")
         ids, offsets = map(sha256, self._paths)
-        return {
-            "tokens": self.tokens,
-            "dtype": self._dtype,
-            "vocabulary_size": self._vocabulary.size,
-            "tokenizer": self._vocabulary.identity,
-            "ids_sha256": ids,
-            "offsets_sha256": offsets,
-        }
+        return Side(
+            tokens=self.tokens,
+            dtype=self._dtype,
+            vocabulary_size=self._vocabulary.size,
+            tokenizer=self._vocabulary.identity,
+            ids_sha256=ids,
+            offsets_sha256=offsets,
+        )
 
 
 def _count_lines(path: Path) -> int:

@@ -38,8 +38,7 @@ def adapter_of(base: Path | str, settings: LoraSettings) -> Adapter:
     """What adapters that are trained on a model will say of it.
 
     Raises:
-        CheckpointError: the model is missing.
-        ConfigError: it is an adapter itself.
+        ConfigError: the model is an adapter itself.
     """
     folder = find_model(base).resolve()
     if read_adapter(folder) is not None:
@@ -82,19 +81,15 @@ def with_adapter(base: StoredModel, folder: Path) -> StoredModel:
         )
     with torch.device("meta"):
         adapted, plain = (build_model(base.config, seed=None) for _ in range(2))
-        _adapt(adapted, found, folder)
+        try:
+            adapt(adapted, found.lora)
+        except ConfigError as error:
+            raise CheckpointError(f"{folder / CONFIG}: {error}") from None
     shapes = {name: tuple(weight.shape) for name, weight in _trained(adapted).items()}
     learnt = as_tensors(read_weights(folder / ADAPTER, shapes))
     place_weights(plain, merged(adapted, named_weights(base.model) | learnt))
     files = base.files._replace(generation=read_object(folder / GENERATION))
     return StoredModel(plain.eval(), base.config, files, folder)
-
-
-def _adapt(model: nn.Module, adapter: Adapter, folder: Path) -> None:
-    try:
-        adapt(model, adapter.lora)
-    except ConfigError as error:
-        raise CheckpointError(f"{folder / CONFIG}: {error}") from None
 
 
 def _trained(model: nn.Module) -> dict[str, Tensor]:

@@ -23,8 +23,10 @@ from dragoman.tokenizing.tokenizers import Tokenizers
 if TYPE_CHECKING:
     from torch import nn
 
-FORMAT, ADAPTER_FORMAT = 2, 1
-"""Of `config.json`, of a model and of an adapter. Format 2 may say that the weights are quantised."""
+FORMAT, ADAPTER_FORMAT = 3, 1
+"""Of `config.json`, of a model and of an adapter. Since format 2 the weights may be quantised; since format 3 the
+languages of each side are a list, today of one.
+"""
 WEIGHTS, GENERATION, CARD = "model.safetensors", "generation_config.json", "README.md"
 ADAPTER = "adapter.safetensors"
 
@@ -44,8 +46,8 @@ class Languages(NamedTuple):
 
 
 class _Languages(Settings):
-    source: LanguageTag
-    target: LanguageTag
+    source: tuple[LanguageTag]
+    target: tuple[LanguageTag]
 
 
 class _Config(Settings):
@@ -218,10 +220,10 @@ def read_config(folder: Path) -> Description:
     if (adapter := read_adapter(folder)) is not None:
         folder = find_base(folder, adapter)
     path = folder / CONFIG
-    found = read_document(path, _Config, FORMAT, upgrades={1: _from_1_to_2})
+    found = read_document(path, _Config, FORMAT, upgrades={1: _from_1_to_2, 2: _from_2_to_3})
     if found.languages is None and found.model.family == "encoder_decoder":
         raise CheckpointError(f"{path}: languages must be given")
-    languages = found.languages and Languages(found.languages.source, found.languages.target)
+    languages = found.languages and Languages(*found.languages.source, *found.languages.target)
     return Description(languages, found.framing or DEFAULT_FRAMING, found.model, found.quantised)
 
 
@@ -230,12 +232,14 @@ def _from_1_to_2(content: Content) -> Content:
     return {**content, "format": 2, "quantised": False}
 
 
-def read_adapter(folder: Path) -> Adapter | None:
-    """What an adapter folder says of itself; None for the folder of a whole model.
+def _from_2_to_3(content: Content) -> Content:
+    """In format 2 each side has one language."""
+    languages = content.get("languages")
+    return {**content, "format": 3, "languages": languages and {side: [tag] for side, tag in languages.items()}}
 
-    Raises:
-        CheckpointError: its `config.json` is missing, damaged or newer.
-    """
+
+def read_adapter(folder: Path) -> Adapter | None:
+    """What an adapter folder says of itself; None for the folder of a whole model."""
     if "adapter" not in read_object(folder / CONFIG):
         return None
     return read_document(folder / CONFIG, _AdapterConfig, ADAPTER_FORMAT).adapter

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.documents import read_object, write_json
+from dragoman.documents import Content, read_object, write_json
 from dragoman.errors import CheckpointError, ConfigError, DataError, TokenizerError
 from dragoman.files import check_new_folder, model_around, new_folder, write_file
 from dragoman.manifest import write_manifest
@@ -25,7 +25,7 @@ from dragoman.store.description import (
     read_config,
     verify_model,
 )
-from dragoman.store.weights import Shape, read_weights, weight_shapes, write_weights
+from dragoman.store.weights import read_weights, weight_shapes, write_weights
 from dragoman.tokenizing.labels import FILE as LABELS
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING
@@ -45,11 +45,6 @@ def save_model(
 ) -> None:
     """Writes a model folder, completely or not at all. With `replace`, it replaces an existing one. If `quantised`, its
     matrices are rounded to 8 bits.
-
-    Raises:
-        CheckpointError: a weight is not finite.
-        DataError: `folder` exists already.
-        DiskFull: nothing was written.
     """
     with new_folder(folder, replace) as aside:
         write_model(aside, model, files, weights, quantised)
@@ -86,11 +81,15 @@ def write_model(
         write_adapter(folder, model, files, files.adapter, weights)
         return
     config: ModelConfig = model.config  # pyright: ignore[reportAssignmentType]
-    languages = {} if files.languages is None else {"languages": files.languages._asdict()}
-    framing = {} if files.framing == DEFAULT_FRAMING else {"framing": asdict(files.framing)}
-    architecture = config.model_dump(mode="json", exclude_none=True)
-    kept = {"format": FORMAT, "quantised": True} if quantised else {"format": 1}  # which older versions read
-    write_json(folder / CONFIG, {**kept, **languages, **framing, "model": architecture})
+    content: Content = {"format": FORMAT}
+    if quantised:
+        content["quantised"] = True
+    if files.languages is not None:
+        content["languages"] = {side: [tag] for side, tag in files.languages._asdict().items()}
+    if files.framing != DEFAULT_FRAMING:
+        content["framing"] = asdict(files.framing)
+    content["model"] = config.model_dump(mode="json", exclude_none=True)
+    write_json(folder / CONFIG, content)
     write_weights(folder / WEIGHTS, weights, quantised)
     if files.tokenizers is not None:
         files.tokenizers.save(folder)
@@ -107,64 +106,51 @@ def load_model(path: Path | str, adapter: Path | str | None = None) -> StoredMod
     Raises:
         CheckpointError: a file is missing, damaged, foreign or newer, or a tensor does not fit. The error names it.
     """
-    folder = find_model(path)
+    folder = base = find_model(path)
     verify_model(folder)
-    if (own := read_adapter(folder)) is None:
-        stored = _load_whole(folder)
-        return stored if adapter is None else _with_adapter(stored, find_model(adapter))
-    if adapter is not None:
-        raise CheckpointError(f"{path} is an adapter itself; --adapter goes with {own.base}, to which it belongs")
-    base = find_base(folder, own)
-    verify_model(base)
-    return _with_adapter(_load_whole(base), folder)
-
-
-def _with_adapter(base: StoredModel, folder: Path) -> StoredModel:
+    if (own := read_adapter(folder)) is not None:
+        if adapter is not None:
+            raise CheckpointError(f"{path} is an adapter itself; --adapter goes with {own.base}, to which it belongs")
+        adapter, base = folder, find_base(folder, own)
+        verify_model(base)
+    stored = _load_whole(base)
+    if adapter is None:
+        return stored
     from dragoman.store.adapters import with_adapter  # here, because it loads torch, which a whole model may not need
 
-    return with_adapter(base, folder)
+    return with_adapter(stored, find_model(adapter))
 
 
 def _load_whole(folder: Path) -> StoredModel:
     """The model in a folder that was verified."""
     languages, framing, config, quantised = read_config(folder)
-    expected = _expected_weights(config, folder / CONFIG)
+    try:
+        expected = dict(weight_shapes(config))
+    except ConfigError as error:
+        raise CheckpointError(f"{folder / CONFIG}: {error}") from None
     tokenizers, labels = _load_tokenizers(folder, config), _load_labels(folder, config)
     weights = read_weights(folder / WEIGHTS, expected, quantised=quantised)
     files = ModelFiles(tokenizers, languages, read_object(folder / GENERATION), framing=framing, labels=labels)
     return StoredModel(None, config, files, folder, weights, quantised)
 
 
-def _expected_weights(config: ModelConfig, path: Path) -> dict[str, Shape]:
-    """Name and shape of each weight that the configuration in `path` asks for."""
-    try:
-        return dict(weight_shapes(config))
-    except ConfigError as error:
-        raise CheckpointError(f"{path}: {error}") from None
-
-
 def _load_tokenizers(folder: Path, config: ModelConfig) -> Tokenizers | None:
-    """The tokenizers in a folder; None if it has none and its model needs none.
-
-    Raises:
-        CheckpointError: a tokenizer is damaged, or its vocabulary does not fit the model.
-    """
+    """The tokenizers in a folder; None if it has none and its model needs none."""
     if config.family == "language_model" and not any(folder.glob("tokenizer*.json")):
         return None
     try:
         tokenizers = Tokenizers.load(folder)
     except TokenizerError as error:
         raise CheckpointError(str(error)) from None
-    _check_vocabularies(folder, config, tokenizers)
+    for side, size in (("source", config.source_vocabulary), ("target", config.target_vocabulary)):
+        tokenizer = getattr(tokenizers, side)
+        if size is not None and tokenizer.size != size:
+            raise CheckpointError(f"{folder}: the {side} tokenizer has {tokenizer.size} tokens, but the model {size}")
     return tokenizers
 
 
 def _load_labels(folder: Path, config: ModelConfig) -> Labels | None:
-    """The labels in a folder; None if its model gives none.
-
-    Raises:
-        CheckpointError: they are missing or damaged, or are not as many as the model chooses among.
-    """
+    """The labels in a folder; None if its model gives none."""
     if config.labels is None:
         return None
     labels = Labels.load(folder)
@@ -174,10 +160,3 @@ def _load_labels(folder: Path, config: ModelConfig) -> Labels | None:
         gives = "each word" if config.pooling is None else "a whole text"
         raise CheckpointError(f"{folder}: {LABELS} is for the task {labels.task}, but the model labels {gives}")
     return labels
-
-
-def _check_vocabularies(folder: Path, config: ModelConfig, tokenizers: Tokenizers) -> None:
-    for side, size in (("source", config.source_vocabulary), ("target", config.target_vocabulary)):
-        tokenizer = getattr(tokenizers, side)
-        if size is not None and tokenizer.size != size:
-            raise CheckpointError(f"{folder}: the {side} tokenizer has {tokenizer.size} tokens, but the model {size}")

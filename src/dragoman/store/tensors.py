@@ -66,11 +66,7 @@ class Ready(NamedTuple, Generic[Model]):
 
 
 def make_ready(model: Model, device: str, precision: str, progress: Progress) -> Ready[Model]:
-    """Chooses device and precision where they are left open, and prepares the kernels; `model` itself stays as it is.
-
-    Raises:
-        ConfigError: a device or precision that cannot be had.
-    """
+    """Chooses device and precision where left open, and prepares the kernels; `model` itself stays as it is."""
     device, _ = choose_device(device)
     precision, _ = choose_precision(precision, device)
     if device == "cpu":
