@@ -5,14 +5,12 @@ Nothing is dropped but byte order marks and the carriage returns before line end
 
 import hashlib
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from dragoman.errors import DataError
 from dragoman.files import sha256
@@ -38,7 +36,7 @@ OF_TABLES = (".tsv", ".csv", ".jsonl", ".parquet", ".conllu")
 """Ends of the names of files whose rows have columns."""
 
 _BLOCK = 1 << 20
-"""Characters, or bytes, that are read at a time."""
+"""Bytes that are read at a time."""
 
 
 class RunningText:
@@ -142,7 +140,7 @@ def _hold_out(folder: Path, characters: Counter[str]) -> dict[str, str]:
     size = int(HELD_OUT * characters["train"])
     for name in ("test", "dev"):
         if name not in characters:
-            characters[name] = _cut(text_of(folder, "train"), characters["train"], size, text_of(folder, name))
+            characters[name] = _cut(folder, characters["train"], size, name)
             characters["train"] -= characters[name]
             origins[name] = f"held out: {HELD_OUT:.0%} of the text, from its end"
     return origins
@@ -167,38 +165,29 @@ def _refuse_table(file: Path) -> None:
         )
 
 
-def _cut(path: Path, characters: int, size: int, rest: Path) -> int:
-    """Moves the last `size` of so many characters to the file `rest`, and up to `FURTHEST` times as many more, so that
-    the cut comes after the end of a line, or else after a space, where there is one. Returns how many were moved.
+def _cut(folder: Path, characters: int, size: int, name: str) -> int:
+    """Moves the last `size` of so many characters of the training text to another, and up to `FURTHEST` times as many
+    more, so that the cut comes after the end of a line, or else after a space, where there is one. Returns how many
+    were moved.
     """
-    end = characters - size
-    first, end = _byte(path, max(0, end - FURTHEST * size)), _byte(path, end)
+    path, end = text_of(folder, "train"), characters - size
+    first, end = _byte(folder, max(0, end - FURTHEST * size)), _byte(folder, end)
     cut = _after_last(b"\n", path, first, end) or _after_last(b" ", path, first, end) or end
-    moved = 0
-    with open(path, "r+b") as whole, open(rest, "wb") as file:
+    with open(path, "r+b") as whole, open(text_of(folder, name), "wb") as rest:
         whole.seek(cut)
-        while block := whole.read(_BLOCK):
-            moved += len(_first_bytes(block))
-            file.write(block)
+        shutil.copyfileobj(whole, rest, _BLOCK)
         whole.truncate(cut)
-    return moved
+    return sum(map(len, read_text(folder, name)))
 
 
-def _byte(path: Path, character: int) -> int:
-    """Where a character of a UTF-8 file begins, in bytes."""
-    before = place = 0
-    with open(path, "rb") as file:
-        while block := file.read(_BLOCK):
-            begins = _first_bytes(block)
-            if before + len(begins) > character:
-                return place + int(begins[character - before])
-            before, place = before + len(begins), place + len(block)
+def _byte(folder: Path, character: int) -> int:
+    """Where a character of the training text begins in its file."""
+    place = 0
+    for piece in read_text(folder, "train"):
+        if len(piece) > character:
+            return place + len(piece[:character].encode())
+        place, character = place + len(piece.encode()), character - len(piece)
     return place
-
-
-def _first_bytes(block: bytes) -> NDArray[np.int64]:
-    """Where characters begin in UTF-8: at all bytes but those of the form 10xxxxxx."""
-    return np.flatnonzero((np.frombuffer(block, np.uint8) & 0xC0) != 0x80)
 
 
 def _after_last(mark: bytes, path: Path, first: int, end: int) -> int:

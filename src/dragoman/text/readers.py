@@ -41,6 +41,9 @@ MOST_BROKEN = 0.05
 ROWS = 300
 """The number of rows below the first by which a header and columns of numbers are judged."""
 
+_Sides = Iterator[tuple[int, tuple[str, str] | str]]
+"""The number of each row and its two sides, or why it has none."""
+
 
 class Pair(NamedTuple):
     """A sentence, its translation, and where they stood (`corpus.csv:17`)."""
@@ -216,7 +219,8 @@ def _open_cells(table: Table, naming: Naming, hint: str) -> Reading:
     if header.found and naming.header is None:
         reason += "; --set data.header=false says that it is a pair"
     columns = columns._replace(reason=f"{columns.reason}; {reason}")
-    pairs = partial(_cell_pairs, table, len(names), columns.positions, header.found)
+    sides = partial(_cell_sides, table, len(names), columns.positions, header.found)
+    pairs = partial(_pairs, table, RAGGED, sides)
     reading = _reading(table, naming, columns, names, hint, pairs)
     if not header.doubt:
         return reading
@@ -232,8 +236,8 @@ def _open_records(table: Table, naming: Naming, hint: str) -> Reading:
     _, first = table.first_record("an object or a list of two texts")
     paths = {name: path for name, path, value in values_of(first) if value is None or isinstance(value, str)}
     columns = choose_columns(list(paths), naming, table.name, hint)
-    sides = (paths[columns.first], paths[columns.second])
-    return _reading(table, naming, columns, list(paths), hint, partial(_record_pairs, table, type(first), sides))
+    sides = partial(_record_sides, table, type(first), (paths[columns.first], paths[columns.second]))
+    return _reading(table, naming, columns, list(paths), hint, partial(_pairs, table, KEYLESS, sides))
 
 
 def _reading(
@@ -293,76 +297,55 @@ def _aligned_pairs(paths: tuple[Path, Path], encoding_errors: EncodingErrors, re
         yield Pair(source, target, f"{name}:{number}")
 
 
-def _cell_pairs(
-    table: Table, width: int, positions: tuple[int, int], header: bool, repairs: Counter[str]
-) -> Iterator[Pair]:
-    name = Path(table.name).name
+def _pairs(table: Table, fault: str, sides: Callable[[Counter[str]], _Sides], repairs: Counter[str]) -> Iterator[Pair]:
+    """The pairs of a table. Rows that give none are counted; a table with too many of them is refused, because it is
+    not what it was taken for.
+    """
+    name, complaints = Path(table.name).name, list[str]()
+    rows = broken = 0
+    for number, row in sides(repairs):
+        rows += 1
+        if isinstance(row, str):
+            broken += 1
+            complaints += [row] * (broken <= 3)
+            yield Pair("", "", f"{name}:{number}", fault)
+            continue
+        source, target = row
+        if "\n" in source or "\n" in target:
+            repairs[LINE_BREAKS] += 1
+        yield Pair(source, target, f"{name}:{number}")
+    if broken > MOST_BROKEN * rows:
+        share = f"{broken:,} of {rows:,} rows" if broken > 1 else f"1 of {rows:,} rows"
+        raise DataError(
+            f"{'; '.join(complaints)}{'; …' if broken > len(complaints) else ''} ({share} of {table.name}: {fault}; up "
+            f"to {MOST_BROKEN:.0%} would be dropped): mend the rows; a cell that holds the delimiter needs quotes"
+        )
+
+
+def _cell_sides(table: Table, width: int, positions: tuple[int, int], header: bool, repairs: Counter[str]) -> _Sides:
     source_at, target_at = positions
-    broken = _BrokenRows(table.name, RAGGED)
     for number, cells in table.rows(repairs):
-        origin = f"{name}:{number}"
         if not is_filled(cells):
-            yield broken.passed(Pair("", "", origin))
+            yield number, ("", "")
         elif header:
             header = False
         elif len(cells) != width:
             columns = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
-            yield broken.met(origin, f"{table.name}:{number} has {columns}, but the first row has {width}")
+            yield number, f"{table.name}:{number} has {columns}, but the first row has {width}"
         else:
-            yield broken.passed(_count_line_breaks(Pair(cells[source_at], cells[target_at], origin), repairs))
-    broken.judge()
+            yield number, (cells[source_at], cells[target_at])
 
 
-def _record_pairs(table: Table, kind: type, sides: tuple[KeyPath, KeyPath], repairs: Counter[str]) -> Iterator[Pair]:
-    name = Path(table.name).name
-    broken = _BrokenRows(table.name, KEYLESS)
+def _record_sides(table: Table, kind: type, sides: tuple[KeyPath, KeyPath], repairs: Counter[str]) -> _Sides:
     for number, record in table.rows(repairs):
-        origin, where = f"{name}:{number}", f"{table.name}:{number}"
+        where = f"{table.name}:{number}"
         if record is None:
-            yield broken.passed(Pair("", "", origin))
+            yield number, ("", "")
         elif not isinstance(record, kind) or (kind is list and len(record) != 2):
             expected = "an object" if kind is dict else "a list of two texts"
-            yield broken.met(origin, f"{where} is {kind_of(record)}, but the first row is {expected}")
+            yield number, f"{where} is {kind_of(record)}, but the first row is {expected}"
         else:
             try:
-                source, target = (text_at(record, path, where) for path in sides)
+                yield number, (text_at(record, sides[0], where), text_at(record, sides[1], where))
             except DataError as error:
-                yield broken.met(origin, str(error))
-            else:
-                yield broken.passed(_count_line_breaks(Pair(source, target, origin), repairs))
-    broken.judge()
-
-
-class _BrokenRows:
-    """Counts the rows that give no pair, and keeps the complaints about the first ones."""
-
-    def __init__(self, table: str, fault: str) -> None:
-        self._table, self._fault = table, fault
-        self._rows = self._broken = 0
-        self._examples: list[str] = []
-
-    def passed(self, pair: Pair) -> Pair:
-        self._rows += 1
-        return pair
-
-    def met(self, origin: str, complaint: str) -> Pair:
-        self._broken += 1
-        if len(self._examples) < 3:
-            self._examples.append(complaint)
-        return self.passed(Pair("", "", origin, self._fault))
-
-    def judge(self) -> None:
-        """Refuses a table with too many broken rows, because it is not what it was taken for."""
-        if self._broken > MOST_BROKEN * self._rows:
-            share = f"{self._broken:,} of {self._rows:,} rows" if self._broken > 1 else f"1 of {self._rows:,} rows"
-            raise DataError(
-                f"{'; '.join(self._examples)}{'; …' if self._broken > len(self._examples) else ''} ({share} of "
-                f"{self._table}: {self._fault}; up to {MOST_BROKEN:.0%} would be dropped): mend the rows; a cell that "
-                "holds the delimiter needs quotes"
-            )
-
-
-def _count_line_breaks(pair: Pair, repairs: Counter[str]) -> Pair:
-    if "\n" in pair.source or "\n" in pair.target:
-        repairs[LINE_BREAKS] += 1
-    return pair
+                yield number, str(error)

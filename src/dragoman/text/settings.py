@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from dragoman.config import Settings, flatten
 from dragoman.text.addresses import HUB, Address
@@ -19,6 +19,14 @@ PHRASEBOOK = "phrasebook"
 _ADDED = ("header", "text_column", "label_column", "label_depth")
 
 
+def _named(given: Any) -> Any:
+    return str(given) if isinstance(given, int) and not isinstance(given, bool) else given
+
+
+Column = Annotated[str, Field(min_length=1), BeforeValidator(_named)]
+"""A column: its name, its key (translation.en for a nested one) or its number from 1."""
+
+
 class ReadingSettings(Settings):
     """How parallel text is read."""
 
@@ -28,20 +36,15 @@ class ReadingSettings(Settings):
     """Language code of the source, as in en; left out, it comes from column or file names."""
     target_language: LanguageTag | None = None
     """Language code of the target, as in it; left out, it comes from column or file names."""
-    source_column: str | None = Field(default=None, min_length=1)
+    source_column: Column | None = None
     """Column of the source: its name, its key (translation.en for a nested one) or its number from 1; left out, it is
     guessed."""
-    target_column: str | None = Field(default=None, min_length=1)
+    target_column: Column | None = None
     """Column of the target, named likewise."""
     format: Format | None = None
     """Format of the text: plain, tsv, csv, jsonl, parquet or hub; left out, it follows from the name."""
     encoding_errors: EncodingErrors = "strict"
     """Text that is not valid UTF-8: strict stops and names the place; replace puts U+FFFD, and counts."""
-
-    @field_validator("source_column", "target_column", mode="before")
-    @classmethod
-    def _number_is_a_name(cls, given: Any) -> Any:
-        return str(given) if isinstance(given, int) and not isinstance(given, bool) else given
 
     @model_validator(mode="after")
     def _names_need_a_header(self) -> "ReadingSettings":
@@ -89,18 +92,13 @@ class DataSettings(ReadingSettings):
     """Decides which pairs or texts are split off."""
     checks: CheckSettings = CheckSettings()
     """Which pairs are dropped."""
-    text_column: str | None = Field(default=None, min_length=1)
+    text_column: Column | None = None
     """Column of the text that has a label, or of the words that have one each: its name, its key or its number from 1;
     left out, it is guessed."""
-    label_column: str | None = Field(default=None, min_length=1)
+    label_column: Column | None = None
     """Column of the label, named likewise; in CoNLL-U form, lemma, upos, xpos or deprel."""
     label_depth: int | None = Field(default=None, ge=1)
     """Parts of a label such as NUM:dist that count, from the left; left out, all."""
-
-    @field_validator("text_column", "label_column", mode="before")
-    @classmethod
-    def _number_names_a_column(cls, given: Any) -> Any:
-        return str(given) if isinstance(given, int) and not isinstance(given, bool) else given
 
     @field_validator("path", "dev_path", "test_path", mode="before")
     @classmethod
