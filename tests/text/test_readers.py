@@ -366,14 +366,14 @@ def test_csv_cells_survive_writing_and_reading(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("csv") / "any.csv"
     path.write_bytes(csv_text(rows, quoting=csv.QUOTE_ALL).encode())
     expected = [[cell.replace("\r\n", "\n") for cell in row] for row in rows]
-    assert [cells for _, cells in csv_rows(path, ",", "strict", Counter())] == expected
+    assert [cells for _, cells in csv_rows(path, "strict", Counter())] == expected
 
 
 def test_a_csv_cell_may_be_longer_than_pythons_own_limit(tmp_path):
     limit = 131_072
     long, broken = "a" * (limit + 1), 'a "word"\n' * limit
     path = write(tmp_path / "a.csv", csv_text([("en", "it"), (long, "b"), (broken, long)]))
-    assert [cells for _, cells in csv_rows(path, ",", "strict", Counter())] == [
+    assert [cells for _, cells in csv_rows(path, "strict", Counter())] == [
         ["en", "it"],
         [long, "b"],
         [broken, long],

@@ -46,11 +46,7 @@ class Rows(NamedTuple):
 
 
 def open_words(path: Path, settings: DataSettings) -> Source:
-    """Opens a file of words with a label each.
-
-    Raises:
-        DataError: the file cannot be read, or has no column of that name or number.
-    """
+    """Opens a file of words with a label each."""
     format, reason = format_of(path, settings.format)
     if format in ("jsonl", "parquet"):
         return _open_lists(path, open_table(path, format, reason, settings.encoding_errors), settings)
@@ -82,11 +78,7 @@ def lists_in(record: Any) -> list[str]:
 
 
 def _rows_of(path: Path, settings: DataSettings) -> Rows:
-    """Judges the columns of a file by its name and its first row.
-
-    Raises:
-        DataError: it holds only blank lines, or no columns.
-    """
+    """Judges the columns of a file by its name and its first row."""
     named = without_gz(path).suffix.lower() == ".conllu"
     for number, line in enumerate(read_lines(path, settings.encoding_errors), 1):
         if not line.strip() or _is_remark(line) or (named and line.startswith("#")):

@@ -64,11 +64,7 @@ class LabelTable(NamedTuple):
 def open_source(
     files: Sequence[Path], settings: DataSettings, task: Task, seen: tuple[str, str] | None = None
 ) -> Source:
-    """Opens files that are read one after another; `seen` are the columns of the training text.
-
-    Raises:
-        DataError: a file cannot be read, or nothing tells the label from the text.
-    """
+    """Opens files that are read one after another; `seen` are the columns of the training text."""
     first = open_words(files[0], settings) if task == "tag" else _open_texts(files[0], settings, seen)
     others = [
         open_words(file, settings) if task == "tag" else _open_texts(file, settings, first.columns)
@@ -84,11 +80,7 @@ def open_source(
 
 
 def open_label_table(table: Table, settings: DataSettings, seen: tuple[str, str] | None = None) -> LabelTable:
-    """Names the columns of a table: by its header or keys, or by numbers from 1.
-
-    Raises:
-        DataError: it cannot be read, or holds no rows.
-    """
+    """Names the columns of a table: by its header or keys, or by numbers from 1."""
     if table.has_records:
         _, first = table.first_record(_EXPECTED)
         names = [name for name, _, _ in values_of(first)]
@@ -113,11 +105,7 @@ def label_naming(settings: DataSettings, seen: tuple[str, str] | None) -> Naming
 
 
 def label_format(path: Path, settings: DataSettings) -> tuple[Format, str]:
-    """The format of a file of labelled text, and why.
-
-    Raises:
-        DataError: the file cannot be read.
-    """
+    """The format of a file of labelled text, and why."""
     if settings.format == "hub":
         raise DataError(f"{path}: only parallel text is read from the hub; leave data.format out")
     return format_of(path, settings.format)

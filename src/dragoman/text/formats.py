@@ -2,7 +2,7 @@
 
 Each format is a function that yields a number and a row, one at a time. The number is that of the line on which the row
 begins, or of the row itself if there are no lines. `repairs` counts what is mended. A new format is one more such
-function, named in `ENDINGS` and `open_table`. `readers` chooses the cells that are wanted.
+function, named in `ENDINGS` and `_READERS`. `readers` and `examples` choose the cells that are wanted.
 """
 
 import csv
@@ -102,18 +102,11 @@ def format_of(path: Path, given: Format | None = None) -> tuple[Format, str]:
 
 def open_table(path: Path, format: Format, reason: str, encoding_errors: EncodingErrors) -> Table:
     """The rows of a file of a format that is known, and why."""
-    rows: Callable[[Counter[str]], Iterator[Row]]
-    if format == "parquet":
-        rows = partial(parquet_records, path)
-    elif format == "jsonl":
-        rows = partial(json_records, path, encoding_errors)
-    elif format == "csv":
+    if format == "csv":
         delimiter = csv_delimiter(path, encoding_errors)
-        rows = partial(csv_rows, path, delimiter, encoding_errors)
         reason += "" if delimiter == "," else f", with {delimiter!r} between the cells"
-    else:
-        rows = partial(tsv_rows, path, encoding_errors)
-    return Table(str(path), (path,), format, reason, rows)
+        return Table(str(path), (path,), format, reason, partial(csv_rows, path, encoding_errors, delimiter=delimiter))
+    return Table(str(path), (path,), format, reason, partial(_READERS[format], path, encoding_errors))
 
 
 def open_hub(address: str) -> tuple[Table, str]:
@@ -138,7 +131,7 @@ def tsv_rows(path: Path, encoding_errors: EncodingErrors, repairs: Counter[str])
 
 
 def csv_rows(
-    path: Path, delimiter: str, encoding_errors: EncodingErrors, repairs: Counter[str]
+    path: Path, encoding_errors: EncodingErrors, repairs: Counter[str], delimiter: str = ","
 ) -> Iterator[tuple[int, list[str]]]:
     """Cells of a CSV file (RFC 4180): a quoted cell may hold line breaks, and a quote in it is doubled.
 
@@ -175,7 +168,7 @@ def csv_delimiter(path: Path, encoding_errors: EncodingErrors) -> str:
     for delimiter in ",;\t":
         sample: list[list[str]] = []
         with suppress(DataError):  # if this is the delimiter, reading will complain
-            rows = csv_rows(path, delimiter, encoding_errors, Counter())
+            rows = csv_rows(path, encoding_errors, Counter(), delimiter)
             sample.extend(islice((cells for _, cells in rows if any(cells)), _ROWS_OF_DELIMITER))
         first = sample[0] if sample else []
         alike = sum(len(cells) == len(first) > 1 for cells in sample) / max(1, len(sample))
@@ -193,15 +186,12 @@ def json_records(path: Path, encoding_errors: EncodingErrors, repairs: Counter[s
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise DataError(_json_complaint(path, number, line, error)) from None
-        yield (
-            number,
-            _mend_surrogates(record, f"{path}:{number}", encoding_errors, repairs)
-            if _SURROGATE_ESCAPE.search(line)
-            else record,
-        )
+        if _SURROGATE_ESCAPE.search(line):
+            record = _mend_surrogates(record, f"{path}:{number}", encoding_errors, repairs)
+        yield number, record
 
 
-def parquet_records(path: Path, repairs: Counter[str]) -> Iterator[Row]:
+def parquet_records(path: Path, _encoding_errors: EncodingErrors, _repairs: Counter[str]) -> Iterator[Row]:
     """The rows of a Parquet file, a thousand in memory at a time."""
     try:
         import pyarrow
@@ -223,7 +213,7 @@ def parquet_records(path: Path, repairs: Counter[str]) -> Iterator[Row]:
             raise DataError(f"{path} is not a Parquet file, or is damaged: {_first_line(error)}") from None
 
 
-def hub_records(name: str, config: str | None, revision: str | None, repairs: Counter[str]) -> Iterator[Row]:
+def hub_records(name: str, config: str | None, revision: str | None, _repairs: Counter[str]) -> Iterator[Row]:
     """The training rows of a data set of the Hugging Face hub, or of a local folder laid out like one."""
     try:
         import datasets
@@ -237,6 +227,15 @@ def hub_records(name: str, config: str | None, revision: str | None, repairs: Co
             f"the data set {name} ({config or 'no configuration'}) could not be loaded: {_first_line(error)}"
         ) from None
     yield from enumerate(rows, 1)
+
+
+_READERS: dict[Format, Callable[[Path, EncodingErrors, Counter[str]], Iterator[Row]]] = {
+    "plain": tsv_rows,
+    "tsv": tsv_rows,
+    "csv": csv_rows,
+    "jsonl": json_records,
+    "parquet": parquet_records,
+}
 
 
 def values_of(record: Any, above: KeyPath = ()) -> Iterator[tuple[str, KeyPath, Any]]:
@@ -261,22 +260,17 @@ def text_at(record: Any, path: KeyPath, where: str) -> str:
     """
     value = record
     for key in path:
-        value = _inside(value, key, where)
+        container = "a list" if isinstance(key, int) else "an object"
+        if not isinstance(value, list if isinstance(key, int) else dict):
+            raise DataError(f"{where}: the key {key!r} should be in {container}, but this is {kind_of(value)}")
+        if isinstance(value, dict) and key not in value:
+            raise DataError(f"{where} has no key {key!r}; it has {', '.join(map(repr, value))}")
+        value = value[key]  # pyright: ignore[reportArgumentType, reportCallIssue] (the container fits the key)
     if isinstance(value, str):
         return value
     if value is not None:
         raise DataError(f"{where}: {path[-1]!r} should be text, but is {kind_of(value)}")
     return ""
-
-
-def _inside(value: Any, key: str | int, where: str) -> Any:
-    """What stands under a key of an object, or at an index of a list."""
-    container = "a list" if isinstance(key, int) else "an object"
-    if not isinstance(value, list if isinstance(key, int) else dict):
-        raise DataError(f"{where}: the key {key!r} should be in {container}, but this is {kind_of(value)}")
-    if not isinstance(key, int) and key not in value:
-        raise DataError(f"{where} has no key {key!r}; it has {', '.join(map(repr, value))}")
-    return value[key]  # pyright: ignore[reportArgumentType, reportCallIssue] (the container fits the key)
 
 
 def kind_of(value: object) -> str:

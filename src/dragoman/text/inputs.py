@@ -24,9 +24,6 @@ _WORD = re.compile(r"[^\W\d_]+")
 def open_inputs(settings: DataSettings, naming: Naming | None = None) -> Iterator[dict[str, Reading]]:
     """Opens the pairs of the training text and of the sets beside it. `naming` may know more about the columns than the
     settings do.
-
-    Raises:
-        DataError: one of them cannot be read.
     """
     with ExitStack() as stack:
         if settings.path == PHRASEBOOK:
@@ -83,11 +80,7 @@ def files_in(folder: Path) -> dict[str, Address]:
 
 
 def texts_of(settings: DataSettings) -> dict[str, list[Path]]:
-    """The files of running text.
-
-    Raises:
-        DataError: no file matches a pattern.
-    """
+    """The files of running text."""
     addresses = _with_sets_beside(settings, {"train": settings.inside(settings.path)})
     return {name: _matching(address) for name, address in addresses.items()}
 
