@@ -103,7 +103,7 @@ def step(shape: Shape, seconds: float) -> Found:
     model, state = fresh_state(recipe, "cpu")
     model.train()
     batch, rates, begin = random_batch(shape), [], time.perf_counter()
-    objective = CrossEntropy.of(BatchList([batch]), recipe.train)
+    objective = CrossEntropy(BatchList([batch]), recipe.train.label_smoothing)
     while len(rates) < WARM_UP + FEWEST_STEPS or time.perf_counter() - begin < seconds:
         started = time.perf_counter()
         train_step(model, objective, [MicroBatch(batch.size, batch)], recipe.train, state)

@@ -98,7 +98,7 @@ class Source:
 
 
 def objective(batches: BatchSource, settings: TrainSettings) -> CrossEntropy:
-    return CrossEntropy.of(batches, settings)
+    return CrossEntropy(batches, settings.label_smoothing)
 
 
 def few_batches(count: int = 5) -> list[Batch]:

@@ -43,6 +43,6 @@ def build(batches: Sequence[Batch], shape: Shape | TextShape, way: Way, preset: 
     masters = MasterWeights(model, precision, "adamw", BETAS, EPSILON, DECAY)
     masters.attach(model)
     state = TrainState(masters)
-    objective = CrossEntropy.of(BatchList(batches), settings)
+    objective = CrossEntropy(BatchList(batches), settings.label_smoothing)
     shares = [MicroBatch(batch.size, batch) for batch in batches]
     return Contender(model, lambda number: train_step(model, objective, [shares[number]], settings, state).loss)

@@ -285,13 +285,9 @@ class LabelledBatches:
     def __init__(self, order: Batches) -> None:
         self.order, self.corpus, self.framing = order, order.corpus, order.framing
 
-    @property
+    @cached_property
     def tokens(self) -> int:
         """Source tokens and labels of an epoch."""
-        return self._tokens
-
-    @cached_property
-    def _tokens(self) -> int:
         return sum(self.size_of(indices).tokens for indices in self.order.epoch(0))
 
     def epoch(self, number: int) -> Sequence[Indices]:

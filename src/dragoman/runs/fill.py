@@ -21,7 +21,7 @@ from dragoman.store import ModelFiles, StoredModel
 from dragoman.text.prepared import read_text_lines
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.training.masking import MaskedBatches, MaskedTokens, mask
-from dragoman.training.objective import CrossEntropy, OnDevice, Validated
+from dragoman.training.objective import CrossEntropy, Validated
 
 SEED = 12_345
 """Of the masks by which weights are measured: always the same ones."""
@@ -39,7 +39,7 @@ class FillTask(TextTask):
         return MaskedBatches(super().batches_of(corpus, seed))
 
     def make_objective(self, batches: MaskedBatches) -> MaskedTokens:
-        cross_entropy = CrossEntropy.of(OnDevice(batches, self.device), self.recipe.train)
+        cross_entropy = CrossEntropy(batches, self.recipe.train.label_smoothing)
         return MaskedTokens(cross_entropy, self.corpora.tokenizers.source.size)
 
     @cached_property

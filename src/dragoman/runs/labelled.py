@@ -40,7 +40,7 @@ from dragoman.text.report import LabelledReport, read_labelled_report
 from dragoman.tokenizing.labels import Labels, class_weights
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizer
-from dragoman.training.objective import CrossEntropy, OnDevice, Validated
+from dragoman.training.objective import CrossEntropy, Validated
 
 SHOWN = 4
 """Held-out texts that the log shows at each validation, wrong ones first."""
@@ -123,7 +123,7 @@ class LabelledTask(Task):
         weights = None
         if self.recipe.train.class_weights == "balanced":
             weights = torch.tensor(class_weights(list(self.report.labels.values())), device=self.device)
-        return CrossEntropy.of(OnDevice(batches, self.device), self.recipe.train, weights)
+        return CrossEntropy(batches, self.recipe.train.label_smoothing, weights)
 
     @cached_property
     def _dev_batches(self) -> list[LabelledBatch]:

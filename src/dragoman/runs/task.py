@@ -28,7 +28,7 @@ from dragoman.text.settings import name_on_card
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
-from dragoman.training.objective import CrossEntropy, Objective, OnDevice, Validated
+from dragoman.training.objective import CrossEntropy, Objective, Validated
 
 UNMEASURED = "The scores of its run are in `scores.json` there.\n"
 """What a model card says of the quality of a model that validation did not choose."""
@@ -188,7 +188,7 @@ class Task(ABC):
 
     @property
     def batches(self) -> Any:
-        """The batches of the training corpus, in the order that the seed gives, on the device."""
+        """The batches of the training corpus, in the order that the seed gives."""
         return self.objective.batches
 
     def batches_of(self, corpus: EncodedCorpus, seed: int | None = None) -> Any:
@@ -197,7 +197,7 @@ class Task(ABC):
 
     def make_objective(self, batches: Any) -> Objective:
         """The objective on these batches."""
-        return CrossEntropy.of(OnDevice(batches, self.device), self.recipe.train)
+        return CrossEntropy(batches, self.recipe.train.label_smoothing)
 
     @property
     def identity(self) -> dict[str, str]:

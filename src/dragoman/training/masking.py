@@ -17,7 +17,7 @@ from dragoman.data.batching import Batches, BatchSize, Indices, LabelledBatch, f
 from dragoman.model.dropout import StepNoise, random_bits
 from dragoman.tokenizing.special_tokens import MASK, SYMBOLS
 from dragoman.training.loss import Loss
-from dragoman.training.objective import CountedBatches, CrossEntropy
+from dragoman.training.objective import BatchSource, CrossEntropy
 
 SHARE, BECOME_MASK, BECOME_RANDOM = 0.15, 0.8, 0.1
 """Tokens that are predicted; of these, those that become the mask, and those that become a random token."""
@@ -63,12 +63,13 @@ class MaskedTokens:
     vocabulary: int
 
     @property
-    def batches(self) -> CountedBatches:
+    def batches(self) -> BatchSource:
         """The batches to train on, unmasked."""
-        return cast("CountedBatches", self.of.batches)
+        return self.of.batches
 
     def loss(self, model: nn.Module, batch: LabelledBatch, noise: StepNoise) -> Loss:
         """Sums over the masked tokens of one micro-batch."""
+        batch = batch.to(cast("Tensor", model.output).device)
         return self.of.loss(model, mask(batch, noise, self.vocabulary), noise)
 
 

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from dragoman.data.batching import Batch, BatchSize, LabelledBatch
 from dragoman.model import StepNoise
 from dragoman.training.loss import Loss, label_smoothed_loss
-from dragoman.training.settings import TrainSettings
 
 
 class BatchSource(Protocol):
@@ -25,20 +24,11 @@ class BatchSource(Protocol):
         ...
 
     def batch(self, indices: Any, /) -> Any:
-        """The batch of these indices."""
+        """The batch of these indices, on the host."""
         ...
 
     def size_of(self, indices: Any, /) -> BatchSize:
         """How many tokens a batch has, without making it."""
-        ...
-
-
-class CountedBatches(BatchSource, Protocol):
-    """Batches of a corpus whose number of tokens is known."""
-
-    @property
-    def tokens(self) -> int:
-        """Source and target tokens of an epoch."""
         ...
 
 
@@ -73,31 +63,6 @@ class Validated(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OnDevice:
-    """Batches that move to a device when they are fetched."""
-
-    source: CountedBatches
-    device: str
-
-    @property
-    def tokens(self) -> int:
-        """Source and target tokens of an epoch."""
-        return self.source.tokens
-
-    def epoch(self, number: int) -> Sequence[Any]:
-        """The indices of each batch of an epoch, in order."""
-        return self.source.epoch(number)
-
-    def batch(self, indices: Any) -> Batch | LabelledBatch:
-        """The batch of these indices, on the device."""
-        return self.source.batch(indices).to(self.device)
-
-    def size_of(self, indices: Any) -> BatchSize:
-        """How many tokens a batch has, without making it."""
-        return self.source.size_of(indices)
-
-
-@dataclass(frozen=True)
 class CrossEntropy:
     """Label-smoothed cross-entropy of every target token.
 
@@ -108,14 +73,10 @@ class CrossEntropy:
     label_smoothing: float = 0.0
     label_weights: Tensor | None = None
 
-    @classmethod
-    def of(cls, batches: BatchSource, settings: TrainSettings, label_weights: Tensor | None = None) -> "CrossEntropy":
-        """The objective that the settings ask for."""
-        return cls(batches, settings.label_smoothing, label_weights)
-
     def loss(self, model: nn.Module, batch: Batch | LabelledBatch, noise: StepNoise) -> Loss:
-        """Sums over the target tokens of one micro-batch."""
+        """Sums over the target tokens of one micro-batch, which moves to the model's device."""
         output = cast("Tensor", model.output)
+        batch = batch.to(output.device)
         hidden = model(*batch.inputs, noise=noise)
         return label_smoothed_loss(
             hidden, output, batch.labels, self.label_smoothing, self.label_weights, bias=_bias(model)
