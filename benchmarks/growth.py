@@ -38,7 +38,7 @@ from dragoman.machine import choose_precision, describe, machine, prepare_enviro
 from dragoman.memory import keep_freed_memory, memory_bytes, peak_memory_bytes
 from dragoman.model import ModelConfig
 from dragoman.runs.recipe import Recipe
-from dragoman.runs.session import fresh_state
+from dragoman.runs.starting import fresh_state
 from dragoman.runs.translation import SAMPLE
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import read_split

@@ -12,10 +12,8 @@ from dragoman.cli.main import main
 from dragoman.config import check
 from dragoman.errors import ConfigError
 from dragoman.model import ModelConfig
-from dragoman.runs.choices import Facts, TextFacts, Vocabularies
+from dragoman.runs.choices import SIZES, Draft, TextFacts, Vocabularies, choose_by_text, choose_by_vocabularies
 from dragoman.runs.recipe import BY_SIZE, CHOSEN, Recipe
-from dragoman.runs.resolution import resolve
-from dragoman.runs.translation_choices import SIZES
 
 
 def keys(key: str | None = None) -> list[str]:
@@ -56,12 +54,11 @@ def test_lists_load_no_torch(command: list[str]) -> None:
 
 
 def test_what_a_run_chooses_is_not_listed_as_a_default() -> None:
-    for sizes in SIZES:
-        pairs = int(min(sizes.pairs, 1e9)) - 1
-        facts = Facts(
-            text=TextFacts(pairs), vocabularies=Vocabularies(sizes.vocabulary_size, sizes.vocabulary_size, joint=True)
-        )
-        assert resolve({}, facts).reasons.keys() <= CHOSEN.keys()
+    for sizes in SIZES["translation"]:
+        draft, count = Draft({}), sizes.vocabulary_size
+        choose_by_text(draft, TextFacts(int(min(sizes.below, 1e9)) - 1))
+        choose_by_vocabularies(draft, Vocabularies(count, count, joint=True), "float32", "")
+        assert draft.reasons.keys() <= CHOSEN.keys()
     assert CHOSEN.keys() <= set(keys())
 
 

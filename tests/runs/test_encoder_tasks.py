@@ -27,7 +27,7 @@ from dragoman.runs.labelled import read_labelled
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.recipe import read_recipe
 from dragoman.runs.seeds import seed_runs, spreads, train_seeds
-from dragoman.runs.session import fresh_state
+from dragoman.runs.starting import fresh_state
 from dragoman.store import ModelFiles, load_model, save_model
 from dragoman.tokenizing.special_tokens import END, START, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers

@@ -1,29 +1,64 @@
 """What nobody asked for is chosen from what is known, with a reason, and never against what was asked."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from small import parse
 
 from dragoman.config import reasons_in, render
 from dragoman.errors import ConfigError
-from dragoman.runs.choices import Facts, Precision, Prepared, Seconds, Start, TextFacts, Vocabularies
+from dragoman.runs.choices import (
+    Draft,
+    Prepared,
+    Start,
+    TextFacts,
+    Vocabularies,
+    choose_before_text,
+    choose_by_text,
+    choose_by_vocabularies,
+    fit_batches,
+)
 from dragoman.runs.lookup import find_recipe, library
 from dragoman.runs.recipe import Recipe
-from dragoman.runs.resolution import Resolved, resolve
-from dragoman.runs.steps import limit_of
+from dragoman.runs.steps import choose_length, limit_of
 
 JOINT = Vocabularies(500, 500, joint=True)
 FINISHED = Start(Recipe().model.but(source_vocabulary=500, target_vocabulary=500, d_model=256), joint=True)
 TUNED = {"start": {"model": "runs/books"}}
 
 
-def resolved(tables: dict[str, Any] | None = None, **facts: Any) -> Resolved:
-    return resolve(tables or {}, Facts(**facts))
+class Resolved(NamedTuple):
+    recipe: Recipe
+    reasons: dict[str, str]
 
 
-def with_steps(tables: dict[str, Any], steps: int, **facts: Any) -> Resolved:
-    return resolved({**tables, "train": {**tables.get("train", {}), "steps": steps}}, **facts)
+def resolved(
+    tables: dict[str, Any] | None = None,
+    *,
+    text: TextFacts | None = None,
+    vocabularies: Vocabularies | None = None,
+    precision: tuple[str, str] = ("auto", ""),
+    batch_parts: int | None = None,
+    length: dict[str, Any] | None = None,
+    **facts: Any,
+) -> Resolved:
+    """What a run chooses, as far as these facts go, in the order in which it learns them."""
+    draft = Draft(tables or {})
+    choose_before_text(draft, **facts)
+    if text is not None:
+        choose_by_text(draft, text)
+    if vocabularies is not None:
+        choose_by_vocabularies(draft, vocabularies, *precision)
+    if batch_parts is not None:
+        fit_batches(draft, batch_parts)
+    if length is not None:
+        choose_length(draft, **length)
+    return Resolved(draft.recipe, draft.reasons)
+
+
+def with_steps(tables: dict[str, Any], steps: int, continued_from: int | None = None) -> Resolved:
+    tables = {**tables, "train": {**tables.get("train", {}), "steps": steps}}
+    return resolved(tables, length={"continued_from": continued_from})
 
 
 def test_sizes_grow_with_the_data() -> None:
@@ -55,9 +90,6 @@ def test_what_is_not_known_leaves_choices_open() -> None:
     assert resolved() == (Recipe(), {})
     assert {key.partition(".")[0] for key in resolved(text=TextFacts(300)).reasons} == {"tokenizer", "model", "batches"}
     assert {key.partition(".")[0] for key in resolved(vocabularies=JOINT).reasons} == {"model", "train"}
-    assert (
-        "train.steps" not in resolved({"train": {"epochs": 2}}, text=TextFacts(300), seconds=Seconds(0.1, 1.0)).reasons
-    )
 
 
 def test_data_without_pairs_is_refused() -> None:
@@ -118,20 +150,21 @@ def test_warmup_and_validations_follow_from_the_steps(steps: int, warmup: int, e
 
 def test_epochs_become_steps_by_the_batches_in_them() -> None:
     asked = {"train": {"epochs": 2.5, "accumulate": 4}}
-    train, reasons = resolved(asked, batches=103).recipe.train, resolved(asked, batches=103).reasons
+    recipe, reasons = resolved(asked, length={"batches": 103})
+    train = recipe.train
     assert (train.steps, train.epochs) == (25, None), "one limit is left"
     assert reasons["train.steps"] == "2.5 epochs, as asked for"
 
 
 def test_minutes_become_steps_by_a_trial_and_leave_room_for_validations() -> None:
-    recipe, reasons = resolved(seconds=Seconds(0.5, 60.0))
+    recipe, reasons = resolved(length={"seconds": (0.5, 60.0)})
     steps = round((30 * 60 * 0.97 - 6 * 60) / 0.5)
     assert (recipe.train.steps, recipe.train.minutes) == (steps, None)
     assert reasons["train.steps"] == "30 minutes, the default, at 0.500 s a step in a trial"
     assert recipe.train.validate_every == -(-steps // 6)
     assert reasons["train.validate_every"] == "6 validations of 60 s"
     asked = {"train": {"minutes": 10.0, "validate_every": 100}}
-    recipe, reasons = resolved(asked, seconds=Seconds(0.5, 50.0))
+    recipe, reasons = resolved(asked, length={"seconds": (0.5, 50.0)})
     assert (recipe.train.steps, recipe.train.validate_every) == (round(10 * 60 * 0.97 / (0.5 + 50 / 100)), 100)
     assert "train.validate_every" not in reasons
 
@@ -146,8 +179,8 @@ def test_new_steps_of_a_finished_run_are_counted_from_its_beginning() -> None:
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 def test_the_precision_is_that_of_the_machine(precision: str) -> None:
-    recipe, reasons = resolved(precision=Precision(precision, "it was measured"))
-    assert (recipe.train.precision, reasons) == (precision, {"train.precision": "it was measured"})
+    recipe, reasons = resolved(vocabularies=JOINT, precision=(precision, "it was measured"))
+    assert (recipe.train.precision, reasons["train.precision"]) == (precision, "it was measured")
 
 
 def test_prepared_data_tells_its_languages_and_rules() -> None:
@@ -207,12 +240,12 @@ def test_fine_tuning_keeps_the_model_and_its_vocabulary_but_for_dropout() -> Non
 
 @pytest.mark.parametrize("name", library())
 def test_every_recipe_of_the_library_is_resolved_with_its_reasons(name: str) -> None:
-    facts = Facts(1, text=TextFacts(29_000), vocabularies=JOINT, batches=9_000, seconds=Seconds(0.3, 2.0))
-    recipe, reasons = resolve(find_recipe(name).tables, facts)
+    facts: dict[str, Any] = {"text": TextFacts(29_000), "vocabularies": JOINT, "precision": ("float32", "measured")}
+    facts["length"] = {"batches": 9_000, "seconds": (0.3, 2.0)}
+    recipe, reasons = resolved(find_recipe(name).tables, **facts)
     assert recipe.train.steps and recipe.train.learning_rate and recipe.train.validate_every
     text = render(recipe, reasons)
     assert parse(text, name, Recipe) == recipe
     assert reasons_in(text) == reasons
-    assert resolve(recipe.model_dump(mode="json", exclude_none=True), facts).recipe == recipe, (
-        "nothing is left to choose"
-    )
+    again = resolved(recipe.model_dump(mode="json", exclude_none=True), **facts)
+    assert again.recipe == recipe, "nothing is left to choose"

@@ -45,7 +45,7 @@ from dragoman.files import lock, remove, remove_partial
 from dragoman.manifest import write_manifest
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.recipe import Recipe, read_recipe
-from dragoman.runs.session import fresh_state
+from dragoman.runs.starting import fresh_state
 from dragoman.runs.train import train
 from dragoman.store import Languages, ModelFiles
 from dragoman.tokenizing.tokenizers import Tokenizers
@@ -251,7 +251,7 @@ def signalled(folder: Path, signals: list[signal.Signals]) -> None:
             *[("os.replace", call) for call in (2, 5, 14, 22, 30, 47, 55)],
             ("dragoman.tokenizing.training._trained", 2),
             ("dragoman.data.encoding._encoded", 2),
-            ("dragoman.runs.resolving._encode", 1),
+            ("dragoman.runs.translation.learn_tokenizers", 1),
             ("dragoman.training.loop.train_step", 3),
             ("dragoman.runs.translation.evaluate", 1),
             ("dragoman.runs.train.draw_curves", 1),

@@ -1,5 +1,6 @@
 """One run from plain text to a scored model: what it reads, what it leaves behind, and what it says when it cannot."""
 
+import dataclasses
 import importlib.util
 import inspect
 import json
@@ -22,7 +23,7 @@ from dragoman.errors import ConfigError, DataError, Error, Interrupted, OutOfMem
 from dragoman.inference.translator import Translator
 from dragoman.progress import silent
 from dragoman.run_folder import RunFolder
-from dragoman.runs import resolving, session, trial
+from dragoman.runs import resolving, starting, trial
 from dragoman.runs import translation as pairs_module
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.options import RunOptions
@@ -52,12 +53,12 @@ def test_a_model_that_no_machine_can_hold_is_refused_before_anything_is_made(
 
 def test_memory_is_compared_by_arithmetic_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     config = small_config()
-    monkeypatch.setattr(session, "usable_memory_bytes", lambda: 12 * count_weights(config))
-    session.refuse_too_large(config, "cpu")
-    monkeypatch.setattr(session, "usable_memory_bytes", lambda: 12 * count_weights(config) - 1)
-    session.refuse_too_large(config, "cuda")
+    monkeypatch.setattr(starting, "usable_memory_bytes", lambda: 12 * count_weights(config))
+    starting.refuse_too_large(config, "cpu")
+    monkeypatch.setattr(starting, "usable_memory_bytes", lambda: 12 * count_weights(config) - 1)
+    starting.refuse_too_large(config, "cuda")
     with pytest.raises(OutOfMemory, match=f"would have {count_weights(config):,} weights"):
-        session.refuse_too_large(config, "cpu")
+        starting.refuse_too_large(config, "cpu")
 
 
 # What is left behind
@@ -281,7 +282,8 @@ def test_one_limit_is_asked_for_at_a_time(tmp_path: Path) -> None:
 def test_whoever_trains_hands_on_every_option_of_train() -> None:
     """`RunOptions` and the signature of `train` name the same, so that neither falls behind."""
     options = [p for p in inspect.signature(train).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    assert {option.name for option in options} == set(RunOptions.__annotations__)
+    defaults = {field.name: field.default for field in dataclasses.fields(RunOptions)}
+    assert {option.name: option.default for option in options} == defaults
 
 
 # What cannot be

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +16,6 @@ from dragoman.cli.train import show_kept_scores
 
 if TYPE_CHECKING:
     from dragoman.progress import Progress
-    from dragoman.runs.options import RunOptions
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class FineTuning(Run):
         typer.Option(min=1, metavar="RANK", help="Train only adapters of this rank, into an adapter folder."),
     ] = None
 
-    def options(self, progress: "Progress") -> "RunOptions":
+    def options(self, progress: "Progress") -> dict[str, Any]:
         """As for any run; what is frozen and the rank of adapters become overrides, before those of `--set`."""
         given = super().options(progress)
         frozen = [f"tuning.freeze={json.dumps(self.freeze)}"] if self.freeze else []

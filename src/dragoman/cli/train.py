@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -78,7 +78,7 @@ def train(
 ) -> None:
     """Train a model, or resume a run, and score it on its test sets."""
     screen, what = open_screen(quiet), what or ["phrasebook"]
-    options = run.options(screen.progress) | {"more": more}
+    options: dict[str, Any] = {**run.options(screen.progress), "more": more}
     if task is not None:
         options["overrides"] = [f"task={task}", *options.get("overrides", ())]
     if dry_run and seeds is not None:

@@ -1,19 +1,23 @@
-"""What a run chooses where nothing was asked: one small pure function per choice, of the recipe so far and the facts.
+"""What a run chooses where nothing was asked, with the reason of each choice.
 
-A choice is made once the facts that it needs are known; until then it stays open. Choices for one task stand in a file
-of their own (`translation_choices.py` chooses sizes by the number of pairs), and those that follow from the limit of
-training in `steps.py`.
+A recipe is written as a `Draft`. Each function here makes some choices as soon as what they go by is known: before any
+text is read, when the text is known, when the tokenizers are. What follows from the limit of training stands in
+`steps.py`. No function looks at anything but the draft and the values that it is given.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import copy
+import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from dragoman.config import check
 from dragoman.errors import ConfigError
 from dragoman.inference.options import SearchOptions
 from dragoman.model import ModelConfig
-from dragoman.runs.recipe import Recipe
+from dragoman.model.config import Size
+from dragoman.runs.recipe import FAMILIES, Recipe
+from dragoman.runs.refusals import refuse_useless
+from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.tokenizing.training import TokenizerSettings
 
 AUTO = "auto"
@@ -24,6 +28,53 @@ compared.
 """
 CHANGEABLE = {"dropout", "attention_dropout", "activation_dropout", "pooling"}
 """Settings of a finished model that a run which starts from it may change."""
+LEARNT_PIECES = ("bpe", "unigram", "byte_bpe")
+"""Kinds of tokenizers that learn a vocabulary of the size asked for."""
+MANY = 0.1
+"""Share of the training lines from which on lines of several sentences count as usual."""
+
+
+class Sizes(NamedTuple):
+    """What is chosen for less text than this."""
+
+    below: float
+    """In the unit of the task."""
+    vocabulary_size: int
+    size: Size
+    dropout: float
+    batch_tokens: int
+
+
+UNITS = {
+    "translation": "training pairs",
+    "language_model": "characters",
+    "fill": "characters",
+    "classify": "labelled texts",
+    "tag": "labelled texts",
+}
+"""What each task counts its text in."""
+_LABELLED = (Sizes(50_000, 4_000, "tiny", 0.3, 1_024), Sizes(math.inf, 8_000, "mini", 0.2, 2_048))
+SIZES = {
+    "translation": (
+        Sizes(20_000, 4_000, "tiny", 0.2, 1_024),
+        Sizes(60_000, 8_000, "tiny", 0.2, 2_048),
+        Sizes(1_000_000, 8_000, "mini", 0.1, 2_048),
+        Sizes(5_000_000, 8_000, "small", 0.1, 2_048),
+        Sizes(math.inf, 32_000, "base", 0.1, 8_192),
+    ),
+    "language_model": (Sizes(5_000_000, 260, "tiny", 0.1, 2_048), Sizes(math.inf, 8_000, "small", 0.1, 4_096)),
+    "fill": (Sizes(200_000_000, 8_000, "mini", 0.1, 4_096), Sizes(math.inf, 16_000, "small", 0.1, 8_192)),
+    "classify": _LABELLED,
+    "tag": _LABELLED,
+}
+"""Sizes for each task. Of translation, those up to a million pairs learnt most in 4 to 30 minutes of two cores, on
+29,000 and 310,000 pairs (LOG.md). Of language models only those of a small text were tried, on a million characters; it
+is read byte by byte. All others are extrapolated, and so are all of them for GPUs and for hours.
+"""
+MEASURED_PAIRS = 1_000_000
+"""Sizes for more pairs than these are extrapolated."""
+FEW_PAIRS = 5_000
+"""Fewer pairs are hardly enough for a model of its own."""
 
 
 class Prepared(NamedTuple):
@@ -36,7 +87,7 @@ class Prepared(NamedTuple):
 
 
 class Start(NamedTuple):
-    """The finished model that fine-tuning starts from."""
+    """The finished model that a run starts from."""
 
     model: ModelConfig
     joint: bool
@@ -45,11 +96,15 @@ class Start(NamedTuple):
     """Its search options, if the run trains it for the same task."""
 
 
-class Precision(NamedTuple):
-    """What this machine computes in, and why in words."""
+class TextFacts(NamedTuple):
+    """How much text there is to train on."""
 
-    value: str
-    reason: str
+    amount: int
+    """In the unit of the task."""
+    several_sentences: float = 0.0
+    """Share of the training lines that hold several sentences."""
+    labels: tuple[int, ...] = ()
+    """How often each label occurs, where each text has one."""
 
 
 class Vocabularies(NamedTuple):
@@ -63,100 +118,96 @@ class Vocabularies(NamedTuple):
     """How many labels the data has; None where nothing is labelled."""
 
 
-class Seconds(NamedTuple):
-    """How long a step and a validation take on this machine; 0 for a validation that there is not."""
+class Draft:
+    """A recipe that is being written: the tables asked for, and what the run chose where nothing was.
 
-    step: float
-    validation: float
+    Attributes:
+        asked: the tables asked for.
+        reasons: why the run chose what nobody asked for; dotted key -> words.
+    """
 
+    def __init__(self, asked: Mapping[str, Any]) -> None:
+        self.asked = asked
+        self.reasons: dict[str, str] = {}
+        self._tables = dict(asked)
 
-class TextFacts(NamedTuple):
-    """How much text there is to train on, in the units of its task."""
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe as far as it is written; other settings have their defaults.
 
-    pairs: int = 0
-    """Of translation."""
-    several_sentences: float = 0.0
-    """Share of the training lines that hold several sentences."""
-    characters: int = 0
-    """Of running text."""
-    texts: int = 0
-    """That have labels, or whose words have."""
-    labels: tuple[int, ...] = ()
-    """How often each label occurs."""
+        Raises:
+            ConfigError: a value is impossible, or contradicts another.
+        """
+        return check(self._tables, "recipe", Recipe)
 
+    def choose(self, key: str, value: Any, reason: str = "") -> None:
+        """Sets a setting, such as `train.steps`, if it was left to the run."""
+        group, _, name = key.partition(".")
+        if self._group(group).get(name) in (None, AUTO):
+            self.set(key, value, reason)
 
-@dataclass(frozen=True)
-class Facts:
-    """What is known when settings are chosen. A fact that is None is not known yet."""
+    def set(self, key: str, value: Any, reason: str = "") -> None:
+        """Sets a setting in the place of what was asked, to make it exact: steps for minutes, a number for "auto"."""
+        group, _, name = key.partition(".")
+        self._tables[group] = {**self._group(group), name: value}
+        if reason:
+            self.reasons[key] = reason
 
-    processes: int = 1
-    """How many train together."""
-    prepared: Prepared | None = None
-    start: Start | None = None
-    text: TextFacts | None = None
-    """How much text there is to train on."""
-    precision: Precision | None = None
-    vocabularies: Vocabularies | None = None
-    batch_parts: int | None = None
-    """In how many batches a step fits in memory; tried where `batches.batch_tokens` is "auto"."""
-    batches: int | None = None
-    """Batches in as many epochs as were asked for."""
-    seconds: Seconds | None = None
-    continued_from: int | None = None
-    """The step at which the run was finished, if it is trained on."""
+    def copy(self) -> "Draft":
+        """A draft that goes on by itself."""
+        return copy.deepcopy(self)
 
-
-class Choice(NamedTuple):
-    """The value that a run chose for a setting."""
-
-    key: str
-    """Dotted, as in `train.steps`."""
-    value: Any
-    reason: str | None = None
-    """In words, for the recipe; None where there is nothing to explain."""
-    replaces: bool = False
-    """Whether it takes the place of what was asked, which it makes exact: steps for minutes, a number for "auto"."""
+    def _group(self, name: str) -> dict[str, Any]:
+        return self._tables.get(name) or {}
 
 
-Choices = Iterator[Choice]
+# Before any text is read
 
 
-def keep_start(_recipe: Recipe, facts: Facts) -> Choices:
-    """Architecture, vocabularies and search options are those of the model that fine-tuning starts from."""
-    if facts.start is not None:
-        for group, settings in _kept(facts.start).items():
-            for name, value in settings.items():
-                yield Choice(f"{group}.{name}", value)
-        usual = SearchOptions().model_dump(mode="json")
-        for name, value in facts.start.decode.items():
-            yield Choice(f"decode.{name}", value, "" if value == usual.get(name) else "as the model to start from")
-
-
-def refuse_other_start(asked: Mapping[str, Any], start: Start) -> None:
-    """Refuses settings that would change the model that fine-tuning starts from.
+def choose_before_text(
+    draft: Draft, processes: int = 1, start: Start | None = None, prepared: Prepared | None = None
+) -> None:
+    """Chooses what follows from the task, the model to start from, and data that was prepared before.
 
     Raises:
-        ConfigError: one is asked for.
+        ConfigError: a setting has no use for the task, or contradicts what is known.
     """
-    for group, kept in _kept(start).items():
-        for name, value in asked.get(group, {}).items():
+    if start is not None:
+        keep_start(draft, start)
+    share_steps(draft, processes)
+    refuse_useless(draft.recipe)
+    choose_family(draft)
+    if prepared is not None:
+        take_languages(draft, prepared)
+    refuse_idle_processes(draft.recipe, processes)
+
+
+def keep_start(draft: Draft, start: Start) -> None:
+    """Architecture, vocabularies and search options are those of the model that the run starts from.
+
+    Raises:
+        ConfigError: a setting that would change the model is asked for.
+    """
+    tokenizer = check({"joint": start.joint}, "tokenizer", TokenizerSettings)
+    for group, settings in (("model", start.model), ("tokenizer", tokenizer)):
+        kept = settings.model_dump(mode="json", exclude_none=True)
+        for name, value in draft.asked.get(group, {}).items():
             if name not in CHANGEABLE and kept.get(name) != value:
                 what = "architecture" if group == "model" else group
                 raise ConfigError(f"fine-tuning keeps the model's {what}; {group}.{name} cannot be set")
+        for name, value in kept.items():
+            draft.choose(f"{group}.{name}", value)
+    usual = SearchOptions().model_dump(mode="json")
+    for name, value in start.decode.items():
+        draft.choose(f"decode.{name}", value, "" if value == usual.get(name) else "as the model to start from")
 
 
-def _kept(start: Start) -> dict[str, dict[str, Any]]:
-    tokenizer = check({"joint": start.joint}, "tokenizer", TokenizerSettings)
-    groups = {"model": start.model, "tokenizer": tokenizer}
-    return {group: settings.model_dump(mode="json", exclude_none=True) for group, settings in groups.items()}
-
-
-def share_steps(recipe: Recipe, facts: Facts) -> Choices:
+def share_steps(draft: Draft, processes: int) -> None:
     """A batch of every step for each process."""
-    if facts.processes > 1:
-        if recipe.batches.batch_tokens == AUTO:
+    if processes > 1:
+        if draft.recipe.batches.batch_tokens == AUTO:
             raise ConfigError("batches.batch_tokens = 'auto' tries what fits in one process; give several a number")
-        yield Choice("train.accumulate", facts.processes, "a batch of every step for each process")
+        draft.choose("train.accumulate", processes, "a batch of every step for each process")
 
 
 def refuse_idle_processes(recipe: Recipe, processes: int) -> None:
@@ -172,32 +223,165 @@ def refuse_idle_processes(recipe: Recipe, processes: int) -> None:
         )
 
 
-def compute_in(_recipe: Recipe, facts: Facts) -> Choices:
-    if facts.precision is not None:
-        yield Choice("train.precision", *facts.precision, replaces=True)
+def choose_family(draft: Draft) -> None:
+    """The family of models, and what follows from the task alone.
+
+    A classifier without a start takes whole words, whose vectors begin small, and a rate that falls from the first step
+    (LOG.md).
+    """
+    task, family = draft.recipe.task, FAMILIES[draft.recipe.task]
+    if task != "translation":
+        draft.choose("model.family", family, "the task")
+    recipe = draft.recipe
+    if recipe.model.family != family and task == "translation":
+        raise ConfigError(
+            f"a translator is model.family = 'encoder_decoder', not {recipe.model.family!r}; "
+            "task = 'language_model' learns from running text, 'classify', 'tag' and 'fill' have an encoder alone"
+        )
+    if recipe.model.family != family:
+        raise ConfigError(f"task = {task!r} sets model.family = {family!r} itself; leave model.family out")
+    if recipe.model.pooling is not None and task != "classify":
+        raise ConfigError("model.pooling makes one vector of a text that gets one label: only task = 'classify' does")
+    if task == "language_model":
+        draft.choose("model.tied", "target", "input and output are one vocabulary")
+    if task == "classify":
+        draft.choose("model.pooling", "mean", "learnt more than the first symbol from a few thousand texts")
+    if task == "classify" and recipe.start is None:
+        reason = "learnt more from five thousand texts"
+        draft.choose("tokenizer.kind", "word", reason)
+        draft.choose("model.embedding_scale", False, reason)
+        draft.choose("train.schedule", "linear", reason)
 
 
-def choose_optimiser(recipe: Recipe, facts: Facts) -> Choices:
+def take_languages(draft: Draft, prepared: Prepared) -> None:
+    """Prepared data knows its languages, which its files do not tell, and the rules by which it was checked."""
+    reason = "from the prepared data"
+    for side in ("source", "target"):
+        language = getattr(prepared, f"{side}_language")
+        if language != UNKNOWN_LANGUAGE:
+            draft.choose(f"data.{side}_language", language, reason)
+    draft.choose("data.checks", prepared.rules, reason)
+
+
+# When the text is known
+
+
+def choose_by_text(draft: Draft, text: TextFacts) -> None:
+    """Chooses what goes by the amount and the kind of the text.
+
+    Raises:
+        ConfigError: there is no pair to train on; or the size that is chosen makes a setting useless.
+    """
+    choose_sizes(draft, text.amount)
+    if text.several_sentences > MANY:
+        # a model that learnt from lines of several sentences is given whole lines
+        draft.choose(
+            "decode.split", "long", f"{text.several_sentences:.0%} of the training lines hold several sentences"
+        )
+    if draft.recipe.task == "classify" and text.labels:
+        weigh_classes(draft, text.labels)
+    refuse_useless(draft.recipe)
+
+
+def choose_sizes(draft: Draft, amount: int) -> None:
+    """Vocabulary, model and batch go by the amount of text; a model that a run starts from has its own sizes."""
+    recipe = draft.recipe
+    task, is_new = recipe.task, recipe.start is None
+    if task == "translation" and amount == 0:
+        raise ConfigError("no pair is left to train on; the data report says why")
+    reason = f"for {amount:,} {UNITS[task]}"
+    sizes = next(sizes for sizes in SIZES[task] if amount < sizes.below)
+    if task == "translation" and not is_new:
+        draft.choose("batches.batch_tokens", 1_024 if amount < 100_000 else 2_048, reason)
+        return
+    if task == "translation" and amount >= MEASURED_PAIRS:
+        reason += ", extrapolated from fewer"
+    if task == "language_model" and is_new:
+        draft.choose("tokenizer.kind", "byte_bpe", "gives every character of a text back")
+    if is_new:
+        if draft.recipe.tokenizer.kind in LEARNT_PIECES:
+            draft.choose("tokenizer.vocabulary_size", sizes.vocabulary_size, reason)
+        draft.choose("model.size", sizes.size, reason)
+        draft.choose("model.dropout", sizes.dropout, reason)
+    draft.choose("batches.batch_tokens", sizes.batch_tokens, reason)
+    if task == "language_model":
+        draft.choose("train.label_smoothing", 0.0, "a language model is measured by its likelihood")
+    if task == "fill":
+        draft.choose("train.label_smoothing", 0.0, "masked words are measured by their likelihood")
+
+
+def weigh_classes(draft: Draft, counts: tuple[int, ...]) -> None:
+    """All labels count alike: where weights were tried, on very uneven labels, rare ones were found less often with
+    them (LOG.md). The reason says how uneven the labels are.
+    """
+    uneven = f"the most frequent label has {max(counts):,} texts, the rarest {min(counts):,}"
+    draft.choose("train.class_weights", "none", f"{uneven}; balanced makes the rare ones count more")
+
+
+# When the tokenizers are known
+
+
+def choose_by_vocabularies(draft: Draft, vocabularies: Vocabularies, precision: str, reason: str) -> None:
+    """Chooses what goes by the tokenizers and the labels, and the numbers that this machine computes in.
+
+    Raises:
+        ConfigError: the recipe gives other sizes of the vocabularies.
+    """
+    match_vocabularies(draft, vocabularies)
+    draft.set("train.precision", precision, reason)
+    choose_optimiser(draft)
+
+
+def match_vocabularies(draft: Draft, found: Vocabularies) -> None:
+    """The sizes of the vocabularies and tied matrices follow from tokenizers and data."""
+    model = draft.recipe.model
+    if model.family == "encoder_decoder":
+        known = {
+            f"{side}_vocabulary": (size, f"the {side} tokenizer has {size} tokens")
+            for side, size in (("source", found.source), ("target", found.target))
+        }
+    elif model.family == "language_model":
+        known = {"target_vocabulary": (found.target, f"the tokenizer has {found.target} tokens")}
+    else:
+        known = {"source_vocabulary": (found.source, f"there are {found.source} tokens")}
+    if found.labels is not None:
+        known["labels"] = (found.labels, f"there are {found.labels} labels")
+    for name, (size, words) in known.items():
+        asked = getattr(model, name)
+        if asked not in (None, size):
+            raise ConfigError(f"model.{name} is {asked}, but {words}; leave it out")
+        if asked is None or model.family != "encoder":
+            draft.set(f"model.{name}", size, "from the data" if name == "labels" else "from the tokenizer")
+    if model.family == "encoder_decoder":
+        if model.tied == "all" and not found.joint:
+            raise ConfigError("model.tied = 'all' needs one joint vocabulary (tokenizer.joint = true)")
+        tied, reason = ("all", "one joint vocabulary") if found.joint else ("target", "two vocabularies")
+        draft.choose("model.tied", tied, reason)
+
+
+def choose_optimiser(draft: Draft) -> None:
     """A rate that stays high and falls at the end, and in narrow models Muon.
 
     Both learnt most in the same minutes from the 29,000 pairs of Multi30k; on the 310,000 of Tatoeba schedules were not
     compared over the same steps (LOG.md). Fine-tuning and models of the paper's kind keep AdamW and a rate that falls
     from the first step.
     """
+    recipe = draft.recipe
     is_of_the_paper = recipe.model.norm_position == "post" or recipe.train.schedule == "noam"
-    if facts.vocabularies is None or recipe.start is not None or is_of_the_paper:
+    if recipe.start is not None or is_of_the_paper:
         return
-    yield Choice("train.schedule", "wsd", "learnt most in the same minutes from 29,000 pairs")
+    draft.choose("train.schedule", "wsd", "learnt most in the same minutes from 29,000 pairs")
     if recipe.model.d_model <= WIDEST_FOR_MUON:
         reason = "learnt more than adamw in the same minutes at width 128, not at 256"
-        yield Choice("train.optimiser", "muon", reason)
+        draft.choose("train.optimiser", "muon", reason)
 
 
-def fit_batches(recipe: Recipe, facts: Facts) -> Choices:
-    """A step's tokens in as many batches as memory asks for."""
-    if facts.batch_parts is None or recipe.batches.batch_tokens == AUTO:
-        return
-    tokens = recipe.batches.batch_tokens
-    smaller = -(-tokens // facts.batch_parts)
-    yield Choice("batches.batch_tokens", smaller, "auto: tried, and fits in memory", replaces=True)
-    yield Choice("train.accumulate", facts.batch_parts, f"for {tokens:,} tokens a step", replaces=True)
+# When it was tried what fits in memory
+
+
+def fit_batches(draft: Draft, parts: int) -> None:
+    """A step's tokens, of which there are as many as the amount of text asks for, in as many batches as fit."""
+    tokens = draft.recipe.batches.batch_tokens
+    assert isinstance(tokens, int), "chosen by the amount of text"
+    draft.set("batches.batch_tokens", -(-tokens // parts), "auto: tried, and fits in memory")
+    draft.set("train.accumulate", parts, f"for {tokens:,} tokens a step")

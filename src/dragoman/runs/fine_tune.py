@@ -4,10 +4,10 @@ model does not forget.
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, NamedTuple
 
 from dragoman.config import check
 from dragoman.errors import ConfigError
@@ -21,13 +21,13 @@ from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.scores import read_evaluations, write_scores
 from dragoman.files import nearest
 from dragoman.inference.translator import Translator
-from dragoman.progress import Progress, silent
+from dragoman.progress import Progress
 from dragoman.run_folder import RunFolder, split_of
 from dragoman.runs.lookup import apply, name_of
 from dragoman.runs.options import RunOptions
 from dragoman.runs.recipe import Recipe, StartSettings
 from dragoman.runs.starting import WORDS
-from dragoman.runs.train import train
+from dragoman.runs.train import train_run
 from dragoman.store import find_model, load_model, named_weights, read_config
 from dragoman.store.tensors import distances
 from dragoman.text.addresses import Address
@@ -67,7 +67,7 @@ def fine_tune(
     *,
     mix_rate: float | None = None,
     mix_data: Path | str | None = None,
-    **options: Unpack[RunOptions],
+    **options: Any,
 ) -> FineTuneResult:
     """Trains a finished model on other text, and scores it before and after on the new test set and the old one.
 
@@ -80,39 +80,48 @@ def fine_tune(
         DataError: the names of columns or files state other languages than the model's.
         CheckpointError: `model` is not a complete model folder.
     """
-    device = options.get("device", "auto")
-    with join(device) as world:  # the first process reads model and text, and reports what is wrong with them
-        overrides = options.get("overrides", ())
-        found = world.share("fine-tuning", lambda: _look_up(model, data, mix_rate, mix_data, overrides))
-    options["name"] = options.get("name") or found["name"]
-    result = train(check(found["recipe"], "fine-tuning", Recipe), **options)
+    return _fine_tune(model, data, mix_rate, mix_data, RunOptions(**options))
+
+
+def _fine_tune(
+    model: Path | str, data: Address, mix_rate: float | None, mix_data: Path | str | None, options: RunOptions
+) -> FineTuneResult:
+    with join(options.device) as world:  # the first process reads model and text, and reports what is wrong with them
+        plan = world.share(lambda: _look_up(model, data, mix_rate, mix_data, options.overrides))
+    result = train_run(plan.recipe, replace(options, name=options.name or plan.name))
     run = RunFolder(result.folder)
     if not world.is_first or (not result.evaluations and _is_scored(run.scores)):
         return FineTuneResult(result.folder, result.steps, (), ())
-    tests = {"new": run.split("test")} | ({"old": split_of(Path(found["old"]), "test")} if found["old"] else {})
+    tests = {"new": run.split("test")} | ({"old": split_of(plan.old, "test")} if plan.old else {})
     before, after = (
-        _score(Translator.load(folder, device), tests, word, options.get("progress", silent))
-        for folder, word in ((found["start"], BEFORE), (find_model(result.folder), AFTER))
+        _score(Translator.load(folder, options.device), tests, word, options.progress)
+        for folder, word in ((plan.start, BEFORE), (find_model(result.folder), AFTER))
     )
     write_scores(run.scores, [*before, *after])
-    _tell_distance(found["start"], result.folder)
+    _tell_distance(plan.start, result.folder)
     return FineTuneResult(result.folder, result.steps, before, after)
+
+
+class _Plan(NamedTuple):
+    """What fine-tuning begins with."""
+
+    start: Path
+    """The folder of the model to start from."""
+    old: Path | None
+    """Its old data."""
+    recipe: Recipe
+    name: str
+    """A name for the run."""
 
 
 def _look_up(
     model: Path | str, data: Address, mix_rate: float | None, mix_data: Path | str | None, overrides: Sequence[str]
-) -> dict[str, Any]:
-    """The model to start from, the old data, the recipe, and a name for the run, as plain values."""
+) -> _Plan:
     if any(text.partition("=")[0].strip() == "task" for text in overrides):
         raise ConfigError("fine-tune keeps the task, translation; other tasks: dragoman train DATA --task TASK")
     start, old = _translation_model(model), _old_data(Path(model), mix_data)
     recipe = Recipe(start=_start(start, old, mix_rate), data=_text(Path(model), data, overrides))
-    return {
-        "start": str(start),
-        "old": old and str(old),
-        "recipe": recipe.model_dump(mode="json", exclude_unset=True, exclude_none=True),
-        "name": f"{_name_of_model(Path(model).resolve())}-{name_of(data)}",
-    }
+    return _Plan(start, old, recipe, f"{_name_of_model(Path(model).resolve())}-{name_of(data)}")
 
 
 def _name_of_model(folder: Path) -> str:

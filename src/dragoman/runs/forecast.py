@@ -1,30 +1,31 @@
 """What a run will take: parameters, steps, memory and time, measured by running a little of it."""
 
+import logging
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import torch
 
 from dragoman import machine
 from dragoman.compiled import kernels
-from dragoman.errors import Error
-from dragoman.files import lock
+from dragoman.errors import ConfigError, Error
+from dragoman.files import free_name, lock
 from dragoman.memory import memory_limit, peak_memory_bytes, usable_memory_bytes
-from dragoman.progress import silent
 from dragoman.run_folder import RunFolder
-from dragoman.runs.changes import open_run
-from dragoman.runs.facts import PREPARED, make_folder, note, remove_unmade
-from dragoman.runs.judgement import Expectation
-from dragoman.runs.lookup import What, find_for_forecast
-from dragoman.runs.options import RunContext, RunOptions
+from dragoman.runs.facts import PREPARED, make_folder, note, read_facts_to_go_on, remove_unmade
+from dragoman.runs.lookup import Request, What, find_run
+from dragoman.runs.opening import open_run, refuse_changes
+from dragoman.runs.options import RunOptions
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.resolving import resolve_run
 from dragoman.runs.trial import Trial
 from dragoman.training.distributed import refuse_several
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Forecast:
     """The folder of the run whose text was prepared; None if it was begun before, or its name is taken."""
 
 
-def forecast(what: What = "phrasebook", **options: Unpack[RunOptions]) -> Forecast:
+def forecast(what: What = "phrasebook", **options: Any) -> Forecast:
     """Forecasts what `train` would take with the same arguments.
 
     It prepares the text in the folder of the run, and `train` goes on from there. Only if the folder holds something
@@ -60,26 +61,29 @@ def forecast(what: What = "phrasebook", **options: Unpack[RunOptions]) -> Foreca
     Raises:
         The errors of `train`, except those about continuing a run.
     """
+    return _forecast(what, RunOptions(**options))
+
+
+def _forecast(what: What, options: RunOptions) -> Forecast:
     refuse_several("a forecast (--dry-run)")
-    device, _ = machine.choose_device(options.get("device", "auto"))
-    (run, asked, expectation), keeps = find_for_forecast(what, options)
+    device, _ = machine.choose_device(options.device)
+    options = replace(options, device=device)
+    request, keeps = find_for_forecast(what, options)
+    run, asked = request.run, request.asked
     assert asked is not None, "a forecast is of settings"
-    progress = options.get("progress", silent)
     if device == "cpu":
-        kernels.prepare(progress)
-    limit = usable_memory_bytes() if device == "cpu" else None
+        kernels.prepare(options.progress)
     with (
-        memory_limit(limit),
-        machine.use_threads(options.get("threads")),
+        memory_limit(usable_memory_bytes() if device == "cpu" else None),
+        machine.use_threads(options.threads),
         tempfile.TemporaryDirectory(prefix="dragoman-") as aside,
-        _kept(run, asked, expectation, options.get("threads")) if keeps else nullcontext(),
+        _kept(request, options.threads) if keeps else nullcontext(),
     ):
         place = run if keeps or (run.is_run and run.recipe.is_file()) else RunFolder(Path(aside))
-        context = RunContext(place, device, options.get("anyway", False), progress)
-        task = resolve_run(context, asked, decide=False)
+        task = resolve_run(place, asked, options, decide=False)
         recipe, trial = task.recipe, Trial(task)
         trial.train_heaviest()
-        step, validation = trial.seconds_a_step(progress), trial.seconds_a_validation()
+        step, validation = trial.seconds_a_step(options.progress), trial.seconds_a_validation()
         trial.save(RunFolder(Path(aside)).checkpoints)
         where = f"{device}, {recipe.train.precision}, {machine.describe()}"
     steps, every = recipe.train.steps or 0, recipe.train.validate_every or 1
@@ -96,14 +100,41 @@ def forecast(what: What = "phrasebook", **options: Unpack[RunOptions]) -> Foreca
     )
 
 
+def find_for_forecast(what: What, options: RunOptions) -> tuple[Request, bool]:
+    """The run that `train` would begin or continue with these options, and the settings that it would use; then whether
+    `train` would go on from text that is prepared in its folder now.
+
+    If a run of that name was begun with other settings, the forecast is for a new run of another name.
+
+    Raises:
+        ConfigError: the options cannot be used for a new run or this one.
+    """
+    if options.more:
+        raise ConfigError("--dry-run estimates a run from its beginning; leave --more out")
+    request = find_run(what, options)
+    run, asked = request.run, request.asked
+    if asked is None:
+        facts = read_facts_to_go_on(run)
+        return request._replace(asked=facts["asked"]), facts["status"] == PREPARED
+    if run.is_run:
+        try:
+            facts = read_facts_to_go_on(run)
+            if facts["status"] == PREPARED:
+                return request, True
+            refuse_changes(run, facts["asked"], asked)
+        except ConfigError:
+            log.info("%s was begun with other settings; this is what a new run would take", run)
+            return Request(RunFolder(free_name(run.path)), asked), False
+    return request, not run.path.exists()
+
+
 @contextmanager
-def _kept(
-    run: RunFolder, asked: dict[str, Any], expectation: Expectation | None, threads: int | None
-) -> Generator[None]:
+def _kept(request: Request, threads: int | None) -> Generator[None]:
     """Holds the folder of a run while its text is prepared there."""
+    run = request.run
     make_folder(run)
     with lock(run.path):
-        open_run(run, asked, expectation and expectation._asdict(), threads)
+        open_run(request, threads)
         try:
             yield
         except Error:

@@ -79,7 +79,7 @@ class LabelledTask(Task):
 
     def text_facts(self) -> TextFacts:
         """The number of texts, and how often each label occurs."""
-        return TextFacts(texts=self.report.splits["train"].examples, labels=tuple(self.report.labels.values()))
+        return TextFacts(self.report.splits["train"].examples, labels=tuple(self.report.labels.values()))
 
     @cached_property
     def labels(self) -> Labels:

@@ -49,7 +49,7 @@ class TextTask(Task):
         return read_text_report(self.run.data)
 
     def text_facts(self) -> TextFacts:
-        return TextFacts(characters=self.report.splits["train"].characters)
+        return TextFacts(self.report.splits["train"].characters)
 
     def learn_tokenizers(self) -> Tokenizers:
         """The vocabulary of the training text, learnt from a sample of it if there is much."""

@@ -11,12 +11,11 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dragoman.config import check, override, read
+from dragoman.config import check, flatten, override, read
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import free_name, nearest
 from dragoman.run_folder import RunFolder
-from dragoman.runs.changes import refuse_changes
-from dragoman.runs.facts import PREPARED, read_facts_to_go_on
+from dragoman.runs.facts import read_facts_to_go_on
 from dragoman.runs.judgement import Expectation, Expected, changed_settings
 from dragoman.runs.options import RunOptions
 from dragoman.runs.recipe import LIMITS, Recipe, read_tables
@@ -27,6 +26,8 @@ from dragoman.text.guess import guess_task
 log = logging.getLogger(__name__)
 
 
+ASKABLE = (*LIMITS, "learning_rate")
+"""Settings of `[train]` that may be given with `--more`. The limit counts from the step at which the run finished."""
 COMMAND_LINE = "the command line"
 """Where tables come from, for messages."""
 
@@ -171,72 +172,65 @@ def run_named(what: What) -> RunFolder | None:
     return run if run.is_run else None
 
 
-class Found(NamedTuple):
-    """The run that a request means."""
+class Request(NamedTuple):
+    """Which run is meant, and what is asked of it."""
 
     run: RunFolder
     asked: dict[str, Any] | None
     """The tables of settings asked for; None if an existing run goes on as it was."""
     expectation: Expectation | None = None
     """The scores that its recipe expects."""
+    more: dict[str, Any] | None = None
+    """Settings of `[train]` for new steps; None if none are added."""
 
 
-def find_run(what: What, overrides: Sequence[str], name: str | None, runs: Path, fresh: bool) -> Found:
+def find_run(what: What, options: RunOptions) -> Request:
     """The run's folder, and the settings asked for.
 
     Raises:
         ConfigError: the name is a path, or is given to a run that has one; a setting is wrong.
     """
-    check_name(name)
+    check_name(options.name)
     what = only_one(what)
+    overrides, more = split_overrides(what, options) if options.more else (options.overrides, None)
     if run := run_named(what):
         before = read_facts_to_go_on(run)
         asked = apply(overrides, before["asked"])
         check(asked, str(run.recipe), Recipe)
         kept = before.get("expectation")
         expectation = kept and Expectation(**kept).but(before["asked"], asked)
-        if not fresh:
-            if name is not None:
-                raise ConfigError(f"{what} is a run and has its name; --name goes with a recipe, data, or --fresh")
-            return Found(run, asked if overrides else None, expectation)
-        return Found(RunFolder(free_name(run.path.with_name(name) if name else run.path)), asked, expectation)
+        if options.fresh:
+            path = run.path.with_name(options.name) if options.name else run.path
+            return Request(RunFolder(free_name(path)), asked, expectation)
+        if options.name is not None:
+            raise ConfigError(f"{what} is a run and has its name; --name goes with a recipe, data, or --fresh")
+        return Request(run, asked if overrides else None, expectation, more)
     source = find_recipe(what, overrides)
-    folder = runs / (name or source.name)
+    folder = Path(options.runs) / (options.name or source.name)
     expectation = source.expected and Expectation(source.expected.model_dump(mode="json"), source.changed)
-    return Found(RunFolder(free_name(folder) if fresh else folder), source.tables, expectation)
+    return Request(RunFolder(free_name(folder) if options.fresh else folder), source.tables, expectation)
 
 
-def find_for_forecast(what: What, options: RunOptions) -> tuple[Found, bool]:
-    """The run that `train` would begin or continue with these options, and the settings that it would use; then whether
-    `train` would go on from text that is prepared in its folder now.
-
-    If a run of that name was begun with other settings, the forecast is for a new run of another name.
+def split_overrides(what: What, options: RunOptions) -> tuple[list[str], dict[str, Any]]:
+    """Splits overrides into those of the run itself, and the settings of `[train]` for its new steps.
 
     Raises:
-        ConfigError: the options cannot be used for a new run or this one.
+        ConfigError: `what` is not a run, or the options also ask for a new run.
     """
-    if options.get("more"):
-        raise ConfigError("--dry-run estimates a run from its beginning; leave --more out")
-    run, asked, expectation = find_run(
-        what,
-        options.get("overrides", ()),
-        options.get("name"),
-        Path(options.get("runs", "runs")),
-        options.get("fresh", False),
-    )
-    if asked is None:
-        facts = read_facts_to_go_on(run)
-        return Found(run, facts["asked"], expectation), facts["status"] == PREPARED
-    if run.is_run:
-        try:
-            facts = read_facts_to_go_on(run)
-            if facts["status"] == PREPARED:
-                return Found(run, asked, expectation), True
-            refuse_changes(run, facts["asked"], asked)
-        except ConfigError:
-            log.info("%s was begun with other settings; this is what a new run would take", run)
-            return Found(RunFolder(free_name(run.path)), asked), False
-    return Found(run, asked, expectation), not run.path.exists()
+    if run_named(what) is None:
+        raise ConfigError(
+            "--more trains a finished run further; name its folder, as in: dragoman train runs/NAME --more"
+        )
+    if options.fresh or options.name is not None:
+        raise ConfigError(
+            f"--more trains {what} further, {'--fresh begins' if options.fresh else '--name names'} a new run; "
+            "give one of the two"
+        )
+    askable = {f"train.{key}" for key in ASKABLE}
+    new = [text for text in options.overrides if flatten(override({}, [text])).keys() <= askable]
+    asked = override({}, new)
+    check(asked, "the command line", Recipe)
+    return [text for text in options.overrides if text not in new], asked.get("train", {})
 
 
 def check_name(name: str | None) -> None:

@@ -1,34 +1,28 @@
-"""The options with which a run is asked for, and the context that all its parts share."""
+"""How a run is asked for: the options of `train`, said once."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypedDict
 
-from dragoman.progress import Progress
-from dragoman.run_folder import RunFolder
-from dragoman.training.distributed import ALONE, World
+from dragoman.progress import Progress, silent
 
 
-class RunOptions(TypedDict, total=False):
-    """The options of `train`, which functions that call it pass on."""
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of `train` and of the functions that call it, from the command line to the session."""
 
-    overrides: Sequence[str]
-    name: str | None
-    runs: Path | str
-    fresh: bool
-    more: bool
-    anyway: bool
-    device: str
-    threads: int | None
-    progress: Progress
-
-
-class RunContext(NamedTuple):
-    """Where a run lies, its device and processes, and how it reports progress."""
-
-    run: RunFolder
-    device: str
-    anyway: bool
-    """Whether the run goes on although its machine or its data have changed."""
-    progress: Progress
-    world: World = ALONE
+    overrides: Sequence[str] = ()
+    """Settings, as `dotted.key=value`."""
+    name: str | None = None
+    """Of the run; without one, it is named after its recipe or data."""
+    runs: Path | str = "runs"
+    """The folder that holds the runs."""
+    fresh: bool = False
+    """Whether to begin a run under a new name, if there is one of this name."""
+    more: bool = False
+    """Whether to train a finished run further."""
+    anyway: bool = False
+    """Whether to go on although the machine or the data have changed."""
+    device: str = "auto"
+    threads: int | None = None
+    progress: Progress = silent

@@ -24,8 +24,14 @@ from dragoman.training.settings import TuningSettings
 
 Task = Literal["translation", "language_model", "classify", "tag", "fill"]
 OF_LABELS = ("classify", "tag")
-OF_ENCODER = (*OF_LABELS, "fill")
-"""Tasks of a model with an encoder alone."""
+FAMILIES = {
+    "translation": "encoder_decoder",
+    "language_model": "language_model",
+    "classify": "encoder",
+    "tag": "encoder",
+    "fill": "encoder",
+}
+"""The family of models that each task trains."""
 LIMITS = ("steps", "epochs", "minutes")
 """Settings of `[train]` that end training; one of them is given."""
 REMOVED: dict[str, Any] = {"train.r_drop": 0.0}
@@ -79,7 +85,7 @@ class Recipe(Settings):
     @classmethod
     def _of_an_encoder(cls, given: Any, info: pydantic.ValidationInfo) -> Any:
         """Settings that only an encoder alone has are checked as such, though the recipe names the task alone."""
-        if info.data.get("task") in OF_ENCODER and isinstance(given, dict):
+        if FAMILIES.get(info.data.get("task", "")) == "encoder" and isinstance(given, dict):
             return {"family": "encoder", **cast("dict[str, Any]", given)}
         return given
 

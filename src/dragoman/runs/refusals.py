@@ -1,13 +1,13 @@
-"""Which settings of its text each task has a use for, and what every task refuses that reads no pairs."""
+"""Which settings each task has no use for: `refuse_useless`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from dragoman.config import check, flatten
 from dragoman.errors import ConfigError
 from dragoman.model.config import ModelConfig
-from dragoman.runs.choices import Choices, Facts
-from dragoman.runs.recipe import Recipe
+from dragoman.runs.recipe import OF_LABELS, Recipe
 from dragoman.text.addresses import HUB
+from dragoman.tokenizing.vocabulary import WHOLE_WORDS
 
 OF_EVERY_TASK = frozenset({"path", "folder", "origin", "dev_path", "test_path", "encoding_errors"})
 """Settings of `[data]` that say where the text is; the others say what is in it, and have a use for some tasks only."""
@@ -24,35 +24,43 @@ _READS = {"translation": "sentence pairs", "classify": "labelled texts", "tag": 
 """What a task reads; the others read running text."""
 
 
-def refuse(complaints: Callable[[Recipe], Iterator[str]]) -> Callable[[Recipe, Facts], Choices]:
-    """A choice that chooses nothing, and refuses a recipe with the first of its complaints."""
+def refuse_useless(recipe: Recipe) -> None:
+    """Refuses settings that the task would ignore.
 
-    def refuse_settings(recipe: Recipe, _facts: Facts) -> Choices:
-        for complaint in complaints(recipe):
-            raise ConfigError(complaint)
-        yield from ()
+    Raises:
+        ConfigError: there is one; the error names the first.
+    """
+    for complaint in complaints(recipe):
+        raise ConfigError(complaint)
 
-    return refuse_settings
+
+def complaints(recipe: Recipe) -> Iterator[str]:
+    yield from _complaints_of_data(recipe)
+    if recipe.task == "translation":
+        return
+    yield from _complaints_of_one_text(recipe)
+    if recipe.task == "language_model":
+        yield from _complaints_of_language_model(recipe)
+    else:
+        yield from _complaints_of_encoder(recipe)
 
 
-def given(recipe: Recipe, group: str) -> list[str]:
+def _given(recipe: Recipe, group: str) -> list[str]:
     """The keys of a group whose values are not the defaults."""
     return [*flatten(getattr(recipe, group).model_dump(mode="json", exclude_defaults=True))]
 
 
-def complaints_of_data(recipe: Recipe) -> Iterator[str]:
-    """Complaints about settings of `[data]` for which the task has no use."""
+def _complaints_of_data(recipe: Recipe) -> Iterator[str]:
     used = OF_EVERY_TASK | _OF_TASK[recipe.task]
-    for key in given(recipe, "data"):
+    for key in _given(recipe, "data"):
         if not used & {key, key.partition(".")[0]}:
             reads = _READS.get(recipe.task, "running text")
             yield f"task = {recipe.task!r} reads {reads} and has no use for data.{key}; leave it out"
 
 
-def complaints_of_one_text(recipe: Recipe) -> Iterator[str]:
+def _complaints_of_one_text(recipe: Recipe) -> Iterator[str]:
     """Complaints about settings that only sentence pairs have."""
     task = f"task = {recipe.task!r}"
-    yield from complaints_of_data(recipe)
     for address in (recipe.data.path, recipe.data.dev_path, recipe.data.test_path):
         if isinstance(address, tuple):
             yield (
@@ -61,7 +69,7 @@ def complaints_of_one_text(recipe: Recipe) -> Iterator[str]:
             )
         elif address is not None and address.startswith(HUB):
             yield f"{task} reads files, not data sets of the hub"
-    for key in given(recipe, "decode"):
+    for key in _given(recipe, "decode"):
         yield f"decode.{key} is about translations; {task} makes none; leave it out"
     if recipe.start is not None and recipe.start.mix_data is not None:
         yield (
@@ -70,7 +78,40 @@ def complaints_of_one_text(recipe: Recipe) -> Iterator[str]:
         )
 
 
-def has_other_layers(recipe: Recipe, name: str) -> bool:
+def _complaints_of_language_model(recipe: Recipe) -> Iterator[str]:
+    kind = recipe.tokenizer.kind
+    if kind in WHOLE_WORDS:
+        yield (
+            f"tokenizer.kind = {kind!r} loses white space and unknown words, so a loss would not be the likelihood of "
+            "the text; task = 'language_model' takes character, byte_bpe, bpe or unigram"
+        )
+    elif not recipe.tokenizer.joint:
+        yield "tokenizer.joint = false gives each side a vocabulary; a language model has only one side; leave it out"
+    if _has_other_layers(recipe, "encoder_layers"):
+        yield "model.encoder_layers: a language model has no encoder; give model.decoder_layers"
+    if recipe.model.source_vocabulary is not None:
+        yield "model.source_vocabulary: a language model has no source; leave it out"
+
+
+def _complaints_of_encoder(recipe: Recipe) -> Iterator[str]:
+    task = f"task = {recipe.task!r}"
+    if recipe.start is None and recipe.tokenizer.kind not in WHOLE_WORDS and not recipe.tokenizer.joint:
+        yield "tokenizer.joint = false gives each side a vocabulary; an encoder alone has only one side; leave it out"
+    if _has_other_layers(recipe, "decoder_layers"):
+        yield "model.decoder_layers: an encoder alone has no decoder; give model.encoder_layers"
+    if recipe.model.target_vocabulary is not None:
+        yield "model.target_vocabulary: an encoder alone has no target; leave it out"
+    if recipe.model.output_bias:
+        yield "model.output_bias is a bias of target tokens; an encoder alone has none; leave it out"
+    if recipe.task in OF_LABELS and recipe.start is None and recipe.model.tied is not None:
+        yield f"model.tied joins the matrices of tokens; {task} predicts labels; leave it out"
+    if recipe.task not in OF_LABELS and recipe.model.labels is not None:
+        yield f"model.labels is the number of labels; {task} has none; leave it out"
+    if recipe.lora is not None:
+        yield f"tuning.lora adapts a whole model, and {task} gives an encoder a new head; take tuning.freeze instead"
+
+
+def _has_other_layers(recipe: Recipe, name: str) -> bool:
     """Whether a recipe gives its model another number of layers than its size has."""
     of_size = check({"preset": recipe.model.preset, "size": recipe.model.size}, "model", ModelConfig)
     return getattr(recipe.model, name) != getattr(of_size, name)

@@ -1,8 +1,9 @@
 """Trains one recipe from several seeds, to see how good it is and how much of that is luck."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 from dragoman.errors import ConfigError
 from dragoman.evaluating.scores import read_scores
@@ -10,37 +11,37 @@ from dragoman.evaluating.significance import Spread
 from dragoman.run_folder import RunFolder
 from dragoman.runs.lookup import What, check_name, find_recipe, only_one, run_named
 from dragoman.runs.options import RunOptions
-from dragoman.runs.train import RunResult, train
+from dragoman.runs.train import RunResult, train_run
 from dragoman.training.distributed import refuse_several
 
 
-def train_seeds(what: What = "phrasebook", seeds: int = 3, **options: Unpack[RunOptions]) -> tuple[RunResult, ...]:
+def train_seeds(what: What = "phrasebook", seeds: int = 3, **options: Any) -> tuple[RunResult, ...]:
     """Trains the runs NAME-seed1, NAME-seed2 … one after another, with `train.seed` 1, 2 …
 
-    Calling again continues an interrupted group. All runs split the data alike.
+    Calling again continues an interrupted group. All runs split the data alike. The `options` are those of `train`.
 
     Raises:
         ConfigError: `what` is a run, `seeds` is below one, or `overrides` set a seed; and what `train` raises.
     """
+    return _train_seeds(only_one(what), seeds, RunOptions(**options))
+
+
+def _train_seeds(what: What, seeds: int, options: RunOptions) -> tuple[RunResult, ...]:
     refuse_several("a group of seeds (--seeds)")
     if seeds < 1:
         raise ConfigError(f"seeds must be at least 1, but is {seeds}")
-    what = only_one(what)
     if run_named(what) is not None:
         raise ConfigError(f"{what} is a run, which has one seed; several seeds need a recipe or data")
-    overrides = list(options.get("overrides", ()))
-    if any(text.partition("=")[0].strip() == "train.seed" for text in overrides):
+    if any(text.partition("=")[0].strip() == "train.seed" for text in options.overrides):
         raise ConfigError("train.seed cannot be set when several seeds are trained: it is 1, 2 and so on")
-    name = options.get("name")
-    check_name(name)
-    group = Path(options.get("runs", "runs")) / (name or find_recipe(what, overrides).name)
-    if options.get("fresh", False):
-        group, options["fresh"] = _free_group(group), False
+    check_name(options.name)
+    group = Path(options.runs) / (options.name or find_recipe(what, options.overrides).name)
+    if options.fresh:
+        group = _free_group(group)
     results: list[RunResult] = []
     for seed in range(1, seeds + 1):
-        options["overrides"] = [*overrides, f"train.seed={seed}"]
-        options["name"] = f"{group.name}-seed{seed}"
-        results.append(train(what, **options))
+        overrides, name = [*options.overrides, f"train.seed={seed}"], f"{group.name}-seed{seed}"
+        results.append(train_run(what, replace(options, overrides=overrides, name=name, fresh=False)))
     return tuple(results)
 
 

@@ -19,25 +19,24 @@ from dragoman import machine
 from dragoman.compiled import kernels
 from dragoman.config import flatten
 from dragoman.documents import differences, write_json
-from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted, OutOfMemory
-from dragoman.memory import memory_bytes, usable_memory_bytes
-from dragoman.model import AnyModel, ModelConfig, build_model
+from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted
+from dragoman.memory import memory_bytes
+from dragoman.model import AnyModel
 from dragoman.model.adapters import merged
 from dragoman.progress import Advance
 from dragoman.runs.metrics import MetricsLog
-from dragoman.runs.options import RunContext
 from dragoman.runs.recipe import Recipe, without_removed
 from dragoman.runs.signals import stop_on_signals
-from dragoman.runs.starting import place_start
+from dragoman.runs.starting import adapter_for, fresh_state
 from dragoman.runs.task import Task
-from dragoman.store import ModelFiles, adapter_of, count_weights, load_model, save_model
+from dragoman.store import ModelFiles, save_model
 from dragoman.store.description import Adapter
 from dragoman.training import Every, TrainSettings, TrainState, run_steps
 from dragoman.training.checkpoint import newest_checkpoint, read_checkpoint_facts, restore, save_checkpoint
-from dragoman.training.freezing import count_trained, tune
+from dragoman.training.distributed import ALONE, World
+from dragoman.training.freezing import count_trained
 from dragoman.training.loop import StepReport
 from dragoman.training.objective import Validated
-from dragoman.training.optimiser import MasterWeights
 from dragoman.training.settings import HARMLESS
 
 log = logging.getLogger(__name__)
@@ -46,78 +45,20 @@ log = logging.getLogger(__name__)
 MIB = 2**20
 
 
-def refuse_too_large(config: ModelConfig, device: str, in_part: bool = False) -> None:
-    """Refuses a model whose training cannot fit in this machine's memory, by arithmetic and before anything is built.
-
-    It counts weights, gradients and at least one moment, float32 each; for a GPU only the weights, which are made on
-    the host, and so for a model that trains `in_part`. Vocabularies that are not known yet count as almost nothing.
-
-    Raises:
-        OutOfMemory: it cannot fit.
-    """
-    sizes = {side: getattr(config, side) or 5 for side in ("source_vocabulary", "target_vocabulary")}
-    weights, limit = count_weights(config.model_copy(update=sizes)), usable_memory_bytes()
-    least = weights * (12 if device == "cpu" and not in_part else 4)
-    if limit is not None and least > limit:
-        raise OutOfMemory(
-            f"the model would have {weights:,} weights, and training it would take {least / 2**30:,.1f} GiB or more, "
-            f"but this process may hold {limit / 2**30:,.1f} GiB; lower model.encoder_layers, model.decoder_layers, "
-            "model.d_model or model.d_ff, or take a smaller model.size"
-        )
-
-
-def fresh_state(recipe: Recipe, device: str, resumed: bool = False) -> tuple[AnyModel, TrainState]:
-    """A model before its first step, with new weights or those of the model that it starts from, and its state. If
-    `resumed`, a checkpoint will replace the weights, so they are new; but adapters always need the weights below.
-
-    Raises:
-        OutOfMemory: the model is too large for this machine.
-        CheckpointError: the model to start from is missing or damaged.
-    """
-    settings = recipe.train
-    refuse_too_large(recipe.model, device, recipe.tuning is not None)
-    model = build_model(recipe.model, settings.seed)
-    if recipe.start is not None and (not resumed or recipe.lora is not None):
-        place_start(model, load_model(recipe.start.model))
-    tune(model, recipe.tuning, settings.seed)
-    model.to(device)
-    precision = "bf16" if settings.precision == "bf16" else "float32"
-    masters = MasterWeights(
-        model, precision, settings.optimiser, settings.betas, settings.epsilon, settings.weight_decay
-    )
-    masters.attach(model)
-    return model, TrainState(masters)
-
-
-def adapter_for(recipe: Recipe) -> Adapter | None:
-    """What the adapter folders of a run say of its base; None if it saves whole models.
-
-    Raises:
-        CheckpointError: the base is missing.
-        ConfigError: it is an adapter itself.
-    """
-    if recipe.start is None or recipe.lora is None:
-        return None
-    try:
-        return adapter_of(recipe.start.model, recipe.lora)
-    except CheckpointError as error:
-        raise CheckpointError(f"{error}; an adapter is trained on that model, so put it back") from None
-
-
 class Session:
     """Model, state and task of one session of training. `begin` makes one; `train` runs it."""
 
     def __init__(
         self,
-        context: RunContext,
         task: Task,
         model: AnyModel,
         state: TrainState,
         envelope: Mapping[str, Any],
         adapter: Adapter | None = None,
+        world: World = ALONE,
     ) -> None:
-        self.context, self.recipe, self.task, self.envelope = context, task.recipe, task, envelope
-        self.run, self.world, self.settings = context.run, context.world, task.recipe.train
+        self.task, self.envelope, self.world = task, envelope, world
+        self.run, self.recipe, self.settings = task.run, task.recipe, task.recipe.train
         self.model, self.state, self.adapter = model, state, adapter
         self.metrics: MetricsLog | None = None
         self.started, self.tokens = 0.0, 0
@@ -125,8 +66,9 @@ class Session:
         """What could not be written at the last attempt, and the type of its error."""
 
     @classmethod
-    def begin(cls, context: RunContext, task: Task) -> "Session":
-        """A session at the newest undamaged checkpoint, or before the first step.
+    def begin(cls, task: Task, world: World = ALONE, anyway: bool = False) -> "Session":
+        """A session at the newest undamaged checkpoint, or before the first step. `anyway`, the checkpoint may be of
+        another machine.
 
         Raises:
             CheckpointError: every checkpoint is damaged, or the newest belongs to other data or settings or was made
@@ -135,19 +77,19 @@ class Session:
         recipe = task.recipe
         envelope = {"dropout sites": "by name"} | machine.envelope(
             threads=torch.get_num_threads(),
-            world_size=context.world.size,
+            world_size=world.size,
             precision=recipe.train.precision,
-            compiled=context.device == "cpu" and kernels.available(),
-            device=context.device,
+            compiled=task.device == "cpu" and kernels.available(),
+            device=task.device,
         )
-        found = context.world.share("checkpoint", lambda: _name_of(newest_checkpoint(context.run.checkpoints)))
+        checkpoint = world.share(lambda: newest_checkpoint(task.run.checkpoints))
         adapter = adapter_for(recipe)
-        model, state = fresh_state(recipe, context.device, resumed=found is not None)
-        session = cls(context, task, model, state, envelope, adapter)
+        model, state = fresh_state(recipe, task.device, resumed=checkpoint is not None)
+        session = cls(task, model, state, envelope, adapter, world)
         if recipe.start is not None:
             log.info("%s", count_trained(model))
-        if found is not None:
-            session._resume(context.run.checkpoints / found)
+        if checkpoint is not None:
+            session._resume(checkpoint, anyway)
         return session
 
     def train(self) -> TrainState:
@@ -160,7 +102,7 @@ class Session:
         """
         steps = self.settings.steps
         assert steps is not None, "resolved before training"
-        track = self.context.progress.track("train", steps, "steps")
+        track = self.task.progress.track("train", steps, "steps")
         with self._metrics(), track as advance, stop_on_signals() as stop:
             advance(self.state.step)
             self.started = time.monotonic()
@@ -180,7 +122,7 @@ class Session:
             )
             if self._is_over():
                 self._save_if_possible()
-            if self.world.any("stop after the end", stop()):  # also if the request came in the last step or later
+            if self.world.any(stop()):  # also if the request came in the last step or later
                 self._save()
                 raise Interrupted(f"stopped at step {self.state.step:,} of {steps:,}; go on with: {self._again()}")
             if self.metrics is not None:
@@ -195,9 +137,9 @@ class Session:
         self.metrics = MetricsLog(self.run, self.state.step)
         return self.metrics
 
-    def _resume(self, checkpoint: Path) -> None:
+    def _resume(self, checkpoint: Path, anyway: bool) -> None:
         if self.world.is_first:
-            refuse_other_checkpoint(checkpoint, self.identity, self.envelope, self.settings, self.context.anyway)
+            refuse_other_checkpoint(checkpoint, self.identity, self.envelope, self.settings, anyway)
         restore(checkpoint, self.state)
         if self.state.step == self.settings.continued_from:
             self.state.validations_since_best = 0  # when a finished run is trained further, its patience begins anew
@@ -247,27 +189,27 @@ class Session:
         if self.metrics is not None:
             self._measure(self.metrics, advance, state)
         # Every process needs this count, because patience depends on it.
-        state.validations_since_best = self.world.share("patience", lambda: state.validations_since_best)
+        state.validations_since_best = self.world.share(lambda: state.validations_since_best)
 
     def _measure(self, metrics: MetricsLog, advance: Advance, state: TrainState) -> None:
         try:
-            found = self.task.validate(merged(self.model, state.weights))
+            validated = self.task.validate(merged(self.model, state.weights))
         except DecodeError as error:  # the weights are diverging; the loop decides whether to end the run
             log.warning("step %s is not validated: %s", f"{state.step:,}", error)
             state.validations_since_best += 1
             return
-        if found is None:
+        if validated is None:
             return
         state.validations_since_best += 1
-        metrics.write(state.step, **found.facts)
-        advance(0, dev=found.brief)
-        log.info("step %s: dev %s%s", f"{state.step:,}", found.summary, found.samples)
-        if not math.isfinite(found.score):
-            log.warning("step %s cannot be the best: its score is %s", f"{state.step:,}", found.score)
-        elif state.best_score is None or found.score > state.best_score:
+        metrics.write(state.step, **validated.facts)
+        advance(0, dev=validated.brief)
+        log.info("step %s: dev %s%s", f"{state.step:,}", validated.summary, validated.samples)
+        if not math.isfinite(validated.score):
+            log.warning("step %s cannot be the best: its score is %s", f"{state.step:,}", validated.score)
+        elif state.best_score is None or validated.score > state.best_score:
             with self._tolerated("the best model"):
-                self._save_model(self.run.best, found)
-                state.best_score, state.best_step, state.validations_since_best = found.score, state.step, 0
+                self._save_model(self.run.best, validated)
+                state.best_score, state.best_step, state.validations_since_best = validated.score, state.step, 0
 
     def _save_if_possible(self, *_: object) -> None:
         with self._tolerated("a checkpoint"):
@@ -310,17 +252,13 @@ class Session:
             if not self.run.best.exists():
                 self._save_model(self.run.best, None)
 
-    def _save_model(self, folder: Path, found: Validated | None) -> None:
-        save_model(folder, self.model, self._files(found), self.state.weights, replace=True)
+    def _save_model(self, folder: Path, validated: Validated | None) -> None:
+        save_model(folder, self.model, self._files(validated), self.state.weights, replace=True)
 
-    def _files(self, found: Validated | None) -> ModelFiles:
+    def _files(self, validated: Validated | None) -> ModelFiles:
         weights = sum(weight.numel() for weight in merged(self.model, self.state.weights).values())
-        files = self.task.files(weights, self.state.step, self.state.tokens, found)
+        files = self.task.files(weights, self.state.step, self.state.tokens, validated)
         return files._replace(adapter=self.adapter)
-
-
-def _name_of(checkpoint: Path | None) -> str | None:
-    return checkpoint and checkpoint.name
 
 
 RENEWED = {f"train.{name}" for name in ("steps", "continued_from", "learning_rate", "warmup_steps", "validate_every")}

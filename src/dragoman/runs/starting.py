@@ -1,16 +1,20 @@
-"""The model that a run starts from: what of it the run keeps, and the first values of the new model's weights."""
+"""A model before its first step, with fresh weights or those of a finished model: what of that the run keeps."""
 
 import torch
 from torch import nn
 
 from dragoman.config import check
-from dragoman.errors import ConfigError
-from dragoman.model import EncoderModel, ModelConfig
-from dragoman.runs.recipe import Recipe
-from dragoman.store import StoredModel, named_weights, place_weights
+from dragoman.errors import CheckpointError, ConfigError, OutOfMemory
+from dragoman.memory import usable_memory_bytes
+from dragoman.model import AnyModel, EncoderModel, ModelConfig, build_model
+from dragoman.runs.choices import Start
+from dragoman.runs.recipe import FAMILIES, OF_LABELS, Recipe
+from dragoman.store import StoredModel, adapter_of, count_weights, load_model, named_weights, place_weights
+from dragoman.store.description import Adapter
+from dragoman.training import TrainState
+from dragoman.training.freezing import tune
+from dragoman.training.optimiser import MasterWeights
 
-FAMILIES = {"translation": "encoder_decoder", "language_model": "language_model"}
-"""The family of each task; the other tasks have an encoder alone."""
 SHARED = ("source_embedding", "encoder")
 """The parts that a translation model and an encoder alone have in common."""
 WORDS = {"encoder_decoder": "a translation model", "language_model": "a language model", "encoder": "an encoder alone"}
@@ -26,7 +30,7 @@ def starting_config(config: ModelConfig, recipe: Recipe) -> ModelConfig:
         ConfigError: the run's task cannot start from a model of that family.
     """
     assert recipe.start is not None, "a run that starts from a model names it"
-    family = FAMILIES.get(recipe.task, "encoder")
+    family = FAMILIES[recipe.task]
     if config.family != family and not (family == "encoder" and config.family == "encoder_decoder"):
         starts = "an encoder alone or a translation model" if family == "encoder" else WORDS[family]
         raise ConfigError(
@@ -37,6 +41,88 @@ def starting_config(config: ModelConfig, recipe: Recipe) -> ModelConfig:
     left = OF_TASK if config.family == "encoder" else OF_TASK | OF_DECODER
     kept = config.model_dump(mode="json", exclude_none=True, exclude=set(left))
     return check({**kept, "family": "encoder"}, "the model to start from", ModelConfig)
+
+
+def look_at_start(recipe: Recipe) -> Start | None:
+    """The model that a run starts from; None if it starts from nothing.
+
+    Raises:
+        ConfigError: the run's task cannot start from it, or it cannot be tuned as asked.
+        CheckpointError: it is missing or damaged.
+    """
+    if recipe.start is None:
+        return None
+    stored = load_model(recipe.start.model)
+    config = starting_config(stored.config, recipe)
+    if recipe.tuning is not None:
+        adapter_for(recipe)  # refuses now, before any text is read, what cannot be tuned
+        with torch.device("meta"):
+            tune(build_model(_with_some_labels(config, recipe), seed=None), recipe.tuning)
+    decode = stored.files.generation if recipe.task == "translation" else {}
+    return Start(config, stored.tokenizers.joint, decode)
+
+
+def _with_some_labels(config: ModelConfig, recipe: Recipe) -> ModelConfig:
+    """The architecture with a head of any size, because nobody knows yet how many labels the text has."""
+    return config.model_copy(update={"labels": 2}) if recipe.task in OF_LABELS else config
+
+
+def refuse_too_large(config: ModelConfig, device: str, in_part: bool = False) -> None:
+    """Refuses a model whose training cannot fit in this machine's memory, by arithmetic and before anything is built.
+
+    It counts weights, gradients and at least one moment, float32 each; for a GPU only the weights, which are made on
+    the host, and so for a model that trains `in_part`. Vocabularies that are not known yet count as almost nothing.
+
+    Raises:
+        OutOfMemory: it cannot fit.
+    """
+    sizes = {side: getattr(config, side) or 5 for side in ("source_vocabulary", "target_vocabulary")}
+    weights, limit = count_weights(config.model_copy(update=sizes)), usable_memory_bytes()
+    least = weights * (12 if device == "cpu" and not in_part else 4)
+    if limit is not None and least > limit:
+        raise OutOfMemory(
+            f"the model would have {weights:,} weights, and training it would take {least / 2**30:,.1f} GiB or more, "
+            f"but this process may hold {limit / 2**30:,.1f} GiB; lower model.encoder_layers, model.decoder_layers, "
+            "model.d_model or model.d_ff, or take a smaller model.size"
+        )
+
+
+def fresh_state(recipe: Recipe, device: str, resumed: bool = False) -> tuple[AnyModel, TrainState]:
+    """A model before its first step, with new weights or those of the model that it starts from, and its state. If
+    `resumed`, a checkpoint will replace the weights, so they are new; but adapters always need the weights below.
+
+    Raises:
+        OutOfMemory: the model is too large for this machine.
+        CheckpointError: the model to start from is missing or damaged.
+    """
+    settings = recipe.train
+    refuse_too_large(recipe.model, device, recipe.tuning is not None)
+    model = build_model(recipe.model, settings.seed)
+    if recipe.start is not None and (not resumed or recipe.lora is not None):
+        place_start(model, load_model(recipe.start.model))
+    tune(model, recipe.tuning, settings.seed)
+    model.to(device)
+    precision = "bf16" if settings.precision == "bf16" else "float32"
+    masters = MasterWeights(
+        model, precision, settings.optimiser, settings.betas, settings.epsilon, settings.weight_decay
+    )
+    masters.attach(model)
+    return model, TrainState(masters)
+
+
+def adapter_for(recipe: Recipe) -> Adapter | None:
+    """What the adapter folders of a run say of its base; None if it saves whole models.
+
+    Raises:
+        CheckpointError: the base is missing.
+        ConfigError: it is an adapter itself.
+    """
+    if recipe.start is None or recipe.lora is None:
+        return None
+    try:
+        return adapter_of(recipe.start.model, recipe.lora)
+    except CheckpointError as error:
+        raise CheckpointError(f"{error}; an adapter is trained on that model, so put it back") from None
 
 
 def place_start(model: nn.Module, stored: StoredModel) -> None:

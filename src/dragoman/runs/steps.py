@@ -1,8 +1,11 @@
-"""The limit of training as a number of steps, and what follows from it: warm-up, learning rate, validations."""
+"""The limit of training as a number of steps, and what follows from it: warm-up, learning rate, validations.
+
+Start with `choose_length`.
+"""
 
 from typing import Literal, NamedTuple
 
-from dragoman.runs.choices import Choice, Choices, Facts
+from dragoman.runs.choices import Draft
 from dragoman.runs.recipe import LIMITS, OF_LABELS, Recipe
 from dragoman.training.schedule import noam_peak
 
@@ -34,16 +37,6 @@ class Limit(NamedTuple):
     reason: str
 
 
-class Length(NamedTuple):
-    """When training ends, in steps."""
-
-    steps: int
-    reason: str
-    validations: int | None = None
-    """How many fit in the minutes asked for; None where minutes do not decide."""
-    validation_seconds: float = 0.0
-
-
 def limit_of(recipe: Recipe) -> Limit:
     """Which of steps, epochs and minutes was asked for. The default is half an hour, or some epochs of little text."""
     for name in LIMITS:
@@ -56,38 +49,64 @@ def limit_of(recipe: Recipe) -> Limit:
     return Limit("minutes", DEFAULT_MINUTES, "the default")
 
 
-def count_steps(recipe: Recipe, facts: Facts) -> Choices:
-    """Steps instead of epochs and minutes. If a finished run is trained on, they count from its beginning."""
-    length = _length(recipe, facts)
-    if length is None:
-        return
-    done, steps, reason = facts.continued_from, length.steps, length.reason
-    yield Choice("train.epochs", None, replaces=True)
-    yield Choice("train.minutes", None, replaces=True)
-    if length.validations:
-        every = -(-steps // length.validations)
-        seconds = f"{length.validation_seconds:.0f} s"
-        yield Choice("train.validate_every", every, f"{length.validations} validations of {seconds}")
-    if done is None:
-        yield Choice("train.steps", steps, reason, replaces=True)
+def choose_length(
+    draft: Draft,
+    batches: int | None = None,
+    seconds: tuple[float, float] | None = None,
+    continued_from: int | None = None,
+) -> None:
+    """Chooses the number of steps, and what goes by it.
+
+    A limit in epochs needs the number of `batches` in them, one in minutes the `seconds` that a step and a validation
+    take. The steps of a finished run that is trained on count from where it ended, `continued_from`.
+    """
+    limit, train = limit_of(draft.recipe), draft.recipe.train
+    if limit.name == "steps":
+        steps, reason = int(limit.amount), limit.reason
+    elif limit.name == "epochs":
+        assert batches is not None, "epochs become steps by the batches in them"
+        steps, reason = max(1, batches // train.accumulate), f"{limit.amount:,.10g} epochs, {limit.reason}"
     else:
-        yield Choice("train.steps", done + steps, f"{steps:,} new ones: {reason}", replaces=True)
-        yield Choice("train.continued_from", done, "the run was finished there, and is trained on")
+        assert seconds is not None, "minutes become steps by a trial"
+        step, validation = seconds
+        steps, validations = steps_in(limit.amount, step, validation, train.validate_every)
+        reason = f"{limit.amount:,.10g} minutes, {limit.reason}, at {step:.3f} s a step in a trial"
+        if validations:
+            words = f"{validations} validations of {validation:.0f} s"
+            draft.choose("train.validate_every", -(-steps // validations), words)
+    draft.set("train.epochs", None)
+    draft.set("train.minutes", None)
+    if continued_from is None:
+        draft.set("train.steps", steps, reason)
+    else:
+        draft.set("train.steps", continued_from + steps, f"{steps:,} new ones: {reason}")
+        draft.set("train.continued_from", continued_from, "the run was finished there, and is trained on")
+    warmup = max(1, min(LONGEST_WARMUP, round(WARMUP_SHARE * steps)))
+    whose = "all" if continued_from is None else "the new"
+    draft.choose("train.warmup_steps", warmup, f"a tenth of {whose} steps, at most {LONGEST_WARMUP:,}")
+    choose_rate(draft)
+    draft.choose("train.validate_every", -(-steps // VALIDATIONS), f"{VALIDATIONS} validations")
 
 
-def warm_up(recipe: Recipe, facts: Facts) -> Choices:
-    if steps := _new_steps(recipe, facts):
-        whose = "all" if facts.continued_from is None else "the new"
-        warmup = max(1, min(LONGEST_WARMUP, round(WARMUP_SHARE * steps)))
-        yield Choice("train.warmup_steps", warmup, f"a tenth of {whose} steps, at most {LONGEST_WARMUP:,}")
+def steps_in(minutes: float, step: float, validation: float, validate_every: int | None) -> tuple[int, int]:
+    """The steps and the validations that fit in so many minutes, if a step and a validation take so many seconds, 0 if
+    there is no validation. No validations are counted where their distance is given.
+    """
+    seconds = 60 * minutes * SHARE_OF_STEPS
+    if validate_every:
+        return max(1, round(seconds / (step + validation / validate_every))), 0
+    share = int(SHARE_OF_VALIDATION * 60 * minutes / validation) if validation else 0
+    count = max(1, min(VALIDATIONS, share)) if validation else 0
+    return max(1, round((seconds - count * validation) / step)), count
 
 
-def choose_rate(recipe: Recipe, _facts: Facts) -> Choices:
+def choose_rate(draft: Draft) -> None:
+    """The highest learning rate goes by optimiser and width."""
+    recipe = draft.recipe
     train, width = recipe.train, recipe.model.d_model
-    if train.warmup_steps is None:
-        return
     if train.schedule == "noam":
-        yield Choice("train.learning_rate", noam_peak(width, train.warmup_steps), "the paper's peak")
+        assert train.warmup_steps is not None, "chosen before"
+        draft.choose("train.learning_rate", noam_peak(width, train.warmup_steps), "the paper's peak")
         return
     rate = BEST_RATES[train.optimiser] * (AT_WIDTH / width) ** 0.5
     if recipe.task == "classify" and recipe.start is None:
@@ -96,41 +115,4 @@ def choose_rate(recipe: Recipe, _facts: Facts) -> Choices:
         whole = NEW_HEAD_RATE if recipe.task in OF_LABELS else FINE_TUNE_RATE
         rate *= whole if recipe.lora is None else LORA_RATE
     whose = "adapters at " if recipe.lora else ""
-    yield Choice("train.learning_rate", float(f"{rate:.2g}"), f"for {whose}width {width}")
-
-
-def space_validations(recipe: Recipe, facts: Facts) -> Choices:
-    if steps := _new_steps(recipe, facts):
-        yield Choice("train.validate_every", -(-steps // VALIDATIONS), f"{VALIDATIONS} validations")
-
-
-CHOICES = (count_steps, warm_up, choose_rate, space_validations)
-"""In this order, because one may go by what another chose."""
-
-
-def _new_steps(recipe: Recipe, facts: Facts) -> int | None:
-    return recipe.train.steps and recipe.train.steps - (facts.continued_from or 0)
-
-
-def _length(recipe: Recipe, facts: Facts) -> Length | None:
-    """The limit in steps; None as long as what it needs is not known."""
-    limit = limit_of(recipe)
-    if limit.name == "steps":
-        return Length(int(limit.amount), limit.reason)
-    if limit.name == "epochs" and facts.batches is not None:
-        steps = max(1, facts.batches // recipe.train.accumulate)
-        return Length(steps, f"{limit.amount:,.10g} epochs, {limit.reason}")
-    if limit.name == "minutes" and facts.seconds is not None:
-        return _length_in(limit, *facts.seconds, recipe.train.validate_every)
-    return None
-
-
-def _length_in(limit: Limit, step: float, validation: float, every: int | None) -> Length:
-    """The steps that fit in so many minutes, if a step and a validation take so many seconds."""
-    reason = f"{limit.amount:,.10g} minutes, {limit.reason}, at {step:.3f} s a step in a trial"
-    seconds = 60 * limit.amount * SHARE_OF_STEPS
-    if every:
-        return Length(max(1, round(seconds / (step + validation / every))), reason)
-    share = int(SHARE_OF_VALIDATION * 60 * limit.amount / validation) if validation else 0
-    count = max(1, min(VALIDATIONS, share)) if validation else 0
-    return Length(max(1, round((seconds - count * validation) / step)), reason, count, validation)
+    draft.choose("train.learning_rate", float(f"{rate:.2g}"), f"for {whose}width {width}")

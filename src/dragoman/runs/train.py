@@ -7,9 +7,8 @@ there. Every process of a run executes these lines; only the first writes files 
 import logging
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from dragoman import machine
 from dragoman.compiled import kernels
@@ -17,19 +16,18 @@ from dragoman.config import check
 from dragoman.errors import Diverged, Error, Interrupted
 from dragoman.evaluating.evaluation import Evaluation
 from dragoman.evaluating.labels_evaluation import LabelEvaluation
-from dragoman.files import lock, remove_partial
+from dragoman.files import lock
 from dragoman.memory import memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
-from dragoman.runs.changes import open_run
 from dragoman.runs.curves import draw_curves
 from dragoman.runs.facts import make_folder, note, remove_unmade
 from dragoman.runs.judgement import Judgement, judge
 from dragoman.runs.language_model import TextEvaluation
-from dragoman.runs.lookup import What, find_run
+from dragoman.runs.lookup import Request, What, find_run
 from dragoman.runs.metrics import read_metrics
-from dragoman.runs.more import More, is_finished, ready_for_more, split_overrides
-from dragoman.runs.options import RunContext
+from dragoman.runs.opening import open_run
+from dragoman.runs.options import RunOptions
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.resolving import resolve_run
 from dragoman.runs.session import Session
@@ -85,26 +83,28 @@ def train(
         Interrupted: stopped on request; the same call goes on.
         Diverged, OutOfMemory, DiskFull, FolderInUse, CheckpointError: as named.
     """
-    with join(device) as world:
-        device, why = machine.choose_device(device)
+    return train_run(what, RunOptions(overrides, name, runs, fresh, more, anyway, device, threads, progress))
+
+
+def train_run(what: What, options: RunOptions) -> RunResult:
+    """As `train`."""
+    with join(options.device) as world:
+        device, why = machine.choose_device(options.device)
+        options = replace(options, device=device, progress=options.progress if world.is_first else silent)
         if device == "cpu":
-            kernels.prepare(progress if world.is_first else silent)
+            kernels.prepare(options.progress)
         with memory_limit(usable_memory_bytes() if device == "cpu" else None):
 
-            def look_up() -> dict[str, Any]:
-                machine.choose_threads(threads)
-                own, new = split_overrides(what, overrides, name, fresh) if more else (overrides, None)
-                run, asked, expectation = find_run(what, own, name, Path(runs), fresh)
-                make_folder(run)
+            def look_up() -> Request:
+                machine.choose_threads(options.threads)
+                request = find_run(what, options)
+                make_folder(request.run)
                 log.info("device %s: %s", device, why)
-                expected = expectation and expectation._asdict()
-                return {"folder": str(run), "asked": asked, "expected": expected, "new": new}
+                return request
 
-            found = world.share("run folder", look_up)
-            run = RunFolder(Path(found["folder"]))
-            context = RunContext(run, device, anyway, progress if world.is_first else silent, world)
-            with _owned(run, world):
-                return _run(context, found["asked"], found["expected"], found["new"], threads)
+            request = world.share(look_up)
+            with _owned(request.run, world):
+                return _train(request, options, world)
 
 
 @contextmanager
@@ -120,33 +120,26 @@ def _owned(run: RunFolder, world: World) -> Generator[None]:
         yield
 
 
-def _run(
-    context: RunContext,
-    asked: dict[str, Any] | None,
-    expected: dict[str, Any] | None,
-    new: dict[str, Any] | None,
-    threads: int | None,
-) -> RunResult:
-    """Everything that happens while the run's folder is locked. `new` are the settings for new steps (`--more`)."""
-    run, world = context.run, context.world
-    begun = world.share("facts", lambda: _begin(run, asked, expected, new, threads))
-    if begun["finished"]:
+def _train(request: Request, options: RunOptions, world: World) -> RunResult:
+    """Everything that happens while the run's folder is locked."""
+    run = request.run
+    opened = world.share(lambda: open_run(request, options.threads))
+    if opened.finished_at is not None:
         log.info(
             "%s is finished, its scores are in %s; --more trains it further, --fresh begins another run of the same",
             run,
             run.scores,
         )
-        task = check(begun["asked"], str(run), Recipe).task
-        return RunResult(run.path, begun["steps"], (), task, judge(run) if world.is_first else None)
-    with machine.torch_threads(begun["threads"]):
+        recipe = check(opened.asked, str(run), Recipe)
+        return RunResult(run.path, opened.finished_at, (), recipe.task, judge(run) if world.is_first else None)
+    with machine.torch_threads(opened.threads):
         try:
-            more = begun["more"] and More(**begun["more"])
-            task = resolve_run(context, begun["asked"], more)
+            task = resolve_run(run, opened.asked, options, world, opened.new_steps)
         except Error:
             if world.is_first:
                 remove_unmade(run)
             raise
-        session = Session.begin(context, task)
+        session = Session.begin(task, world, options.anyway)
         with _status_noted(run, world):
             state = session.train()
         evaluations = _finish(task, state) if world.is_first else ()
@@ -161,22 +154,6 @@ def _finish(task: Task, state: TrainState) -> tuple[Evaluation | LabelEvaluation
         log.warning("%s", warning)
     note(run, "finished", steps=state.step, peak_memory_bytes=peak_memory_bytes())
     return evaluations
-
-
-def _begin(
-    run: RunFolder,
-    asked: dict[str, Any] | None,
-    expected: dict[str, Any] | None,
-    new: dict[str, Any] | None,
-    threads: int | None,
-) -> dict[str, Any]:
-    """The content of `run.json`, with two keys more: whether the run is finished, and what to add to it."""
-    for part in (run.path, run.checkpoints, run.corpora):
-        remove_partial(part)
-    facts = open_run(run, asked, expected, threads)
-    more = None if new is None else ready_for_more(run, facts, new)
-    finished = more is None and is_finished(run, facts)
-    return {**facts, "more": more and more._asdict(), "finished": finished}
 
 
 @contextmanager

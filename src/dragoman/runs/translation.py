@@ -20,10 +20,9 @@ from dragoman.inference.options import SearchOptions
 from dragoman.inference.sentences import split_sentences
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
-from dragoman.runs.choices import Prepared, TextFacts
+from dragoman.runs.choices import FEW_PAIRS, Prepared, TextFacts
 from dragoman.runs.recipe import StartSettings
 from dragoman.runs.task import Corpora, Task, to_device
-from dragoman.runs.translation_choices import FEW_PAIRS
 from dragoman.store import Languages, ModelFiles, StoredModel
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.prepare import prepare_data

@@ -13,8 +13,7 @@ from dragoman.errors import DecodeError, OutOfMemory
 from dragoman.memory import gpu_memory_share, memory_limit, usable_memory_bytes
 from dragoman.model.adapters import merged
 from dragoman.progress import Progress
-from dragoman.runs.choices import Seconds
-from dragoman.runs.session import fresh_state
+from dragoman.runs.starting import fresh_state
 from dragoman.runs.task import Task
 from dragoman.training.checkpoint import save_checkpoint
 from dragoman.training.distributed import ALONE, World
@@ -79,7 +78,7 @@ class Trial:
         taken: list[float] = []  # seconds a token
         with progress.track("trial", unit="steps") as advance:
             begin = time.monotonic()
-            while self.world.any("trial", time.monotonic() - begin < TRIAL_SECONDS or not taken):
+            while self.world.any(time.monotonic() - begin < TRIAL_SECONDS or not taken):
                 first = len(taken) * accumulate
                 tokens, seconds = self._step([self.order[(first + i) % len(self.order)] for i in range(accumulate)])
                 taken.append(seconds / tokens)
@@ -107,14 +106,14 @@ class Trial:
         return report.tokens, time.monotonic() - started
 
 
-def try_out(task: Task, world: World = ALONE) -> Seconds:
+def try_out(task: Task, world: World = ALONE) -> tuple[float, float]:
     """The seconds that a step and a validation take. All processes of a run take the steps, and get what the first
     measured.
     """
     trial = Trial(task, world)
     trial.train_heaviest()
     step = trial.seconds_a_step(task.progress)
-    return Seconds(*world.share("cost", lambda: [step, trial.seconds_a_validation()]))
+    return world.share(lambda: (step, trial.seconds_a_validation()))
 
 
 def fits(task: Task) -> bool:

@@ -9,7 +9,7 @@ torch's `@record` would add nothing: it shows torchrun a traceback, and a mistak
 import itertools
 import json
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
@@ -57,26 +57,24 @@ class World:
         """Whether this process computes micro-batch `index` of a step."""
         return index % self.size == self.rank
 
-    def share(self, *given: Any) -> Any:
+    def share(self, make: Callable[[], T]) -> T:
         """Calls `make` on the first process and returns its result on all ranks, which wait as long as it takes."""
-        make = given[-1]
         if self.size == 1:
             return make()
-        shared = [make() if self.is_first else None]
+        shared: list[Any] = [make() if self.is_first else None]
         with self._connection():
             dist.broadcast_object_list(shared, group=self._patient, device=torch.device("cpu"))
         return shared[0]
 
-    def after_first(self, *given: Any) -> Any:
+    def after_first(self, do: Callable[[], T]) -> T:
         """Runs `do` on the first process, and then on the others, which find the files that the first has made."""
-        do = given[-1]
         made = [do()] if self.is_first else []
         self.share(lambda: None)
         return made[0] if made else do()
 
-    def any(self, *given: Any) -> bool:
+    def any(self, flag: bool) -> bool:
         """Whether the flag is set on any rank."""
-        flags = torch.tensor([bool(given[-1])], dtype=torch.int32)  # on the host, so that nothing waits for a GPU
+        flags = torch.tensor([flag], dtype=torch.int32)  # on the host, so that nothing waits for a GPU
         self._reduce(flags, dist.ReduceOp.MAX)
         return bool(flags)
 

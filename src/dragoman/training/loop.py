@@ -94,7 +94,7 @@ def run_steps(
     called = [time.monotonic()] * len(callbacks)
     stream = _order(objective.batches, state)
     model.train()
-    while state.step < settings.steps and not world.any("stop", stop()):
+    while state.step < settings.steps and not world.any(stop()):
         started = time.monotonic()
         micro_batches = fetch(objective.batches, islice(stream, settings.accumulate), world)
         report = train_step(model, objective, micro_batches, settings, state, world)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from dragoman.inference.predictor import Predictor
     from dragoman.inference.translator import Translator
     from dragoman.progress import Progress
-    from dragoman.runs.options import RunOptions
 
 
 Model = Annotated[
@@ -107,7 +106,7 @@ class Run:
     threads: Threads = None
     minutes: Minutes = None
 
-    def options(self, progress: "Progress") -> "RunOptions":
+    def options(self, progress: "Progress") -> dict[str, Any]:
         """As `train`, and every function that calls it, takes them; the limit in minutes becomes an override."""
         return {
             "overrides": with_minutes(self.overrides, self.minutes),

@@ -1,0 +1,229 @@
+"""Opens a run: begins it, or goes on with it, or adds steps to it (`--more`).
+
+Settings may change as long as nothing has been made from them; other changes are refused.
+"""
+
+import logging
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import dragoman
+from dragoman import machine
+from dragoman.config import check, flatten
+from dragoman.documents import write_json
+from dragoman.errors import CheckpointError, ConfigError
+from dragoman.files import LOCK, remove, remove_partial
+from dragoman.run_folder import RunFolder
+from dragoman.runs.facts import FORMAT, PREPARED, note, read_facts, read_facts_to_go_on
+from dragoman.runs.lookup import Request
+from dragoman.runs.recipe import LIMITS, Recipe, read_recipe
+from dragoman.runs.tasks import task_of
+from dragoman.training.checkpoint import newest_checkpoint, read_checkpoint_facts
+from dragoman.training.settings import HARMLESS
+
+log = logging.getLogger(__name__)
+
+PATHS = ("folder", "path", "dev_path", "test_path")
+"""Settings of `[data]` that say where the text lies; they may change if the text is the same."""
+
+
+class NewSteps(NamedTuple):
+    """What is added to a finished run (`--more`).
+
+    One atomic write of `recipe.toml` begins the new steps: it sets `train.continued_from` and `train.steps`. A run that
+    is killed after that resumes like any other.
+    """
+
+    continued_from: int
+    """The step at which the run finished."""
+    train: dict[str, Any]
+    """Settings of `[train]` for the new steps: a limit, a learning rate, both or neither."""
+
+
+class OpenRun(NamedTuple):
+    """A run that is begun, or goes on."""
+
+    asked: dict[str, Any]
+    """The tables of settings asked for."""
+    threads: int
+    finished_at: int | None
+    """The last step, if all steps are done and scored, and none are added."""
+    new_steps: NewSteps | None
+
+
+def open_run(request: Request, threads: int | None) -> OpenRun:
+    """Writes what is asked for into `run.json`. So it is there before anything is made from it, and the same command
+    goes on wherever it is cut off.
+
+    Raises:
+        ConfigError: the folder holds something else, or the run was begun with other settings or threads.
+    """
+    run = request.run
+    for part in (run.path, run.checkpoints, run.corpora):
+        remove_partial(part)
+    facts = _open(request, threads)
+    new_steps = None if request.more is None else _new_steps(run, facts, request.more)
+    is_over = new_steps is None and _is_finished(run, facts)
+    return OpenRun(facts["asked"], facts["threads"], facts["steps"] if is_over else None, new_steps)
+
+
+def _open(request: Request, threads: int | None) -> dict[str, Any]:
+    """The content of `run.json`."""
+    run, asked = request.run, request.asked
+    if not run.is_run:
+        if strangers := sorted(path.name for path in run.path.iterdir() if path.name != LOCK):
+            raise ConfigError(f"{run} is not a run, and not empty ({strangers[0]}); take another --name")
+        assert asked is not None, "an earlier run has its facts"
+        return _begin(request, asked, threads)
+    facts = read_facts_to_go_on(run)
+    if facts["status"] == PREPARED:
+        wanted = facts["asked"] if asked is None else asked
+        _remove_other_text(run, facts["asked"], wanted)
+        return _begin(request, wanted, threads)
+    if asked is not None:
+        refuse_changes(run, facts["asked"], asked, finished=facts["status"] == "finished")
+    if threads is not None and machine.choose_threads(threads) != facts["threads"]:
+        raise ConfigError(f"{run} was begun with {facts['threads']} threads; go on with as many, or use --fresh")
+    if asked not in (None, facts["asked"]):
+        note(run, facts["status"], asked=asked, **_expected(request))
+    return read_facts_to_go_on(run)
+
+
+def _begin(request: Request, asked: dict[str, Any], threads: int | None) -> dict[str, Any]:
+    facts = {"format": FORMAT, "dragoman": dragoman.__version__, "threads": machine.choose_threads(threads)}
+    facts |= {"asked": asked, **_expected(request), "status": "preparing"}
+    write_json(request.run.facts, facts)
+    return read_facts(request.run)
+
+
+def _expected(request: Request) -> dict[str, Any]:
+    return {"expectation": request.expectation._asdict()} if request.expectation else {}
+
+
+def _remove_other_text(run: RunFolder, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Removes what a forecast prepared, if it did so with other settings."""
+    try:
+        refuse_changes(run, before, now)
+    except ConfigError:
+        log.info("%s was prepared by a forecast with other settings, and is prepared again", run)
+        for part in (run.data, run.tokenizer, run.corpora):
+            remove(part)
+
+
+def refuse_changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any], finished: bool = False) -> None:
+    """Refuses changes to settings from which something in the run's folder was already made.
+
+    Raises:
+        ConfigError: some have changed; the error names each with its old and new value.
+    """
+    changes = _changes(run, before, now)
+    moved = {f"data.{name}" for name in PATHS} & changes.keys()
+    if moved and "task" not in changes and _is_same_text(run, check(now, str(run), Recipe)):
+        changes = {key: values for key, values in changes.items() if key not in moved}
+    harmful = {
+        key: values
+        for key, values in changes.items()
+        if key.removeprefix("train.") not in HARMLESS and _made_from(run, key).exists()
+    }
+    if finished and harmful and all(key.removeprefix("train.") in LIMITS for key in harmful):
+        raise ConfigError(
+            f"{run} is finished; to train it further, give a limit that counts from its end: dragoman train "
+            f"{run} --more --minutes N (or --set train.steps=N); --fresh begins a new run"
+        )
+    if harmful:
+        named = "; ".join(f"{key} was {_shown(was)}, is {_shown(value)}" for key, (was, value) in harmful.items())
+        raise ConfigError(f"{run} was begun with other settings ({named}); use --fresh or another --name for a new run")
+
+
+def _made_from(run: RunFolder, key: str) -> Path:
+    """The first file or folder that is made from a setting. Once it exists, the setting is fixed."""
+    group = key.partition(".")[0]
+    return {"task": run.data, "data": run.data, "tokenizer": run.tokenizer, "start": run.tokenizer}.get(
+        group, run.recipe
+    )
+
+
+def _changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Settings that differ, with both values. If one was not given before, its old value is the one chosen then."""
+    asked, wanted = (_given(tables, str(run)) for tables in (before, now))
+    chosen = read_recipe(run.recipe) if run.recipe.is_file() else Recipe()
+    known = flatten(chosen.model_dump(mode="json")) | asked
+    values = {key: (known.get(key), wanted.get(key)) for key in sorted(asked.keys() | wanted.keys())}
+    return {key: (was, value) for key, (was, value) in values.items() if was != value}
+
+
+def _given(tables: dict[str, Any], origin: str) -> dict[str, Any]:
+    """The settings given in the tables, with their values as `Recipe` parses them."""
+    understood = flatten(check(tables, origin, Recipe).model_dump(mode="json"))
+    return {key: understood[key] for key in flatten(tables)}
+
+
+def _is_same_text(run: RunFolder, recipe: Recipe) -> bool:
+    return run.report.is_file() and task_of(run, recipe).is_made_from_its_text()
+
+
+def _shown(value: Any) -> str:
+    return "not given" if value is None else repr(value)
+
+
+# Steps that are added to a finished run
+
+
+def _is_finished(run: RunFolder, facts: dict[str, Any]) -> bool:
+    """Whether all steps of a run are done and scored.
+
+    If the process was killed after `recipe.toml` got new steps, `run.json` still says that the run is finished.
+    """
+    if facts["status"] != "finished":
+        return False
+    return not _goes_on_from(run, facts["steps"])
+
+
+def _new_steps(run: RunFolder, facts: dict[str, Any], train: dict[str, Any]) -> NewSteps | None:
+    """What to add to a finished run; None if the new steps of an earlier `--more` are not all done, and go on first.
+
+    Raises:
+        ConfigError: the run is not finished, or an earlier `--more` that is not done asked for something else.
+        CheckpointError: the run's last checkpoint is lost.
+    """
+    if _is_finished(run, facts):
+        _check_last_state(run, facts["steps"])
+        return NewSteps(facts["steps"], train)
+    recipe = read_recipe(run.recipe).train if run.recipe.is_file() else None
+    if recipe is None or recipe.continued_from is None:
+        how = "has diverged" if facts["status"] == "diverged" else "is not finished"
+        raise ConfigError(
+            f"{run} {how}, and --more goes on from a finished run; "
+            + (
+                "begin another one with --fresh and a lower train.learning_rate"
+                if facts["status"] == "diverged"
+                else f"finish it first: dragoman train {run}"
+            )
+        )
+    assert recipe.steps is not None, "settings are checked"
+    under_way = {"steps": recipe.steps - recipe.continued_from, "learning_rate": recipe.learning_rate}
+    if changes := [key for key in under_way if train.get(key) not in (None, under_way[key])]:
+        key = changes[0]
+        raise ConfigError(
+            f"{run} is already being trained further, with train.{key} = {under_way[key]}, not {train[key]}; "
+            f"finish that first: dragoman train {run}"
+        )
+    log.info(
+        "%s is already being trained further, to step %s; that goes on, and no steps are added",
+        run,
+        f"{recipe.steps:,}",
+    )
+    return None
+
+
+def _goes_on_from(run: RunFolder, step: int) -> bool:
+    return run.recipe.is_file() and read_recipe(run.recipe).train.continued_from == step
+
+
+def _check_last_state(run: RunFolder, step: int) -> None:
+    newest = newest_checkpoint(run.checkpoints)
+    if newest is None or read_checkpoint_facts(newest).step != step:
+        raise CheckpointError(
+            f"{run.checkpoints} has no undamaged checkpoint of step {step:,}, where the run finished, so it "
+            f"cannot be trained further; dragoman fine-tune {run} DATA starts from the weights of its best model"
+        )
