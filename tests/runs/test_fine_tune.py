@@ -45,7 +45,7 @@ def tune(model: Path, folder: Path, *overrides: str, **options: Any) -> FineTune
 
 @pytest.mark.parametrize("folder", ["", "best", "final", "checkpoints/step-00000012"])
 def test_the_name_begins_with_that_of_the_run_whose_model_is_tuned(folder: str, old: Path) -> None:
-    assert naming._look_up(old / folder, str(old.parents[1] / "corpus.tsv"), None, None, ())["name"] == "corpus-corpus"
+    assert naming._look_up(old / folder, str(old.parents[1] / "corpus.tsv"), None, None, ()).name == "corpus-corpus"
 
 
 def names(evaluations: Any) -> list[str]:
