@@ -76,7 +76,7 @@ def test_a_header_is_no_pair(tmp_path: Path, header: str, languages: tuple[str, 
 )
 def test_a_pair_is_no_header(first: tuple[str, str], rows: list[tuple[str, str]]) -> None:
     found = judge_header(first, rows, Naming())
-    assert (found.found, found.doubt) == (False, "")
+    assert (found.is_header, found.doubt) == (False, "")
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,14 @@ def test_a_row_that_only_looks_like_a_header_is_read_with_a_warning(
 
 
 def test_numbers_below_a_word_make_it_a_header() -> None:
-    assert judge_header(("nr", "alfa", "beta"), NUMBERED, Naming()).found
-    assert not judge_header(NUMBERED[0], NUMBERED[1:], Naming()).found
+    assert judge_header(("nr", "alfa", "beta"), NUMBERED, Naming()).is_header
+    assert not judge_header(NUMBERED[0], NUMBERED[1:], Naming()).is_header
 
 
 def test_given_languages_help_to_tell_codes_from_words() -> None:
-    assert judge_header(("no", "si"), WORDS, Naming()).found
-    assert not judge_header(("no", "si"), WORDS, Naming(source_language="en", target_language="it")).found
-    assert judge_header(("en", "si"), WORDS, Naming(source_language="en", target_language="it")).found
+    assert judge_header(("no", "si"), WORDS, Naming()).is_header
+    assert not judge_header(("no", "si"), WORDS, Naming(source_language="en", target_language="it")).is_header
+    assert judge_header(("en", "si"), WORDS, Naming(source_language="en", target_language="it")).is_header
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,39 @@
-"""Finds rows whose two sides do not belong together: shifted by a row, or no translations of each other at all.
+"""Finds rows whose sides do not belong together, by the text itself: no list, no model, no download.
 
-Each target is compared with its own source, with the sources of both neighbours, and with those of two strangers some
-rows away. The evidence is length (a long sentence has a long translation) and what translations share: names, numbers,
-words of both languages, question marks. It is summed up row by row (CUSUM, Page 1954), which finds a stretch wherever
-it begins, even near the end of a file. Knows nothing of files.
+`AlignmentDetector` finds rows that are shifted, or no translations of each other at all. Each target is compared with
+its own source, with the sources of both neighbours, and with those of two strangers some rows away. The evidence is
+length (a long sentence has a long translation) and what translations share: names, numbers, words of both languages,
+question marks. It is summed up row by row (CUSUM, Page 1954), which finds a stretch wherever it begins, even near the
+end of a file.
 
-Finds rows with the wrong language on a side, by the words of the text itself: no list, no model, no download.
-
-`learn_sides` counts the words of both sides. A word that is nearly always on one side is evidence for its language. A
-row whose words speak for the opposite sides was exchanged; one whose sides speak for the same holds one language twice.
+`learn_evidence` counts the words of both sides, to find rows with the wrong language on a side. A word that is nearly
+always on one side is evidence for its language. A row whose words speak for the opposite sides was exchanged; one whose
+sides speak for the same holds one language twice.
 """
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
+
+EXCHANGED = "rows whose sides look exchanged"
+ONE_LANGUAGE = "rows that look like one language on both sides"
+
+LEARN_ROWS = 10_000
+"""The number of rows, from the first of the training text, whose words are counted."""
+_ROUNDS = 5
+_LONGEST = 12
+"""The number of words of a side, from the first, that are looked at."""
+_SEEN = 5
+"""How often a word must occur to count as evidence."""
+_CLEAR = 6.0
+"""By how many nats one side must be more probable for a text, over all its words."""
+
+Words = Sequence[str]
 
 
 class Misalignment(NamedTuple):
@@ -201,22 +217,6 @@ def _covered(stretch: Misalignment, others: Sequence[Misalignment]) -> bool:
     return 2 * known >= stretch.rows
 
 
-EXCHANGED = "rows whose sides look exchanged"
-ONE_LANGUAGE = "rows that look like one language on both sides"
-
-LEARN_ROWS = 10_000
-"""The number of rows, from the first of the training text, whose words are counted."""
-_ROUNDS = 5
-_LONGEST = 12
-"""The number of words of a side, from the first, that are looked at."""
-_SEEN = 5
-"""How often a word must occur to count as evidence."""
-_CLEAR = 6.0
-"""By how many nats one side must be more probable for a text, over all its words."""
-
-Words = Sequence[str]
-
-
 def words_of(text: str) -> list[str]:
     """The words of a text in lower case, most without punctuation; in Chinese, Japanese and Korean, its characters.
 
@@ -229,7 +229,7 @@ def words_of(text: str) -> list[str]:
     return [part for word in words for part in (word if max(word) >= "\u2e80" else [word])]
 
 
-class Sides:
+class WordEvidence:
     """The evidence of each word, in nats: above zero for the source, below zero for the target."""
 
     def __init__(self, telling: dict[str, float]) -> None:
@@ -238,7 +238,7 @@ class Sides:
     def verdict(self, source: Words, target: Words) -> str | None:
         """What looks wrong with the languages of a row, or None.
 
-        >>> Sides({"the": 3.0, "dog": 3.0, "il": -3.0, "cane": -3.0}).verdict(["il", "cane"], ["the", "dog"])
+        >>> WordEvidence({"the": 3.0, "dog": 3.0, "il": -3.0, "cane": -3.0}).verdict(["il", "cane"], ["the", "dog"])
         'rows whose sides look exchanged'
         """
         one, other = self._side(source), self._side(target)
@@ -256,37 +256,28 @@ class Sides:
         return sum(filter(None, map(self._telling.get, words[:_LONGEST])))
 
 
-def learn_sides(pairs: Iterable[tuple[Words, Words]]) -> Sides:
+def learn_evidence(pairs: Iterable[tuple[Words, Words]]) -> WordEvidence:
     """Counts words on both sides in a few rounds; each round exchanges the rows that looked exchanged before.
 
     If many rows are exchanged, each word is weak evidence at first, and stronger evidence in each round.
     """
-    rows = _held(islice(pairs, LEARN_ROWS))
+    rows = [
+        ([*map(sys.intern, source[:_LONGEST])], [*map(sys.intern, target[:_LONGEST])])  # equal words share memory
+        for source, target in islice(pairs, LEARN_ROWS)
+    ]
     telling: dict[str, float] = {}
     for _ in range(_ROUNDS):
-        sides = Sides(telling)
+        evidence = WordEvidence(telling)
         counts = Counter[str](), Counter[str]()
         for source, target in rows:
-            exchanged = sides.lean(source) - sides.lean(target) < -1
+            exchanged = evidence.lean(source) - evidence.lean(target) < -1
             counts[exchanged].update(source)
             counts[not exchanged].update(target)
-        telling = _told(*counts)
-    return Sides({word: value for word, value in telling.items() if abs(value) > 1})
+        telling = _log_ratios(*counts)
+    return WordEvidence({word: value for word, value in telling.items() if abs(value) > 1})
 
 
-def _held(pairs: Iterable[tuple[Words, Words]]) -> list[tuple[Words, Words]]:
-    """The beginnings of all rows; equal words share memory."""
-    once: dict[str, str] = {}
-    return [
-        (
-            [once.setdefault(word, word) for word in source[:_LONGEST]],
-            [once.setdefault(word, word) for word in target[:_LONGEST]],
-        )
-        for source, target in pairs
-    ]
-
-
-def _told(source: Counter[str], target: Counter[str]) -> dict[str, float]:
+def _log_ratios(source: Counter[str], target: Counter[str]) -> dict[str, float]:
     """By how many nats each word is more probable on the source side."""
     balance = math.log((target.total() + 1) / (source.total() + 1))
     return {

@@ -1,11 +1,7 @@
-"""The rules that a pair may break. Each has a name in the report, and none changes the text.
+"""What is mended in a pair, and the rules that it may break. Each repair and each rule has a name in the report.
 
-`fault` judges one pair; `alignment` and `sides` judge many together. `mending` repairs text beforehand, `intake` drops
-pairs with a fault, and `prepare` drops duplicates.
-
-Mends pairs before they are judged: line ends, spaces around a side, and HTML entities if asked to.
-
-Every repair is counted under one of the names below.
+`mend` puts line ends, spaces around a side and, if asked to, HTML entities right. `fault` judges one pair and never
+changes its text; `alignment` judges many together, and `prepare_pairs` drops duplicates.
 """
 
 import html
@@ -126,5 +122,5 @@ def _character(entity: str) -> str | None:
     """The character that an entity stands for; None for a name or number that HTML does not know."""
     if entity[1] != "#":
         return html5.get(entity[1:])
-    found = html.unescape(entity)
-    return None if found in ("", "\ufffd") else found
+    character = html.unescape(entity)
+    return None if character in ("", "\ufffd") else character

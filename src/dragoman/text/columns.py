@@ -210,13 +210,15 @@ def languages(columns: Columns, naming: Naming, file_name: str) -> Languages:
         reason = f"those of {naming.owner}"
     if None in sides:
         known = " and ".join(f"the {side} is {code}" for side, code in zip(naming.roles, sides, strict=True) if code)
-        asked = [f"--set data.{side}_language=CODE" for side, code in zip(naming.roles, sides, strict=True) if not code]
+        advice = [
+            f"--set data.{side}_language=CODE" for side, code in zip(naming.roles, sides, strict=True) if not code
+        ]
         which = "the other" if known else "them"
-        reason = f"{known}; " * bool(known) + f"no name tells {which}; give {' '.join(asked)}"
+        reason = f"{known}; " * bool(known) + f"no name tells {which}; give {' '.join(advice)}"
     return Languages(sides[0] or UNKNOWN_LANGUAGE, sides[1] or UNKNOWN_LANGUAGE, reason, named)
 
 
-def check_languages(names: Sequence[str], columns: Columns, found: Languages, naming: Naming, where: str) -> None:
+def check_languages(names: Sequence[str], columns: Columns, of_columns: Languages, naming: Naming, where: str) -> None:
     """Refuses columns whose names say other languages than are expected, unless the user chose them.
 
     Raises:
@@ -224,22 +226,22 @@ def check_languages(names: Sequence[str], columns: Columns, found: Languages, na
     """
     if naming.expected is None or any(naming.columns) or any(naming.given):
         return
-    if not differing(found.named, naming.expected):
+    if not differing(of_columns.named, naming.expected):
         return
-    told = " and ".join(
+    named = " and ".join(
         f"{name!r} ({language})" if language else repr(name)
-        for name, language in zip(columns[:2], found.named, strict=True)
+        for name, language in zip(columns[:2], of_columns.named, strict=True)
     )
-    turned = not differing(found.named[::-1], naming.expected)
+    turned = not differing(of_columns.named[::-1], naming.expected)
     source, target = (columns.second, columns.first) if turned else ("NAME", "NAME")
     advice = f"--set data.source_column={source} --set data.target_column={target}"
     if not turned:
-        codes = [language or "CODE" for language in found.named]
+        codes = [language or "CODE" for language in of_columns.named]
         advice += (
             f"; or, if these are meant: --set data.source_language={codes[0]} --set data.target_language={codes[1]}"
         )
     raise DataError(
-        f"{where}: source and target would be {told}, {found.reason}, but {naming.owner} goes "
+        f"{where}: source and target would be {named}, {of_columns.reason}, but {naming.owner} goes "
         f"from {naming.expected[0]} to {naming.expected[1]}; say which columns to take{listed(names)}: {advice}"
     )
 

@@ -128,21 +128,21 @@ def _positions(path: Path, rows: Rows, settings: DataSettings) -> tuple[int, int
 def _sentences(
     path: Path, rows: Rows, word: int, label: int, settings: DataSettings, repairs: Counter[str]
 ) -> Iterator[Example]:
-    found: list[tuple[str, str, int]] = []
+    words: list[tuple[str, str, int]] = []
     for number, line in enumerate(read_lines(path, settings.encoding_errors, repairs), 1):
         if not line.strip():
-            yield from _sentence(path, found)
-            found = []
+            yield from _sentence(path, words)
+            words = []
         elif not rows.is_comment(line):
             cells = rows.cells(line)
             if not rows.skips(cells):
-                found.append((*_pair(path, number, cells, rows.width, (word, label), settings), number))
-    yield from _sentence(path, found)
+                words.append((*_pair(path, number, cells, rows.width, (word, label), settings), number))
+    yield from _sentence(path, words)
 
 
-def _sentence(path: Path, found: Sequence[tuple[str, str, int]]) -> Iterator[Example]:
-    if found:
-        words, labels, lines = zip(*found, strict=True)
+def _sentence(path: Path, rows: Sequence[tuple[str, str, int]]) -> Iterator[Example]:
+    if rows:
+        words, labels, lines = zip(*rows, strict=True)
         yield Example(words, labels, path.name, lines)
 
 

@@ -93,8 +93,8 @@ def open_label_table(table: Table, settings: DataSettings, seen: tuple[str, str]
         return Header(judge_label_header(first, below, naming))
 
     names, sample, header, shown = name_columns(table, judge, SAMPLED_ROWS)
-    reason = f"the first row ({shown}) is a header" if header.found else "no header"
-    return LabelTable(table, names, reason, header.found, sample)
+    reason = f"the first row ({shown}) is a header" if header.is_header else "no header"
+    return LabelTable(table, names, reason, header.is_header, sample)
 
 
 def label_naming(settings: DataSettings, seen: tuple[str, str] | None) -> Naming:

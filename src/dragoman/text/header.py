@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"[-+]?[\d.,]+%?")
 class Header(NamedTuple):
     """Whether the first row is a header, and why; `doubt` is the reason to think otherwise."""
 
-    found: bool
+    is_header: bool
     reason: str = ""
     doubt: str = ""
 
@@ -35,8 +35,8 @@ def judge_header(first: Sequence[str], rows: Sequence[Sequence[str]], naming: Na
     """Judges the first row by itself, by what is known about the columns, and by the rows that follow.
 
     >>> judge_header(["English", "Français"], [["Good morning.", "Bonjour."]], Naming())
-    Header(found=True, reason='it names en and fr', doubt='')
-    >>> judge_header(["Polish", "Polacco"], [["Dutch", "Olandese"]], Naming()).found
+    Header(is_header=True, reason='it names en and fr', doubt='')
+    >>> judge_header(["Polish", "Polacco"], [["Dutch", "Olandese"]], Naming()).is_header
     False
     """
     cells = [cell.strip() for cell in first]
@@ -74,11 +74,11 @@ def judge_label_header(first: Sequence[str], rows: Sequence[Sequence[str]], nami
     """
     cells = [cell.strip() for cell in first]
     if (known := _known(cells, naming)) is not None:
-        return known.found
+        return known.is_header
     named = [at for at, cell in enumerate(cells) if cell.casefold() in (*TEXTS, *LABELS)]
     if named:
         return not any(row[at].strip() == cells[at] for at in named for row in rows if len(row) == len(cells))
-    return _is_no_label(cells, rows) or judge_header(cells, rows, Naming()).found
+    return _is_no_label(cells, rows) or judge_header(cells, rows, Naming()).is_header
 
 
 def _known(cells: Sequence[str], naming: Naming) -> Header | None:
@@ -163,7 +163,7 @@ def _tops_numbers(cell: str, column: Sequence[str]) -> bool:
 
 def _numbered(cells: Sequence[str]) -> bool:
     """Whether the cells are one name with numbers, as in text_1 and text_2, or spelt like names in a program."""
-    stems = [found[1] for cell in cells if (found := re.fullmatch(r"([^\W\d]+?)[ _-]?\d", cell))]
+    stems = [numbered[1] for cell in cells if (numbered := re.fullmatch(r"([^\W\d]+?)[ _-]?\d", cell))]
     if len(stems) == len(cells) > 1 and len(set(stems)) == 1:
         return True
     return all(re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)+", cell) for cell in cells)

@@ -1,6 +1,5 @@
-"""Codes of languages: BCP 47 tags such as `en`, `pt-BR` or `zh-Hant`, and `und` for an unknown language.
-
-Which language a name means: a code, a code inside a name, or the name of a language in any language.
+"""Codes of languages: BCP 47 tags such as `en`, `pt-BR` or `zh-Hant`; and which language a name means: a code, a code
+inside a name, or the name of a language in any language.
 
 Names of columns, keys of records and endings of files are read in the same way. The names of languages are Unicode's
 (CLDR), from the language_data library.
@@ -127,10 +126,10 @@ def _inside(name: str) -> str | None:
         return None
     if " " in name and not (re.search(r"[(\[][a-zA-Z]{2,3}[)\]]$", name) or words[-1].isupper()):
         return None
-    found = [word for word in words if word.lower() in _CODES | _UNLIKE_WORDS]
-    if len(found) != 1 or found[0].lower() == "id" or (found[0] == words[0] and found[0].lower() in _WORDS):
+    codes = [word for word in words if word.lower() in _CODES | _UNLIKE_WORDS]
+    if len(codes) != 1 or codes[0].lower() == "id" or (codes[0] == words[0] and codes[0].lower() in _WORDS):
         return None  # "row_id" is not Indonesian, and "is_valid" not Icelandic
-    return _of_code(found[0].lower())
+    return _of_code(codes[0].lower())
 
 
 def _of_name(name: str) -> str | None:
@@ -139,13 +138,12 @@ def _of_name(name: str) -> str | None:
     if whole:
         return whole
     words = re.findall(r"[^\W\d_]+", name)
-    found = {code for word in words if (code := _known_name(word))}
-    return found.pop() if len(found) == 1 and len(words) <= 3 else None
+    codes = {code for word in words if (code := _known_name(word))}
+    return codes.pop() if len(codes) == 1 and len(words) <= 3 else None
 
 
 def _known_name(name: str) -> str | None:
     """The language with exactly this name in some language, or as an adjective."""
-    names = _names()
     lowered = name.strip().lower()
     if len(lowered) < (4 if lowered.isascii() else 2):
         return None
@@ -154,31 +152,25 @@ def _known_name(name: str) -> str | None:
         # German (englischer Satz), French (phrase anglaise), Italian and Spanish (frase inglese, frase tedesca)
         stems += [re.sub("(?<=sch)e[rns]?$", "", lowered), re.sub("[ea]$", "", lowered), re.sub("a$", "o", lowered)]
     for stem in stems:
-        code = _MORE_NAMES.get(stem) or names.find(stem)
+        code = _MORE_NAMES.get(stem) or _in_any_language(stem)
         if code and (code.split("-")[0] in _CODES or code in _LONG_CODES.values()):
             return code
     return None
 
 
-class _Names:
-    """The names of all languages in all languages."""
-
-    def __init__(self) -> None:
-        from language_data import names
-        from language_data.util import data_filename
-
-        self._names: Any = names
-        self._trie: Any = names.load_trie(data_filename("trie/und/name_to_language.marisa"))
-
-    def find(self, name: str) -> str | None:
-        """The code for a whole name. The library's own search would take "person" for "pers"."""
-        key = self._names.normalize_name(name)
-        return self._names.get_trie_value(self._trie, key) if key in self._trie else None
+def _in_any_language(name: str) -> str | None:
+    """The code for a whole name. The library's own search would take "person" for "pers"."""
+    names, trie = _names()
+    key = names.normalize_name(name)
+    return names.get_trie_value(trie, key) if key in trie else None
 
 
 @lru_cache(maxsize=1)
-def _names() -> _Names:
-    return _Names()
+def _names() -> tuple[Any, Any]:
+    from language_data import names
+    from language_data.util import data_filename
+
+    return names, names.load_trie(data_filename("trie/und/name_to_language.marisa"))
 
 
 _SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", ",", ";")

@@ -27,8 +27,8 @@ from dragoman.text.alignment import (
     ONE_LANGUAGE,
     AlignmentDetector,
     Misalignment,
-    Sides,
-    learn_sides,
+    WordEvidence,
+    learn_evidence,
     words_of,
 )
 from dragoman.text.checks import DUPLICATE, CheckSettings, fault, has_entity, mend
@@ -72,9 +72,9 @@ MISALIGNED_SHOWN = 5
 """Stretches of misaligned rows that are warned of one by one."""
 SIDES_SHARE = 0.001
 """The share of rows in a wrong language that is worth a warning; in real text it was 0.00003."""
-SIDES = {"train": TRAIN, "dev": DEV, "test": TEST}
+SPLITS = {"train": TRAIN, "dev": DEV, "test": TEST}
 DROPPED = 255
-"""The side of a pair that is in no split."""
+"""The number of a pair that is in no split."""
 
 _KEYS = np.dtype([(name, "<u8") for name in ("place", "text", "source", "target")])
 """What is kept of a pair: its file and line, a key of its text, and a key of each sentence."""
@@ -103,9 +103,9 @@ class PairText:
 
     def fill(self, folder: Path) -> DataReport:
         """Writes the splits into a new folder."""
-        for role, reading in self._inputs.items():
+        for name, reading in self._inputs.items():
             for choice, reason in reading.reasons.items():
-                log.info("%s: %s: %s", role, choice, reason)
+                log.info("%s: %s: %s", name, choice, reason)
         return self._taken_over(folder) or self._prepared(folder)
 
     def _taken_over(self, folder: Path) -> DataReport | None:
@@ -117,13 +117,13 @@ class PairText:
         if not (given / REPORT).is_file() or settings.source_column or settings.target_column:
             return None
         report, now = read_report(given), lasting(settings)
-        written = {role: split.sha256 for role, split in report.splits.items() if split.pairs}
-        if written != {role: "".join(hashes(reading).values()) for role, reading in self._inputs.items()}:
+        written = {name: split.sha256 for name, split in report.splits.items() if split.pairs}
+        if written != {name: "".join(hashes(reading).values()) for name, reading in self._inputs.items()}:
             return None
         if any(report.settings.get(key) != value for key, value in now.items() if key.startswith("checks.")):
             return None
-        for role in report.splits:
-            shutil.copyfile(split_of(given, role), split_of(folder, role))
+        for name in report.splits:
+            shutil.copyfile(split_of(given, name), split_of(folder, name))
         log.info("%s is prepared data, and is copied as it is", given)
         source, target = self._inputs["train"].languages
         return report.model_copy(
@@ -133,20 +133,19 @@ class PairText:
                 "source_language": source,
                 "target_language": target,
                 "inputs": {
-                    role: _describe(reading, report.splits[role].pairs) for role, reading in self._inputs.items()
+                    name: _describe(reading, report.splits[name].pairs) for name, reading in self._inputs.items()
                 },
             }
         )
 
     def _prepared(self, folder: Path) -> DataReport:
-        checks, whole = self._settings.checks, folder / "whole.jsonl"
-        sides = _learn_sides(self._inputs["train"], checks)
+        checks, train = self._settings.checks, self._inputs["train"]
+        evidence = _learn_evidence(train, checks)
         sets = {
-            role: PairSet(
-                reading, whole if role == "train" else split_of(folder, role), checks, sides, keep_all=role != "train"
-            )
-            for role, reading in self._inputs.items()
+            name: PairSet(reading, split_of(folder, name), checks, evidence, keep_all=True)
+            for name, reading in self._inputs.items()
         }
+        sets["train"] = PairSet(train, folder / "whole.jsonl", checks, evidence, keep_all=False)
         for pairs in sets.values():
             pairs.take_in(self._progress)
         report = self._split(folder, sets)
@@ -157,7 +156,7 @@ class PairText:
     def _split(self, folder: Path, sets: Mapping[str, "PairSet"]) -> DataReport:
         """Drops repeated pairs, splits off the sets that are not given, and reports."""
         train, settings = sets["train"], self._settings
-        given = {role: pairs for role, pairs in sets.items() if role != "train"}
+        given = {name: pairs for name, pairs in sets.items() if name != "train"}
         kept = first_occurrences(train.texts) if settings.checks.drop_duplicates else np.ones(len(train.texts), bool)
         dropped = dict(train.faults)
         if repeated := len(kept) - int(kept.sum()):
@@ -166,14 +165,14 @@ class PairText:
         asked = {name: getattr(settings, f"{name}_size") for name in ("dev", "test") if name not in given}
         wanted, sized = held_out_sizes(asked, len(sources), HELD_OUT, "pairs each")
         _refuse_too_few(train, dropped, len(sources), wanted)
-        side = np.full(len(kept), DROPPED, np.uint8)
+        numbers = np.full(len(kept), DROPPED, np.uint8)
         beside = [pairs.sentences for pairs in given.values()]
-        side[kept] = assign(sources, targets, wanted.get("dev", 0), wanted.get("test", 0), settings.seed, beside)
-        _deal_out(train.path, side, ["train", *wanted], folder)
+        numbers[kept] = assign(sources, targets, wanted.get("dev", 0), wanted.get("test", 0), settings.seed, beside)
+        _deal_out(train.path, numbers, ["train", *wanted], folder)
         reason = f"split off with seed {settings.seed}, pairs that share a sentence kept together; {sized}"
         origins = {"train": "the rest", **dict.fromkeys(wanted, reason)}
-        origins |= {role: f"given: {pairs.reading.name}" for role, pairs in given.items()}
-        splits = _splits(folder, sets, side, origins)
+        origins |= {name: f"given: {pairs.reading.name}" for name, pairs in given.items()}
+        splits = _splits(folder, sets, numbers, origins)
         noted = _merged(pairs.notes for pairs in sets.values())
         repairs = Counter[str]()
         for pairs in sets.values():
@@ -185,7 +184,7 @@ class PairText:
             settings=lasting(settings),
             source_language=train.reading.languages[0],
             target_language=train.reading.languages[1],
-            inputs={role: _describe(pairs.reading, pairs.rows) for role, pairs in sets.items()},
+            inputs={name: _describe(pairs.reading, pairs.rows) for name, pairs in sets.items()},
             rows=train.rows,
             dropped=dropped,
             kept_faults=_merged(pairs.faults for pairs in given.values()),
@@ -203,7 +202,9 @@ class PairSet:
     rule are dropped, or with `keep_all` only counted.
     """
 
-    def __init__(self, reading: Reading, path: Path, checks: CheckSettings, sides: Sides, keep_all: bool) -> None:
+    def __init__(
+        self, reading: Reading, path: Path, checks: CheckSettings, evidence: WordEvidence, keep_all: bool
+    ) -> None:
         self.reading, self.path = reading, path
         self.rows = 0
         self.mended = Counter[str]()
@@ -215,7 +216,7 @@ class PairSet:
         self.longest = [Longest(words=0, characters=0, text="", origin="")] * 2
         """The longest sentence of each side."""
         self.misaligned: list[Misalignment] = []
-        self._checks, self._sides, self._keep_all = checks, sides, keep_all
+        self._checks, self._evidence, self._keep_all = checks, evidence, keep_all
         self._decodes = checks.decodes
         self._names = [file.name for file in reading.files] or [Path(reading.name).name]
         self._places = {name: self._names.index(name) << _LINE_BITS for name in self._names}
@@ -277,7 +278,7 @@ class PairSet:
             self._write(source, target, origin, lines, keys)
             self._measure(0, source, origin)
             self._measure(1, target, origin)
-        if not reason and (verdict := self._sides.verdict(*words)):
+        if not reason and (verdict := self._evidence.verdict(*words)):
             _count(self.notes, verdict, origin)
 
     def _note(self, source: str, target: str, origin: str) -> None:
@@ -315,28 +316,28 @@ def identities(settings: DataSettings, inputs: Mapping[str, Reading]) -> list[st
         "settings": lasting(settings),
         "inputs": {name: list(hashes(reading).values()) for name, reading in inputs.items()},
     }
-    found = [_digest(facts)]
+    hashes_of_formats = [_digest(facts)]
     for number in range(FORMAT_NUMBER, 1, -1):
         added = ADDED_SETTINGS[number]
         if any(facts["settings"][key] != before for key, before in added.items()):
             break  # earlier formats could not do this
         kept = {key: value for key, value in facts["settings"].items() if key not in added}
         facts = {**facts, "format_number": number - 1, "settings": kept}
-        found.append(_digest(facts))
-    return found
+        hashes_of_formats.append(_digest(facts))
+    return hashes_of_formats
 
 
 def changes(report: DataReport, settings: DataSettings) -> list[str]:
     """The differences between the pairs of a report and what `settings` name now, in words."""
     before, now = report.settings, lasting(settings)
     keys = sorted(before.keys() | now.keys())
-    found = [f"{key} was {before.get(key)}, is {now.get(key)}" for key in keys if before.get(key) != now.get(key)]
+    differences = [f"{key} was {before.get(key)}, is {now.get(key)}" for key in keys if before.get(key) != now.get(key)]
     with open_inputs(settings) as inputs:
         for name in sorted(report.inputs.keys() | inputs.keys()):
             known = list(report.inputs[name].sha256.values()) if name in report.inputs else []
             if known != (list(hashes(inputs[name]).values()) if name in inputs else []):
-                found.append(f"the {name} text changed")
-    return found
+                differences.append(f"the {name} text changed")
+    return differences
 
 
 def hashes(reading: Reading) -> dict[str, str]:
@@ -365,7 +366,7 @@ def _describe(reading: Reading, rows: int) -> InputReport:
     )
 
 
-def _learn_sides(reading: Reading, checks: CheckSettings) -> Sides:
+def _learn_evidence(reading: Reading, checks: CheckSettings) -> WordEvidence:
     """Learns from the first rows of an input which words are typical of which side."""
 
     def words() -> Iterator[tuple[list[str], list[str]]]:
@@ -374,61 +375,64 @@ def _learn_sides(reading: Reading, checks: CheckSettings) -> Sides:
             if not fault(source, target, checks):
                 yield words_of(source), words_of(target)
 
-    return learn_sides(words())
+    return learn_evidence(words())
 
 
 def _refuse_too_few(train: PairSet, dropped: Mapping[str, Tally], pairs: int, wanted: Mapping[str, int]) -> None:
-    name = train.reading.name
     if not pairs:
         why = ", ".join(f"{tally.pairs:,} {reason}" for reason, tally in dropped.items())
-        raise DataError(f"none of the {train.rows:,} rows of {name} can be used ({why})")
+        raise DataError(f"none of the {train.rows:,} rows of {train.reading.name} can be used ({why})")
     if pairs <= sum(wanted.values()):
-        asked = " and ".join(f"{size:,} for {role}" for role, size in wanted.items())
+        sizes = " and ".join(f"{size:,} for {name}" for name, size in wanted.items())
         usable = "1 usable pair" if pairs == 1 else f"{pairs:,} usable pairs"
-        raise DataError(f"{name} holds {usable}: too few to split off {asked}; give more text, or smaller sets")
+        raise DataError(
+            f"{train.reading.name} holds {usable}: too few to split off {sizes}; give more text, or smaller sets"
+        )
 
 
-def _deal_out(whole: Path, side: np.ndarray, roles: Iterable[str], folder: Path) -> None:
-    """Copies each line to the file of its side."""
+def _deal_out(whole: Path, numbers: np.ndarray, names: Iterable[str], folder: Path) -> None:
+    """Copies each line to the file of its split."""
     with ExitStack() as stack:
-        files = {SIDES[role]: stack.enter_context(split_of(folder, role).open("wb")) for role in roles}
-        for line, number in zip(stack.enter_context(whole.open("rb")), side.tobytes(), strict=True):
+        files = {SPLITS[name]: stack.enter_context(split_of(folder, name).open("wb")) for name in names}
+        for line, number in zip(stack.enter_context(whole.open("rb")), numbers.tobytes(), strict=True):
             if number != DROPPED:
                 files[number].write(line)
     remove(whole)
 
 
 def _splits(
-    folder: Path, sets: Mapping[str, PairSet], side: np.ndarray, origins: Mapping[str, str]
+    folder: Path, sets: Mapping[str, PairSet], numbers: np.ndarray, origins: Mapping[str, str]
 ) -> dict[str, SplitReport]:
     """The sizes, sources and leaks of the splits that lie in the folder."""
     sources, targets = sets["train"].sentences
-    sentences = {role: (sources[side == number], targets[side == number]) for role, number in SIDES.items()}
-    sentences |= {role: pairs.sentences for role, pairs in sets.items() if role != "train"}
+    sentences = {name: (sources[numbers == number], targets[numbers == number]) for name, number in SPLITS.items()}
+    sentences |= {name: pairs.sentences for name, pairs in sets.items() if name != "train"}
 
-    def leaks(role: str, other: str) -> Leaks:
-        found = leakage(sentences[other], sentences[role])
+    def leaks(name: str, other: str) -> Leaks:
+        shared = leakage(sentences[other], sentences[name])
         first = None
-        if found.first is not None and role in sets:
-            first = sets[role].origin(found.first)
-        elif found.first is not None:
-            first = sets["train"].origin(int(np.flatnonzero(side == SIDES[role])[found.first]))
-        return Leaks(sources=found.sources, targets=found.targets, either=found.either, first=first)
+        if shared.first is not None and name in sets:
+            first = sets[name].origin(shared.first)
+        elif shared.first is not None:
+            first = sets["train"].origin(int(np.flatnonzero(numbers == SPLITS[name])[shared.first]))
+        return Leaks(sources=shared.sources, targets=shared.targets, either=shared.either, first=first)
 
     return {
-        role: SplitReport(
+        name: SplitReport(
             pairs=len(keys[0]),
-            sha256=sha256(split_of(folder, role)),
-            origin=origins[role],
-            leaks=None if role == "train" else leaks(role, "train"),
-            leaks_from_dev=None if role in ("train", "dev") else leaks(role, "dev"),
+            sha256=sha256(split_of(folder, name)),
+            origin=origins[name],
+            leaks=None if name == "train" else leaks(name, "train"),
+            leaks_from_dev=None if name in ("train", "dev") else leaks(name, "dev"),
         )
-        for role, keys in sentences.items()
+        for name, keys in sentences.items()
     }
 
 
 def _longest(sets: Mapping[str, PairSet], side: int) -> Longest:
-    return max((pairs.longest[side] for pairs in sets.values()), key=lambda found: (found.words, found.characters))
+    return max(
+        (pairs.longest[side] for pairs in sets.values()), key=lambda sentence: (sentence.words, sentence.characters)
+    )
 
 
 def _count(counts: dict[str, Tally], kind: str, origin: str) -> None:
@@ -454,8 +458,8 @@ def _warnings(
     train = sets["train"].reading
     for pairs in sets.values():
         yield from pairs.reading.doubts
-    for role, pairs in sets.items():
-        yield from _of_input(role, pairs)
+    for name, pairs in sets.items():
+        yield from _of_input(name, pairs)
     if entities := noted.get(ENTITIES):
         yield (
             f"pairs with HTML entities such as &amp;: {entities.pairs:,}, first at {entities.first}; "
@@ -463,25 +467,25 @@ def _warnings(
         )
     if UNKNOWN_LANGUAGE in train.languages:
         yield f"{train.name}: the languages are unknown ({UNKNOWN_LANGUAGE}): {train.reasons['languages']}"
-    for role, size in wanted.items():
-        if splits[role].pairs < size:
+    for name, size in wanted.items():
+        if splits[name].pairs < size:
             yield (
-                f"the {role} set holds {splits[role].pairs:,} pairs, not {size:,}: too many pairs share "
-                f"sentences; give a set of its own with {role}_path"
+                f"the {name} set holds {splits[name].pairs:,} pairs, not {size:,}: too many pairs share "
+                f"sentences; give a set of its own with {name}_path"
             )
-    for role, split in splits.items():
+    for name, split in splits.items():
         for leaks, where, why in (
             (split.leaks, "training", ""),
             (split.leaks_from_dev, "dev", "the best checkpoint is chosen on dev, so "),
         ):
             if leaks and leaks.either:
                 yield (
-                    f"{leaks.either:,} of {split.pairs:,} {role} pairs have a sentence that stands in {where} too "
+                    f"{leaks.either:,} of {split.pairs:,} {name} pairs have a sentence that stands in {where} too "
                     f"(first at {leaks.first}): {why}a score on them flatters"
                 )
 
 
-def _of_input(role: str, pairs: PairSet) -> Iterator[str]:
+def _of_input(name: str, pairs: PairSet) -> Iterator[str]:
     """Warnings of rows that do not belong together, and of empty sides in a given set, which keeps every pair so that
     other files stay aligned with it.
     """
@@ -496,7 +500,7 @@ def _of_input(role: str, pairs: PairSet) -> Iterator[str]:
         (EMPTY_SOURCES, "source", "its translation is empty"),
         (EMPTY_TARGETS, "reference", "any translation of it counts as wrong"),
     ):
-        if role != "train" and (tally := pairs.notes.get(kind)):
-            what = "it is left out of validation" if role == "dev" else scored
-            counts = f"{tally.pairs:,} of {pairs.rows:,} {role} pairs"
+        if name != "train" and (tally := pairs.notes.get(kind)):
+            what = "it is left out of validation" if name == "dev" else scored
+            counts = f"{tally.pairs:,} of {pairs.rows:,} {name} pairs"
             yield f"{counts} have an empty {side} (first at {tally.first}): {what}"

@@ -196,8 +196,8 @@ def _after_last(mark: bytes, path: Path, first: int, end: int) -> int:
         while end > first:
             begin = max(first, end - _BLOCK)
             file.seek(begin)
-            if (found := file.read(end - begin).rfind(mark)) >= 0:
-                return begin + found + 1
+            if (place := file.read(end - begin).rfind(mark)) >= 0:
+                return begin + place + 1
             end = begin
     return 0
 

@@ -132,7 +132,7 @@ def name_columns(table: Table, judge: Callable[[list[str], list[list[str]]], Hea
         raise DataError(f"{table.name} holds only blank lines")
     first, *below = sample
     header, shown = judge(first, below), " | ".join(first)[:80]
-    if not header.found:
+    if not header.is_header:
         return NamedCells([str(number) for number in range(1, len(first) + 1)], sample, header, shown)
     if not below:
         raise DataError(f"{table.name} has no rows below the header ({shown})")
@@ -203,9 +203,9 @@ def _open_aligned(paths: tuple[Path, Path], naming: Naming, reason: str, encodin
 def _open_cells(table: Table, naming: Naming, hint: str) -> Reading:
     """Opens a table whose rows are cells; its first row may be a header."""
     names, below, header, shown = name_columns(table, lambda first, rows: judge_header(first, rows, naming), ROWS)
-    below = below if header.found else below[1:]
+    below = below if header.is_header else below[1:]
     is_told = naming.header is not None or any(naming.columns) or naming.seen_in(names)
-    if not header.found and len(names) > 2 and not is_told:
+    if not header.is_header and len(names) > 2 and not is_told:
         raise DataError(
             f"{table.name} has {len(names)} columns. Is its first row ({shown}) a header? Then add "
             "--set data.header=true and name the columns: --set data.source_column=NAME --set data.target_column=NAME; "
@@ -215,11 +215,11 @@ def _open_cells(table: Table, naming: Naming, hint: str) -> Reading:
     columns = choose_columns(names, naming, table.name, hint, numeric)
     if not all(naming.columns):
         _refuse_numbers(table.name, names, columns, numeric)
-    reason = f"the first row ({shown}) is a header: {header.reason}" if header.found else "no header"
-    if header.found and naming.header is None:
+    reason = f"the first row ({shown}) is a header: {header.reason}" if header.is_header else "no header"
+    if header.is_header and naming.header is None:
         reason += "; --set data.header=false says that it is a pair"
     columns = columns._replace(reason=f"{columns.reason}; {reason}")
-    sides = partial(_cell_sides, table, len(names), columns.positions, header.found)
+    sides = partial(_cell_sides, table, len(names), columns.positions, header.is_header)
     pairs = partial(_pairs, table, RAGGED, sides)
     reading = _reading(table, naming, columns, names, hint, pairs)
     if not header.doubt:
@@ -249,11 +249,11 @@ def _reading(
     pairs: Callable[[Counter[str]], Iterator[Pair]],
 ) -> Reading:
     """The reading of a table's `pairs` from the chosen columns; `hint` is a name that may tell the languages."""
-    found = languages(columns, naming, hint)
-    check_languages(names, columns, found, naming, table.name)
+    chosen = languages(columns, naming, hint)
+    check_languages(names, columns, chosen, naming, table.name)
     doubts = [
         f"{table.name}: the {side} is {name!r}, which names {told}, but it is called {given} (data.{side}_language)"
-        for side, name, told, given in zip(naming.roles, columns[:2], found.named, naming.given, strict=True)
+        for side, name, told, given in zip(naming.roles, columns[:2], chosen.named, naming.given, strict=True)
         if differing([told], [given])
     ]
     return Reading(
@@ -261,9 +261,9 @@ def _reading(
         files=table.files,
         format=table.format,
         columns=columns,
-        languages=(found.source, found.target),
-        reasons={"format": table.reason, "columns": columns.reason, "languages": found.reason},
-        named=found.named,
+        languages=(chosen.source, chosen.target),
+        reasons={"format": table.reason, "columns": columns.reason, "languages": chosen.reason},
+        named=chosen.named,
         doubts=tuple(doubts),
         pairs=pairs,
     )

@@ -1,15 +1,10 @@
-"""A split that cannot leak: pairs that share a sentence on either side stay on one side of it.
+"""A split that cannot leak: rows that share a sentence stay on one side of it. Knows nothing of files.
 
-Sentences are compared as 64-bit keys, in one Unicode form. Pairs linked by a shared sentence, over any number of steps,
-form a component. Whole components are dealt out, in an order that depends only on the seed and on their content. Knows
-nothing of files.
+Sentences are compared as 64-bit keys, in one Unicode form. What is held out depends only on the seed and on content.
 
-Keys may be mapped from a disk. They are processed in parts, and memory holds about 30 bytes for each pair.
-
-Which examples are held out: by label as far as counts allow, with equal texts on one side.
-
-Texts are compared as those of translation are (`dragoman.text.split.sentence_key`). Examples with equal texts form a
-group, and whole groups are held out. The order of the groups depends only on the seed and on their texts.
+Pairs (`assign`) that share a sentence on either side, over any number of steps, form a component, and whole components
+are dealt out. Keys may be mapped from a disk; they are processed in parts, and memory holds about 30 bytes for each
+pair. Labelled texts (`hold_out`) are held out by label as far as counts allow, all that are equal together.
 """
 
 import hashlib
@@ -32,6 +27,7 @@ FINAL_PUNCTUATION = " .,;:!?…。！？、，।؟"
 LARGEST_PART = 0.05
 
 MOST_HELD_OUT = 2_000
+"""Rows in a held-out set by default, at most."""
 
 Keys = np.ndarray  # of uint64, one a pair
 
@@ -153,7 +149,7 @@ def assign(
 
 def leakage(other: tuple[Keys, Keys], held_out: tuple[Keys, Keys]) -> Leakage:
     """How many pairs of a held-out set share a sentence with another set, from the keys of (sources, targets)."""
-    source, target = (_found(mine, theirs) for mine, theirs in zip(held_out, other, strict=True))
+    source, target = (_is_among(mine, theirs) for mine, theirs in zip(held_out, other, strict=True))
     either = np.flatnonzero(source | target)
     first = int(either[0]) if len(either) else None
     return Leakage(len(source), int(source.sum()), int(target.sum()), len(either), first)
@@ -179,9 +175,9 @@ def _numbered(keys: Keys) -> tuple[np.ndarray, int]:
     numbers = np.empty(len(keys), np.int32 if 2 * len(keys) < 2**31 else np.int64)  # room for both sides
     count = 0
     for places in _by_value(keys):
-        found, number = np.unique(keys[places], return_inverse=True)
+        values, number = np.unique(keys[places], return_inverse=True)
         numbers[places] = number + count
-        count += len(found)
+        count += len(values)
     return numbers, count
 
 
@@ -201,9 +197,9 @@ def _look_up(numbers: np.ndarray, table: np.ndarray) -> bool:
     """Replaces each number by its entry in the table; returns whether any changed. Numbers may be the table itself."""
     changed = False
     for part in _parts(numbers):
-        found = table[part]
-        changed = changed or not np.array_equal(found, part)
-        part[:] = found
+        entries = table[part]
+        changed = changed or not np.array_equal(entries, part)
+        part[:] = entries
     return changed
 
 
@@ -238,13 +234,13 @@ def _apart_from(
     return apart
 
 
-def _found(mine: Keys, theirs: Keys) -> np.ndarray:
+def _is_among(mine: Keys, theirs: Keys) -> np.ndarray:
     """True for each of `mine` that is among `theirs`, which may be many."""
     known, number = np.unique(mine, return_inverse=True)
-    found = np.zeros(len(known), bool)
+    among = np.zeros(len(known), bool)
     for part in _parts(theirs):
-        found |= np.isin(known, part)
-    return found[number]
+        among |= np.isin(known, part)
+    return among[number]
 
 
 def _mix(keys: np.ndarray, seed: int) -> None:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from dragoman.text.alignment import EXCHANGED, ONE_LANGUAGE, Sides, learn_sides, words_of
+from dragoman.text.alignment import EXCHANGED, ONE_LANGUAGE, WordEvidence, learn_evidence, words_of
 
 ENGLISH = "the a is was sees takes house dog cat red big and with under man woman".split()
 ITALIAN = "il la un era vede prende casa cane gatto rosso grande e con sotto uomo donna".split()
@@ -21,7 +21,7 @@ def exchange(row: tuple[list[str], list[str]]) -> tuple[list[str], list[str]]:
 
 
 def verdicts(rows: list[tuple[list[str], list[str]]]) -> list[str | None]:
-    sides = learn_sides(rows)
+    sides = learn_evidence(rows)
     return [sides.verdict(*row) for row in rows]
 
 
@@ -47,13 +47,13 @@ def test_a_row_with_one_language_on_both_sides_is_found():
 
 
 def test_a_set_given_beside_is_judged_by_the_words_of_the_training_text():
-    sides = learn_sides(some_rows(500))
+    sides = learn_evidence(some_rows(500))
     assert {sides.verdict(target, source) for source, target in some_rows(50, seed=1)} == {EXCHANGED}
 
 
 def test_words_that_are_rare_or_on_both_sides_are_no_evidence():
     assert verdicts([([f"s{n}", "tom"], [f"t{n}", "tom"]) for n in range(100)]) == [None] * 100
-    assert Sides({}).verdict(["a"], ["b"]) is None
+    assert WordEvidence({}).verdict(["a"], ["b"]) is None
 
 
 def test_text_without_spaces_is_judged_by_its_characters():
