@@ -29,7 +29,6 @@ from typing import Any
 import torch
 from command_line import command_line, figures_file
 
-from dragoman.commands.average import average
 from dragoman.config import check
 from dragoman.documents import write_json
 from dragoman.evaluating.metrics import score
@@ -43,7 +42,7 @@ from dragoman.runs.metrics import read_metrics
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.train import train
 from dragoman.store import load_model, named_weights
-from dragoman.store.tensors import distances
+from dragoman.store.merging import average, distances
 from dragoman.text.prepared import evenly_spaced, read_split
 from dragoman.training.freezing import count_trained, tune
 from dragoman.training.settings import TuningSettings

@@ -9,9 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dragoman.commands.average import average as average
     from dragoman.commands.doctor import doctor as doctor
-    from dragoman.commands.merge import merge as merge
     from dragoman.commands.quantize import quantize as quantize
     from dragoman.errors import Error as Error
     from dragoman.evaluating.evaluation import evaluate as evaluate
@@ -43,6 +41,8 @@ if TYPE_CHECKING:
     from dragoman.runs.train import train as train
     from dragoman.runs.train_tokenizer import train_tokenizer as train_tokenizer
     from dragoman.store import load_model as load_model
+    from dragoman.store.merging import average as average
+    from dragoman.store.merging import merge as merge
     from dragoman.text.prepare import prepare_data as prepare_data
 
 __version__ = "0.1.0"
@@ -74,10 +74,9 @@ if not TYPE_CHECKING:  # type checkers find wrong names where they see no __geta
             "commands.doctor": ["doctor"],
             "runs.fine_tune": ["fine_tune"],
             "runs.forecast": ["forecast"],
-            "commands.average": ["average"],
+            "store.merging": ["average", "merge"],
             "exporting.marian": ["convert"],
             "exporting.export": ["export"],
-            "commands.merge": ["merge"],
             "commands.quantize": ["quantize"],
             "evaluating.pairs": ["score"],
             "runs.seeds": ["train_seeds"],

@@ -13,7 +13,6 @@ from torch import Tensor
 
 import dragoman
 from dragoman.cli.main import main
-from dragoman.commands.merge import merge
 from dragoman.errors import CheckpointError, ConfigError, DataError
 from dragoman.inference.translator import Translator
 from dragoman.manifest import write_manifest
@@ -30,6 +29,7 @@ from dragoman.store import (
     read_config,
     save_model,
 )
+from dragoman.store.merging import merge
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 

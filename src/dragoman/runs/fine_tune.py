@@ -29,7 +29,7 @@ from dragoman.runs.recipe import Recipe, StartSettings
 from dragoman.runs.starting import WORDS
 from dragoman.runs.train import train_run
 from dragoman.store import find_model, load_model, named_weights, read_config
-from dragoman.store.tensors import distances
+from dragoman.store.merging import distances
 from dragoman.text.addresses import Address
 from dragoman.text.inputs import open_inputs
 from dragoman.text.settings import DataSettings

@@ -1,6 +1,6 @@
-"""A stored model in PyTorch: its weights as tensors, placed in a model, made ready for use, averaged, compared."""
+"""A stored model in PyTorch: its weights as tensors, placed in a model, and made ready for use."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Generic, NamedTuple
 
 import numpy as np
@@ -72,27 +72,3 @@ def make_ready(model: Model, device: str, precision: str, progress: Progress) ->
     if device == "cpu":
         kernels.prepare(progress)
     return Ready(prepare_for_decoding(model, device, _DTYPES[precision]), device, precision)
-
-
-def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
-    """(1 - share) before + share after, weight by weight (WiSE-FT, Wortsman et al. 2022)."""
-    return {name: weight.lerp(after[name], share) for name, weight in before.items()}
-
-
-def distances(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> dict[str, float]:
-    """For each part of a model, the L2 norm of what changed, relative to its norm before. A bias of the output is no
-    part: in models of Marian one huge number in it outweighs all others.
-    """
-    parts: dict[str, list[str]] = {}
-    for name in before:
-        if name != "output_bias":
-            parts.setdefault(name.partition(".")[0], []).append(name)
-    return {
-        part: _norm([after[name] - before[name] for name in names]) / norm
-        for part, names in parts.items()
-        if (norm := _norm([before[name] for name in names]))
-    }
-
-
-def _norm(weights: Sequence[Tensor]) -> float:
-    return float(torch.stack([weight.detach().norm() for weight in weights]).norm())

@@ -1,12 +1,15 @@
-"""`average`: a model between two, before and after fine-tuning, so that less is forgotten (Wortsman et al. 2022).
+"""Two models become one: `average` of a model before and after fine-tuning, `merge` of an adapter and its base.
 
-One dial, `share`, goes from the model before (0) to the one after (1). Nothing is trained, so it may be set as often as
-one likes, and each setting measured with `evaluate` on new text and old.
+An average forgets less (Wortsman et al. 2022). One dial, `share`, goes from the model before (0) to the one after (1).
+Nothing is trained, so it may be set as often as one likes, and each setting measured with `evaluate` on new text and
+old.
 """
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from dragoman.config import flatten
 from dragoman.errors import ConfigError
@@ -15,12 +18,13 @@ from dragoman.store import (
     StoredModel,
     check_new_model,
     default_card,
+    find_model,
     load_model,
     named_weights,
     place_weights,
+    read_adapter,
     save_model,
 )
-from dragoman.store.tensors import interpolate
 
 CHANGEABLE = {"dropout", "attention_dropout", "activation_dropout"}
 """Settings in which the two models may differ."""
@@ -82,3 +86,50 @@ def between(before: StoredModel, after: StoredModel, share: float) -> StoredMode
         model = build_model(after.config, seed=None)
     place_weights(model, weights)
     return StoredModel(model.eval(), after.config, after.files, after.folder)
+
+
+def merge(adapter: Path | str, to: Path | str, base: Path | str | None = None) -> Path:
+    """Writes the model folder `to`: the base with the adapter's products added to its matrices. It translates as both
+    together do; decoding is as fast either way, because an adapter is merged when it is loaded.
+
+    `base` says where the base lies now, if it has moved.
+
+    Raises:
+        ConfigError: `adapter` is a whole model.
+        CheckpointError: adapter or base is missing or damaged, or they do not belong together.
+        DataError: `to` exists already.
+    """
+    found = read_adapter(find_model(adapter))
+    if found is None:
+        raise ConfigError(f"{adapter} is a whole model already, not an adapter; there is nothing to merge")
+    check_new_model(to)
+    stored = load_model(adapter) if base is None else load_model(base, adapter=adapter)
+    card = (
+        default_card(stored.languages, stored.config) + f"\nThe adapter {adapter}, merged into {base or found.base}.\n"
+    )
+    save_model(to, stored.model, stored.files._replace(card=card))
+    return Path(to)
+
+
+def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
+    """(1 - share) before + share after, weight by weight (WiSE-FT, Wortsman et al. 2022)."""
+    return {name: weight.lerp(after[name], share) for name, weight in before.items()}
+
+
+def distances(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> dict[str, float]:
+    """For each part of a model, the L2 norm of what changed, relative to its norm before. A bias of the output is no
+    part: in models of Marian one huge number in it outweighs all others.
+    """
+    parts: dict[str, list[str]] = {}
+    for name in before:
+        if name != "output_bias":
+            parts.setdefault(name.partition(".")[0], []).append(name)
+    return {
+        part: _norm([after[name] - before[name] for name in names]) / norm
+        for part, names in parts.items()
+        if (norm := _norm([before[name] for name in names]))
+    }
+
+
+def _norm(weights: Sequence[Tensor]) -> float:
+    return float(torch.stack([weight.detach().norm() for weight in weights]).norm())

@@ -8,11 +8,10 @@ import torch
 from families import Trained
 from small_runs import some_pairs, train_small, write_corpus
 
-from dragoman.commands.average import average
 from dragoman.errors import CheckpointError, ConfigError, DataError
 from dragoman.runs.fine_tune import fine_tune
 from dragoman.store import load_model, named_weights
-from dragoman.store.tensors import distances, interpolate
+from dragoman.store.merging import average, distances, interpolate
 
 
 def test_the_ends_of_the_dial_are_the_models_and_the_middle_lies_between() -> None:
