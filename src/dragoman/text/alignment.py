@@ -98,7 +98,9 @@ class AlignmentDetector:
             self._judge(len(self._rows))
         after, before, strangers = (suspicion.finish() for suspicion in self._suspicions)
         slid = after + before
-        return sorted(slid + [each for each in strangers if not _covered(each, slid)], key=lambda each: each.first)
+        return sorted(
+            slid + [stretch for stretch in strangers if not _covered(stretch, slid)], key=lambda stretch: stretch.first
+        )
 
     def _judge(self, end: int) -> None:
         """Judges the rows up to `end` that were not judged before."""
@@ -146,7 +148,7 @@ class _Window:
         related, unrelated = self._related[rows], self._unrelated[rows]
         ratio = np.sqrt(unrelated / related) * np.exp(gap / 2 / unrelated - gap / 2 / related)
         shared = map(set.intersection, map(self._sources.__getitem__, sources), self._targets[rows.start : rows.stop])
-        marks = [min(self.MOST_SHARED, sum(map(self._rarity.__getitem__, each))) if each else 0 for each in shared]
+        marks = [min(self.MOST_SHARED, sum(map(self._rarity.__getitem__, row))) if row else 0 for row in shared]
         return np.log(0.1 + 0.9 * ratio) + np.array(marks) / 64
 
 
@@ -167,12 +169,12 @@ class _Suspicion:
 
     def weigh(self, evidence: Sequence[float], first: int, origins: Sequence[str]) -> None:
         """Adds the evidence of the next rows; `first` is the number of the first of them."""
-        for row, each in enumerate(evidence):
+        for row, nats in enumerate(evidence):
             if self._sum == 0:
-                if each <= 0:
+                if nats <= 0:
                     continue
                 self._first, self._origin = first + row, origins[row]
-            self._sum += each
+            self._sum += nats
             if self._sum > self._peak:
                 self._peak, self._last = self._sum, first + row
             elif self._sum <= 0 or self._peak - self._sum > self.CLEAR:  # the rows fit again
@@ -213,7 +215,7 @@ def _marks(text: str, words: Sequence[str]) -> set[str]:
 def _covered(stretch: Misalignment, others: Sequence[Misalignment]) -> bool:
     """Whether others cover most rows of a stretch."""
     end = stretch.first + stretch.rows
-    known = sum(max(0, min(end, each.first + each.rows) - max(stretch.first, each.first)) for each in others)
+    known = sum(max(0, min(end, other.first + other.rows) - max(stretch.first, other.first)) for other in others)
     return 2 * known >= stretch.rows
 
 

@@ -170,16 +170,16 @@ def choose_columns(
     Raises:
         DataError: no pair of columns fits, or several do; lists them.
     """
-    given = [None if name is None else position_of(name, names, where) for name in naming.columns]
-    if None not in given:
-        return _as_given(names, given, naming, where)
-    if given == [None, None] and (seen := naming.seen_in(names)):
+    chosen = [None if name is None else position_of(name, names, where) for name in naming.columns]
+    if None not in chosen:
+        return _as_given(names, chosen, naming, where)
+    if chosen == [None, None] and (seen := naming.seen_in(names)):
         return Columns.at(names, seen, "the columns of the training text")
-    likely = _likeliest(names, naming.wanted, given, file_name, numeric)
+    likely = _likeliest(names, naming.wanted, chosen, file_name, numeric)
     if len(likely) == 1:
         return likely[0]
-    if given != [None, None]:
-        return _as_given(names, _completed(given, names, where), naming, where)
+    if chosen != [None, None]:
+        return _as_given(names, _completed(chosen, names, where), naming, where)
     if likely:
         raise DataError(f"{where}: {_choices(likely)}")
     if len(names) == 2:
@@ -293,12 +293,12 @@ def _as_given(names: Sequence[str], positions: Sequence[int | None], naming: Nam
     return Columns.at(names, (first, second), "as given")
 
 
-def _completed(given: Sequence[int | None], names: Sequence[str], where: str) -> list[int]:
+def _completed(chosen: Sequence[int | None], names: Sequence[str], where: str) -> list[int]:
     """The column that the user names, and the only other one."""
-    rest = [position for position in range(len(names)) if position not in given]
+    rest = [position for position in range(len(names)) if position not in chosen]
     if len(rest) != 1:
         raise DataError(f"{where}: give both data.source_column and data.target_column; columns{listed(names)}")
-    return [rest[0] if position is None else position for position in given]
+    return [rest[0] if position is None else position for position in chosen]
 
 
 def _choices(likely: Sequence[Columns]) -> str:
@@ -328,21 +328,21 @@ class _Column(NamedTuple):
 def _likeliest(
     names: Sequence[str],
     expected: Sequence[str | None],
-    given: Sequence[int | None],
+    chosen: Sequence[int | None],
     file_name: str,
     numeric: Collection[int],
 ) -> list[Columns]:
     """The pairs with the most evidence: none, one, or several that are equally likely.
 
-    The pair has the `expected` languages, as far as they are known, or those in the name of the file. Columns `given`
+    The pair has the `expected` languages, as far as they are known, or those in the name of the file. Columns `chosen`
     by the user are fixed; `numeric` ones hold only numbers.
     """
-    columns = _described(names, [] if len(names) == 2 else [at for at in numeric if at not in given])
+    columns = _described(names, [] if len(names) == 2 else [at for at in numeric if at not in chosen])
     wanted = expected if any(expected) else languages_in(file_name) or expected
     ranked: dict[int, dict[tuple[int, ...], list[tuple[_Column, _Column]]]] = {}
     for source in columns:
         for target in columns:
-            if any(at not in (None, column.position) for at, column in zip(given, (source, target), strict=True)):
+            if any(at not in (None, column.position) for at, column in zip(chosen, (source, target), strict=True)):
                 continue
             grade = _grade(source, target, expected, wanted, len(columns))
             if grade and source.position != target.position:
@@ -474,14 +474,14 @@ def choose_label_columns(names: Sequence[str], rows: Sequence[Sequence[str]], na
     """
     if not any(naming.columns) and (seen := naming.seen_in(names)):
         return Columns.at(names, seen, "the columns of the training text")
-    given = [None if name is None else position_of(name, names, where) for name in naming.columns]
-    if None not in given:
-        return _as_given(names, given, naming, where)._replace(reason="columns as given")
+    chosen = [None if name is None else position_of(name, names, where) for name in naming.columns]
+    if None not in chosen:
+        return _as_given(names, chosen, naming, where)._replace(reason="columns as chosen")
     text, label = (
-        named_column(names, known) if at is None else at for at, known in zip(given, (TEXTS, LABELS), strict=True)
+        named_column(names, known) if at is None else at for at, known in zip(chosen, (TEXTS, LABELS), strict=True)
     )
     if text is not None and text == label:
-        text, label = given
+        text, label = chosen
     by_name = [role for role, at in ((TEXT, text), (LABEL, label)) if at is not None]
     columns = [measure(rows, at) for at in range(len(names))]
     if text is None:

@@ -177,9 +177,9 @@ def _items(record: Any) -> dict[str, Any]:
     return {str(number): item for number, item in enumerate(record, 1)} if isinstance(record, list) else {}
 
 
-def _list(path: Path, number: int, lists: Sequence[str], given: str | None, known: Sequence[str]) -> str:
-    if given is not None:
-        return lists[position_of(given, lists, f"{path}:{number}")]
+def _list(path: Path, number: int, lists: Sequence[str], column: str | None, known: Sequence[str]) -> str:
+    if column is not None:
+        return lists[position_of(column, lists, f"{path}:{number}")]
     for name in known:
         if name in lists:
             return name
@@ -204,9 +204,9 @@ def _lists(
                 f"{path}:{number} has {len(words)} words but {len(labels)} labels; every word needs its label"
             )
         pairs = [
-            (written(each).strip(), shortened(written(name), settings.label_depth))
-            for each, name in zip(words, labels, strict=True)
+            (written(text).strip(), shortened(written(name), settings.label_depth))
+            for text, name in zip(words, labels, strict=True)
         ]
-        if not all(each and name for each, name in pairs):
+        if not all(text and name for text, name in pairs):
             raise DataError(f"{path}:{number} has an empty word or label; every word needs its label")
-        yield from _sentence(path, [(each, name, number) for each, name in pairs])
+        yield from _sentence(path, [(text, name, number) for text, name in pairs])

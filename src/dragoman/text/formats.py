@@ -81,15 +81,15 @@ class Table(NamedTuple):
         raise DataError(f"{self.name} holds {'only blank lines' if self.format == 'jsonl' else 'no rows'}")
 
 
-def format_of(path: Path, given: Format | None = None) -> tuple[Format, str]:
+def format_of(path: Path, format: Format | None = None) -> tuple[Format, str]:
     """The format of a file, and why: as given, by its name, or by its first line.
 
     Raises:
         DataError: the file cannot be read.
     """
     open_bytes(path).close()  # refuses an unreadable file before anything is guessed from it
-    if given:
-        return given, "as given"
+    if format:
+        return format, "as given"
     if known := ENDINGS.get(without_gz(path).suffix.lower()):
         return known, f"from the name {path.name}"
     first = next(read_lines(path, "replace"))

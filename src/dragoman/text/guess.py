@@ -84,14 +84,14 @@ def _of_table(path: Path, table: Table, settings: DataSettings) -> Guess | None:
         return "tag", f"each row of {path.name} holds two lists, of words and labels"
     _, names, _, _, rows = open_label_table(table, settings)
     columns = [measure(rows, at) for at in range(len(names))]
-    given = settings.text_column or settings.label_column
+    is_named = settings.text_column or settings.label_column
     texts = [at for at, column in enumerate(columns) if column.are_texts]
     phrases = [at for at, column in enumerate(columns) if column.are_phrases]
-    if not given and (len(texts) != 1 or phrases != texts or _names_a_pair(names)):
+    if not is_named and (len(texts) != 1 or phrases != texts or _names_a_pair(names)):
         return None
     named_label = named_column(names, LABELS)
     labels = [at for at, column in enumerate(columns) if at not in texts and _are_labels(column, at == named_label)]
-    if not labels or (len(labels) > 1 and named_label not in labels and not given):
+    if not labels or (len(labels) > 1 and named_label not in labels and not is_named):
         return None
     at = named_label if named_label in labels else labels[0]
     name = "" if names[at].isdecimal() else f" {names[at]!r}"

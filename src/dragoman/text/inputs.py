@@ -141,7 +141,7 @@ def _refuse_pairs(setting: str, address: Address | None) -> None:
 
 def _matching(address: Address) -> list[Path]:
     """The files that an address names: all that match it, or one."""
-    return [Path(str(each)) for each in matching(address)] or [Path(str(address))]
+    return [Path(str(file)) for file in matching(address)] or [Path(str(address))]
 
 
 def _refuse_no_file(path: Path, origin: str | None) -> None:

@@ -15,13 +15,13 @@ from typing import Annotated, Any
 import pydantic
 
 
-def _tag(given: str) -> str:
+def _tag(name: str) -> str:
     """The tag with hyphens, as BCP 47 has it, because many files say `pt_BR`."""
-    tag = given.replace("_", "-")
+    tag = name.replace("_", "-")
     if len(tag) > 60 or not re.fullmatch(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*", tag):
         raise ValueError(
             f"a language is given by its BCP 47 tag (letters and digits between hyphens, as in en, pt-BR or zh-Hant; "
-            f"und where it is unknown), but this is {given[:60]!r}"
+            f"und where it is unknown), but this is {name[:60]!r}"
         )
     return tag
 

@@ -129,9 +129,9 @@ class LabelledText:
     def _split(self) -> tuple[dict[str, Sequence[Example]], dict[str, str], dict[str, Found]]:
         """The splits, where each is from, and what was dropped on the way."""
         settings = self._settings
-        given = {name: examples for name, examples in self.examples.items() if name != "train"}
+        beside = {name: examples for name, examples in self.examples.items() if name != "train"}
         train, findings = self._cleaned()
-        asked = {name: getattr(settings, f"{name}_size") for name in ("test", "dev") if name not in given}
+        asked = {name: getattr(settings, f"{name}_size") for name in ("test", "dev") if name not in beside}
         wanted, reason = held_out_sizes(asked, len(train), HELD_OUT, "examples")
         if len(train) <= sum(wanted.values()):
             sizes = " and ".join(f"{size:,} for {name}" for name, size in wanted.items())
@@ -140,7 +140,7 @@ class LabelledText:
                 "smaller sets"
             )
         _refuse_one_label(settings, self._task, train)
-        keys = {sentence_key(example.text) for examples in given.values() for example in examples} if wanted else ()
+        keys = {sentence_key(example.text) for examples in beside.values() for example in examples} if wanted else ()
         sides = hold_out(train, wanted, settings.seed, keys)
         for name, size in wanted.items():
             if size and name not in sides:
@@ -151,12 +151,12 @@ class LabelledText:
                 )
         held_out = f"held out of the training text with seed {settings.seed}, by label, equal texts together: {reason}"
         origins = {"train": "the rest" if wanted else "given", **dict.fromkeys(wanted, held_out)}
-        origins |= dict.fromkeys(given, "given")
+        origins |= dict.fromkeys(beside, "given")
         splits: dict[str, Sequence[Example]] = {
             name: [example for example, side in zip(train, sides, strict=True) if side == name]
             for name in ("train", *wanted)
         }
-        splits |= given
+        splits |= beside
         return {name: splits[name] for name in ("train", "dev", "test", *splits)}, origins, findings
 
     def _cleaned(self) -> tuple[list[Example], dict[str, Found]]:
@@ -185,7 +185,7 @@ class LabelledText:
     def _write(self, folder: Path, name: str, split: Sequence[Example], origin: str) -> LabelledSplit:
         path, is_tagged = split_of(folder, name), self._task == "tag"
         lines: Iterator[list[Any]] = (
-            [each.parts, each.labels] if is_tagged else [each.parts[0], each.labels[0]] for each in split
+            [example.parts, example.labels] if is_tagged else [example.parts[0], example.labels[0]] for example in split
         )
         write_file(path, "".join(_JSON.encode(line) + "\n" for line in lines))
         words = sum(len(example.parts) for example in split) if is_tagged else None

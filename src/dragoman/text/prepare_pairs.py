@@ -113,18 +113,18 @@ class PairText:
         rules are the same.
         """
         settings = self._settings
-        given = Path(str(settings.inside(settings.path)))
-        if not (given / REPORT).is_file() or settings.source_column or settings.target_column:
+        source_folder = Path(str(settings.inside(settings.path)))
+        if not (source_folder / REPORT).is_file() or settings.source_column or settings.target_column:
             return None
-        report, now = read_report(given), lasting(settings)
+        report, now = read_report(source_folder), lasting(settings)
         written = {name: split.sha256 for name, split in report.splits.items() if split.pairs}
         if written != {name: "".join(hashes(reading).values()) for name, reading in self._inputs.items()}:
             return None
         if any(report.settings.get(key) != value for key, value in now.items() if key.startswith("checks.")):
             return None
         for name in report.splits:
-            shutil.copyfile(split_of(given, name), split_of(folder, name))
-        log.info("%s is prepared data, and is copied as it is", given)
+            shutil.copyfile(split_of(source_folder, name), split_of(folder, name))
+        log.info("%s is prepared data, and is copied as it is", source_folder)
         source, target = self._inputs["train"].languages
         return report.model_copy(
             update={
@@ -156,22 +156,22 @@ class PairText:
     def _split(self, folder: Path, sets: Mapping[str, "PairSet"]) -> DataReport:
         """Drops repeated pairs, splits off the sets that are not given, and reports."""
         train, settings = sets["train"], self._settings
-        given = {name: pairs for name, pairs in sets.items() if name != "train"}
+        beside = {name: pairs for name, pairs in sets.items() if name != "train"}
         kept = first_occurrences(train.texts) if settings.checks.drop_duplicates else np.ones(len(train.texts), bool)
         dropped = dict(train.faults)
         if repeated := len(kept) - int(kept.sum()):
             dropped[DUPLICATE] = Tally(pairs=repeated, first=train.origin(int(kept.argmin())))
         sources, targets = (keys[kept] if repeated else keys for keys in train.sentences)
-        asked = {name: getattr(settings, f"{name}_size") for name in ("dev", "test") if name not in given}
+        asked = {name: getattr(settings, f"{name}_size") for name in ("dev", "test") if name not in beside}
         wanted, sized = held_out_sizes(asked, len(sources), HELD_OUT, "pairs each")
         _refuse_too_few(train, dropped, len(sources), wanted)
         numbers = np.full(len(kept), DROPPED, np.uint8)
-        beside = [pairs.sentences for pairs in given.values()]
-        numbers[kept] = assign(sources, targets, wanted.get("dev", 0), wanted.get("test", 0), settings.seed, beside)
+        sentences = [pairs.sentences for pairs in beside.values()]
+        numbers[kept] = assign(sources, targets, wanted.get("dev", 0), wanted.get("test", 0), settings.seed, sentences)
         _deal_out(train.path, numbers, ["train", *wanted], folder)
         reason = f"split off with seed {settings.seed}, pairs that share a sentence kept together; {sized}"
         origins = {"train": "the rest", **dict.fromkeys(wanted, reason)}
-        origins |= {name: f"given: {pairs.reading.name}" for name, pairs in given.items()}
+        origins |= {name: f"given: {pairs.reading.name}" for name, pairs in beside.items()}
         splits = _splits(folder, sets, numbers, origins)
         noted = _merged(pairs.notes for pairs in sets.values())
         repairs = Counter[str]()
@@ -187,7 +187,7 @@ class PairText:
             inputs={name: _describe(pairs.reading, pairs.rows) for name, pairs in sets.items()},
             rows=train.rows,
             dropped=dropped,
-            kept_faults=_merged(pairs.faults for pairs in given.values()),
+            kept_faults=_merged(pairs.faults for pairs in beside.values()),
             noted=noted,
             repairs=dict(sorted((+repairs).items())),
             warnings=tuple(_warnings(sets, noted, wanted, splits)),

@@ -92,7 +92,7 @@ def open_pairs(
         DataError: nothing readable is there, or nothing tells which columns are the pair.
     """
     if several := matching(address):
-        return _joined(address, [open_pairs(each, naming, format, encoding_errors) for each in several])
+        return _joined(address, [open_pairs(file, naming, format, encoding_errors) for file in several])
     if not isinstance(address, str):
         return _open_aligned((Path(address[0]), Path(address[1])), naming, "two files were given", encoding_errors)
     if address.startswith(HUB) or format == "hub":

@@ -19,8 +19,8 @@ PHRASEBOOK = "phrasebook"
 _ADDED = ("header", "text_column", "label_column", "label_depth")
 
 
-def _named(given: Any) -> Any:
-    return str(given) if isinstance(given, int) and not isinstance(given, bool) else given
+def _named(column: Any) -> Any:
+    return str(column) if isinstance(column, int) and not isinstance(column, bool) else column
 
 
 Column = Annotated[str, Field(min_length=1), BeforeValidator(_named)]
@@ -102,10 +102,10 @@ class DataSettings(ReadingSettings):
 
     @field_validator("path", "dev_path", "test_path", mode="before")
     @classmethod
-    def _one_is_no_pair(cls, given: Any) -> Any:
-        if not isinstance(given, list | tuple):
-            return given
-        return given[0] if len(given) == 1 else tuple(given)
+    def _one_is_no_pair(cls, address: Any) -> Any:
+        if not isinstance(address, list | tuple):
+            return address
+        return address[0] if len(address) == 1 else tuple(address)
 
     @model_validator(mode="after")
     def _held_out_one_way(self) -> "DataSettings":

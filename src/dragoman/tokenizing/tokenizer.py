@@ -34,11 +34,10 @@ from dragoman.tokenizing.pretokenizing import (
     may_stand_apart,
     spacy_split,
 )
-from dragoman.tokenizing.special_tokens import UNKNOWN, Specials
+from dragoman.tokenizing.special_tokens import SYMBOLS, UNKNOWN
 from dragoman.tokenizing.vocabulary import FORMAT, WHOLE_WORDS, Vocabulary, build_library, spelling
 
-_FIRST_BYTE = len(Specials().names)
-_FIRST_PIECE = _FIRST_BYTE + 256
+_FIRST_PIECE = SYMBOLS + 256
 _RUNNING = 1_000_000
 """Characters of running text that are encoded at a time."""
 _PUNCTUATION = string.punctuation + "«»“”‘’…¿¡–—"
@@ -62,7 +61,7 @@ class Tokenizer:
         self._adds_space = self.kind in ("bpe", "unigram")
         known = [spelling(self.kind, piece) for piece in vocabulary.pieces]
         self._nothing = len(known)
-        first = _FIRST_PIECE if self._spells else _FIRST_BYTE
+        first = _FIRST_PIECE if self._spells else SYMBOLS
         self._id_of = [*range(first, first + len(known)), UNKNOWN]
         self._spelling = [name.encode() for name in vocabulary.specials.names]
         self._spelling += [bytes([value]) for value in range(256)] if self._spells else []
@@ -117,7 +116,7 @@ class Tokenizer:
 
         Bytes that are no character, which a model may write, become U+FFFD.
         """
-        spelled = [self._spelling[i] for i in ids if i == UNKNOWN or i >= _FIRST_BYTE]
+        spelled = [self._spelling[i] for i in ids if i == UNKNOWN or i >= SYMBOLS]
         if self.whole_words:
             return join_words(word.decode() for word in spelled)
         text = b"".join(spelled).decode(errors="replace")
@@ -143,7 +142,7 @@ class Tokenizer:
 
     def is_special(self, id_: int) -> bool:
         """Whether an id is a special symbol, and no part of a text."""
-        return id_ < _FIRST_BYTE
+        return id_ < SYMBOLS
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """The characters of `text` that each id of `encode(text)` stands for, as (first, last + 1).
@@ -158,7 +157,7 @@ class Tokenizer:
 
         In subwords: the words with a character that training saw never or too rarely. `byte_bpe` knows all words.
         """
-        if ids is not None and min(ids, default=_FIRST_PIECE) >= (_FIRST_PIECE if self._spells else _FIRST_BYTE):
+        if ids is not None and min(ids, default=_FIRST_PIECE) >= (_FIRST_PIECE if self._spells else SYMBOLS):
             return []
         pieces = self._pieces(text)
         if self._spells:
@@ -221,7 +220,7 @@ class Tokenizer:
         pieces = []
         for i, place, (first, last) in zip(ids, places, in_normal, strict=True):
             unseen = normal[first:last].encode() if i == self._nothing else None
-            written = [self._id_of[i]] if unseen is None else [_FIRST_BYTE + value for value in unseen]
+            written = [self._id_of[i]] if unseen is None else [SYMBOLS + value for value in unseen]
             pieces += [(piece, *place) for piece in written]
         return pieces
 

@@ -19,14 +19,13 @@ from dragoman.config import Settings
 from dragoman.errors import ConfigError, TokenizerError
 from dragoman.progress import Advance, Progress, silent
 from dragoman.tokenizing.pretokenizing import spacy_split
-from dragoman.tokenizing.special_tokens import Specials
+from dragoman.tokenizing.special_tokens import SYMBOLS, Specials
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.vocabulary import BYTE_LEVEL, NOTHING, PATTERNS, WHOLE_WORDS, Kind, Vocabulary, build_library
 
 logger = logging.getLogger(__name__)
 
-_SYMBOLS = len(Specials().names)
 _BYTES = 256
 _CHUNK = 1_000
 _NO_LIMIT = 2**31 - 1
@@ -63,7 +62,7 @@ class TokenizerSettings(Settings):
 
     @pydantic.model_validator(mode="after")
     def _possible(self) -> Self:
-        least = _SYMBOLS + _BYTES
+        least = SYMBOLS + _BYTES
         if self.kind not in WHOLE_WORDS and self.vocabulary_size is not None and self.vocabulary_size < least:
             raise ValueError(
                 f"tokenizer.vocabulary_size must be at least {least} (4 special symbols and 256 bytes) for kind "
@@ -142,16 +141,16 @@ def _learn(reading: _Reading, settings: TokenizerSettings, language: str | None)
     """The parts of a `Vocabulary` that come from the text."""
     kind, size, minimum = settings.kind, settings.vocabulary_size or _NO_LIMIT, settings.minimum_frequency
     if kind == "bpe":
-        return _learn_bpe(reading, size - _SYMBOLS - _BYTES, minimum)
+        return _learn_bpe(reading, size - SYMBOLS - _BYTES, minimum)
     if kind == "unigram":
-        return _learn_unigram(reading, size - _SYMBOLS - _BYTES, minimum)
+        return _learn_unigram(reading, size - SYMBOLS - _BYTES, minimum)
     if kind == "byte_bpe":
-        return _learn_byte_bpe(reading, size - _SYMBOLS, minimum)
+        return _learn_byte_bpe(reading, size - SYMBOLS, minimum)
     if kind == "character":
-        return _learn_characters(reading, size - _SYMBOLS - _BYTES, minimum)
+        return _learn_characters(reading, size - SYMBOLS - _BYTES, minimum)
     split = spacy_split(language) if kind == "spacy" and language else None
     chunks = ([word for text in chunk for word, _ in split(text)] for chunk in reading) if split else reading
-    return _learn_words(chunks, kind, size - _SYMBOLS, minimum)
+    return _learn_words(chunks, kind, size - SYMBOLS, minimum)
 
 
 def _learn_words(chunks: Iterable[list[str]], kind: Kind, limit: int, minimum: int) -> dict[str, Any]:
