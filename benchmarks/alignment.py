@@ -47,7 +47,7 @@ from dragoman.explaining.gold_alignment import (
 )
 from dragoman.inference.alignment import AlignmentChoice
 from dragoman.inference.translator import Translator
-from dragoman.machine import describe, machine
+from dragoman.system import describe, machine
 from dragoman.text.readers import open_pairs
 
 SAMPLES, SEED = 10_000, 12345

@@ -17,10 +17,10 @@ from command_line import command_line, figures_file
 
 from dragoman.compiled import kernels
 from dragoman.evaluating.speed import Spread
-from dragoman.machine import describe, machine
 from dragoman.memory import keep_freed_memory
 from dragoman.model.attention_backends import WAYS, AttentionContext, Way
 from dragoman.model.packing import Packing
+from dragoman.system import describe, machine
 
 LENGTHS = (16, 32, 64, 128, 256, 512, 1_024, 2_048)
 HEADS, WIDTH = 4, 64

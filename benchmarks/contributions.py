@@ -40,8 +40,8 @@ from dragoman.explaining.choice import read_choice
 from dragoman.explaining.erasure import falls
 from dragoman.inference.alignment import Given, Seen, Word, run_given, words_of
 from dragoman.inference.translator import Translator
-from dragoman.machine import describe, machine
 from dragoman.model import EncoderDecoder
+from dragoman.system import describe, machine
 from dragoman.text.lines import read_lines
 from dragoman.tokenizing.tokenizer import Tokenizer
 

@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dragoman.compiled import kernels
-from dragoman.machine import describe
 from dragoman.model.dropout import Noise, drop
+from dragoman.system import describe
 
 SHAPES = ((2048, 256), (4096, 1024))
 RATE = 0.1

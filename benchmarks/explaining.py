@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from command_line import command_line, figures_file
 
-from dragoman.machine import prepare_environment
+from dragoman.system import prepare_environment
 
 if TYPE_CHECKING:
     from dragoman.explaining.recording import Recorder
@@ -74,8 +74,8 @@ def main(arguments: Sequence[str]) -> None:
 
     from dragoman.compiled import kernels
     from dragoman.explaining.recording import Recorder
-    from dragoman.machine import describe, machine
     from dragoman.store import load_model
+    from dragoman.system import describe, machine
     from dragoman.text.lines import read_lines
 
     torch.set_num_threads(options.threads)

@@ -35,7 +35,6 @@ from dragoman.evaluating.metrics import score
 from dragoman.files import remove
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translator import Translator
-from dragoman.machine import describe, machine
 from dragoman.memory import keep_freed_memory, peak_memory_bytes
 from dragoman.run_folder import RunFolder
 from dragoman.runs.metrics import read_metrics
@@ -43,6 +42,7 @@ from dragoman.runs.recipe import Recipe
 from dragoman.runs.train import train
 from dragoman.store import load_model, named_weights
 from dragoman.store.merging import average, distances
+from dragoman.system import describe, machine
 from dragoman.text.prepared import evenly_spaced, read_split
 from dragoman.training.freezing import count_trained, tune
 from dragoman.training.settings import TuningSettings

@@ -34,12 +34,12 @@ from dragoman.compiled import kernels
 from dragoman.data.batching import Batch, Batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_corpus
-from dragoman.machine import choose_precision, describe, machine, prepare_environment
 from dragoman.memory import keep_freed_memory, memory_bytes, peak_memory_bytes
 from dragoman.model import ModelConfig
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.starting import fresh_state
 from dragoman.runs.translation import SAMPLE
+from dragoman.system import choose_precision, describe, machine, prepare_environment
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import read_split
 from dragoman.text.report import read_report

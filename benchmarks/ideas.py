@@ -40,12 +40,12 @@ from training import MULTI30K, encode
 
 from dragoman.compiled import kernels
 from dragoman.data.batching import Batch
-from dragoman.machine import describe, gemm_rate, machine
 from dragoman.memory import keep_freed_memory
 from dragoman.model import attention as multi_head
 from dragoman.model import blocks as decoder
 from dragoman.model import families
 from dragoman.model.projection import Projection
+from dragoman.system import describe, gemm_rate, machine
 from dragoman.tokenizing.special_tokens import PADDING
 from dragoman.training import loop, loss
 from dragoman.training.loss import Loss

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 from command_line import command_line, figures_file
 
 from dragoman.files import sha256
-from dragoman.machine import describe, machine
 from dragoman.runs.metrics import read_metrics
+from dragoman.system import describe, machine
 
 SAVES = 20
 """Checkpoints in a run: many, so that kills can come while one is being written."""

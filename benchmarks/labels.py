@@ -28,9 +28,9 @@ from dragoman.evaluating.labels_evaluation import LabelEvaluation, evaluate_labe
 from dragoman.evaluating.significance import compare_systems
 from dragoman.files import sha256
 from dragoman.inference.predictor import Predictor
-from dragoman.machine import describe, machine
 from dragoman.memory import keep_freed_memory
 from dragoman.run_folder import RunFolder
+from dragoman.system import describe, machine
 from dragoman.tokenizing.labels import Labels
 
 OURS, PEER = "Dragoman", "nn.TransformerEncoder"

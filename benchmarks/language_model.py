@@ -28,7 +28,7 @@ from training import take_turns
 from dragoman.data.encoding import encode_text
 from dragoman.documents import write_json
 from dragoman.evaluating.speed import Spread
-from dragoman.machine import describe, gemm_rate, machine
+from dragoman.system import describe, gemm_rate, machine
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 from dragoman.training.optimiser import Precision
 

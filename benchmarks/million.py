@@ -25,7 +25,7 @@ from command_line import command_line, figures_file
 
 import dragoman
 from dragoman.files import sha256
-from dragoman.machine import describe, machine
+from dragoman.system import describe, machine
 from dragoman.text.lines import read_lines
 
 POLL_SECONDS = 0.01

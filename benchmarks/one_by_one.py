@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dragoman.machine import WAITING, describe
+from dragoman.system import WAITING, describe
 
 LOOP = """
 import sys, time

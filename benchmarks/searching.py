@@ -28,7 +28,7 @@ from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.inference.writing import chrf
-from dragoman.machine import describe, machine
+from dragoman.system import describe, machine
 
 BASELINE = "beam 5"
 SEARCHES: dict[str, dict[str, Any]] = {

@@ -24,8 +24,8 @@ from labelled import SETS, Example, at_a_time, baseline_scores, model_score, rea
 
 from dragoman.documents import write_json
 from dragoman.files import new_folder
-from dragoman.machine import describe, machine
 from dragoman.run_folder import RunFolder, split_of
+from dragoman.system import describe, machine
 from dragoman.text.prepare import prepare_labelled
 from dragoman.text.settings import DataSettings
 

@@ -31,8 +31,8 @@ from peers.worker import patient_threads
 
 from dragoman.evaluating.metrics import score
 from dragoman.evaluating.references import ReferenceSet, read_references
-from dragoman.machine import choose_precision, describe, gemm_rate, machine
 from dragoman.memory import keep_freed_memory
+from dragoman.system import choose_precision, describe, gemm_rate, machine
 
 SYSTEMS = {
     "dragoman": ("dragoman_race", "run"),

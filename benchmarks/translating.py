@@ -37,7 +37,7 @@ from dragoman.evaluating.metrics import score
 from dragoman.evaluating.references import ReferenceSet, read_references
 from dragoman.evaluating.significance import compare_outputs
 from dragoman.evaluating.speed import Latency, Spread
-from dragoman.machine import describe, gemm_rate, machine
+from dragoman.system import describe, gemm_rate, machine
 
 SEARCHES = {"greedy": 1, "beam 4": 4}
 HEATS = 3

@@ -223,7 +223,7 @@ def main(arguments: Sequence[str]) -> None:
         return serve(facts["work"], facts)
     from ideas import interval
 
-    from dragoman.machine import describe, machine
+    from dragoman.system import describe, machine
 
     results = {}
     starts = ("start --help", "start train", *(("start translate",) if options.model else ()))

@@ -290,7 +290,7 @@ def plain_environment() -> dict[str, str]:
 
 def processor_flags() -> list[str]:
     sys.path.insert(0, str(ROOT / "src"))
-    from dragoman.processor import processor
+    from dragoman.system import processor
 
     return processor()["flags"]
 

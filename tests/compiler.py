@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from dragoman import machine
+from dragoman import system
 
 needs_compiler = pytest.mark.skipif(
-    sys.platform != "linux" or machine.compiler_path() is None, reason="no C++ compiler (g++ or clang++) on Linux"
+    sys.platform != "linux" or system.compiler_path() is None, reason="no C++ compiler (g++ or clang++) on Linux"
 )

@@ -19,7 +19,7 @@ from transformers import MarianMTModel
 from dragoman.data.batching import Batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_corpus
-from dragoman.machine import choose_precision
+from dragoman.system import choose_precision
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import read_split
 from dragoman.text.settings import DataSettings

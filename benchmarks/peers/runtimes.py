@@ -15,8 +15,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from dragoman.machine import WAITING
 from dragoman.memory import peak_memory_bytes
+from dragoman.system import WAITING
 
 Runtime = Literal["dragoman", "plain", "ctranslate2", "huggingface"]
 """`plain` is Dragoman's model in PyTorch, the definition of what the others compute."""

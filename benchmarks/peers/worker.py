@@ -20,8 +20,8 @@ import torch
 
 from dragoman.data.batching import Batch, Batches
 from dragoman.data.corpus import EncodedCorpus
-from dragoman.machine import WAITING
 from dragoman.memory import keep_freed_memory, peak_memory_bytes
+from dragoman.system import WAITING
 from peers.contest import Contender, Shape, TextShape, timed
 from peers.entrants import AS_WRITTEN, OURS, Entrant, build
 from peers.tutorial import SENTENCES

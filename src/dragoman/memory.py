@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dragoman.errors import OutOfMemory
-from dragoman.processor import group_settings
+from dragoman.system import group_settings
 
 # Constants of glibc's <malloc.h>
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4

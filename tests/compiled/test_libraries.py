@@ -13,7 +13,7 @@ import torch
 from compiler import needs_compiler
 from small import Counting
 
-from dragoman import machine
+from dragoman import system
 from dragoman.compiled import kernels, libraries
 from dragoman.compiled.libraries import Library, NotCompiled, cache_folder, load_libraries
 from dragoman.model.layers import RMSNorm
@@ -116,7 +116,7 @@ def test_a_room_that_says_no_is_asked_once_says_why_once_and_the_plain_twins_run
 
 
 def test_without_a_compiler_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "compiler_path", lambda: None)
+    monkeypatch.setattr(system, "compiler_path", lambda: None)
     with pytest.raises(NotCompiled, match="no C\\+\\+ compiler was found"):
         load()
 
@@ -176,8 +176,8 @@ def test_whatever_a_library_depends_on_gives_it_another_name(
     library = Library("test", tuple(sources), ("ELEMENT=float",))
     before = library.file("g++")
     changes = {
-        "processor": lambda: monkeypatch.setattr(machine, "processor", lambda: {"flags": []}),
-        "compiler": lambda: monkeypatch.setattr(machine, "compiler", lambda: "g++ 99"),
+        "processor": lambda: monkeypatch.setattr(system, "processor", lambda: {"flags": []}),
+        "compiler": lambda: monkeypatch.setattr(system, "compiler", lambda: "g++ 99"),
         "source": lambda: source("one.cpp", "int one() { return 2; }\n"),
         "header": lambda: source("two.h", "long two;\n"),
         "flags": lambda: monkeypatch.setattr(libraries, "FLAGS", ["-O0"]),
@@ -209,13 +209,13 @@ def test_kernels_can_be_compiled_for_another_processor_beside_this_ones(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DRAGOMAN_MARCH", raising=False)
-    if "x86_64" not in machine.machine()["system"]:
+    if "x86_64" not in system.machine()["system"]:
         pytest.skip("-march=x86-64 is for such processors")
     load()
     monkeypatch.setenv("DRAGOMAN_MARCH", "x86-64")
     load()
     assert len(list(cache.iterdir())) == 2
-    assert machine.envelope(threads=1)["kernels"]["DRAGOMAN_MARCH"] == "x86-64"
+    assert system.envelope(threads=1)["kernels"]["DRAGOMAN_MARCH"] == "x86-64"
 
 
 # Whose library is it?
@@ -230,7 +230,7 @@ def hostile(cache: Path, tmp_path: Path) -> Path:
     code.write_text(f"""#include <cstdio>
 __attribute__((constructor)) static void load() {{ std::fclose(std::fopen("{told}", "w")); }}
 """)
-    compiler = machine.compiler_path()
+    compiler = system.compiler_path()
     assert compiler is not None
     subprocess.run([compiler, "-shared", "-fPIC", str(code), "-o", str(kept)], check=True)
     kept.chmod(0o700)

@@ -25,7 +25,7 @@ from small_runs import (
     write_corpus,
 )
 
-from dragoman import machine
+from dragoman import system
 from dragoman.cli.main import main
 from dragoman.errors import CheckpointError, ConfigError, DataError, Interrupted
 from dragoman.files import remove
@@ -308,8 +308,8 @@ def test_a_model_that_was_trained_elsewhere_is_trained_on_here(
     with pytest.raises(Interrupted):
         train_on(finished, progress=AtSteps({STEPS + 2: terminate}))
     with monkeypatch.context() as elsewhere:
-        envelope = machine.envelope
-        elsewhere.setattr(machine, "envelope", lambda **facts: {**envelope(**facts), "threads": 64})
+        envelope = system.envelope
+        elsewhere.setattr(system, "envelope", lambda **facts: {**envelope(**facts), "threads": 64})
         with pytest.raises(
             CheckpointError, match=r"another machine or by another version.*\(threads: 1 then, 64 now\); use --anyway"
         ):

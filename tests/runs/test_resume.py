@@ -29,7 +29,7 @@ from small_runs import (
     write_corpus,
 )
 
-from dragoman import files, machine
+from dragoman import files, system
 from dragoman.cli.main import main
 from dragoman.errors import (
     CheckpointError,
@@ -475,8 +475,8 @@ def test_a_changed_tokenizer_is_refused(stopped: Path) -> None:
 def test_another_machine_is_refused_unless_asked_for(
     stopped: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    envelope = machine.envelope
-    monkeypatch.setattr(machine, "envelope", lambda **facts: {**envelope(**facts), "threads": 64})
+    envelope = system.envelope
+    monkeypatch.setattr(system, "envelope", lambda **facts: {**envelope(**facts), "threads": 64})
     with pytest.raises(
         CheckpointError, match=r"another machine or by another version.*\(threads: 1 then, 64 now\); use --anyway"
     ) as caught:

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from small import Source, few_batches, fresh_state, objective, parse, random_batch, train_settings, translator
 from small_runs import command, exit_codes, kill_at, some_pairs, train_command, train_small, weights, write_corpus
 
-from dragoman import machine
+from dragoman import system
 from dragoman.compiled import kernels
 from dragoman.data.batching import Batch
 from dragoman.errors import OutOfMemory
@@ -95,7 +95,7 @@ def agree(folder: Path) -> None:
     for turn in range(2):
         with join() as world:
             found.append(exchanged(world, turn, folder / str(turn)))
-    (folder / f"{machine.rank()}.json").write_text(json.dumps(found))
+    (folder / f"{system.rank()}.json").write_text(json.dumps(found))
 
 
 def exchanged(world: World, turn: int, file: Path) -> list[Any]:
@@ -109,7 +109,7 @@ def exchanged(world: World, turn: int, file: Path) -> list[Any]:
 def make_once(path: Path) -> str:
     """Writes a file unless it is there, as data is prepared only once."""
     if not path.exists():
-        path.write_text(f"made by {machine.rank()}")
+        path.write_text(f"made by {system.rank()}")
     return path.read_text()
 
 

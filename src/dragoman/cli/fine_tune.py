@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import dragoman
-from dragoman import machine
+from dragoman import system
 from dragoman.cli.evaluate import show_scores
 from dragoman.cli.terminal.options import Data, Model, Quiet, Run, grouped, one_or_two
 from dragoman.cli.terminal.screen import open_screen
@@ -79,7 +79,7 @@ def fine_tune(
     )
     if result.before or result.after:
         show_scores([*result.before, *result.after])
-    elif machine.rank() == 0:
+    elif system.rank() == 0:
         show_kept_scores(result.folder)
     screen.note(f'translate with it: dragoman translate {result.folder} "..."')
     if any("old test" in each.system for each in result.after):

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import dragoman
-from dragoman import machine
+from dragoman import system
 from dragoman.cli.average import average
 from dragoman.cli.benchmark import benchmark
 from dragoman.cli.convert import convert
@@ -96,7 +96,7 @@ def options(
 def run() -> None:
     """The entry point of the command `dragoman`."""
     prepare_streams()
-    machine.prepare_environment()
+    system.prepare_environment()
     try:
         code = main(sys.argv[1:])
     finally:
@@ -121,7 +121,7 @@ def main(arguments: list[str]) -> int:
             console.complain(str(error))
         return error.exit_code
     except typer.TyperException as error:
-        if machine.rank() == 0:  # several processes have the same command line
+        if system.rank() == 0:  # several processes have the same command line
             console.complain(usage(error))
         return error.exit_code
     except OSError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import dragoman
-from dragoman import machine
+from dragoman import system
 from dragoman.cli.evaluate import show_scores
 from dragoman.cli.terminal import console
 from dragoman.cli.terminal.options import Quiet, Run, grouped
@@ -119,7 +119,7 @@ def show_result(screen: Screen, result: "RunResult") -> None:
     show_curves(screen, result.folder)
     if result.evaluations:
         show_scores(result.evaluations)
-    elif machine.rank() == 0:
+    elif system.rank() == 0:
         show_kept_scores(result.folder)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import dragoman
-from dragoman import machine
+from dragoman import system
 from dragoman.compiled import kernels
 
 TESTED_TORCH = "2.13.0"
@@ -40,16 +40,16 @@ def doctor() -> list[Fact]:
 
 
 def _software() -> list[Fact]:
-    versions = machine.versions()
+    versions = system.versions()
     torch = versions.get("torch", "missing")
     tested = torch.partition("+")[0] == TESTED_TORCH
     judged = "the tested version" if tested else f"tested with {TESTED_TORCH}; others are expected to work"
     libraries = ("numpy", "tokenizers", "safetensors", "sacrebleu")
-    compiler = machine.compiler()
+    compiler = system.compiler()
     compiled = "kernels are compiled" if kernels.prepare() else "kernels run uncompiled, slower; on Linux, install g++"
     return [
         Fact("dragoman", dragoman.__version__, f"from {Path(dragoman.__file__).parent}"),
-        Fact("python", str(machine.machine()["python"]), "3.11 or newer is needed"),
+        Fact("python", str(system.machine()["python"]), "3.11 or newer is needed"),
         Fact("torch", torch, judged),
         *(Fact(name, versions.get(name, "missing"), "") for name in libraries),
         Fact("compiler", compiler or "none", compiled),
@@ -57,14 +57,14 @@ def _software() -> list[Fact]:
 
 
 def _hardware() -> list[Fact]:
-    device, why_device = machine.choose_device()
-    precision, why_precision = machine.choose_precision(device=device)
-    memory = machine.installed_memory_bytes()
+    device, why_device = system.choose_device()
+    precision, why_precision = system.choose_precision(device=device)
+    memory = system.installed_memory_bytes()
     disk = shutil.disk_usage(Path.cwd())
     return [
-        Fact("processor", machine.processor()["name"] or "unknown", f"{machine.cores()} cores"),
-        Fact("threads", str(machine.threads()), "of torch; --threads changes it"),
-        *(Fact("gpu", str(gpu["name"]), _size(gpu["memory_bytes"])) for gpu in machine.gpus()),
+        Fact("processor", system.processor()["name"] or "unknown", f"{system.cores()} cores"),
+        Fact("threads", str(system.threads()), "of torch; --threads changes it"),
+        *(Fact("gpu", str(gpu["name"]), _size(gpu["memory_bytes"])) for gpu in system.gpus()),
         Fact("device", device, why_device),
         Fact("precision", precision, why_precision),
         Fact("memory", _size(memory), "of the whole machine"),
@@ -73,7 +73,7 @@ def _hardware() -> list[Fact]:
 
 
 def _extras() -> list[Fact]:
-    versions = machine.versions(EXTRAS.values())
+    versions = system.versions(EXTRAS.values())
     return [
         Fact(f"extra {extra}", versions[package], package)
         if package in versions

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from dragoman import machine
+from dragoman import system
 from dragoman.progress import Progress, silent
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Library(NamedTuple):
     def identity(self, compiler: str) -> str:
         """A hash of all that the compiled library depends on."""
         source = [path.read_text(encoding="utf-8") for path in self.sources]
-        facts = [source, list(self.defines), _flags(), compiler, machine.compiler(), machine.processor()]
+        facts = [source, list(self.defines), _flags(), compiler, system.compiler(), system.processor()]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
     def file(self, compiler: str) -> str:
@@ -62,7 +62,7 @@ def load_libraries(wanted: Sequence[Library], progress: Progress = silent) -> li
     Raises:
         NotCompiled: there is no compiler, or it failed.
     """
-    compiler = machine.compiler_path()
+    compiler = system.compiler_path()
     if sys.platform != "linux" or compiler is None:
         raise NotCompiled("no C++ compiler was found (g++ or clang++)")
     kept, names = cache_folder(), {each: each.file(compiler) for each in wanted}

@@ -26,10 +26,10 @@ from dragoman.files import check_output
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
-from dragoman.machine import describe as describe_machine
-from dragoman.machine import gemm_rate, machine, use_threads
 from dragoman.memory import peak_memory_bytes
 from dragoman.progress import Progress, silent
+from dragoman.system import describe as describe_machine
+from dragoman.system import gemm_rate, machine, use_threads
 from dragoman.text.lines import read_lines
 
 ONE, ALL = "one sentence", "full"

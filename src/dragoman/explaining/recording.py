@@ -36,9 +36,9 @@ from dragoman.inference.options import SearchOptions
 from dragoman.inference.segments import Segments
 from dragoman.inference.translation import MEANINGS, Translation
 from dragoman.inference.translator import Translator
-from dragoman.machine import use_threads
 from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.store import StoredModel, load_model
+from dragoman.system import use_threads
 from dragoman.tokenizing.tokenizer import Tokenizer
 
 WIDTHS = (1, 2, 4, 8)

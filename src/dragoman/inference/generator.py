@@ -28,10 +28,10 @@ from dragoman.decoding.steppers import TextStepper
 from dragoman.errors import CheckpointError, ConfigError, DecodeError
 from dragoman.inference.options import GenerateOptions
 from dragoman.inference.runtime import Runtime
-from dragoman.machine import choose_threads, torch_threads
 from dragoman.memory import out_of_memory_as
 from dragoman.progress import Progress, silent
 from dragoman.store import GENERATION, USES, StoredModel, load_model
+from dragoman.system import choose_threads, torch_threads
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, SYMBOLS
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
 

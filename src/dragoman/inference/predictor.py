@@ -29,11 +29,11 @@ from torch import Tensor
 from dragoman.data.batching import LabelledBatch
 from dragoman.errors import DecodeError
 from dragoman.inference.labels import Transitions, best_labels
-from dragoman.machine import choose_threads, torch_threads
 from dragoman.memory import out_of_memory_as
 from dragoman.model import EncoderModel
 from dragoman.progress import Progress, silent
 from dragoman.store import USES, StoredModel, load_model, make_ready
+from dragoman.system import choose_threads, torch_threads
 from dragoman.tokenizing.pretokenizing import is_word
 from dragoman.tokenizing.special_tokens import MASK, SYMBOLS, UNKNOWN, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer, encode_words, split_words

@@ -12,9 +12,9 @@ from dragoman.compiled.decoder import available
 from dragoman.decoding.compiled_stepper import FORMATS, NativeModel, NativeStepper
 from dragoman.decoding.ensemble import EnsembleStepper
 from dragoman.errors import ConfigError
-from dragoman.machine import choose_device, choose_precision
 from dragoman.progress import Progress, silent
 from dragoman.store import StoredModel
+from dragoman.system import choose_device, choose_precision
 
 if TYPE_CHECKING:
     from dragoman.decoding.model_stepper import ModelStepper

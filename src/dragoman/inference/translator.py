@@ -29,10 +29,10 @@ from dragoman.inference.segments import Segments, read_segments
 from dragoman.inference.sentences import separator
 from dragoman.inference.translation import Translation
 from dragoman.inference.writing import Writer, one_line
-from dragoman.machine import choose_threads, torch_threads
 from dragoman.memory import out_of_memory_as
 from dragoman.progress import Progress, silent
 from dragoman.store import GENERATION, USES, StoredModel, load_model
+from dragoman.system import choose_threads, torch_threads
 
 
 def refuse_misfit(first: StoredModel, other: StoredModel) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from dragoman import machine
+from dragoman import system
 from dragoman.compiled import kernels
 from dragoman.errors import ConfigError, Error
 from dragoman.files import free_name, lock
@@ -66,7 +66,7 @@ def forecast(what: What = "phrasebook", **options: Any) -> Forecast:
 
 def _forecast(what: What, options: RunOptions) -> Forecast:
     refuse_several("a forecast (--dry-run)")
-    device, _ = machine.choose_device(options.device)
+    device, _ = system.choose_device(options.device)
     options = replace(options, device=device)
     request, keeps = find_for_forecast(what, options)
     run, asked = request.run, request.asked
@@ -75,7 +75,7 @@ def _forecast(what: What, options: RunOptions) -> Forecast:
         kernels.prepare(options.progress)
     with (
         memory_limit(usable_memory_bytes() if device == "cpu" else None),
-        machine.use_threads(options.threads),
+        system.use_threads(options.threads),
         tempfile.TemporaryDirectory(prefix="dragoman-") as aside,
         _kept(request, options.threads) if keeps else nullcontext(),
     ):
@@ -85,7 +85,7 @@ def _forecast(what: What, options: RunOptions) -> Forecast:
         trial.train_heaviest()
         step, validation = trial.seconds_a_step(options.progress), trial.seconds_a_validation()
         trial.save(RunFolder(Path(aside)).checkpoints)
-        where = f"{device}, {recipe.train.precision}, {machine.describe()}"
+        where = f"{device}, {recipe.train.precision}, {system.describe()}"
     steps, every = recipe.train.steps or 0, recipe.train.validate_every or 1
     return Forecast(
         recipe=recipe,

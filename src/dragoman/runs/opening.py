@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import dragoman
-from dragoman import machine
+from dragoman import system
 from dragoman.config import check, flatten
 from dragoman.documents import write_json
 from dragoman.errors import CheckpointError, ConfigError
@@ -82,7 +82,7 @@ def _open(request: Request, threads: int | None) -> dict[str, Any]:
         return _begin(request, wanted, threads)
     if asked is not None:
         refuse_changes(run, facts["asked"], asked, finished=facts["status"] == "finished")
-    if threads is not None and machine.choose_threads(threads) != facts["threads"]:
+    if threads is not None and system.choose_threads(threads) != facts["threads"]:
         raise ConfigError(f"{run} was begun with {facts['threads']} threads; go on with as many, or use --fresh")
     if asked not in (None, facts["asked"]):
         note(run, facts["status"], asked=asked, **_expected(request))
@@ -90,7 +90,7 @@ def _open(request: Request, threads: int | None) -> dict[str, Any]:
 
 
 def _begin(request: Request, asked: dict[str, Any], threads: int | None) -> dict[str, Any]:
-    facts = {"format": FORMAT, "dragoman": dragoman.__version__, "threads": machine.choose_threads(threads)}
+    facts = {"format": FORMAT, "dragoman": dragoman.__version__, "threads": system.choose_threads(threads)}
     facts |= {"asked": asked, **_expected(request), "status": "preparing"}
     write_json(request.run.facts, facts)
     return read_facts(request.run)

@@ -7,7 +7,7 @@ once, as soon as what it goes by is known. All processes of a run execute these 
 import logging
 from typing import Any
 
-from dragoman import machine
+from dragoman import system
 from dragoman.config import check, reasons_in, render
 from dragoman.errors import ConfigError, DataError, OutOfMemory
 from dragoman.files import write_file
@@ -88,7 +88,7 @@ def _resolve_new(run: RunFolder, asked: dict[str, Any], options: RunOptions, wor
     refuse_too_large(task.recipe.model, task.device, task.recipe.tuning is not None)  # reading the text may take hours
     _prepare(task, options.anyway, world)
     choose_by_text(draft, task.text_facts())
-    precision, reason = world.share(lambda: machine.choose_precision(task.recipe.train.precision, task.device))
+    precision, reason = world.share(lambda: system.choose_precision(task.recipe.train.precision, task.device))
     task = world.after_first(task.of(draft.recipe).encode)
     choose_by_vocabularies(draft, task.vocabularies, precision, reason)
     if asked.get("batches", {}).get("batch_tokens") == AUTO:

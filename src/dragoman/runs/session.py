@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from dragoman import machine
+from dragoman import system
 from dragoman.compiled import kernels
 from dragoman.config import flatten
 from dragoman.documents import differences, write_json
@@ -75,7 +75,7 @@ class Session:
                 elsewhere.
         """
         recipe = task.recipe
-        envelope = {"dropout sites": "by name"} | machine.envelope(
+        envelope = {"dropout sites": "by name"} | system.envelope(
             threads=torch.get_num_threads(),
             world_size=world.size,
             precision=recipe.train.precision,

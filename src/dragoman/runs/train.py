@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dragoman import machine
+from dragoman import system
 from dragoman.compiled import kernels
 from dragoman.config import check
 from dragoman.errors import Diverged, Error, Interrupted
@@ -89,14 +89,14 @@ def train(
 def train_run(what: What, options: RunOptions) -> RunResult:
     """As `train`."""
     with join(options.device) as world:
-        device, why = machine.choose_device(options.device)
+        device, why = system.choose_device(options.device)
         options = replace(options, device=device, progress=options.progress if world.is_first else silent)
         if device == "cpu":
             kernels.prepare(options.progress)
         with memory_limit(usable_memory_bytes() if device == "cpu" else None):
 
             def look_up() -> Request:
-                machine.choose_threads(options.threads)
+                system.choose_threads(options.threads)
                 request = find_run(what, options)
                 make_folder(request.run)
                 log.info("device %s: %s", device, why)
@@ -132,7 +132,7 @@ def _train(request: Request, options: RunOptions, world: World) -> RunResult:
         )
         recipe = check(opened.asked, str(run), Recipe)
         return RunResult(run.path, opened.finished_at, (), recipe.task, judge(run) if world.is_first else None)
-    with machine.torch_threads(opened.threads):
+    with system.torch_threads(opened.threads):
         try:
             task = resolve_run(run, opened.asked, options, world, opened.new_steps)
         except Error:

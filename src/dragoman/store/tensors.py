@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.compiled import kernels
-from dragoman.machine import choose_device, choose_precision
 from dragoman.model import AnyModel, ModelConfig, build_model
 from dragoman.model.families import Model, prepare_for_decoding
 from dragoman.model.projection import Projection
 from dragoman.progress import Progress
 from dragoman.store.weights import Weights
+from dragoman.system import choose_device, choose_precision
 
 
 def named_weights(model: nn.Module) -> dict[str, Tensor]:

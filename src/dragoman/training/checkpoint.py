@@ -113,7 +113,7 @@ class CheckpointFacts(Settings):
     identity: dict[str, Any]
     """Data, tokenizer and settings."""
     envelope: dict[str, Any]
-    """Everything else that the bits of a run depend on (`machine.envelope`)."""
+    """Everything else that the bits of a run depend on (`system.envelope`)."""
 
 
 def read_checkpoint_facts(path: Path) -> CheckpointFacts:

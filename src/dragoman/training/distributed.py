@@ -20,7 +20,7 @@ from torch import Tensor
 from torch import distributed as dist
 from torch.distributed import HashStore, PrefixStore, Store, rendezvous  # pyright: ignore[reportPrivateImportUsage]
 
-from dragoman import errors, machine
+from dragoman import errors, system
 from dragoman.errors import ConfigError, Diverged, Error, Interrupted
 
 T = TypeVar("T")
@@ -152,10 +152,10 @@ def join(device: str = "cpu") -> Generator[World]:
         return
     backend = "cpu:gloo,cuda:nccl" if _takes_gpu(device) else "gloo"
     store = PrefixStore(f"run {next(_joined)}", _store())
-    dist.init_process_group(backend, store=store, rank=machine.rank(), world_size=size, timeout=TIMEOUT)
+    dist.init_process_group(backend, store=store, rank=system.rank(), world_size=size, timeout=TIMEOUT)
     patient = dist.new_group(backend="gloo", timeout=PATIENCE)
     assert isinstance(patient, dist.ProcessGroup), "every rank belongs to it"
-    world = World(machine.rank(), size, store, patient)
+    world = World(system.rank(), size, store, patient)
     try:
         yield world
         world.wait_for_all()
@@ -174,7 +174,7 @@ def refuse_several(what: str) -> None:
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         error = ConfigError(f"{what} is made by one process; torchrun is for dragoman train and fine-tune")
-        error.told = machine.rank() > 0
+        error.told = system.rank() > 0
         raise error
 
 

@@ -18,9 +18,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dragoman.machine import choose_precision
 from dragoman.model import weight_roles
 from dragoman.model.projection import Role
+from dragoman.system import choose_precision
 from dragoman.training.settings import Optimiser
 
 Precision = Literal["float32", "bf16"]

@@ -15,7 +15,7 @@ import typer
 
 import dragoman
 from dragoman.errors import ConfigError
-from dragoman.machine import MOST_THREADS
+from dragoman.system import MOST_THREADS
 
 if TYPE_CHECKING:
     from dragoman.evaluating.metrics import Measures

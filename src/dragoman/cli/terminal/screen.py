@@ -6,7 +6,7 @@ There are no bars without a terminal; a quiet screen leaves results, warnings an
 import logging
 from typing import TYPE_CHECKING
 
-from dragoman import machine
+from dragoman import system
 from dragoman.cli.terminal import console
 from dragoman.progress import Progress, silent
 
@@ -30,7 +30,7 @@ class Screen:
     progress: Progress
 
     def __init__(self, quiet: bool = False) -> None:
-        self.quiet = quiet or machine.rank() > 0
+        self.quiet = quiet or system.rank() > 0
         self._notes = console.error_console()
         self.progress = silent if self.quiet else self._bars()
 
@@ -50,7 +50,7 @@ class Screen:
         for earlier in [each for each in log.handlers if isinstance(each, NoteHandler)]:
             log.removeHandler(earlier)
         log.addHandler(NoteHandler(self._notes))
-        log.setLevel(logging.CRITICAL if machine.rank() else logging.WARNING if self.quiet else logging.INFO)
+        log.setLevel(logging.CRITICAL if system.rank() else logging.WARNING if self.quiet else logging.INFO)
 
 
 class NoteHandler(logging.Handler):
