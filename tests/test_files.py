@@ -30,7 +30,7 @@ from dragoman.files import (
 )
 from dragoman.manifest import MANIFEST, verify_manifest, write_manifest
 from dragoman.run_folder import RunFolder
-from dragoman.runs.facts import make_folder
+from dragoman.runs.folder import make_folder
 
 
 def names(folder: Path) -> list[str]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dragoman.commands.doctor import doctor as doctor
-    from dragoman.commands.quantize import quantize as quantize
     from dragoman.errors import Error as Error
     from dragoman.evaluating.evaluation import evaluate as evaluate
     from dragoman.evaluating.pairs import score as score
@@ -33,17 +32,18 @@ if TYPE_CHECKING:
     from dragoman.memory import keep_freed_memory as keep_freed_memory
     from dragoman.runs.compare import compare as compare
     from dragoman.runs.fine_tune import fine_tune as fine_tune
+    from dragoman.runs.folder import list_runs as list_runs
     from dragoman.runs.forecast import forecast as forecast
-    from dragoman.runs.listing import list_runs as list_runs
+    from dragoman.runs.quantize import quantize as quantize
     from dragoman.runs.recipe import Recipe as Recipe
     from dragoman.runs.recipe import list_settings as list_settings
-    from dragoman.runs.seeds import train_seeds as train_seeds
     from dragoman.runs.train import train as train
-    from dragoman.runs.train_tokenizer import train_tokenizer as train_tokenizer
+    from dragoman.runs.train import train_seeds as train_seeds
     from dragoman.store import load_model as load_model
     from dragoman.store.merging import average as average
     from dragoman.store.merging import merge as merge
     from dragoman.text.prepare import prepare_data as prepare_data
+    from dragoman.tokenizing.train_tokenizer import train_tokenizer as train_tokenizer
 
 __version__ = "0.1.0"
 
@@ -77,11 +77,10 @@ if not TYPE_CHECKING:  # type checkers find wrong names where they see no __geta
             "store.merging": ["average", "merge"],
             "exporting.marian": ["convert"],
             "exporting.export": ["export"],
-            "commands.quantize": ["quantize"],
+            "runs.quantize": ["quantize"],
             "evaluating.pairs": ["score"],
-            "runs.seeds": ["train_seeds"],
-            "runs.train": ["train"],
-            "runs.train_tokenizer": ["train_tokenizer"],
+            "runs.train": ["train_seeds", "train"],
+            "tokenizing.train_tokenizer": ["train_tokenizer"],
             "errors": ["Error"],
             "evaluating.evaluation": ["evaluate"],
             "explaining.space": ["load_embeddings"],
@@ -93,7 +92,7 @@ if not TYPE_CHECKING:  # type checkers find wrong names where they see no __geta
             "memory": ["keep_freed_memory"],
             "inference.predictor": ["Predictor", "predict"],
             "runs.recipe": ["Recipe", "list_settings"],
-            "runs.listing": ["list_runs"],
+            "runs.folder": ["list_runs"],
             "store": ["load_model"],
             "text.prepare": ["prepare_data"],
             "inference.translator": ["Translator", "translate"],

@@ -12,101 +12,39 @@ runs/NAME/
 """
 
 import os
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 
-@dataclass(frozen=True)
 class RunFolder:
     """The folder of one run.
 
-    >>> RunFolder(Path("runs/mine")).scores.as_posix()
+    >>> RunFolder("runs/mine").scores.as_posix()
     'runs/mine/scores.json'
     """
 
-    path: Path
+    def __init__(self, path: "os.PathLike[str] | str") -> None:
+        self.path = Path(path)
+        self.recipe = self.path / "recipe.toml"
+        self.facts = self.path / "run.json"
+        self.data = self.path / "data"
+        self.report = self.data / "data.json"
+        self.tokenizer = self.path / "tokenizer"
+        self.corpora = self.path / "corpus"
+        self.checkpoints = self.path / "checkpoints"
+        self.metrics = self.path / "metrics.jsonl"
+        self.best = self.path / "best"  # the model of the best validation
+        self.final = self.path / "final"
+        self.scores = self.path / "scores.json"
+        self.curves = self.path / "curves.png"
+        self.confusion = self.path / "confusion.png"
+        self.diverged = self.path / "diverged.json"  # the pairs of the last step whose gradient was not finite
+        self.tensorboard = self.path / "tensorboard"
 
     def __fspath__(self) -> str:
         return os.fspath(self.path)
 
     def __str__(self) -> str:
         return str(self.path)
-
-    @cached_property
-    def recipe(self) -> Path:
-        """Every setting of the run, with reasons."""
-        return self.path / "recipe.toml"
-
-    @cached_property
-    def facts(self) -> Path:
-        """What was asked for, and how far the run is."""
-        return self.path / "run.json"
-
-    @cached_property
-    def data(self) -> Path:
-        """The folder of prepared text."""
-        return self.path / "data"
-
-    @cached_property
-    def report(self) -> Path:
-        """The report on the prepared text."""
-        return self.data / "data.json"
-
-    @cached_property
-    def tokenizer(self) -> Path:
-        """The folder of the tokenizers."""
-        return self.path / "tokenizer"
-
-    @cached_property
-    def corpora(self) -> Path:
-        """The folder of encoded corpora."""
-        return self.path / "corpus"
-
-    @cached_property
-    def checkpoints(self) -> Path:
-        """The folder of checkpoints."""
-        return self.path / "checkpoints"
-
-    @cached_property
-    def metrics(self) -> Path:
-        """The metrics of each step, as JSON lines."""
-        return self.path / "metrics.jsonl"
-
-    @cached_property
-    def best(self) -> Path:
-        """The model folder of the best validation."""
-        return self.path / "best"
-
-    @cached_property
-    def final(self) -> Path:
-        """The model folder of the last step."""
-        return self.path / "final"
-
-    @cached_property
-    def scores(self) -> Path:
-        """Scores on the test sets."""
-        return self.path / "scores.json"
-
-    @cached_property
-    def curves(self) -> Path:
-        """Losses and scores as a picture."""
-        return self.path / "curves.png"
-
-    @cached_property
-    def confusion(self) -> Path:
-        """What a classifier or tagger takes for what, as a picture."""
-        return self.path / "confusion.png"
-
-    @cached_property
-    def diverged(self) -> Path:
-        """The pairs of the last step whose gradient was not finite."""
-        return self.path / "diverged.json"
-
-    @cached_property
-    def tensorboard(self) -> Path:
-        """The folder of TensorBoard's files."""
-        return self.path / "tensorboard"
 
     def split(self, name: str) -> Path:
         """The file of one split of the pairs: `train`, `dev`, `test`, or another test set."""
@@ -134,7 +72,7 @@ class RunFolder:
         """Whether a run lies here, or what is left or was copied of one, and `path` is one of its files or folders or
         lies in one. Another program may keep a `run.json` or a `metrics.jsonl`, so one such file makes no run.
         """
-        kept = sum(each.is_file() for each in (self.recipe, self.facts, self.report, self.metrics))
+        kept = sum(file.is_file() for file in (self.recipe, self.facts, self.report, self.metrics))
         if kept < 2 and not (self.report.is_file() and (self.best.is_dir() or self.final.is_dir())):
             return False
         own = (self.recipe, self.facts, self.data, self.tokenizer, self.corpora, self.checkpoints, self.metrics)

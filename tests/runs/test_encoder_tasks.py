@@ -26,8 +26,8 @@ from dragoman.runs.compare import Place, compare, evaluate_systems
 from dragoman.runs.labelled import read_labelled
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.recipe import read_recipe
-from dragoman.runs.seeds import seed_runs, spreads, train_seeds
 from dragoman.runs.starting import fresh_state
+from dragoman.runs.train import seed_runs, spreads, train_seeds
 from dragoman.store import ModelFiles, load_model, save_model
 from dragoman.tokenizing.special_tokens import END, START, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers

@@ -13,8 +13,7 @@ import pytest
 
 from dragoman.errors import DiskFull
 from dragoman.runs import metrics as journal
-from dragoman.runs.curves import curve_lines, dev_curve, draw_curves, training_losses
-from dragoman.runs.metrics import MetricsLog, read_metrics
+from dragoman.runs.metrics import MetricsLog, curve_lines, dev_curve, draw_curves, read_metrics, training_losses
 
 METRICS = "metrics.jsonl"
 

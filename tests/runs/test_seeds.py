@@ -14,7 +14,7 @@ from dragoman.cli.main import main
 from dragoman.errors import ConfigError, DataError, Interrupted
 from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.significance import Spread, Student, compare_groups
-from dragoman.runs.seeds import seed_runs, spreads, train_seeds
+from dragoman.runs.train import seed_runs, spreads, train_seeds
 
 REFERENCES = [f"the cat number {n} sat on the mat of house {n * 7 % 31}" for n in range(60)]
 

@@ -12,7 +12,7 @@ from dragoman.cli.terminal.options import Format
 from dragoman.cli.terminal.screen import open_screen
 
 if TYPE_CHECKING:
-    from dragoman.runs.listing import RunFacts, RunScore
+    from dragoman.runs.folder import RunFacts, RunScore
 
 UNITS = {"day": 86_400, "h": 3_600, "min": 60, "s": 1}
 

@@ -124,7 +124,7 @@ def show_result(screen: Screen, result: "RunResult") -> None:
 
 
 def show_curves(screen: Screen, run: Path) -> None:
-    from dragoman.runs.curves import curve_lines
+    from dragoman.runs.metrics import curve_lines
 
     for line in curve_lines(run):
         screen.note(line)
@@ -149,7 +149,7 @@ def kept_scores(run: Path) -> "tuple[KeptEvaluation, ...]":
 
 
 def show_seeds(screen: Screen, results: "Sequence[RunResult]") -> None:
-    from dragoman.runs.seeds import spreads
+    from dragoman.runs.train import spreads
 
     for found in spreads([result.folder for result in results]):
         console.write(f"{found.test}: {found}")

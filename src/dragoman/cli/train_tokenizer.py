@@ -12,7 +12,7 @@ from dragoman.cli.terminal.options import Data, Quiet, Set, one_or_two
 from dragoman.cli.terminal.screen import open_screen
 
 if TYPE_CHECKING:
-    from dragoman.runs.train_tokenizer import TokenizerResult
+    from dragoman.tokenizing.train_tokenizer import TokenizerResult
 
 
 def train_tokenizer(

@@ -114,7 +114,7 @@ def own_test_set(run: Path | str) -> Path:
         ConfigError: it is a model without a run, or a run without test pairs.
     """
     find_model(run)
-    folder = RunFolder(Path(run))
+    folder = RunFolder(run)
     path = folder.split("test")
     if not path.is_file():
         why = "its data holds no test pairs" if folder.is_run else "it is not a run folder"

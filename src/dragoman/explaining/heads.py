@@ -235,7 +235,7 @@ def _pairs(
 
 def _texts(stored: StoredModel, model: Path | str, test: Path | str | None) -> list[Given]:
     """Different lines that a language model reads; each token is what it should write after those before it."""
-    path = Path(test) if test else RunFolder(Path(model)).text("test")
+    path = Path(test) if test else RunFolder(model).text("test")
     if test is None and not path.is_file():
         raise ConfigError(f"{model} has no test text of its own; name a file of lines")
     lines = dict.fromkeys(line for line in read_lines(path) if line.strip())

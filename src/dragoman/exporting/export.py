@@ -61,7 +61,7 @@ def export(
 
 def own_texts(model: Path | str) -> list[str]:
     """Sentences of the run's own test set; without one, of the phrasebook."""
-    if RunFolder(Path(model)).split("test").is_file():
+    if RunFolder(model).split("test").is_file():
         sources = [source for source, _ in own_test_pairs(model)]
     else:
         sources = [sentence.source for sentence in read_phrasebook().test]

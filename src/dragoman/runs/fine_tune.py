@@ -23,8 +23,7 @@ from dragoman.files import nearest
 from dragoman.inference.translator import Translator
 from dragoman.progress import Progress
 from dragoman.run_folder import RunFolder, split_of
-from dragoman.runs.lookup import apply, name_of
-from dragoman.runs.options import RunOptions
+from dragoman.runs.lookup import RunOptions, apply, name_of
 from dragoman.runs.recipe import Recipe, StartSettings
 from dragoman.runs.starting import WORDS
 from dragoman.runs.train import train_run

@@ -16,10 +16,9 @@ from dragoman.errors import ConfigError, Error
 from dragoman.files import free_name, lock
 from dragoman.memory import memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.run_folder import RunFolder
-from dragoman.runs.facts import PREPARED, make_folder, note, read_facts_to_go_on, remove_unmade
-from dragoman.runs.lookup import Request, What, find_run
+from dragoman.runs.folder import PREPARED, make_folder, note, read_facts_to_go_on, remove_unmade
+from dragoman.runs.lookup import Request, RunOptions, What, find_run
 from dragoman.runs.opening import open_run, refuse_changes
-from dragoman.runs.options import RunOptions
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.resolving import resolve_run
 from dragoman.runs.trial import Trial
@@ -79,12 +78,12 @@ def _forecast(what: What, options: RunOptions) -> Forecast:
         tempfile.TemporaryDirectory(prefix="dragoman-") as aside,
         _kept(request, options.threads) if keeps else nullcontext(),
     ):
-        place = run if keeps or (run.is_run and run.recipe.is_file()) else RunFolder(Path(aside))
+        place = run if keeps or (run.is_run and run.recipe.is_file()) else RunFolder(aside)
         task = resolve_run(place, asked, options, decide=False)
         recipe, trial = task.recipe, Trial(task)
         trial.train_heaviest()
         step, validation = trial.seconds_a_step(options.progress), trial.seconds_a_validation()
-        trial.save(RunFolder(Path(aside)).checkpoints)
+        trial.save(RunFolder(aside).checkpoints)
         where = f"{device}, {recipe.train.precision}, {system.describe()}"
     steps, every = recipe.train.steps or 0, recipe.train.validate_every or 1
     return Forecast(

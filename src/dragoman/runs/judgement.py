@@ -11,7 +11,7 @@ from dragoman.config import Settings, check, flatten
 from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.scores import read_scores
 from dragoman.run_folder import RunFolder
-from dragoman.runs.facts import read_facts
+from dragoman.runs.folder import read_facts
 from dragoman.runs.recipe import Recipe, read_recipe
 from dragoman.training.settings import HARMLESS
 

@@ -1,4 +1,4 @@
-"""Which run a request means: the recipe or data that `train` was pointed at, the settings asked for, and the folder.
+"""How a run is asked for, and which run is meant: its recipe or data, the settings asked for, and its folder.
 
 Nothing is written.
 """
@@ -6,6 +6,7 @@ Nothing is written.
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -14,16 +15,37 @@ from typing import Any, NamedTuple
 from dragoman.config import check, flatten, override, read
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import free_name, nearest
+from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
-from dragoman.runs.facts import read_facts_to_go_on
+from dragoman.runs.folder import read_facts_to_go_on
 from dragoman.runs.judgement import Expectation, Expected, changed_settings
-from dragoman.runs.options import RunOptions
 from dragoman.runs.recipe import LIMITS, Recipe, read_tables
 from dragoman.runs.refusals import OF_EVERY_TASK
 from dragoman.text.addresses import HUB, Address, is_pattern, is_prefix
 from dragoman.text.guess import guess_task
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of `train` and of the functions that call it, from the command line to the session."""
+
+    overrides: Sequence[str] = ()
+    """Settings, as `dotted.key=value`."""
+    name: str | None = None
+    """Of the run; without one, it is named after its recipe or data."""
+    runs: Path | str = "runs"
+    """The folder that holds the runs."""
+    fresh: bool = False
+    """Whether to begin a run under a new name, if there is one of this name."""
+    more: bool = False
+    """Whether to train a finished run further."""
+    anyway: bool = False
+    """Whether to go on although the machine or the data have changed."""
+    device: str = "auto"
+    threads: int | None = None
+    progress: Progress = silent
 
 
 ASKABLE = (*LIMITS, "learning_rate")
@@ -168,7 +190,7 @@ def run_named(what: What) -> RunFolder | None:
     """The run whose folder `what` is; None if it is something else."""
     if not isinstance(what, str | Path):
         return None
-    run = RunFolder(Path(what))
+    run = RunFolder(what)
     return run if run.is_run else None
 
 

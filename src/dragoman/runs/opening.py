@@ -14,7 +14,7 @@ from dragoman.documents import write_json
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.files import LOCK, remove, remove_partial
 from dragoman.run_folder import RunFolder
-from dragoman.runs.facts import FORMAT, PREPARED, note, read_facts, read_facts_to_go_on
+from dragoman.runs.folder import FORMAT, PREPARED, note, read_facts, read_facts_to_go_on
 from dragoman.runs.lookup import Request
 from dragoman.runs.recipe import LIMITS, Recipe, read_recipe
 from dragoman.runs.tasks import task_of

@@ -21,8 +21,8 @@ from dragoman.runs.choices import (
     fit_batches,
     refuse_idle_processes,
 )
+from dragoman.runs.lookup import RunOptions
 from dragoman.runs.opening import PATHS, NewSteps
-from dragoman.runs.options import RunOptions
 from dragoman.runs.recipe import LIMITS, Recipe, read_recipe
 from dragoman.runs.starting import look_at_start, refuse_too_large
 from dragoman.runs.steps import choose_length, limit_of

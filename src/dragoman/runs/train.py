@@ -1,7 +1,8 @@
 """`train`: data -> tokenizer -> trained and scored model, in one run folder, resumed by the same call.
 
 Each stage is written completely or not at all, and found again, so a run that was interrupted anywhere goes on from
-there. Every process of a run executes these lines; only the first writes files and prints.
+there. Every process of a run executes these lines; only the first writes files and prints. `train_seeds` trains one
+recipe from several seeds, to see how good it is and how much of that is luck.
 """
 
 import logging
@@ -9,32 +10,33 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from dragoman import system
 from dragoman.compiled import kernels
 from dragoman.config import check
-from dragoman.errors import Diverged, Error, Interrupted
+from dragoman.errors import ConfigError, Diverged, Error, Interrupted
 from dragoman.evaluating.evaluation import Evaluation
 from dragoman.evaluating.labels_evaluation import LabelEvaluation
+from dragoman.evaluating.scores import read_scores
+from dragoman.evaluating.significance import Spread
 from dragoman.files import lock
 from dragoman.memory import memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
-from dragoman.runs.curves import draw_curves
-from dragoman.runs.facts import make_folder, note, remove_unmade
+from dragoman.runs.folder import make_folder, note, remove_unmade
 from dragoman.runs.judgement import Judgement, judge
 from dragoman.runs.language_model import TextEvaluation
-from dragoman.runs.lookup import Request, What, find_run
-from dragoman.runs.metrics import read_metrics
+from dragoman.runs.lookup import Request, RunOptions, What, check_name, find_recipe, find_run, only_one, run_named
+from dragoman.runs.metrics import draw_curves, read_metrics
 from dragoman.runs.opening import open_run
-from dragoman.runs.options import RunOptions
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.resolving import resolve_run
 from dragoman.runs.session import Session
 from dragoman.runs.signals import interrupted_by_signals
 from dragoman.runs.task import Task
 from dragoman.training import TrainState
-from dragoman.training.distributed import World, join
+from dragoman.training.distributed import World, join, refuse_several
 
 log = logging.getLogger(__name__)
 
@@ -176,3 +178,61 @@ def _draw(run: RunFolder) -> None:
             log.info("curves: %s", path)
     except Exception as error:
         log.warning("the curves could not be drawn: %s", error)
+
+
+def train_seeds(what: What = "phrasebook", seeds: int = 3, **options: Any) -> tuple[RunResult, ...]:
+    """Trains the runs NAME-seed1, NAME-seed2 … one after another, with `train.seed` 1, 2 …
+
+    Calling again continues an interrupted group. All runs split the data alike. The `options` are those of `train`.
+
+    Raises:
+        ConfigError: `what` is a run, `seeds` is below one, or `overrides` set a seed; and what `train` raises.
+    """
+    return _train_seeds(only_one(what), seeds, RunOptions(**options))
+
+
+def _train_seeds(what: What, seeds: int, options: RunOptions) -> tuple[RunResult, ...]:
+    refuse_several("a group of seeds (--seeds)")
+    if seeds < 1:
+        raise ConfigError(f"seeds must be at least 1, but is {seeds}")
+    if run_named(what) is not None:
+        raise ConfigError(f"{what} is a run, which has one seed; several seeds need a recipe or data")
+    if any(text.partition("=")[0].strip() == "train.seed" for text in options.overrides):
+        raise ConfigError("train.seed cannot be set when several seeds are trained: it is 1, 2 and so on")
+    check_name(options.name)
+    group = Path(options.runs) / (options.name or find_recipe(what, options.overrides).name)
+    if options.fresh:
+        group = _free_group(group)
+    results: list[RunResult] = []
+    for seed in range(1, seeds + 1):
+        overrides, name = [*options.overrides, f"train.seed={seed}"], f"{group.name}-seed{seed}"
+        results.append(train_run(what, replace(options, overrides=overrides, name=name, fresh=False)))
+    return tuple(results)
+
+
+def seed_runs(group: Path) -> list[Path]:
+    """The runs that `train_seeds` made under this name, by seed."""
+    numbered = {
+        int(number): path
+        for path in group.parent.glob(f"{group.name}-seed*")
+        if (number := path.name.removeprefix(f"{group.name}-seed")).isdigit() and RunFolder(path).is_run
+    }
+    return [numbered[number] for number in sorted(numbered)]
+
+
+def spreads(runs: Sequence[Path]) -> list[Spread]:
+    """The scores of several runs, for each test set and metric that all of them have."""
+    scores: list[dict[str, dict[str, Any]]] = [read_scores(RunFolder(run).scores) for run in runs]
+    return [
+        Spread(test, [each[test][metric] for each in scores])
+        for test, found in (scores[0] if scores else {}).items()
+        for metric in found
+        if all(metric in each.get(test, {}) for each in scores)
+    ]
+
+
+def _free_group(group: Path) -> Path:
+    number, free = 2, group
+    while seed_runs(free):
+        free, number = group.with_name(f"{group.name}-{number}"), number + 1
+    return free

@@ -47,7 +47,7 @@ def quantize(
         read_references(test, naming=naming_for(model))  # a bad one is refused before anything is written
     card = default_card(stored.languages, stored.config) + f"\nThe matrices of {model}, rounded to 8 bits.\n"
     save_model(to, stored.model, stored.files._replace(card=card), quantised=True)
-    if test is None and stored.config.family == "encoder_decoder" and RunFolder(Path(model)).split("test").is_file():
+    if test is None and stored.config.family == "encoder_decoder" and RunFolder(model).split("test").is_file():
         test = own_test_set(model)
     scores = None if test is None else compare([model, to], test, progress=progress)
     before, after = ((folder / WEIGHTS).stat().st_size for folder in (find_model(model), Path(to)))

@@ -1,4 +1,4 @@
-"""The runs in a folder: how far each is, how good, how large. Only reads, and loads no model."""
+"""What a run's folder says: `run.json`, and for a list of runs how far each is, how good, how large. Loads no torch."""
 
 import logging
 from collections.abc import Generator, Iterator
@@ -9,14 +9,79 @@ from typing import Annotated, Any, NamedTuple
 import pydantic
 
 from dragoman.config import Settings, check, read
+from dragoman.documents import read_document, write_json
 from dragoman.errors import ConfigError, DataError, Error
 from dragoman.evaluating.scores import read_evaluations
-from dragoman.files import is_locked
+from dragoman.files import LOCK, is_locked, make_folders, remove
 from dragoman.run_folder import RunFolder
-from dragoman.runs.facts import read_facts
 from dragoman.runs.metrics import read_metrics
+from dragoman.runs.recipe import without_removed
 
 log = logging.getLogger(__name__)
+
+
+FORMAT = 1
+"""Of `run.json`."""
+PREPARED = "prepared"
+"""The status of a run of which a forecast (`--dry-run`) has prepared the text, and nothing else."""
+
+
+class _RunFile(Settings, extra="allow"):
+    """What `run.json` must hold; the version of Dragoman that wrote it may have added more."""
+
+    format: int
+    asked: dict[str, Any]
+    threads: int
+    status: str
+    """prepared (by a forecast), preparing, training, stopped, diverged or finished."""
+    steps: int | None = None
+    """Of a finished run."""
+
+
+def read_facts(run: RunFolder) -> dict[str, Any]:
+    """Reads a run's `run.json`.
+
+    Raises:
+        ConfigError: it is missing, damaged or of another format.
+    """
+    return read_document(run.facts, _RunFile, FORMAT, error=ConfigError).model_dump(mode="json", exclude_unset=True)
+
+
+def read_facts_to_go_on(run: RunFolder) -> dict[str, Any]:
+    """Reads a run's `run.json` so that the run can go on.
+
+    Raises:
+        ConfigError: as in `read_facts`, with advice on what to do; or the run asks for a setting that was removed.
+    """
+    try:
+        facts = read_facts(run)
+    except ConfigError as error:
+        raise ConfigError(f"{error}; take another --name for a new run") from None
+    return {**facts, "asked": without_removed(facts["asked"], str(run.facts))}
+
+
+def note(run: RunFolder, status: str, **more: Any) -> None:
+    """Records in `run.json` how far a run is."""
+    write_json(run.facts, {**read_facts(run), "status": status, **more})
+
+
+def make_folder(run: RunFolder) -> None:
+    """Makes the folder of a run, if there is none.
+
+    Raises:
+        ConfigError: the system refuses.
+    """
+    try:
+        make_folders(run.path)
+    except OSError as error:
+        raise ConfigError(f"{run} cannot be made: {error.strerror}; take another --name or --runs") from None
+
+
+def remove_unmade(run: RunFolder) -> None:
+    """Removes a run's folder if it holds nothing but `run.json`, because what was asked for could not be used."""
+    if {path.name for path in run.path.iterdir()} <= {run.facts.name, LOCK}:
+        with suppress(OSError):  # Windows keeps a file that is locked
+            remove(run.path)
 
 
 class _StepsOfRecipe(Settings, extra="ignore"):
