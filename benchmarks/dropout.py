@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dragoman.compiled import kernels
-from dragoman.model.dropout import Noise, drop
+from dragoman.model.dropout import DropoutKey, drop
 from dragoman.system import describe
 
 SHAPES = ((2048, 256), (4096, 1024))
@@ -38,8 +38,11 @@ def main() -> None:
     print(f"{'shape':<14}{'type':<10}{'keyed, ms':>11}{'F.dropout, ms':>15}{'times cheaper':>15}")
     for dtype in (torch.float32, torch.bfloat16):
         for shape in SHAPES:
-            x, noise = torch.randn(shape).to(dtype).requires_grad_(), Noise(1, torch.arange(shape[0]))
-            ways = (lambda x, noise=noise: drop(x, RATE, "dropout", noise), lambda x: F.dropout(x, RATE))
+            x, dropout_key = torch.randn(shape).to(dtype).requires_grad_(), DropoutKey(1, torch.arange(shape[0]))
+            ways = (
+                lambda x, dropout_key=dropout_key: drop(x, RATE, "dropout", dropout_key),
+                lambda x: F.dropout(x, RATE),
+            )
             taken = [[milliseconds(way, x) for way in ways] for _ in range(options.rounds + 1)][1:]
             keyed, drawn = (statistics.median(times) for times in zip(*taken, strict=True))
             kind = str(dtype).removeprefix("torch.")

@@ -16,7 +16,7 @@ from dragoman.compiled import kernels
 from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.model.attention import Attention
 from dragoman.model.attention_backends import AttentionContext, Keys, compiled_attention
-from dragoman.model.dropout import Noise, StepNoise, drop
+from dragoman.model.dropout import DropoutKey, StepKey, drop
 from dragoman.model.embedding import Rotary
 from dragoman.model.layers import RMSNorm
 from dragoman.model.packing import Packing
@@ -41,8 +41,8 @@ def packing() -> Packing:
     return Packing.of(LENGTHS)
 
 
-def noise() -> Noise:
-    return Noise(5, torch.arange(3, 3 + sum(LENGTHS)))
+def dropout_key() -> DropoutKey:
+    return DropoutKey(5, torch.arange(3, 3 + sum(LENGTHS)))
 
 
 def rms_norm(x: Tensor, weight: Tensor) -> Tensor:
@@ -56,14 +56,14 @@ def attention(**settings: Any) -> Callable[..., Tensor]:
     width = settings.pop("width", 8)
     layer = Attention(2 * width, heads=2, kv_heads=settings.pop("kv_heads", 2), dropout=dropped)
     layer.output = nn.Identity()  # pyright: ignore[reportAttributeAccessIssue]
-    noise = Noise(5, torch.arange(3, 3 + packing.rows)) if dropped else None
+    dropout_key = DropoutKey(5, torch.arange(3, 3 + packing.rows)) if dropped else None
 
     def attend(rows: Tensor, key: Tensor | None = None, value: Tensor | None = None) -> Tensor:
         keys = (
             Keys.of_rows(key, value, Packing.of(MEMORY, multiple=8)) if key is not None and value is not None else None
         )
         rope = Rotary(width).rope(packing.position, rows.dtype) if settings.get("rotated") else None
-        return layer.attend(rows, keys, packing, settings.get("causal", False), rope, noise)
+        return layer.attend(rows, keys, packing, settings.get("causal", False), rope, dropout_key)
 
     return attend
 
@@ -76,8 +76,8 @@ LONG: dict[str, Any] = {
     "rotated": True,
 }  # more than a block, and strip
 CASES: dict[str, tuple[str, Callable[..., Tensor], list[tuple[int, ...]]]] = {
-    "drop": ("drop", lambda x: drop(x, 0.3, "a", noise()), [(31, 40)]),
-    "drop onto": ("drop", lambda x, base: drop(x, 0.3, "a", noise(), onto=base), [(31, 40), (31, 40)]),
+    "drop": ("drop", lambda x: drop(x, 0.3, "a", dropout_key()), [(31, 40)]),
+    "drop onto": ("drop", lambda x, base: drop(x, 0.3, "a", dropout_key(), onto=base), [(31, 40), (31, 40)]),
     "rms_norm": ("rms_norm", rms_norm, [(31, 40), (40,)]),
     "rms_norm of one row": ("rms_norm", rms_norm, [(1, 17), (17,)]),
     "attention": ("attention", attention(), [(32, 6, 8)]),
@@ -202,7 +202,7 @@ def test_a_second_derivative_is_refused_and_not_wrong(case: str) -> None:
 
 
 def test_masks_are_the_same_bits_compiled_or_not() -> None:
-    many = Noise(2**31 + 11, torch.arange(5_000))
+    many = DropoutKey(2**31 + 11, torch.arange(5_000))
     ones = torch.ones(5_000, 64)
     compiled = drop(ones, 0.1, "a", many)
     with kernels.without("drop"):
@@ -243,7 +243,7 @@ def test_a_whole_model_has_the_same_gradient_with_and_without(preset: str) -> No
 
     def gradients() -> dict[str, Tensor]:
         model.zero_grad()
-        hidden: Any = model(ids, lengths, ids, lengths, noise=StepNoise(1, 4))
+        hidden: Any = model(ids, lengths, ids, lengths, dropout_key=StepKey(1, 4))
         label_smoothed_loss(hidden, model.output, ids, 0.1).smoothed.backward()
         return {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None}
 

@@ -16,7 +16,7 @@ from small_runs import AtSteps, some_pairs, terminate, times, write_corpus
 
 from dragoman.data.batching import Batch
 from dragoman.errors import CheckpointError, ConfigError, Interrupted
-from dragoman.model import EncoderDecoder, StepNoise, prepare_for_decoding, weight_roles
+from dragoman.model import EncoderDecoder, StepKey, prepare_for_decoding, weight_roles
 from dragoman.model.adapters import LowRank, adapt, merged
 from dragoman.model.config import LoraSettings
 from dragoman.runs.fine_tune import fine_tune
@@ -52,9 +52,9 @@ def weights_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_an_adapter_that_has_learnt_nothing_changes_nothing(preset: str) -> None:
-    batch, noise = random_batch([3, 5], [4, 2]), StepNoise(1, 1)
-    plain = translator(preset=preset, dropout=0.1)(*batch.inputs, noise=noise)
-    assert torch.equal(adapted(learnt=False, preset=preset, dropout=0.1)(*batch.inputs, noise=noise), plain)
+    batch, dropout_key = random_batch([3, 5], [4, 2]), StepKey(1, 1)
+    plain = translator(preset=preset, dropout=0.1)(*batch.inputs, dropout_key=dropout_key)
+    assert torch.equal(adapted(learnt=False, preset=preset, dropout=0.1)(*batch.inputs, dropout_key=dropout_key), plain)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -137,15 +137,15 @@ def test_the_seed_fills_the_adapters() -> None:
 def test_dropout_drops_the_same_input_features_for_a_whole_step_and_none_outside_a_pass() -> None:
     model, batch = adapted(LoraSettings(rank=3, dropout=0.5)), random_batch([3, 5], [4, 2])
     adapter = next(iter(adapters(model).values()))
-    adapter.noise = StepNoise(1, 1)
+    adapter.dropout_key = StepKey(1, 1)
     seen = adapter._seen()
     dropped = (seen == 0).all(0)
     assert 0 < dropped.sum() < 16 and torch.equal(seen[:, ~dropped], 2 * adapter.down[:, ~dropped])
-    adapter.noise = StepNoise(1, 1, source_first=99, target_first=3)
+    adapter.dropout_key = StepKey(1, 1, source_first=99, target_first=3)
     assert torch.equal(adapter._seen(), seen)
-    adapter.noise = StepNoise(1, 2)
+    adapter.dropout_key = StepKey(1, 2)
     assert not torch.equal(adapter._seen(), seen)
-    one, other = model(*batch.inputs, noise=StepNoise(1, 1)), model(*batch.inputs, noise=StepNoise(1, 2))
+    one, other = model(*batch.inputs, dropout_key=StepKey(1, 1)), model(*batch.inputs, dropout_key=StepKey(1, 2))
     assert (one - other).abs().max() > 1e-3
     assert torch.equal(adapter._seen(), adapter.down), "forgotten after the pass"
     assert torch.equal(model(*batch.inputs), copy.deepcopy(model)(*batch.inputs))
@@ -159,7 +159,7 @@ def test_a_step_cut_into_micro_batches_has_the_same_gradient_with_dropout() -> N
         one = random_batch([3, 3], [4, 4])
         parts = [one] if count == 1 else split(one)
         source = Source(parts)
-        backward(model, objective(source, settings), state.masters, fetch(source, range(count), ALONE), StepNoise(1, 1))
+        backward(model, objective(source, settings), state.masters, fetch(source, range(count), ALONE), StepKey(1, 1))
         gradients.append(state.masters.gradient.clone())
     assert_close(gradients[1], gradients[0])
 

@@ -19,7 +19,7 @@ from dragoman.errors import ConfigError
 from dragoman.model import EncoderDecoder, Packing, attend
 from dragoman.model.attention import Attention
 from dragoman.model.attention_backends import AttentionContext, Way, choose_way, fused_runs, varlen_attention
-from dragoman.model.dropout import Noise
+from dragoman.model.dropout import DropoutKey
 from dragoman.model.projection import join
 
 
@@ -210,21 +210,23 @@ def test_a_gpu_is_asked_as_torch_wants_it() -> None:
     ]
 
 
-def way_of(length: int, dtype: torch.dtype = torch.float32, causal: bool = False, noise: Noise | None = None) -> Way:
+def way_of(
+    length: int, dtype: torch.dtype = torch.float32, causal: bool = False, dropout_key: DropoutKey | None = None
+) -> Way:
     packing = Packing.of([length, 3])
     return choose_way(
-        torch.zeros(packing.rows, 3, 8, dtype=dtype), None, AttentionContext(packing, causal, None, noise)
+        torch.zeros(packing.rows, 3, 8, dtype=dtype), None, AttentionContext(packing, causal, None, dropout_key)
     )
 
 
 @needs_compiler
 def test_the_fastest_way_is_chosen_by_length_mask_and_dropout() -> None:
-    noise = Noise(1, torch.arange(4_003))
+    dropout_key = DropoutKey(1, torch.arange(4_003))
     assert way_of(2_047) == "compiled"
     assert way_of(4_000) == "fused"
-    assert way_of(4_000, causal=True) == way_of(4_000, noise=noise) == "compiled"
+    assert way_of(4_000, causal=True) == way_of(4_000, dropout_key=dropout_key) == "compiled"
     with kernels.without("attention"):
-        assert way_of(127) == way_of(4_000, noise=noise) == "equation"
+        assert way_of(127) == way_of(4_000, dropout_key=dropout_key) == "equation"
         assert way_of(128) == way_of(128, causal=True) == "fused"
 
 
@@ -234,9 +236,9 @@ def test_only_the_equation_knows_float64() -> None:
 
 def test_tensors_elsewhere_are_fused_where_nothing_is_dropped() -> None:
     packing = Packing.of([4, 3], "meta")
-    rows, noise = torch.zeros(7, 3, 8, device="meta"), Noise(1, torch.arange(7))
+    rows, dropout_key = torch.zeros(7, 3, 8, device="meta"), DropoutKey(1, torch.arange(7))
     assert choose_way(rows, None, AttentionContext(packing, causal=True)) == "fused"
-    assert choose_way(rows, None, AttentionContext(packing, causal=True, noise=noise)) == "equation"
+    assert choose_way(rows, None, AttentionContext(packing, causal=True, dropout_key=dropout_key)) == "equation"
 
 
 def test_where_torchs_fused_attention_does_not_run_the_equation_does(monkeypatch: pytest.MonkeyPatch) -> None:

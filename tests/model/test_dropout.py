@@ -14,17 +14,17 @@ from small import batch_of, language_model, sentences, translator
 from torch import Tensor
 
 from dragoman.data.batching import Batch
-from dragoman.model import StepNoise
-from dragoman.model.dropout import Noise, _Drop, drop, drop_weights
+from dragoman.model import StepKey
+from dragoman.model.dropout import DropoutKey, _Drop, drop, drop_weights
 from dragoman.training import label_smoothed_loss
 
 CPU = torch.device("cpu")
 
 
 def kept(
-    noise: StepNoise, site: str = "encoder.0.self_attention", rows: int = 400, width: int = 512, rate: float = 0.5
+    dropout_key: StepKey, site: str = "encoder.0.self_attention", rows: int = 400, width: int = 512, rate: float = 0.5
 ) -> Tensor:
-    return drop(torch.ones(rows, width), rate, site, noise.target(rows, CPU)) > 0
+    return drop(torch.ones(rows, width), rate, site, dropout_key.target(rows, CPU)) > 0
 
 
 def assert_rate(found: Tensor, rate: float) -> None:
@@ -34,13 +34,13 @@ def assert_rate(found: Tensor, rate: float) -> None:
 
 @pytest.mark.parametrize("rate", [0.01, 0.1, 0.5, 0.9])
 def test_the_rate_is_right_and_the_expectation_is_kept(rate: float) -> None:
-    x = drop(torch.ones(2000, 512), rate, "a", StepNoise(1, 1).source(2000, CPU))
+    x = drop(torch.ones(2000, 512), rate, "a", StepKey(1, 1).source(2000, CPU))
     assert_rate(x == 0, rate)
     torch.testing.assert_close(x[x > 0], torch.full_like(x[x > 0], 1 / (1 - rate)))
 
 
 def test_the_rate_is_right_for_every_token_and_every_feature() -> None:
-    mask = kept(StepNoise(5, 2), rows=1024, width=1024).double()
+    mask = kept(StepKey(5, 2), rows=1024, width=1024).double()
     for axis in (0, 1):  # 2048 rates at six standard deviations: by chance once in 200,000 seeds
         assert (mask.mean(axis) - 0.5).abs().max() < 6 * math.sqrt(0.25 / 1024)
 
@@ -48,13 +48,13 @@ def test_the_rate_is_right_for_every_token_and_every_feature() -> None:
 def rows_over(axis: str, count: int) -> Tensor:
     """Masks of 512 features each, over neighbouring tokens, steps, layers' sites or seeds."""
     if axis == "tokens":
-        return kept(StepNoise(5, 2), rows=count, rate=0.1)
-    noises = {
-        "steps": lambda i: (StepNoise(5, i), "a"),
-        "sites": lambda i: (StepNoise(5, 2), f"encoder.{i}.feed_forward"),
-        "seeds": lambda i: (StepNoise(i, 2), "a"),
+        return kept(StepKey(5, 2), rows=count, rate=0.1)
+    keys = {
+        "steps": lambda i: (StepKey(5, i), "a"),
+        "sites": lambda i: (StepKey(5, 2), f"encoder.{i}.feed_forward"),
+        "seeds": lambda i: (StepKey(i, 2), "a"),
     }
-    return torch.cat([kept(noise, site, rows=1, rate=0.1) for noise, site in map(noises[axis], range(count))])
+    return torch.cat([kept(dropout_key, site, rows=1, rate=0.1) for dropout_key, site in map(keys[axis], range(count))])
 
 
 @pytest.mark.parametrize("axis", ["tokens", "steps", "sites", "seeds"])
@@ -77,27 +77,27 @@ def test_a_mask_shows_no_pattern(axis: str) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        kept(StepNoise(7, 3), site="encoder.1.self_attention"),
-        kept(StepNoise(7, 4)),
-        kept(StepNoise(8, 3)),
-        kept(StepNoise(7, 3, target_first=1)),
-        kept(StepNoise(7, 3)).roll(1, 1),
-        kept(StepNoise(7, 3)).roll(16, 1),
-        kept(StepNoise(7, 3), site="decoder.0.self_attention"),
+        kept(StepKey(7, 3), site="encoder.1.self_attention"),
+        kept(StepKey(7, 4)),
+        kept(StepKey(8, 3)),
+        kept(StepKey(7, 3, target_first=1)),
+        kept(StepKey(7, 3)).roll(1, 1),
+        kept(StepKey(7, 3)).roll(16, 1),
+        kept(StepKey(7, 3), site="decoder.0.self_attention"),
     ],
     ids=["site", "step", "seed", "token", "feature", "far feature", "stack"],
 )
 def test_masks_of_different_places_are_independent(other: Tensor) -> None:
-    mask = kept(StepNoise(7, 3))
+    mask = kept(StepKey(7, 3))
     for one in (True, False):
         for two in (True, False):
             assert_rate((mask == one) & (other == two), 0.25)
 
 
 def test_attention_weights_have_their_own_mask_for_every_head_query_and_key() -> None:
-    noise = StepNoise(1, 1).target(60, CPU)
+    dropout_key = StepKey(1, 1).target(60, CPU)
     weights = torch.ones(2, 8, 30, 64)
-    dropped = drop_weights(weights, 0.3, "a", noise, noise.tokens.unflatten(0, (2, 30)))
+    dropped = drop_weights(weights, 0.3, "a", dropout_key, dropout_key.tokens.unflatten(0, (2, 30)))
     assert_rate(dropped == 0, 0.3)
     for axis in range(4):
         both = (dropped == 0) & (dropped == 0).roll(1, axis)
@@ -105,17 +105,17 @@ def test_attention_weights_have_their_own_mask_for_every_head_query_and_key() ->
 
 
 def test_a_weights_mask_does_not_depend_on_the_padded_length() -> None:
-    noise = StepNoise(1, 1).target(10, CPU)
-    tokens = noise.tokens.unflatten(0, (2, 5))
-    long = drop_weights(torch.ones(2, 3, 5, 9), 0.5, "a", noise, tokens)
-    short = drop_weights(torch.ones(2, 3, 5, 6), 0.5, "a", noise, tokens)
+    dropout_key = StepKey(1, 1).target(10, CPU)
+    tokens = dropout_key.tokens.unflatten(0, (2, 5))
+    long = drop_weights(torch.ones(2, 3, 5, 9), 0.5, "a", dropout_key, tokens)
+    short = drop_weights(torch.ones(2, 3, 5, 6), 0.5, "a", dropout_key, tokens)
     torch.testing.assert_close(long[..., :6], short, rtol=0, atol=0)
 
 
-def test_nothing_is_dropped_without_noise_or_at_rate_zero() -> None:
+def test_nothing_is_dropped_without_a_key_or_at_rate_zero() -> None:
     x = torch.randn(3, 4)
     assert drop(x, 0.5, "a", None) is x
-    assert drop(x, 0.0, "a", StepNoise(1, 1).source(3, CPU)) is x
+    assert drop(x, 0.0, "a", StepKey(1, 1).source(3, CPU)) is x
 
 
 def test_evaluation_knows_no_dropout() -> None:
@@ -123,7 +123,7 @@ def test_evaluation_knows_no_dropout() -> None:
     model = translator(dropout=0.5, attention_dropout=0.5, activation_dropout=0.5)
     plain = translator(dropout=0.0)
     torch.testing.assert_close(model(*batch.inputs), plain(*batch.inputs), rtol=0, atol=0)
-    assert not torch.equal(model(*batch.inputs, noise=StepNoise(1, 1)), plain(*batch.inputs))
+    assert not torch.equal(model(*batch.inputs, dropout_key=StepKey(1, 1)), plain(*batch.inputs))
 
 
 def test_the_gradient_of_dropout_is_the_slope() -> None:
@@ -134,14 +134,14 @@ def test_the_gradient_of_dropout_is_the_slope() -> None:
 
 def gradients(model: Any, batches: list[Batch]) -> list[Tensor]:
     """Of the summed loss over micro-batches of one step."""
-    noise = StepNoise(4, 9)
+    dropout_key = StepKey(4, 9)
     for batch in batches:
-        hidden = model(*batch.inputs, noise=noise)
+        hidden = model(*batch.inputs, dropout_key=dropout_key)
         label_smoothed_loss(hidden, model.output, batch.labels, 0.1).smoothed.backward()
-        noise = replace(
-            noise,
-            source_first=noise.source_first + batch.source_tokens,
-            target_first=noise.target_first + batch.target_tokens,
+        dropout_key = replace(
+            dropout_key,
+            source_first=dropout_key.source_first + batch.source_tokens,
+            target_first=dropout_key.target_first + batch.target_tokens,
         )
     return [weight.grad for weight in model.parameters() if weight.grad is not None]
 
@@ -172,5 +172,5 @@ def test_a_language_models_step_cut_into_micro_batches_drops_the_same() -> None:
 def test_a_token_keeps_its_mask_wherever_it_stands_in_a_batch() -> None:
     tokens = torch.tensor([4, 1, 9])
     x = torch.ones(3, 32)
-    alone = torch.cat([drop(x[:1], 0.5, "a", Noise(77, token[None])) for token in tokens])
-    torch.testing.assert_close(drop(x, 0.5, "a", Noise(77, tokens)), alone, rtol=0, atol=0)
+    alone = torch.cat([drop(x[:1], 0.5, "a", DropoutKey(77, token[None])) for token in tokens])
+    torch.testing.assert_close(drop(x, 0.5, "a", DropoutKey(77, tokens)), alone, rtol=0, atol=0)

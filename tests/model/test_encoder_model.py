@@ -16,7 +16,7 @@ from torch_twin import torch_stack, unsettled
 
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.manifest import write_manifest
-from dragoman.model import EncoderModel, ModelConfig, Packing, StepNoise, build_model, prepare_for_decoding
+from dragoman.model import EncoderModel, ModelConfig, Packing, StepKey, build_model, prepare_for_decoding
 from dragoman.model.embedding import sinusoids
 from dragoman.store import ModelFiles, load_model, save_model
 from dragoman.tokenizing.labels import Labels
@@ -190,10 +190,10 @@ def test_a_step_of_any_architecture_moves_every_weight_and_lowers_the_loss(
 def test_dropout_falls_on_the_head_too_and_is_the_same_however_a_step_is_cut() -> None:
     texts = sentences(LENGTHS)
     model = encoder_model(labels=3, pooling="mean", dropout=0.5)
-    noise = StepNoise(3, 5)
-    whole = model(*framed(texts), None, noise)
-    first = model(*framed(texts[:1]), None, noise)
-    rest = model(*framed(texts[1:]), None, noise.after(7, 1))
+    dropout_key = StepKey(3, 5)
+    whole = model(*framed(texts), None, dropout_key)
+    first = model(*framed(texts[:1]), None, dropout_key)
+    rest = model(*framed(texts[1:]), None, dropout_key.after(7, 1))
     assert_close(torch.cat([first, rest]), whole)
     zeros = (whole == 0).double().mean()
     assert abs(zeros - 0.5) < 5 * math.sqrt(0.25 / whole.numel())

@@ -9,7 +9,7 @@ from closeness import assert_close
 from small import PRESETS, START, language_model, random_batch, sentences, translator
 from torch import Tensor
 
-from dragoman.model import Observer, Packing, StepNoise
+from dragoman.model import Observer, Packing, StepKey
 
 SEEN = ("query", "key", "value", "products", "scores", "weights")
 
@@ -62,7 +62,7 @@ def test_every_site_of_a_training_pass_is_seen_and_no_byte_changes(preset: str, 
 
     def passed(observer: Notes | None) -> list[Tensor]:
         model.zero_grad()
-        hidden = model(*batch.inputs, noise=StepNoise(1, 1), observer=observer)
+        hidden = model(*batch.inputs, dropout_key=StepKey(1, 1), observer=observer)
         hidden.float().square().sum().backward()
         return [hidden.detach(), *(weight.grad for weight in model.parameters() if weight.grad is not None)]
 

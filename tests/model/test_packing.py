@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from small import PRESETS, random_batch, translator
 from torch.nn.utils.rnn import pad_sequence
 
-from dragoman.model import Packing, StepNoise, families
+from dragoman.model import Packing, StepKey, families
 from dragoman.model.packing import _Pad, _Unpad
 
 lengths = st.lists(st.integers(0, 6), min_size=1, max_size=5)
@@ -57,7 +57,7 @@ def test_rows_that_are_no_tokens_change_nothing(
 
     def result_and_gradients() -> dict[str, Any]:
         model.zero_grad()
-        hidden = model(*batch.inputs, noise=StepNoise(1, 4))
+        hidden = model(*batch.inputs, dropout_key=StepKey(1, 4))
         hidden.square().sum().backward()
         return {"": hidden.detach(), **{name: weight.grad for name, weight in model.named_parameters()}}
 

@@ -9,7 +9,7 @@ from closeness import assert_close
 from small import END, PRESETS, START, language_model, random_batch, translator
 from torch import Tensor, nn
 
-from dragoman.model import EncoderDecoder, Packing, StepNoise, prepare_for_decoding, weight_roles
+from dragoman.model import EncoderDecoder, Packing, StepKey, prepare_for_decoding, weight_roles
 from dragoman.model.projection import Affine, Dense, Projection, join
 from dragoman.training import label_smoothed_loss
 from dragoman.training.optimiser import MasterWeights
@@ -60,8 +60,8 @@ def test_an_adapter_takes_part_wherever_it_is_put_in_training_and_in_decoding(pr
     plain, model, batch = translator(preset=preset), translator(preset=preset), random_batch([3, 5], [4, 2])
     before = decoded(plain)
     adapter = adapt(model, place)
-    hidden = model(*batch.inputs, noise=StepNoise(1, 1))
-    assert (hidden - plain(*batch.inputs, noise=StepNoise(1, 1))).abs().max() > 1e-3
+    hidden = model(*batch.inputs, dropout_key=StepKey(1, 1))
+    assert (hidden - plain(*batch.inputs, dropout_key=StepKey(1, 1))).abs().max() > 1e-3
     label_smoothed_loss(hidden, model.output, batch.labels).smoothed.backward()
     assert adapter.frozen.effective().weight.grad is None
     for weight in (adapter.up, adapter.down):

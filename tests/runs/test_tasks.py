@@ -20,7 +20,7 @@ from dragoman.cli.main import main
 from dragoman.data.batching import BatchSize
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import ConfigError, DataError, DecodeError, Interrupted
-from dragoman.model import LanguageModel, StepNoise
+from dragoman.model import LanguageModel, StepKey
 from dragoman.run_folder import RunFolder
 from dragoman.runs import language_model, trial
 from dragoman.runs.metrics import read_metrics
@@ -57,7 +57,7 @@ class Larger:
     def size_of(self, index: int) -> BatchSize:
         return BatchSize(source_tokens=0, target_tokens=32, longest=1, pairs=torch.arange(32))
 
-    def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor], noise: StepNoise) -> Loss:
+    def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor], dropout_key: StepKey) -> Loss:
         numbers, answers = batch
         total = nn.functional.binary_cross_entropy_with_logits(model(numbers)[:, 0], answers, reduction="sum")
         return Loss(total, total.detach())

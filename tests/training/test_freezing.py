@@ -10,7 +10,7 @@ from torch import nn
 from dragoman.cli.fine_tune import FineTuning
 from dragoman.config import check, override
 from dragoman.errors import ConfigError
-from dragoman.model import Packing, StepNoise
+from dragoman.model import Packing, StepKey
 from dragoman.model.adapters import is_named
 from dragoman.progress import silent
 from dragoman.runs.recipe import Recipe
@@ -110,10 +110,10 @@ def test_tuning_needs_a_model_to_start_from_and_takes_one_way() -> None:
 def test_a_frozen_beginning_records_nothing(preset: str) -> None:
     model = translator(preset=preset, dtype=torch.float32, dropout=0.1, attention_dropout=0.1, tied="all")
     freeze(model, ["encoder", "embeddings"])
-    batch, noise = random_batch([3, 5], [4, 2]), StepNoise(1, 1)
+    batch, dropout_key = random_batch([3, 5], [4, 2]), StepKey(1, 1)
     assert batch.source is not None and batch.source_lengths is not None
     packing = Packing.of(batch.source_lengths)
-    memory = model.encode(batch.source, packing, noise)
+    memory = model.encode(batch.source, packing, dropout_key)
     assert memory.grad_fn is None and not memory.requires_grad
     assert model.cross_keys(memory, packing).layer(0).key.requires_grad
 
@@ -131,7 +131,7 @@ def saved_bytes(model: nn.Module) -> int:
 
     batch = random_batch([9] * 8, [7] * 8)
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        hidden = model(*batch.inputs, noise=StepNoise(1, 1))
+        hidden = model(*batch.inputs, dropout_key=StepKey(1, 1))
         loss = label_smoothed_loss(hidden, model.get_parameter("output"), batch.labels)
     assert loss.smoothed.requires_grad
     return sum(kept.values())
@@ -170,7 +170,7 @@ def test_frozen_weights_have_no_state_and_do_not_move(precision: Any) -> None:
     masters = MasterWeights(model, precision, settings.optimiser, settings.betas, settings.epsilon, 0.1)
     masters.attach(model)
     source = Source(few_batches())
-    backward(model, objective(source, settings), masters, fetch(source, [0, 1], ALONE), StepNoise(1, 1))
+    backward(model, objective(source, settings), masters, fetch(source, [0, 1], ALONE), StepKey(1, 1))
     masters.step(0.01)
     trains = {name for name in before if name.startswith("decoder.")}
     assert {name.partition(".")[2] for name in masters.state()} == trains

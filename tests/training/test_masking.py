@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dragoman.data.batching import Batches, LabelledBatch
 from dragoman.data.encoding import encode_lines
-from dragoman.model import StepNoise
+from dragoman.model import StepKey
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, MASK, SYMBOLS, Framing
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 from dragoman.training.masking import MaskedBatches, mask, masked_counts
@@ -19,7 +19,7 @@ LENGTHS = [1, 2, 3, 9, 10, 11, 17, 23, 40, 100] * 6
 VOCABULARY = 50
 WORDS = [chr(ord("a") + number // 26) + chr(ord("a") + number % 26) for number in range(VOCABULARY - SYMBOLS)]
 MARIAN = Framing(source_before=())
-NOISE = StepNoise(3, 7)
+KEY = StepKey(3, 7)
 
 
 def texts_in(folder: Path, framing: Framing = DEFAULT_FRAMING) -> MaskedBatches:
@@ -42,29 +42,29 @@ def hidden(batch: LabelledBatch) -> Tensor:
     return batch.source[batch.chosen]
 
 
-def step(batches: MaskedBatches, parts: list[np.ndarray], noise: StepNoise) -> tuple[list[int], list[int]]:
+def step(batches: MaskedBatches, parts: list[np.ndarray], dropout_key: StepKey) -> tuple[list[int], list[int]]:
     """What a step sees, and the labels that it predicts, if its texts come in these parts."""
     source, labels = [], []
     for rows in parts:
-        size, batch = batches.size_of(rows), mask(batches.batch(rows), noise, VOCABULARY)
+        size, batch = batches.size_of(rows), mask(batches.batch(rows), dropout_key, VOCABULARY)
         assert (size.source_tokens, size.target_tokens) == (len(batch.source), len(batch.labels))
         source += batch.source.tolist()
         labels += batch.labels.tolist()
-        noise = noise.after(size.source_tokens, size.target_tokens)
+        dropout_key = dropout_key.after(size.source_tokens, size.target_tokens)
     return source, labels
 
 
 def test_a_step_is_masked_the_same_however_it_is_cut(texts: MaskedBatches) -> None:
     rows = np.arange(len(LENGTHS))
-    whole = step(texts, [rows], NOISE)
-    assert step(texts, [rows[:1], rows[1:13], rows[13:]], NOISE) == whole
-    assert step(texts, np.split(rows, len(rows)), NOISE) == whole
+    whole = step(texts, [rows], KEY)
+    assert step(texts, [rows[:1], rows[1:13], rows[13:]], KEY) == whole
+    assert step(texts, np.split(rows, len(rows)), KEY) == whole
 
 
-@pytest.mark.parametrize("other", [StepNoise(3, 8), StepNoise(4, 7), StepNoise(3, 7, source_first=1)])
-def test_other_steps_seeds_and_places_hide_other_tokens(other: StepNoise, texts: MaskedBatches) -> None:
+@pytest.mark.parametrize("other", [StepKey(3, 8), StepKey(4, 7), StepKey(3, 7, source_first=1)])
+def test_other_steps_seeds_and_places_hide_other_tokens(other: StepKey, texts: MaskedBatches) -> None:
     batch = texts.batch(np.arange(len(LENGTHS)))
-    first, second = (mask(batch, noise, VOCABULARY) for noise in (NOISE, other))
+    first, second = (mask(batch, dropout_key, VOCABULARY) for dropout_key in (KEY, other))
     assert first.chosen is not None and second.chosen is not None
     shared = np.intersect1d(first.chosen, second.chosen).size
     assert shared < len(first.chosen) / 2
@@ -76,7 +76,7 @@ def test_of_each_text_so_many_tokens_are_chosen_and_no_symbol(framing: Framing, 
     plain = batches.batch(np.arange(len(LENGTHS)))
     ends = plain.source_lengths.cumsum(0)
     for number in range(40):
-        masked = mask(plain, StepNoise(1, number), VOCABULARY)
+        masked = mask(plain, StepKey(1, number), VOCABULARY)
         assert masked.chosen is not None
         assert masked.chosen.tolist() == sorted(set(masked.chosen.tolist()))
         counts = torch.bincount(torch.searchsorted(ends, masked.chosen, right=True), minlength=len(LENGTHS))
@@ -92,7 +92,7 @@ def test_of_each_text_so_many_tokens_are_chosen_and_no_symbol(framing: Framing, 
 def test_labels_are_the_words_that_stood_there_and_no_other_token_changes(texts: MaskedBatches) -> None:
     plain = texts.batch(np.arange(len(LENGTHS)))
     kept = plain.source.clone()
-    masked = mask(plain, NOISE, VOCABULARY)
+    masked = mask(plain, KEY, VOCABULARY)
     assert masked.chosen is not None
     assert torch.equal(masked.labels, plain.source[masked.chosen])
     elsewhere = torch.ones(len(kept), dtype=torch.bool).index_fill(0, masked.chosen, False)
@@ -103,14 +103,14 @@ def test_labels_are_the_words_that_stood_there_and_no_other_token_changes(texts:
 
 def test_a_text_of_one_token_is_predicted_whole(texts: MaskedBatches) -> None:
     for number in range(20):
-        batch = mask(texts.batch(np.array([0])), StepNoise(1, number), VOCABULARY)
+        batch = mask(texts.batch(np.array([0])), StepKey(1, number), VOCABULARY)
         assert batch.chosen is not None and batch.chosen.tolist() == [1] and len(batch.source) == 3
 
 
 def test_four_fifths_become_the_mask_a_tenth_a_random_word_and_a_tenth_stay(texts: MaskedBatches) -> None:
     """To five standard deviations of about 29,000 draws; a random word is the old one once in 46."""
     plain = texts.batch(np.arange(len(LENGTHS)))
-    batches = [mask(plain, StepNoise(2, number), VOCABULARY) for number in range(150)]
+    batches = [mask(plain, StepKey(2, number), VOCABULARY) for number in range(150)]
     now, labels = torch.cat([hidden(batch) for batch in batches]), torch.cat([batch.labels for batch in batches])
     words = VOCABULARY - SYMBOLS
     shares = {

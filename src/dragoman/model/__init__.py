@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dragoman.model.cache import Cache as Cache
     from dragoman.model.cache import CrossKeys as CrossKeys
     from dragoman.model.config import ModelConfig as ModelConfig
-    from dragoman.model.dropout import StepNoise as StepNoise
+    from dragoman.model.dropout import StepKey as StepKey
     from dragoman.model.families import AnyModel as AnyModel
     from dragoman.model.families import EncoderDecoder as EncoderDecoder
     from dragoman.model.families import EncoderModel as EncoderModel
@@ -32,7 +32,7 @@ else:
             "attention_backends": ["attend"],
             "build": ["build_model"],
             "config": ["ModelConfig"],
-            "dropout": ["StepNoise"],
+            "dropout": ["StepKey"],
             "families": ["AnyModel", "EncoderDecoder", "EncoderModel", "LanguageModel", "prepare_for_decoding"],
             "observer": ["Observer"],
             "packing": ["Packing"],

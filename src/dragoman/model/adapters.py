@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
-from dragoman.model import StepNoise
+from dragoman.model import StepKey
 from dragoman.model.config import LoraSettings
 from dragoman.model.dropout import drop
 from dragoman.model.projection import Affine, Dense, Projection, Role
@@ -45,17 +45,17 @@ class LowRank(Projection):
         self.down = nn.Parameter(self.weight.new_zeros(rank, self.weight.size(1)))
         self.up = nn.Parameter(self.weight.new_zeros(self.weight.size(0), rank))
         self.scale, self.dropout, self.name = scale, dropout, name
-        self.noise: StepNoise | None = None
-        """The noise of the pass under way."""
+        self.dropout_key: StepKey | None = None
+        """That of the pass under way."""
 
     def effective(self) -> Affine:
         return Affine(torch.addmm(self.weight, self.up, self._seen(), alpha=self.scale), self.bias)
 
     def _seen(self) -> Float[Tensor, "r D"]:
         """A, without the columns of features that are dropped."""
-        if self.noise is None:
+        if self.dropout_key is None:
             return self.down
-        of_rows = self.noise.source(self.down.size(0), self.down.device)
+        of_rows = self.dropout_key.source(self.down.size(0), self.down.device)
         same_for_all = replace(of_rows, tokens=torch.zeros_like(of_rows.tokens))
         return drop(self.down, self.dropout, f"{self.name}.adapter", same_for_all)
 
@@ -80,8 +80,8 @@ def adapt(model: nn.Module, settings: LoraSettings, seed: int | None = None) -> 
             nn.init.normal_(adapter.down, std=adapter.down.size(1) ** -0.5, generator=generator)
         model.set_submodule(name, adapter)
     if settings.dropout:
-        model.register_forward_pre_hook(_take_noise, with_kwargs=True)
-        model.register_forward_hook(_forget_noise, always_call=True)
+        model.register_forward_pre_hook(_take_key, with_kwargs=True)
+        model.register_forward_hook(_forget_key, always_call=True)
 
 
 def merged(model: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -109,15 +109,15 @@ def _chosen(model: nn.Module, settings: LoraSettings) -> dict[str, Dense]:
     return {name: found[name] for name in every if name in found}
 
 
-def _take_noise(model: nn.Module, _inputs: Any, given: Mapping[str, Any]) -> None:
-    """Hands the noise of a pass to the adapters, because an effective matrix is asked for without it."""
+def _take_key(model: nn.Module, _inputs: Any, given: Mapping[str, Any]) -> None:
+    """Hands the key of a pass to the adapters, because an effective matrix is asked for without it."""
     for module in model.modules():
         if isinstance(module, LowRank):
-            module.noise = given.get("noise")
+            module.dropout_key = given.get("dropout_key")
 
 
-def _forget_noise(model: nn.Module, _inputs: Any, _output: Any) -> None:
-    _take_noise(model, None, {})
+def _forget_key(model: nn.Module, _inputs: Any, _output: Any) -> None:
+    _take_key(model, None, {})
 
 
 READABLE = (

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
 from dragoman.model.attention_backends import WAYS, AttentionContext, Keys, Way, choose_way, show_weights
-from dragoman.model.dropout import Noise
+from dragoman.model.dropout import DropoutKey
 from dragoman.model.embedding import Rope
 from dragoman.model.observer import Observer, shower
 from dragoman.model.packing import Packing
@@ -71,7 +71,7 @@ class Attention(nn.Module):
         packing: Packing,
         causal: bool = False,
         rope: Rope | None = None,
-        noise: Noise | None = None,
+        dropout_key: DropoutKey | None = None,
         observer: Observer | None = None,
     ) -> Float[Tensor, "N D"]:
         """Attends from the queries in `rows` to `keys`, or if there are none to the keys and values beside the queries;
@@ -79,7 +79,7 @@ class Attention(nn.Module):
 
         `causal`: no query looks past its own place. `rope` rotates the queries, and the keys beside them.
         """
-        dropped = noise if self.dropout > 0 else None
+        dropped = dropout_key if self.dropout > 0 else None
         context = AttentionContext(packing, causal, rope, dropped, self.dropout, self.name)
         if observer is not None:
             show_weights(observer, rows, self.heads, keys, context)

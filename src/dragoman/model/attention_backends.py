@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from dragoman.compiled import kernels
-from dragoman.model.dropout import Noise, draw, drop_weights
+from dragoman.model.dropout import DropoutKey, draw, drop_weights
 from dragoman.model.embedding import Rope, rotate
 from dragoman.model.observer import Observer
 from dragoman.model.packing import Packing
@@ -45,7 +45,7 @@ class AttentionContext(NamedTuple):
     """Whether no query looks past its own place."""
     rope: Rope | None = None
     """Rotates the queries, and the keys that lie beside them."""
-    noise: Noise | None = None
+    dropout_key: DropoutKey | None = None
     """What dropout of the weights is keyed by; None where nothing is dropped."""
     dropout: float = 0.0
     site: str = "attention"
@@ -59,17 +59,17 @@ def attend(
     visible: Bool[Tensor, "#B #H #T S"],
     dropout: float = 0.0,
     site: str = "attention",
-    noise: Noise | None = None,
+    dropout_key: DropoutKey | None = None,
     tokens: Int[Tensor, "B T"] | None = None,
 ) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B H T S"]]:
     """Scaled dot-product attention (Vaswani et al. 2017, eq. 1): softmax(Q K^T / sqrt(d_k)) V.
 
     Returns the mixed values and the weights, each row of which sums to one; a query that may look nowhere gets zeros.
     H is a multiple of G: each key head serves H / G query heads (Ainslie et al. 2023). Dropout falls on the weights
-    that mix, not on those returned; `site`, `noise` and `tokens` key its mask.
+    that mix, not on those returned; `site`, `dropout_key` and `tokens` key its mask.
     """
     weights = weigh(hide(score(query, key), visible), visible)
-    return drop_weights(weights, dropout, site, noise, tokens) @ _for_all_heads(value, query), weights
+    return drop_weights(weights, dropout, site, dropout_key, tokens) @ _for_all_heads(value, query), weights
 
 
 def score(query: Float[Tensor, "B H T K"], key: Float[Tensor, "B G S K"]) -> Float[Tensor, "B H T S"]:
@@ -173,9 +173,9 @@ def equation_attention(
     rows: Float[Tensor, "N P K"], heads: int, keys: Keys | None, context: AttentionContext
 ) -> Float[Tensor, "N H K"]:
     """By the equation, which holds all weights; takes everything, anywhere."""
-    queries, noise = context.queries, context.noise
-    tokens = queries.pad(noise.tokens) if noise is not None else None
-    mixed, _ = attend(*pad(rows, heads, keys, context), context.dropout, context.site, noise, tokens)
+    queries, dropout_key = context.queries, context.dropout_key
+    tokens = queries.pad(dropout_key.tokens) if dropout_key is not None else None
+    mixed, _ = attend(*pad(rows, heads, keys, context), context.dropout, context.site, dropout_key, tokens)
     return queries.unpad(mixed.transpose(1, 2))
 
 
@@ -183,7 +183,7 @@ def fused_attention(
     rows: Float[Tensor, "N P K"], heads: int, keys: Keys | None, context: AttentionContext
 ) -> Float[Tensor, "N H K"]:
     """By torch's fused kernel; drops nothing out."""
-    assert context.noise is None, "torch's fused attention does not know our dropout"
+    assert context.dropout_key is None, "torch's fused attention does not know our dropout"
     return context.queries.unpad(fused_attend(*pad(rows, heads, keys, context)).transpose(1, 2))
 
 
@@ -207,7 +207,7 @@ def flash_takes(rows: Float[Tensor, "N P K"], keys: Keys | None, context: Attent
     """Whether FlashAttention runs here: a GPU of 2020 or newer, half precision, heads of at most 256 in eights, keys in
     rows, no dropout of weights.
     """
-    if not rows.is_cuda or context.noise is not None or (keys is not None and keys.packing is None):
+    if not rows.is_cuda or context.dropout_key is not None or (keys is not None and keys.packing is None):
         return False
     if rows.dtype not in (torch.bfloat16, torch.float16) or rows.size(2) % 8 or rows.size(2) > 256:
         return False
@@ -320,10 +320,15 @@ def _layout(
     query: Tensor, key: Tensor, value: Tensor, lengths: Int[Tensor, "B"], context: AttentionContext
 ) -> tuple[_Layout, list[Tensor | None]]:
     """The layout, and the tensors whose addresses it holds; `lengths` are those of the keys."""
-    width, noise = query.size(2), context.noise
+    width, dropout_key = query.size(2), context.dropout_key
     alive = [
         x if x is None else x.contiguous()
-        for x in (context.queries.lengths, lengths, noise.tokens if noise else None, *(context.rope or (None, None)))
+        for x in (
+            context.queries.lengths,
+            lengths,
+            dropout_key.tokens if dropout_key else None,
+            *(context.rope or (None, None)),
+        )
     ]
     row, sentence = (0, 0) if key.dim() == 3 else (2, key.stride(0))
     assert query.stride()[1:] == (width, 1) and key.stride() == value.stride() and key.stride(-1) == 1, (
@@ -334,7 +339,7 @@ def _layout(
         *(context.queries.sentences, query.size(1), key.size(1), width),
         *(query.stride(0), key.stride(row), key.stride(1), sentence),
         1.0 / math.sqrt(width),
-        *(draw(context.dropout, context.site, noise) if noise else (1.0, 0, 0)),
+        *(draw(context.dropout, context.site, dropout_key) if dropout_key else (1.0, 0, 0)),
         context.causal,
     )
     return layout, alive
@@ -370,8 +375,8 @@ def choose_way(rows: Float[Tensor, "N P K"], keys: Keys | None, context: Attenti
 
 def _fused_pays(rows: Float[Tensor, "N P K"], context: AttentionContext, compiled: bool) -> bool:
     """Whether torch's fused attention beats what is below it in the table. It drops nothing out."""
-    if context.noise is not None or rows.device.type != "cpu":
-        return context.noise is None
+    if context.dropout_key is not None or rows.device.type != "cpu":
+        return context.dropout_key is None
     shortest = (FUSED_BEATS_COMPILED_FROM if compiled else FUSED_FROM).get(rows.dtype, math.inf)
     pays = context.queries.longest >= shortest and not (compiled and context.causal)
     return pays and fused_runs(rows.dtype)

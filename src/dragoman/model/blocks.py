@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from dragoman.model.attention import Attention
 from dragoman.model.attention_backends import split_rows
 from dragoman.model.cache import Cache, CrossKeys
-from dragoman.model.dropout import Noise
+from dragoman.model.dropout import DropoutKey
 from dragoman.model.embedding import Rope, Rotary
 from dragoman.model.layers import FeedForward, LayerNorm, Residual, RMSNorm
 from dragoman.model.observer import Observer, Show, shower
@@ -32,7 +32,7 @@ class Pass(NamedTuple):
     """Whether self-attention sees nothing of the future."""
     rope: Rope | None
     """The rotation of the rows, if positions are rotary."""
-    noise: Noise | None = None
+    dropout_key: DropoutKey | None = None
     cache: Cache | None = None
     positions: Int[Tensor, "N"] | None = None
     """Where the rows stand in their sentences; given with a cache."""
@@ -70,9 +70,11 @@ class SelfBlock(nn.Module):
         self.self_residual, self.feed_residual = parts.residual("self_residual"), parts.residual("feed_residual")
 
     def forward(self, x: Float[Tensor, "N D"], given: Pass) -> Float[Tensor, "N D"]:
-        noise, show = given.noise, given.shown
-        x = self.self_residual(x, lambda h: attend_to_self(self.self_attention, self.index, h, given), noise, show)
-        return self.feed_residual(x, lambda h: self.feed_forward(h, noise, show), noise, show)
+        dropout_key, show = given.dropout_key, given.shown
+        x = self.self_residual(
+            x, lambda h: attend_to_self(self.self_attention, self.index, h, given), dropout_key, show
+        )
+        return self.feed_residual(x, lambda h: self.feed_forward(h, dropout_key, show), dropout_key, show)
 
 
 class CrossBlock(nn.Module):
@@ -89,15 +91,19 @@ class CrossBlock(nn.Module):
         self.feed_residual = parts.residual("feed_residual")
 
     def forward(self, x: Float[Tensor, "N D"], given: Pass, cross_keys: CrossKeys) -> Float[Tensor, "N D"]:
-        noise, show = given.noise, given.shown
-        x = self.self_residual(x, lambda h: attend_to_self(self.self_attention, self.index, h, given), noise, show)
-        x = self.cross_residual(x, lambda h: self._attend_to_memory(h, given, cross_keys), noise, show)
-        return self.feed_residual(x, lambda h: self.feed_forward(h, noise, show), noise, show)
+        dropout_key, show = given.dropout_key, given.shown
+        x = self.self_residual(
+            x, lambda h: attend_to_self(self.self_attention, self.index, h, given), dropout_key, show
+        )
+        x = self.cross_residual(x, lambda h: self._attend_to_memory(h, given, cross_keys), dropout_key, show)
+        return self.feed_residual(x, lambda h: self.feed_forward(h, dropout_key, show), dropout_key, show)
 
     def _attend_to_memory(self, x: Float[Tensor, "N D"], given: Pass, cross_keys: CrossKeys) -> Float[Tensor, "N D"]:
         attention, keys = self.cross_attention, cross_keys.layer(self.index)
         given.show(f"{attention.name}.input", x)
-        return attention.attend(attention.queries(x), keys, given.packing, noise=given.noise, observer=given.observer)
+        return attention.attend(
+            attention.queries(x), keys, given.packing, dropout_key=given.dropout_key, observer=given.observer
+        )
 
 
 def attend_to_self(attention: Attention, layer: int, x: Float[Tensor, "N D"], given: Pass) -> Float[Tensor, "N D"]:
@@ -107,7 +113,7 @@ def attend_to_self(attention: Attention, layer: int, x: Float[Tensor, "N D"], gi
     if given.cache is not None and given.positions is not None:
         rows, key, value = split_rows(rows, attention.heads, rope)
         keys, rope = given.cache.append(layer, given.packing, given.positions, key, value), None
-    return attention.attend(rows, keys, given.packing, given.causal, rope, given.noise, given.observer)
+    return attention.attend(rows, keys, given.packing, given.causal, rope, given.dropout_key, given.observer)
 
 
 class Encoder(nn.Module):
@@ -130,11 +136,11 @@ class Encoder(nn.Module):
         self,
         x: Float[Tensor, "N D"],
         packing: Packing,
-        noise: Noise | None = None,
+        dropout_key: DropoutKey | None = None,
         observer: Observer | None = None,
     ) -> Float[Tensor, "N D"]:
         rope = self.rotary.rope(packing.position, x.dtype) if self.rotary else None
-        given = Pass(packing, causal=False, rope=rope, noise=noise, observer=observer)
+        given = Pass(packing, causal=False, rope=rope, dropout_key=dropout_key, observer=observer)
         given.show("encoder.embedding", x)
         for block in self.blocks:
             x = block(x, given)
@@ -168,13 +174,13 @@ class Decoder(nn.Module):
         packing: Packing,
         cross_keys: CrossKeys | None = None,
         cache: Cache | None = None,
-        noise: Noise | None = None,
+        dropout_key: DropoutKey | None = None,
         observer: Observer | None = None,
     ) -> Float[Tensor, "N D"]:
         """With a cache, the rows continue what it holds, and are appended to it."""
         position = cache.positions(packing) if cache is not None else packing.position
         rope = self.rotary.rope(position, x.dtype) if self.rotary else None
-        given = Pass(packing, True, rope, noise, cache, position, observer)
+        given = Pass(packing, True, rope, dropout_key, cache, position, observer)
         given.show("decoder.embedding", x)
         for block in self.blocks:
             x = block(x, given, cross_keys) if isinstance(block, CrossBlock) else block(x, given)

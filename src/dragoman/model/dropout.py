@@ -21,18 +21,18 @@ _FEATURE_STRIDE = 65_536  # keys per attention head, so that a weight's feature 
 
 
 @dataclass(frozen=True)
-class Noise:
-    """What dropout on the rows of one packed tensor is keyed by."""
+class DropoutKey:
+    """The key of the dropout masks on the rows of one packed tensor."""
 
-    key: int
-    """Stands for (seed, step)."""
+    seed_and_step: int
+    """A hash of both."""
     tokens: Int[Tensor, "N"]
     """The index of each row's token in the whole step, over all its micro-batches and processes."""
 
 
 @dataclass(frozen=True)
-class StepNoise:
-    """The noise of one micro-batch: the step it belongs to, and its first tokens in that step.
+class StepKey:
+    """The key of one micro-batch: the step it belongs to, and its first tokens in that step.
 
     Source and target tokens are counted apart.
     """
@@ -42,14 +42,14 @@ class StepNoise:
     source_first: int = 0
     target_first: int = 0
 
-    def source(self, rows: int, device: torch.device) -> Noise:
-        return Noise(self._key, torch.arange(self.source_first, self.source_first + rows, device=device))
+    def source(self, rows: int, device: torch.device) -> DropoutKey:
+        return DropoutKey(self._key, torch.arange(self.source_first, self.source_first + rows, device=device))
 
-    def target(self, rows: int, device: torch.device) -> Noise:
-        return Noise(self._key, torch.arange(self.target_first, self.target_first + rows, device=device))
+    def target(self, rows: int, device: torch.device) -> DropoutKey:
+        return DropoutKey(self._key, torch.arange(self.target_first, self.target_first + rows, device=device))
 
-    def after(self, source_tokens: int, target_tokens: int) -> "StepNoise":
-        """The noise of the next micro-batch, when this one has so many tokens."""
+    def after(self, source_tokens: int, target_tokens: int) -> "StepKey":
+        """The key of the next micro-batch, when this one has so many tokens."""
         return replace(
             self,
             source_first=self.source_first + source_tokens,
@@ -62,27 +62,31 @@ class StepNoise:
 
 
 def drop(
-    x: Float[Tensor, "N F"], rate: float, site: str, noise: Noise | None, onto: Float[Tensor, "N F"] | None = None
+    x: Float[Tensor, "N F"],
+    rate: float,
+    site: str,
+    dropout_key: DropoutKey | None,
+    onto: Float[Tensor, "N F"] | None = None,
 ) -> Float[Tensor, "N F"]:
-    """Zeroes each element with probability `rate` and scales the others by 1 / (1 - rate). Without noise nothing is
+    """Zeroes each element with probability `rate` and scales the others by 1 / (1 - rate). Without a key nothing is
     dropped. The result is added to `onto`, if that is given.
     """
-    if noise is None or rate == 0.0:
+    if dropout_key is None or rate == 0.0:
         return x if onto is None else onto + x
     if kernels.usable("drop", x, x if onto is None else onto):
-        return _FusedDrop.apply(x, onto, noise.tokens, *draw(rate, site, noise))
-    dropped = _dropped(x, rate, site, noise)
+        return _FusedDrop.apply(x, onto, dropout_key.tokens, *draw(rate, site, dropout_key))
+    dropped = _dropped(x, rate, site, dropout_key)
     return dropped if onto is None else onto + dropped
 
 
-def draw(rate: float, site: str, noise: Noise) -> tuple[float, int, int]:
+def draw(rate: float, site: str, dropout_key: DropoutKey) -> tuple[float, int, int]:
     """What kernels make a mask of: the scale of kept elements, the key of the hash, and the least hash that is kept."""
-    return 1.0 / (1.0 - rate), _site_key(noise, site), _threshold(rate)
+    return 1.0 / (1.0 - rate), _site_key(dropout_key, site), _threshold(rate)
 
 
-def random_bits(site: str, noise: Noise) -> Int[Tensor, "N"]:
+def random_bits(site: str, dropout_key: DropoutKey) -> Int[Tensor, "N"]:
     """32 bits for each token, as a number from 0 to 2**32 (int64, excluded), by the same hash as its dropout."""
-    return _row_hash(_site_key(noise, site), noise.tokens).long() + 2**31
+    return _row_hash(_site_key(dropout_key, site), dropout_key.tokens).long() + 2**31
 
 
 def site_number(site: str) -> int:
@@ -90,24 +94,30 @@ def site_number(site: str) -> int:
     return zlib.crc32(site.encode())
 
 
-def _site_key(noise: Noise, site: str) -> int:
-    return _fold(noise.key, site_number(site))
+def _site_key(dropout_key: DropoutKey, site: str) -> int:
+    return _fold(dropout_key.seed_and_step, site_number(site))
 
 
-def _dropped(x: Float[Tensor, "N F"], rate: float, site: str, noise: Noise) -> Float[Tensor, "N F"]:
+def _dropped(x: Float[Tensor, "N F"], rate: float, site: str, dropout_key: DropoutKey) -> Float[Tensor, "N F"]:
     features = torch.arange(x.size(1), dtype=torch.int32, device=x.device)
-    return _Drop.apply(x, _keep(_row_hash(_site_key(noise, site), noise.tokens)[:, None], features, rate), rate)
+    return _Drop.apply(
+        x, _keep(_row_hash(_site_key(dropout_key, site), dropout_key.tokens)[:, None], features, rate), rate
+    )
 
 
 def drop_weights(
-    weights: Float[Tensor, "B H T S"], rate: float, site: str, noise: Noise | None, tokens: Int[Tensor, "B T"] | None
+    weights: Float[Tensor, "B H T S"],
+    rate: float,
+    site: str,
+    dropout_key: DropoutKey | None,
+    tokens: Int[Tensor, "B T"] | None,
 ) -> Float[Tensor, "B H T S"]:
     """`drop` for attention weights: the token is the query's (`tokens`, padded), the feature (head, key position)."""
-    if noise is None or rate == 0.0 or tokens is None:
+    if dropout_key is None or rate == 0.0 or tokens is None:
         return weights
     heads = torch.arange(weights.size(1), dtype=torch.int32, device=weights.device) * _FEATURE_STRIDE
     keys = torch.arange(weights.size(3), dtype=torch.int32, device=weights.device)
-    row = _row_hash(_site_key(noise, site), tokens.flatten()).unflatten(0, tokens.shape)  # (B, T)
+    row = _row_hash(_site_key(dropout_key, site), tokens.flatten()).unflatten(0, tokens.shape)  # (B, T)
     return _Drop.apply(weights, _keep(row[:, None, :, None], (heads[:, None] + keys)[None, :, None, :], rate), rate)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dragoman.errors import ConfigError
-from dragoman.model.dropout import Noise, drop
+from dragoman.model.dropout import DropoutKey, drop
 from dragoman.model.layers import LayerNorm, RMSNorm
 from dragoman.model.observer import Show
 from dragoman.model.projection import Role
@@ -119,7 +119,7 @@ class Embedding(nn.Module):
         self,
         ids: Int[Tensor, "N"],
         position: Int[Tensor, "N"],
-        noise: Noise | None = None,
+        dropout_key: DropoutKey | None = None,
         show: Show | None = None,
     ) -> Float[Tensor, "N D"]:
         x = F.embedding(ids, self.weight) * self.scale
@@ -130,7 +130,7 @@ class Embedding(nn.Module):
                 show(f"{self.name}.positions", places)
         x = x + places if places is not None else x
         x = self.norm(x) if self.norm is not None else x
-        return drop(x, self.dropout, self.name, noise)
+        return drop(x, self.dropout, self.name, dropout_key)
 
 
 def table(vocabulary: int, d_model: int) -> nn.Parameter:

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from dragoman.model.blocks import Decoder, Encoder
 from dragoman.model.cache import Cache, CrossKeys
 from dragoman.model.config import ModelConfig
-from dragoman.model.dropout import StepNoise
+from dragoman.model.dropout import StepKey
 from dragoman.model.embedding import Embedding
 from dragoman.model.layers import Head
 from dragoman.model.observer import Observer, shower
@@ -47,12 +47,12 @@ class EncoderDecoder(nn.Module):
         self,
         source: Int[Tensor, "N"],
         packing: Packing,
-        noise: StepNoise | None = None,
+        dropout_key: StepKey | None = None,
         *,
         observer: Observer | None = None,
     ) -> Float[Tensor, "N D"]:
         """Source ids to the memory, which is the encoder's output."""
-        of_rows = noise.source(packing.rows, source.device) if noise else None
+        of_rows = dropout_key.source(packing.rows, source.device) if dropout_key else None
         x = self.source_embedding(source, packing.position, of_rows, shower(observer, packing))
         return self.encoder(x, packing, of_rows, observer)
 
@@ -70,7 +70,7 @@ class EncoderDecoder(nn.Module):
         target: Int[Tensor, "M"],
         packing: Packing,
         given: CrossKeys | Cache,
-        noise: StepNoise | None = None,
+        dropout_key: StepKey | None = None,
         *,
         observer: Observer | None = None,
     ) -> Float[Tensor, "M D"]:
@@ -78,7 +78,7 @@ class EncoderDecoder(nn.Module):
         which it takes in.
         """
         keys, cache = (given.cross_keys, given) if isinstance(given, Cache) else (given, None)
-        of_rows = noise.target(packing.rows, target.device) if noise else None
+        of_rows = dropout_key.target(packing.rows, target.device) if dropout_key else None
         position = cache.positions(packing) if cache is not None else packing.position
         x = self.target_embedding(target, position, of_rows, shower(observer, packing))
         return self.decoder(x, packing, keys, cache, of_rows, observer)
@@ -93,16 +93,16 @@ class EncoderDecoder(nn.Module):
         source_lengths: Int[Tensor, "B"],
         target: Int[Tensor, "M"],
         target_lengths: Int[Tensor, "B"],
-        noise: StepNoise | None = None,
+        dropout_key: StepKey | None = None,
         *,
         observer: Observer | None = None,
     ) -> Float[Tensor, "M D"]:
         """Decoder output for every target token, before `project`: a loss takes the vocabulary piece by piece."""
         of_source = Packing.of(source_lengths, source.device, ROW_MULTIPLE)
         of_target = Packing.of(target_lengths, target.device, ROW_MULTIPLE)
-        memory = self.encode(of_source.fill(source), of_source, noise, observer=observer)
+        memory = self.encode(of_source.fill(source), of_source, dropout_key, observer=observer)
         keys = self.cross_keys(memory, of_source)
-        return self.decode(of_target.fill(target), of_target, keys, noise, observer=observer)[: of_target.tokens]
+        return self.decode(of_target.fill(target), of_target, keys, dropout_key, observer=observer)[: of_target.tokens]
 
 
 class LanguageModel(nn.Module):
@@ -132,12 +132,12 @@ class LanguageModel(nn.Module):
         target: Int[Tensor, "M"],
         packing: Packing,
         cache: Cache | None = None,
-        noise: StepNoise | None = None,
+        dropout_key: StepKey | None = None,
         *,
         observer: Observer | None = None,
     ) -> Float[Tensor, "M D"]:
         """Ids to decoder output: whole texts, or with a cache the next tokens of its rows, which it takes in."""
-        of_rows = noise.target(packing.rows, target.device) if noise else None
+        of_rows = dropout_key.target(packing.rows, target.device) if dropout_key else None
         position = cache.positions(packing) if cache is not None else packing.position
         x = self.target_embedding(target, position, of_rows, shower(observer, packing))
         return self.decoder(x, packing, None, cache, of_rows, observer)
@@ -150,13 +150,13 @@ class LanguageModel(nn.Module):
         self,
         target: Int[Tensor, "M"],
         target_lengths: Int[Tensor, "B"],
-        noise: StepNoise | None = None,
+        dropout_key: StepKey | None = None,
         *,
         observer: Observer | None = None,
     ) -> Float[Tensor, "M D"]:
         """Decoder output for every token, before `project`."""
         packing = Packing.of(target_lengths, target.device, ROW_MULTIPLE)
-        return self.decode(packing.fill(target), packing, None, noise, observer=observer)[: packing.tokens]
+        return self.decode(packing.fill(target), packing, None, dropout_key, observer=observer)[: packing.tokens]
 
 
 class EncoderModel(nn.Module):
@@ -178,12 +178,12 @@ class EncoderModel(nn.Module):
         self,
         source: Int[Tensor, "N"],
         packing: Packing,
-        noise: StepNoise | None = None,
+        dropout_key: StepKey | None = None,
         *,
         observer: Observer | None = None,
     ) -> Float[Tensor, "N D"]:
         """Ids to a vector for each token."""
-        of_rows = noise.source(packing.rows, source.device) if noise else None
+        of_rows = dropout_key.source(packing.rows, source.device) if dropout_key else None
         x = self.source_embedding(source, packing.position, of_rows, shower(observer, packing))
         return self.encoder(x, packing, of_rows, observer)
 
@@ -192,11 +192,11 @@ class EncoderModel(nn.Module):
         memory: Float[Tensor, "N D"],
         packing: Packing,
         chosen: Int[Tensor, "M"] | None = None,
-        noise: StepNoise | None = None,
+        dropout_key: StepKey | None = None,
     ) -> Float[Tensor, "M D"]:
         """The encoder's output to the head's: for the `chosen` rows, or for each text as `pooling` says."""
         rows = pick(memory, chosen) if chosen is not None else self._pooled(memory, packing)
-        return self.head(rows, noise.target(rows.size(0), rows.device) if noise else None)
+        return self.head(rows, dropout_key.target(rows.size(0), rows.device) if dropout_key else None)
 
     def _pooled(self, memory: Float[Tensor, "N D"], packing: Packing) -> Float[Tensor, "B D"]:
         if self.config.pooling == "first":
@@ -212,14 +212,14 @@ class EncoderModel(nn.Module):
         source: Int[Tensor, "N"],
         source_lengths: Int[Tensor, "B"],
         chosen: Int[Tensor, "M"] | None = None,
-        noise: StepNoise | None = None,
+        dropout_key: StepKey | None = None,
         *,
         observer: Observer | None = None,
     ) -> Float[Tensor, "M D"]:
         """The head's output, before `project`."""
         packing = Packing.of(source_lengths, source.device, ROW_MULTIPLE)
-        memory = self.encode(packing.fill(source), packing, noise, observer=observer)
-        return self.predict_from(memory, packing, chosen, noise)
+        memory = self.encode(packing.fill(source), packing, dropout_key, observer=observer)
+        return self.predict_from(memory, packing, chosen, dropout_key)
 
 
 AnyModel = EncoderDecoder | LanguageModel | EncoderModel

@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from dragoman.compiled import kernels
-from dragoman.model.dropout import Noise, drop
+from dragoman.model.dropout import DropoutKey, drop
 from dragoman.model.observer import Show
 from dragoman.model.projection import Dense, Projection, Role
 
@@ -111,7 +111,7 @@ class FeedForward(nn.Module):
         self.outer = Dense(d_ff, d_model, bias)
 
     def forward(
-        self, x: Float[Tensor, "N D"], noise: Noise | None = None, show: Show | None = None
+        self, x: Float[Tensor, "N D"], dropout_key: DropoutKey | None = None, show: Show | None = None
     ) -> Float[Tensor, "N D"]:
         if self.gate is None:
             hidden = _ACTIVATIONS[self.activation](self.inner(x))
@@ -121,7 +121,7 @@ class FeedForward(nn.Module):
         if show is not None:
             show(f"{self.name}.input", x)
             show(f"{self.name}.hidden", hidden)
-        return self.outer(drop(hidden, self.dropout, self.name, noise))
+        return self.outer(drop(hidden, self.dropout, self.name, dropout_key))
 
 
 class Residual(nn.Module):
@@ -141,13 +141,13 @@ class Residual(nn.Module):
         self,
         x: Float[Tensor, "N D"],
         sublayer: Callable[[Tensor], Tensor],
-        noise: Noise | None = None,
+        dropout_key: DropoutKey | None = None,
         show: Show | None = None,
     ) -> Float[Tensor, "N D"]:
         if self.pre:
-            x = drop(sublayer(self.norm(x)), self.dropout, self.name, noise, onto=x)
+            x = drop(sublayer(self.norm(x)), self.dropout, self.name, dropout_key, onto=x)
         else:
-            x = self.norm(drop(sublayer(x), self.dropout, self.name, noise, onto=x))
+            x = self.norm(drop(sublayer(x), self.dropout, self.name, dropout_key, onto=x))
         if show is not None:
             show(self.name, x)
         return x
@@ -165,5 +165,5 @@ class Head(nn.Module):
         super().__init__()
         self.dense, self.norm, self.dropout, self.name = Dense(d_model, d_model), norm, dropout, name
 
-    def forward(self, x: Float[Tensor, "M D"], noise: Noise | None = None) -> Float[Tensor, "M D"]:
-        return drop(self.norm(F.gelu(self.dense(x))), self.dropout, self.name, noise)
+    def forward(self, x: Float[Tensor, "M D"], dropout_key: DropoutKey | None = None) -> Float[Tensor, "M D"]:
+        return drop(self.norm(F.gelu(self.dense(x))), self.dropout, self.name, dropout_key)

@@ -15,7 +15,7 @@ from dragoman.errors import DecodeError
 from dragoman.evaluating.metrics import Score
 from dragoman.files import sha256
 from dragoman.inference.predictor import project
-from dragoman.model import EncoderModel, StepNoise
+from dragoman.model import EncoderModel, StepKey
 from dragoman.runs.language_model import TextEvaluation, TextTask
 from dragoman.store import ModelFiles, StoredModel
 from dragoman.text.prepared import read_text_lines
@@ -49,13 +49,13 @@ class FillTask(TextTask):
 
     def _masked(self, corpus: EncodedCorpus) -> list[LabelledBatch]:
         """The batches of a held-out text, with the same tokens masked at every call."""
-        batches, noise, masked = self.batches_of(corpus), StepNoise(SEED, 0), list[LabelledBatch]()
+        batches, dropout_key, masked = self.batches_of(corpus), StepKey(SEED, 0), list[LabelledBatch]()
         vocabulary = self.recipe.model.source_vocabulary
         assert vocabulary is not None, "a model that is built has a vocabulary"
         for indices in batches.epoch(0):
             size = batches.size_of(indices)
-            masked.append(mask(batches.batch(indices), noise, vocabulary))
-            noise = noise.after(size.source_tokens, size.target_tokens)
+            masked.append(mask(batches.batch(indices), dropout_key, vocabulary))
+            dropout_key = dropout_key.after(size.source_tokens, size.target_tokens)
         return masked
 
     def measure(self, model: EncoderModel) -> Validated:

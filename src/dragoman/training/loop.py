@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from dragoman.data.batching import BatchSize
 from dragoman.errors import Diverged
 from dragoman.memory import out_of_memory_as
-from dragoman.model import StepNoise
+from dragoman.model import StepKey
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.objective import BatchSource, Objective
 from dragoman.training.optimiser import MasterWeights
@@ -141,7 +141,7 @@ def train_step(
     )
     target_tokens = sum(size.target_tokens for size, _ in micro_batches)
     tokens = sum(size.tokens for size, _ in micro_batches)
-    losses = backward(model, objective, state.masters, micro_batches, StepNoise(settings.seed, state.step))
+    losses = backward(model, objective, state.masters, micro_batches, StepKey(settings.seed, state.step))
     world.sum(state.masters.gradient, losses)
     norms = state.masters.step(rate, settings.clip_norm)
     smoothed, plain, norm = torch.stack([*losses, norms]).tolist()  # the only place that waits for a GPU
@@ -159,7 +159,7 @@ def backward(
     objective: Objective,
     masters: MasterWeights,
     micro_batches: Sequence[MicroBatch],
-    noise: StepNoise,
+    dropout_key: StepKey,
 ) -> Tensor:
     """Adds this process's part of the gradient to `masters`; returns its sums of the smoothed and the plain loss.
 
@@ -177,11 +177,11 @@ def backward(
     with out_of_memory_as(advice):
         for size, batch in micro_batches:
             if batch is not None:
-                loss = objective.loss(model, batch, noise)
+                loss = objective.loss(model, batch, dropout_key)
                 (loss.smoothed / target_tokens).backward()
                 masters.collect_gradients()
                 sums.append(torch.stack([loss.smoothed.detach(), loss.plain]))
-            noise = noise.after(size.source_tokens, size.target_tokens)
+            dropout_key = dropout_key.after(size.source_tokens, size.target_tokens)
     return torch.stack(sums).sum(0)
 
 

@@ -14,7 +14,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from dragoman.data.batching import Batches, BatchSize, Indices, LabelledBatch, framed
-from dragoman.model.dropout import StepNoise, random_bits
+from dragoman.model.dropout import StepKey, random_bits
 from dragoman.tokenizing.special_tokens import MASK, SYMBOLS
 from dragoman.training.loss import Loss
 from dragoman.training.objective import BatchSource, CrossEntropy
@@ -67,10 +67,10 @@ class MaskedTokens:
         """The batches to train on, unmasked."""
         return self.of.batches
 
-    def loss(self, model: nn.Module, batch: LabelledBatch, noise: StepNoise) -> Loss:
+    def loss(self, model: nn.Module, batch: LabelledBatch, dropout_key: StepKey) -> Loss:
         """Sums over the masked tokens of one micro-batch."""
         batch = batch.to(cast("Tensor", model.output).device)
-        return self.of.loss(model, mask(batch, noise, self.vocabulary), noise)
+        return self.of.loss(model, mask(batch, dropout_key, self.vocabulary), dropout_key)
 
 
 def masked_counts(lengths: Int[Tensor, "B"]) -> Int[Tensor, "B"]:
@@ -78,10 +78,10 @@ def masked_counts(lengths: Int[Tensor, "B"]) -> Int[Tensor, "B"]:
     return torch.minimum((SHARE * lengths).round().long().clamp(min=1), lengths)
 
 
-def mask(batch: LabelledBatch, noise: StepNoise, vocabulary: int) -> LabelledBatch:
+def mask(batch: LabelledBatch, dropout_key: StepKey, vocabulary: int) -> LabelledBatch:
     """A batch of `MaskedBatches` with some of its tokens hidden, and only those to be predicted."""
     assert batch.chosen is not None, "made by MaskedBatches"
-    of_tokens = noise.source(len(batch.source), batch.source.device)
+    of_tokens = dropout_key.source(len(batch.source), batch.source.device)
     picked = _lowest(random_bits("mask.choose", of_tokens)[batch.chosen], _texts(batch), len(batch.source_lengths))
     chosen, labels = batch.chosen[picked], batch.labels[picked]
     how, what = random_bits("mask.how", of_tokens)[chosen], random_bits("mask.what", of_tokens)[chosen]

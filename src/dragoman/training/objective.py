@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.data.batching import Batch, BatchSize, LabelledBatch
-from dragoman.model import StepNoise
+from dragoman.model import StepKey
 from dragoman.training.loss import Loss, label_smoothed_loss
 
 
@@ -40,7 +40,7 @@ class Objective(Protocol):
         """The batches to train on."""
         ...
 
-    def loss(self, model: nn.Module, batch: Any, noise: StepNoise) -> Loss:
+    def loss(self, model: nn.Module, batch: Any, dropout_key: StepKey) -> Loss:
         """Sums over the target tokens of one micro-batch, as many as its `BatchSize` says."""
         ...
 
@@ -73,11 +73,11 @@ class CrossEntropy:
     label_smoothing: float = 0.0
     label_weights: Tensor | None = None
 
-    def loss(self, model: nn.Module, batch: Batch | LabelledBatch, noise: StepNoise) -> Loss:
+    def loss(self, model: nn.Module, batch: Batch | LabelledBatch, dropout_key: StepKey) -> Loss:
         """Sums over the target tokens of one micro-batch, which moves to the model's device."""
         output = cast("Tensor", model.output)
         batch = batch.to(output.device)
-        hidden = model(*batch.inputs, noise=noise)
+        hidden = model(*batch.inputs, dropout_key=dropout_key)
         return label_smoothed_loss(
             hidden, output, batch.labels, self.label_smoothing, self.label_weights, bias=_bias(model)
         )
