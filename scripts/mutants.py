@@ -28,7 +28,7 @@ TARGETS = {
     "loss": ["training/loss.py", "training/objective.py"],
     "masks": ["model/attention_backends.py", "model/packing.py", "training/masking.py"],
     "cache": ["model/cache.py", "model/attention_backends.py"],
-    "beam": ["decoding/beam.py", "decoding/batched_beam.py", "decoding/engine.py", "decoding/length_penalty.py"],
+    "beam": ["decoding/beam.py", "decoding/batched_beam.py", "decoding/engine.py", "decoding/hypothesis.py"],
     "sampling": ["decoding/sampling.py"],
     "resume": ["training/checkpoint.py", "runs/session.py", "inference/resumable.py"],
     "files": ["files.py", "manifest.py"],
@@ -45,6 +45,8 @@ SWAPS: dict[type[ast.AST], str] = {
     ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is", ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*",
     ast.FloorDiv: "*", ast.Mod: "*", ast.And: "or", ast.Or: "and",
 }  # fmt: skip
+MAKE_TEST = "not thorough and not browser"
+"""What `make test` runs."""
 SECONDS = 1_200
 """After which a run counts as a failure: the fault made something endless."""
 
@@ -196,7 +198,7 @@ def failure(tests: Sequence[str], place: Path) -> str | None:
     if not tests:
         return None
     workers = ["-n", "2", "--dist", "loadfile"] if len(tests) > 4 else []
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *workers, *tests]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", MAKE_TEST, *workers, *tests]
     environment = {**os.environ, "PYTHONPATH": str(place / "src")}
     try:
         done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=SECONDS)
