@@ -133,11 +133,7 @@ class Draft:
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe as far as it is written; other settings have their defaults.
-
-        Raises:
-            ConfigError: a value is impossible, or contradicts another.
-        """
+        """The recipe as far as it is written; other settings have their defaults."""
         return check(self._tables, "recipe", Recipe)
 
     def choose(self, key: str, value: Any, reason: str = "") -> None:
@@ -167,11 +163,7 @@ class Draft:
 def choose_before_text(
     draft: Draft, processes: int = 1, start: Start | None = None, prepared: Prepared | None = None
 ) -> None:
-    """Chooses what follows from the task, the model to start from, and data that was prepared before.
-
-    Raises:
-        ConfigError: a setting has no use for the task, or contradicts what is known.
-    """
+    """Chooses what follows from the task, the model to start from, and data that was prepared before."""
     if start is not None:
         keep_start(draft, start)
     share_steps(draft, processes)
@@ -183,11 +175,7 @@ def choose_before_text(
 
 
 def keep_start(draft: Draft, start: Start) -> None:
-    """Architecture, vocabularies and search options are those of the model that the run starts from.
-
-    Raises:
-        ConfigError: a setting that would change the model is asked for.
-    """
+    """Architecture, vocabularies and search options are those of the model that the run starts from."""
     tokenizer = check({"joint": start.joint}, "tokenizer", TokenizerSettings)
     for group, settings in (("model", start.model), ("tokenizer", tokenizer)):
         kept = settings.model_dump(mode="json", exclude_none=True)
@@ -211,11 +199,7 @@ def share_steps(draft: Draft, processes: int) -> None:
 
 
 def refuse_idle_processes(recipe: Recipe, processes: int) -> None:
-    """Refuses a step that leaves processes without work.
-
-    Raises:
-        ConfigError: it has fewer batches than there are processes.
-    """
+    """Refuses a step that leaves processes without work."""
     if recipe.train.accumulate < processes:
         raise ConfigError(
             f"train.accumulate is {recipe.train.accumulate}, so {processes} processes cannot share a step's batches; "
@@ -267,11 +251,7 @@ def take_languages(draft: Draft, prepared: Prepared) -> None:
 
 
 def choose_by_text(draft: Draft, text: TextFacts) -> None:
-    """Chooses what goes by the amount and the kind of the text.
-
-    Raises:
-        ConfigError: there is no pair to train on; or the size that is chosen makes a setting useless.
-    """
+    """Chooses what goes by the amount and the kind of the text."""
     choose_sizes(draft, text.amount)
     if text.several_sentences > MANY:
         # a model that learnt from lines of several sentences is given whole lines
@@ -322,11 +302,7 @@ def weigh_classes(draft: Draft, counts: tuple[int, ...]) -> None:
 
 
 def choose_by_vocabularies(draft: Draft, vocabularies: Vocabularies, precision: str, reason: str) -> None:
-    """Chooses what goes by the tokenizers and the labels, and the numbers that this machine computes in.
-
-    Raises:
-        ConfigError: the recipe gives other sizes of the vocabularies.
-    """
+    """Chooses what goes by the tokenizers and the labels, and the numbers that this machine computes in."""
     match_vocabularies(draft, vocabularies)
     draft.set("train.precision", precision, reason)
     choose_optimiser(draft)

@@ -271,13 +271,7 @@ def gives_labels(path: Path) -> bool:
 def evaluate_systems(
     systems: Sequence[Sequence[Path]], test: Path | str | None, overrides: Sequence[str], samples: int, place: Place
 ) -> list[tuple[LabelEvaluation, ...]]:
-    """Scores each model of each system on a labelled test set; by default on that of the first run.
-
-    Raises:
-        ConfigError: a setting that is not about reading, or a system that gives no labels.
-        CheckpointError: a system is not a model, or no test set is given and the first system is not a run.
-        DataError: the test set cannot be read.
-    """
+    """Scores each model of each system on a labelled test set; by default on that of the first run."""
     if foreign := [text for text in overrides if not text.strip().startswith("data.")]:
         raise ConfigError(f"{foreign[0]}: for labels, evaluate takes only settings that say how text is read, data.…")
     first = Predictor.load(systems[0][0], **place._asdict())

@@ -129,11 +129,7 @@ def _name_of_model(folder: Path) -> str:
 
 
 def _translation_model(model: Path | str) -> Path:
-    """The folder of the model to start from.
-
-    Raises:
-        ConfigError: it does not translate.
-    """
+    """The folder of the model to start from."""
     folder = find_model(model).resolve()
     family = read_config(folder).model.family
     if family != "encoder_decoder":
@@ -147,9 +143,6 @@ def _translation_model(model: Path | str) -> Path:
 def _text(model: Path, data: Address, overrides: Sequence[str]) -> DataSettings:
     """The settings of the new text, with the columns and languages that the model expects. Warns of pairs whose sides
     are exchanged.
-
-    Raises:
-        DataError: the text cannot be read, or its names state other languages than the model's.
     """
     of_data = [text for text in overrides if text.strip().startswith("data.")]
     settings = check(apply(of_data, {"data": {"path": data}}), "the command line", Recipe).data

@@ -39,20 +39,12 @@ class _RunFile(Settings, extra="allow"):
 
 
 def read_facts(run: RunFolder) -> dict[str, Any]:
-    """Reads a run's `run.json`.
-
-    Raises:
-        ConfigError: it is missing, damaged or of another format.
-    """
+    """Reads a run's `run.json`."""
     return read_document(run.facts, _RunFile, FORMAT, error=ConfigError).model_dump(mode="json", exclude_unset=True)
 
 
 def read_facts_to_go_on(run: RunFolder) -> dict[str, Any]:
-    """Reads a run's `run.json` so that the run can go on.
-
-    Raises:
-        ConfigError: as in `read_facts`, with advice on what to do; or the run asks for a setting that was removed.
-    """
+    """Reads a run's `run.json` so that the run can go on."""
     try:
         facts = read_facts(run)
     except ConfigError as error:
@@ -66,11 +58,7 @@ def note(run: RunFolder, status: str, **more: Any) -> None:
 
 
 def make_folder(run: RunFolder) -> None:
-    """Makes the folder of a run, if there is none.
-
-    Raises:
-        ConfigError: the system refuses.
-    """
+    """Makes the folder of a run, if there is none."""
     try:
         make_folders(run.path)
     except OSError as error:

@@ -104,9 +104,6 @@ def find_for_forecast(what: What, options: RunOptions) -> tuple[Request, bool]:
     `train` would go on from text that is prepared in its folder now.
 
     If a run of that name was begun with other settings, the forecast is for a new run of another name.
-
-    Raises:
-        ConfigError: the options cannot be used for a new run or this one.
     """
     if options.more:
         raise ConfigError("--dry-run estimates a run from its beginning; leave --more out")

@@ -128,11 +128,7 @@ class LanguageModelTask(TextTask):
         )
 
     def _losses(self, model: LanguageModel, corpus: EncodedCorpus, characters: int) -> tuple[float, float, int]:
-        """Nats a token, nats a character, and the number of tokens.
-
-        Raises:
-            DecodeError: the loss is not finite.
-        """
+        """Nats a token, nats a character, and the number of tokens."""
         batches = self.batches_of(corpus)
         loss = mean_loss(model, (batches.batch(indices).to(self.device) for indices in batches.epoch(0)))
         if not math.isfinite(loss):

@@ -71,10 +71,6 @@ class Source(NamedTuple):
 def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: Sequence[str] = ()) -> Source:
     """The recipe that `what` is or names: a `Recipe`, a recipe file, the name of one in the library, or data (a file,
     two aligned files, a folder, `hub:…`), whose task is guessed from its form. `overrides` are `dotted.key=value`.
-
-    Raises:
-        ConfigError: there is no such recipe, or a setting in it is unknown or has an impossible value.
-        DataError: there is no such file.
     """
     if isinstance(what, Recipe):
         source = Source(what.model_dump(mode="json", exclude_unset=True, exclude_none=True), "the recipe", "run")
@@ -207,11 +203,7 @@ class Request(NamedTuple):
 
 
 def find_run(what: What, options: RunOptions) -> Request:
-    """The run's folder, and the settings asked for.
-
-    Raises:
-        ConfigError: the name is a path, or is given to a run that has one; a setting is wrong.
-    """
+    """The run's folder, and the settings asked for."""
     check_name(options.name)
     what = only_one(what)
     overrides, more = split_overrides(what, options) if options.more else (options.overrides, None)
@@ -234,11 +226,7 @@ def find_run(what: What, options: RunOptions) -> Request:
 
 
 def split_overrides(what: What, options: RunOptions) -> tuple[list[str], dict[str, Any]]:
-    """Splits overrides into those of the run itself, and the settings of `[train]` for its new steps.
-
-    Raises:
-        ConfigError: `what` is not a run, or the options also ask for a new run.
-    """
+    """Splits overrides into those of the run itself, and the settings of `[train]` for its new steps."""
     if run_named(what) is None:
         raise ConfigError(
             "--more trains a finished run further; name its folder, as in: dragoman train runs/NAME --more"
@@ -256,11 +244,7 @@ def split_overrides(what: What, options: RunOptions) -> tuple[list[str], dict[st
 
 
 def check_name(name: str | None) -> None:
-    """Refuses a name that is a path.
-
-    Raises:
-        ConfigError: the name is a path.
-    """
+    """Refuses a name that is a path."""
     if name is not None and (Path(name).name != name or name in ("", ".", "..")):
         raise ConfigError(
             f"--name takes a plain name, without folders, but was given {name!r}; --runs names the folder"

@@ -81,11 +81,7 @@ class MetricsLog:
         self._track(step, facts)
 
     def secure(self) -> None:
-        """Flushes the metrics to the disk. Called before each checkpoint, so that no checkpoint is ahead of them.
-
-        Raises:
-            DiskFull: there is no room for some lines.
-        """
+        """Flushes the metrics to the disk. Called before each checkpoint, so that no checkpoint is ahead of them."""
         self._write_out()
         with self._disk_errors():
             os.fsync(self._file.fileno())

@@ -54,9 +54,6 @@ class OpenRun(NamedTuple):
 def open_run(request: Request, threads: int | None) -> OpenRun:
     """Writes what is asked for into `run.json`. So it is there before anything is made from it, and the same command
     goes on wherever it is cut off.
-
-    Raises:
-        ConfigError: the folder holds something else, or the run was begun with other settings or threads.
     """
     run = request.run
     for part in (run.path, run.checkpoints, run.corpora):
@@ -111,11 +108,7 @@ def _remove_other_text(run: RunFolder, before: dict[str, Any], now: dict[str, An
 
 
 def refuse_changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any], finished: bool = False) -> None:
-    """Refuses changes to settings from which something in the run's folder was already made.
-
-    Raises:
-        ConfigError: some have changed; the error names each with its old and new value.
-    """
+    """Refuses changes to settings from which something in the run's folder was already made."""
     changes = _changes(run, before, now)
     moved = {f"data.{name}" for name in PATHS} & changes.keys()
     if moved and "task" not in changes and _is_same_text(run, check(now, str(run), Recipe)):
@@ -180,12 +173,7 @@ def _is_finished(run: RunFolder, facts: dict[str, Any]) -> bool:
 
 
 def _new_steps(run: RunFolder, facts: dict[str, Any], train: dict[str, Any]) -> NewSteps | None:
-    """What to add to a finished run; None if the new steps of an earlier `--more` are not all done, and go on first.
-
-    Raises:
-        ConfigError: the run is not finished, or an earlier `--more` that is not done asked for something else.
-        CheckpointError: the run's last checkpoint is lost.
-    """
+    """What to add to a finished run; None if the new steps of an earlier `--more` are not all done, and go on first."""
     if _is_finished(run, facts):
         _check_last_state(run, facts["steps"])
         return NewSteps(facts["steps"], train)

@@ -130,20 +130,12 @@ def too_few_positions(recipe: Recipe, framing: Framing) -> str | None:
 
 
 def read_recipe(path: Path) -> Recipe:
-    """The recipe in a file.
-
-    Raises:
-        ConfigError: it cannot be read, or a setting in it is unknown or has an impossible value.
-    """
+    """The recipe in a file."""
     return check(read_tables(path), str(path), Recipe)
 
 
 def read_tables(path: Path) -> dict[str, Any]:
-    """The tables of a recipe file, unchecked, without settings that were removed.
-
-    Raises:
-        ConfigError: it cannot be read, is not TOML, or needs a setting that was removed.
-    """
+    """The tables of a recipe file, unchecked, without settings that were removed."""
     try:
         return without_removed(read(path.read_text(encoding="utf-8-sig"), str(path)), str(path))
     except FileNotFoundError:
@@ -157,9 +149,6 @@ def without_removed(tables: Mapping[str, Any], origin: str) -> dict[str, Any]:
 
     >>> without_removed({"train": {"r_drop": 0.0, "steps": 10}}, "recipe.toml")
     {'train': {'steps': 10}}
-
-    Raises:
-        ConfigError: one of them was switched on, so the run cannot be repeated.
     """
     for key, value in flatten(tables).items():
         if key in REMOVED and value != REMOVED[key]:

@@ -25,11 +25,7 @@ _READS = {"translation": "sentence pairs", "classify": "labelled texts", "tag": 
 
 
 def refuse_useless(recipe: Recipe) -> None:
-    """Refuses settings that the task would ignore.
-
-    Raises:
-        ConfigError: there is one; the error names the first.
-    """
+    """Refuses settings that the task would ignore."""
     for complaint in complaints(recipe):
         raise ConfigError(complaint)
 

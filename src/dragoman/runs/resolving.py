@@ -140,11 +140,7 @@ def _with_harmless(kept: Recipe, asked: dict[str, Any]) -> Recipe:
 
 
 def _prepare(task: Task, anyway: bool, world: World) -> None:
-    """Reads, checks and splits text into the run's folder on the first process, unless it is there already.
-
-    Raises:
-        DataError: the text cannot be used, or has changed. With `anyway` the run goes on with the data in its folder.
-    """
+    """Reads, checks and splits text into the run's folder on the first process, unless it is there already."""
 
     def prepare() -> None:
         try:
@@ -156,11 +152,7 @@ def _prepare(task: Task, anyway: bool, world: World) -> None:
 
 
 def _keep_data(task: Task, error: DataError, anyway: bool) -> None:
-    """Lets a run go on with the data in its folder, although the text that it was made from gave this error.
-
-    Raises:
-        DataError: the folder holds no data, or nobody asked to go on `anyway`.
-    """
+    """Lets a run go on with the data in its folder, although the text that it was made from gave this error."""
     if not task.run.data.exists():
         raise error
     try:
@@ -185,11 +177,7 @@ def _trial_recipe(draft: Draft) -> Recipe:
 
 
 def _parts_that_fit(draft: Draft, task: Task) -> int:
-    """The smallest number of batches into which a step of the usual size must be cut to fit in memory.
-
-    Raises:
-        OutOfMemory: not even small batches fit.
-    """
+    """The smallest number of batches into which a step of the usual size must be cut to fit in memory."""
     recipe = draft.recipe
     for parts in PARTS:
         trial = draft.copy()

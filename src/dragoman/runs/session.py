@@ -69,10 +69,6 @@ class Session:
     def begin(cls, task: Task, world: World = ALONE, anyway: bool = False) -> "Session":
         """A session at the newest undamaged checkpoint, or before the first step. `anyway`, the checkpoint may be of
         another machine.
-
-        Raises:
-            CheckpointError: every checkpoint is damaged, or the newest belongs to other data or settings or was made
-                elsewhere.
         """
         recipe = task.recipe
         envelope = {"dropout sites": "by name"} | system.envelope(
@@ -268,11 +264,7 @@ RENEWED = {f"train.{name}" for name in ("steps", "continued_from", "learning_rat
 def refuse_other_checkpoint(
     checkpoint: Path, identity: Mapping[str, Any], envelope: Mapping[str, Any], settings: TrainSettings, anyway: bool
 ) -> None:
-    """Refuses a checkpoint of other data or settings, or, unless `anyway`, of another machine.
-
-    Raises:
-        CheckpointError: something differs; the error names it.
-    """
+    """Refuses a checkpoint of other data or settings, or, unless `anyway`, of another machine."""
     facts = read_checkpoint_facts(checkpoint)
     then, now = without_removed(facts.identity, str(checkpoint)), identity
     if facts.step < (settings.continued_from or 0):

@@ -24,11 +24,7 @@ OF_DECODER = frozenset({"target_vocabulary", "tied", "output_bias"})
 
 
 def starting_config(config: ModelConfig, recipe: Recipe) -> ModelConfig:
-    """The architecture that a run keeps of the model that it starts from.
-
-    Raises:
-        ConfigError: the run's task cannot start from a model of that family.
-    """
+    """The architecture that a run keeps of the model that it starts from."""
     assert recipe.start is not None, "a run that starts from a model names it"
     family = FAMILIES[recipe.task]
     if config.family != family and not (family == "encoder" and config.family == "encoder_decoder"):
@@ -44,12 +40,7 @@ def starting_config(config: ModelConfig, recipe: Recipe) -> ModelConfig:
 
 
 def look_at_start(recipe: Recipe) -> Start | None:
-    """The model that a run starts from; None if it starts from nothing.
-
-    Raises:
-        ConfigError: the run's task cannot start from it, or it cannot be tuned as asked.
-        CheckpointError: it is missing or damaged.
-    """
+    """The model that a run starts from; None if it starts from nothing."""
     if recipe.start is None:
         return None
     stored = load_model(recipe.start.model)
@@ -72,9 +63,6 @@ def refuse_too_large(config: ModelConfig, device: str, in_part: bool = False) ->
 
     It counts weights, gradients and at least one moment, float32 each; for a GPU only the weights, which are made on
     the host, and so for a model that trains `in_part`. Vocabularies that are not known yet count as almost nothing.
-
-    Raises:
-        OutOfMemory: it cannot fit.
     """
     sizes = {side: getattr(config, side) or 5 for side in ("source_vocabulary", "target_vocabulary")}
     weights, limit = count_weights(config.model_copy(update=sizes)), usable_memory_bytes()
@@ -90,10 +78,6 @@ def refuse_too_large(config: ModelConfig, device: str, in_part: bool = False) ->
 def fresh_state(recipe: Recipe, device: str, resumed: bool = False) -> tuple[AnyModel, TrainState]:
     """A model before its first step, with new weights or those of the model that it starts from, and its state. If
     `resumed`, a checkpoint will replace the weights, so they are new; but adapters always need the weights below.
-
-    Raises:
-        OutOfMemory: the model is too large for this machine.
-        CheckpointError: the model to start from is missing or damaged.
     """
     settings = recipe.train
     refuse_too_large(recipe.model, device, recipe.tuning is not None)
@@ -111,12 +95,7 @@ def fresh_state(recipe: Recipe, device: str, resumed: bool = False) -> tuple[Any
 
 
 def adapter_for(recipe: Recipe) -> Adapter | None:
-    """What the adapter folders of a run say of its base; None if it saves whole models.
-
-    Raises:
-        CheckpointError: the base is missing.
-        ConfigError: it is an adapter itself.
-    """
+    """What the adapter folders of a run say of its base; None if it saves whole models."""
     if recipe.start is None or recipe.lora is None:
         return None
     try:

@@ -71,11 +71,7 @@ class Task(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Reads, checks and splits text into the run's folder.
-
-        Raises:
-            DataError: the text cannot be used, or is not what the folder was made from.
-        """
+        """Reads, checks and splits text into the run's folder."""
 
     @property
     @abstractmethod
@@ -153,10 +149,6 @@ class Task(ABC):
     ) -> EncodedCorpus:
         """A corpus that was encoded earlier, after reading all of it once to check it. One is encoded now if there is
         none, or if it no longer `fits` the recipe, whose settings may change until training begins.
-
-        Raises:
-            DataError: it is damaged.
-            TokenizerError: it was encoded by another tokenizer.
         """
         if not self.run.corpus(name).exists():
             return encode()
@@ -177,11 +169,7 @@ class Task(ABC):
 
     @cached_property
     def objective(self) -> Objective:
-        """What training minimises: the cross-entropy of each target token or label.
-
-        Raises:
-            ConfigError: the model has too few positions for the longest sentences and the symbols around them.
-        """
+        """What training minimises: the cross-entropy of each target token or label."""
         if complaint := too_few_positions(self.recipe, self.framing):
             raise ConfigError(complaint)
         return self.make_objective(self.batches_of(self.corpora.train, self.recipe.train.seed))
