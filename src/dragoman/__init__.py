@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dragoman.commands.doctor import doctor as doctor
     from dragoman.errors import Error as Error
     from dragoman.evaluating.evaluation import evaluate as evaluate
     from dragoman.evaluating.pairs import score as score
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from dragoman.inference.predictor import predict as predict
     from dragoman.inference.translator import Translator as Translator
     from dragoman.inference.translator import translate as translate
+    from dragoman.installation import doctor as doctor
     from dragoman.memory import keep_freed_memory as keep_freed_memory
     from dragoman.runs.compare import compare as compare
     from dragoman.runs.fine_tune import fine_tune as fine_tune
@@ -71,7 +71,7 @@ if not TYPE_CHECKING:  # type checkers find wrong names where they see no __geta
         {
             "evaluating.speed": ["benchmark"],
             "runs.compare": ["compare"],
-            "commands.doctor": ["doctor"],
+            "installation": ["doctor"],
             "runs.fine_tune": ["fine_tune"],
             "runs.forecast": ["forecast"],
             "store.merging": ["average", "merge"],
