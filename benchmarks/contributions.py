@@ -40,7 +40,7 @@ from dragoman.explaining.choice import read_choice
 from dragoman.explaining.erasure import falls
 from dragoman.inference.alignment import Given, Seen, Word, run_given, words_of
 from dragoman.inference.translator import Translator
-from dragoman.model import EncoderDecoder
+from dragoman.model.families import EncoderDecoder
 from dragoman.system import describe, machine
 from dragoman.text.lines import read_lines
 from dragoman.tokenizing.tokenizer import Tokenizer

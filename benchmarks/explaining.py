@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> None:
 
     from dragoman.compiled import kernels
     from dragoman.explaining.recording import Recorder
-    from dragoman.store import load_model
+    from dragoman.store.folder import load_model
     from dragoman.system import describe, machine
     from dragoman.text.lines import read_lines
 

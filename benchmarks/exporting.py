@@ -21,8 +21,10 @@ from command_line import command_line, figures_file, markdown
 import dragoman
 from dragoman.errors import ConfigError
 from dragoman.exporting import Target
-from dragoman.model import ModelConfig, build_model
-from dragoman.store import Languages, ModelFiles, save_model
+from dragoman.model.build import build_model
+from dragoman.model.config import ModelConfig
+from dragoman.store.description import Languages, ModelFiles
+from dragoman.store.folder import save_model
 from dragoman.text.phrasebook import Sentence, read_phrasebook
 from dragoman.tokenizing.special_tokens import SYMBOLS
 from dragoman.tokenizing.tokenizers import Tokenizers

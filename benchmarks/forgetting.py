@@ -40,8 +40,9 @@ from dragoman.run_folder import RunFolder
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.train import train
-from dragoman.store import load_model, named_weights
+from dragoman.store.folder import load_model
 from dragoman.store.merging import average, distances
+from dragoman.store.tensors import named_weights
 from dragoman.system import describe, machine
 from dragoman.text.prepared import evenly_spaced, read_split
 from dragoman.training.freezing import count_trained, tune

@@ -35,7 +35,7 @@ from dragoman.data.batching import Batch, Batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_corpus
 from dragoman.memory import keep_freed_memory, memory_bytes, peak_memory_bytes
-from dragoman.model import ModelConfig
+from dragoman.model.config import ModelConfig
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.starting import fresh_state
 from dragoman.runs.translation import SAMPLE
@@ -47,9 +47,9 @@ from dragoman.text.settings import DataSettings
 from dragoman.tokenizing.special_tokens import END, START
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizers
-from dragoman.training import TrainSettings
 from dragoman.training.loop import MicroBatch, train_step
 from dragoman.training.objective import CrossEntropy
+from dragoman.training.settings import TrainSettings
 
 FEWEST_STEPS, WARM_UP, SECONDS = 3, 2, 5.0
 WORDS, SHORTEST, LONGEST = 50_000, 5, 25

@@ -25,9 +25,10 @@ from command_line import command_line, markdown
 from peers.runtimes import Contender, Way
 
 import dragoman
-from dragoman.model import ModelConfig, build_model
-from dragoman.store import load_model, save_model
+from dragoman.model.build import build_model
+from dragoman.model.config import ModelConfig
 from dragoman.store.description import ModelFiles
+from dragoman.store.folder import load_model, save_model
 from dragoman.system import describe, machine
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers

@@ -26,7 +26,7 @@ from command_line import command_line, figures_file, markdown
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
-from dragoman.store import load_model
+from dragoman.store.folder import load_model
 from dragoman.system import describe, machine
 
 SEARCHES: dict[str, dict[str, Any]] = {

@@ -30,8 +30,8 @@ import dragoman
 from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.exporting.marian import read_marian
 from dragoman.inference.options import SearchOptions
-from dragoman.model import EncoderDecoder
-from dragoman.store import load_model
+from dragoman.model.families import EncoderDecoder
+from dragoman.store.folder import load_model
 from dragoman.system import describe
 
 SENTENCES, BATCH = 500, 25

@@ -14,7 +14,7 @@ import numpy as np
 from numpy_model import Array, Model, Sites, log_softmax
 from numpy_search import BeamSearch, Follow, Rules, beam_search
 
-from dragoman.store import load_model
+from dragoman.store.folder import load_model
 from dragoman.tokenizing.special_tokens import END, PADDING, START, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
 

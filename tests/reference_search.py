@@ -8,8 +8,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from dragoman.decoding import Beam, Engine, Hypothesis, Request, Sampling, TensorStep
+from dragoman.decoding.beam import Beam
+from dragoman.decoding.engine import Engine
+from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.model_stepper import TensorStep
 from dragoman.decoding.processors import Written
+from dragoman.decoding.request import Request
+from dragoman.decoding.sampling import Sampling
 
 Beginning = tuple[int, ...]
 Model = Callable[[Beginning], list[float]]

@@ -10,11 +10,14 @@ import torch
 
 from dragoman.config import Settings, check, override, read
 from dragoman.data.batching import Batch, BatchSize
-from dragoman.model import EncoderDecoder, EncoderModel, LanguageModel, ModelConfig, build_model
+from dragoman.model.build import build_model
+from dragoman.model.config import ModelConfig
+from dragoman.model.families import EncoderDecoder, EncoderModel, LanguageModel
 from dragoman.progress import Advance
-from dragoman.training import TrainSettings, TrainState
 from dragoman.training.objective import BatchSource, CrossEntropy
 from dragoman.training.optimiser import MasterWeights
+from dragoman.training.settings import TrainSettings
+from dragoman.training.state import TrainState
 
 VOCABULARY, START, END = 23, 2, 3
 

@@ -11,7 +11,7 @@ from small import parse
 
 from dragoman.config import SettingFacts, Settings, check, describe, flatten, override, render
 from dragoman.errors import ConfigError
-from dragoman.model import ModelConfig
+from dragoman.model.config import ModelConfig
 from dragoman.runs.recipe import Recipe
 
 

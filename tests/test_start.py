@@ -6,16 +6,13 @@ import importlib.util
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from zipfile import ZipFile
 from zipimport import zipimporter
 
 import pytest
 
 import dragoman
-from dragoman import decoding, model, store, training
 
-PACKAGES = [dragoman, decoding, model, store, training]
 HEAVY = ("torch", "numpy", "tokenizers", "pydantic", "sacrebleu", "jaxtyping", "tomlkit")
 
 
@@ -45,37 +42,30 @@ def test_the_module_runs_as_the_command_does() -> None:
     assert done.stdout == f"dragoman {dragoman.__version__}\n"
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_the_names_that_type_checkers_see_are_those_that_resolve(package: ModuleType) -> None:
-    tree = ast.parse(Path(package.__file__ or "").read_text("utf-8"))
+def test_the_names_that_type_checkers_see_are_those_that_resolve() -> None:
+    tree = ast.parse(Path(dragoman.__file__).with_suffix(".pyi").read_text("utf-8"))
     checked = {
-        alias.name: str(node.module)
-        for block in tree.body
-        if isinstance(block, ast.If)
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
+        alias.name: str(node.module) for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
-    assert sorted(package.__all__) == dir(package) == sorted(checked)
+    assert sorted(dragoman.__all__) == dir(dragoman) == sorted(checked)
     for name, module in checked.items():
-        assert getattr(package, name) is getattr(importlib.import_module(module), name)
+        assert getattr(dragoman, name) is getattr(importlib.import_module(module), name)
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_public_names_resolve_in_a_package_inside_a_zip_file(package: ModuleType, tmp_path: Path) -> None:
-    """As in a zipapp, where a package cannot open its own source."""
-    *above, name = package.__name__.split(".")
+def test_public_names_resolve_in_a_package_inside_a_zip_file(tmp_path: Path) -> None:
+    """As in a zipapp, where a package cannot open its own files."""
     archive = tmp_path / "app.zip"
     with ZipFile(archive, "w") as zipped:
-        zipped.write(package.__file__ or "", "/".join([*above, name, "__init__.py"]))
-    spec = zipimporter(str(archive.joinpath(*above))).find_spec(package.__name__)
+        for suffix in (".py", ".pyi"):
+            zipped.write(Path(dragoman.__file__).with_suffix(suffix), f"dragoman/__init__{suffix}")
+    spec = zipimporter(str(archive)).find_spec("dragoman")
     assert spec is not None and spec.loader is not None
     inside = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(inside)
-    assert inside is not package and "app.zip" in (inside.__file__ or "")
-    assert sorted(inside.__all__) == dir(inside) == sorted(package.__all__)
+    assert inside is not dragoman and "app.zip" in (inside.__file__ or "")
+    assert sorted(inside.__all__) == dir(inside) == sorted(dragoman.__all__)
     for public in inside.__all__:
-        assert getattr(inside, public) is getattr(package, public)
+        assert getattr(inside, public) is getattr(dragoman, public)
 
 
 def test_an_unknown_name_is_refused_as_python_does() -> None:

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.data.batching import Batch
-from dragoman.model import ModelConfig
+from dragoman.model.config import ModelConfig
 from dragoman.tokenizing.special_tokens import PADDING
 from dragoman.training.optimiser import MasterWeights
 

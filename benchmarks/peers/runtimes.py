@@ -127,7 +127,7 @@ def _serve(pipe: Connection, way: Way, model: Path) -> None:
 def _dragoman(way: Way, model: Path) -> Translate:
     from dragoman.inference.options import SearchOptions
     from dragoman.inference.translator import Translator
-    from dragoman.store import load_model
+    from dragoman.store.folder import load_model
 
     native = way.runtime == "dragoman"
     translator = Translator(load_model(model), "cpu", way.precision, native=native, threads=way.threads)
@@ -145,7 +145,7 @@ def _dragoman(way: Way, model: Path) -> Translate:
 def _ctranslate2(way: Way, model: Path) -> Translate:
     import ctranslate2
 
-    from dragoman.store import load_model
+    from dragoman.store.folder import load_model
 
     stored = load_model(model)
     source, target = stored.tokenizers.source, stored.tokenizers.target

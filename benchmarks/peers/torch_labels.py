@@ -23,7 +23,7 @@ from torch.nn.utils.rnn import pad_sequence
 from dragoman.evaluating.labels_evaluation import LabelEvaluation, evaluate_labels
 from dragoman.files import sha256
 from dragoman.run_folder import RunFolder
-from dragoman.store import load_model
+from dragoman.store.folder import load_model
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.special_tokens import PADDING, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer, encode_words

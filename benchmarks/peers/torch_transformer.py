@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dragoman.data.batching import Batch
-from dragoman.model import ModelConfig
+from dragoman.model.config import ModelConfig
 from dragoman.model.embedding import Sinusoidal
 from peers.contest import DROPOUT, Contender, Padded, Shape, Way, contender
 

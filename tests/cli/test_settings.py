@@ -11,7 +11,7 @@ import dragoman
 from dragoman.cli.main import main
 from dragoman.config import check
 from dragoman.errors import ConfigError
-from dragoman.model import ModelConfig
+from dragoman.model.config import ModelConfig
 from dragoman.runs.choices import SIZES, Draft, TextFacts, Vocabularies, choose_by_text, choose_by_vocabularies
 from dragoman.runs.recipe import BY_SIZE, CHOSEN, Recipe
 

@@ -13,11 +13,13 @@ from compiler import needs_compiler
 from torch import Tensor, nn
 
 from dragoman.compiled import kernels
-from dragoman.model import EncoderDecoder, ModelConfig, build_model
 from dragoman.model.attention import Attention
 from dragoman.model.attention_backends import AttentionContext, Keys, compiled_attention
+from dragoman.model.build import build_model
+from dragoman.model.config import ModelConfig
 from dragoman.model.dropout import DropoutKey, StepKey, drop
 from dragoman.model.embedding import Rotary
+from dragoman.model.families import EncoderDecoder
 from dragoman.model.layers import RMSNorm
 from dragoman.model.packing import Packing
 from dragoman.training.loss import NO_TOKEN, label_smoothed_loss, smoothed_cross_entropy

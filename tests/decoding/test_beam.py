@@ -11,10 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_search import Toy, beam_search, defined, every_ended, greedy, normalised, search
 
-from dragoman.decoding import Engine, Hypothesis, Request, Step, Stepper, TensorStep
 from dragoman.decoding.batched_beam import expand
-from dragoman.decoding.hypothesis import length_penalty
+from dragoman.decoding.engine import Engine
+from dragoman.decoding.hypothesis import Hypothesis, length_penalty
+from dragoman.decoding.model_stepper import TensorStep
 from dragoman.decoding.processors import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram
+from dragoman.decoding.request import Request
+from dragoman.decoding.steppers import Step, Stepper
 from dragoman.errors import DecodeError
 
 START, END = 0, 1

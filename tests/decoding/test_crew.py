@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from reference_search import Toy, search
 
-from dragoman.decoding import Engine, Request, TensorStep
-from dragoman.decoding.engine import Crew, Queue
+from dragoman.decoding.engine import Crew, Engine, Queue
+from dragoman.decoding.model_stepper import TensorStep
+from dragoman.decoding.request import Request
 
 SIZE, START, END = 6, 0, 1
 

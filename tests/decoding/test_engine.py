@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from reference_search import Toy, defined, search
 from small import translator
 
-from dragoman.decoding import Candidate, Engine, Hypothesis, ModelStepper, Request, Sampling, SearchObserver, TensorStep
-from dragoman.decoding.engine import Found
+from dragoman.decoding.engine import Engine, Found
+from dragoman.decoding.hypothesis import Candidate, Hypothesis, SearchObserver
+from dragoman.decoding.model_stepper import ModelStepper, TensorStep
 from dragoman.decoding.processors import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule
+from dragoman.decoding.request import Request
+from dragoman.decoding.sampling import Sampling
 from dragoman.errors import DecodeError, Interrupted
 
 SIZE, START, END = 6, 0, 1

@@ -19,12 +19,18 @@ from small import END, START
 from dragoman.compiled import decoder as compiled
 from dragoman.compiled.decoder import functions
 from dragoman.compiled.libraries import NotCompiled
-from dragoman.decoding import ModelStepper, Stepper, score
 from dragoman.decoding.compiled_stepper import FORMATS, NativeModel, NativeStepper, weight_names
+from dragoman.decoding.model_stepper import ModelStepper
+from dragoman.decoding.scoring import score
+from dragoman.decoding.steppers import Stepper
 from dragoman.errors import ConfigError
 from dragoman.inference.runtime import Runtime
-from dragoman.model import EncoderDecoder, ModelConfig, build_model
-from dragoman.store import ModelFiles, StoredModel, effective_weights, weight_shapes
+from dragoman.model.build import build_model
+from dragoman.model.config import ModelConfig
+from dragoman.model.families import EncoderDecoder
+from dragoman.store.description import ModelFiles, StoredModel
+from dragoman.store.tensors import effective_weights
+from dragoman.store.weights import weight_shapes
 
 pytestmark = needs_compiler
 VOCABULARY = 41

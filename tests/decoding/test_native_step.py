@@ -12,10 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_search import Toy, defined, search
 
-from dragoman.decoding import Engine, Request, Step, TensorStep
 from dragoman.decoding.compiled_stepper import LogitStep
+from dragoman.decoding.engine import Engine
 from dragoman.decoding.hypothesis import Table
+from dragoman.decoding.model_stepper import TensorStep
 from dragoman.decoding.processors import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram
+from dragoman.decoding.request import Request
+from dragoman.decoding.steppers import Step
 from dragoman.errors import DecodeError
 
 pytestmark = needs_compiler

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference_search import Toy, beam_search, search
 
-from dragoman.decoding import Engine, Request, TensorStep
+from dragoman.decoding.engine import Engine
 from dragoman.decoding.hypothesis import Table
+from dragoman.decoding.model_stepper import TensorStep
 from dragoman.decoding.processors import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule, Written
+from dragoman.decoding.request import Request
 
 SIZE, START, END = 6, 0, 1
 Rows = st.lists(st.lists(st.integers(2, SIZE - 1), max_size=7), min_size=1, max_size=4)

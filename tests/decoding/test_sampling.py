@@ -16,9 +16,11 @@ from reference_search import Toy, drawn, greedy, search
 
 import dragoman
 from dragoman.cli.main import main
-from dragoman.decoding import Engine, Request, Sampling, TensorStep
+from dragoman.decoding.engine import Engine
+from dragoman.decoding.model_stepper import TensorStep
 from dragoman.decoding.processors import Ban, MinimumLength
-from dragoman.decoding.sampling import draw
+from dragoman.decoding.request import Request
+from dragoman.decoding.sampling import Sampling, draw
 from dragoman.errors import ConfigError, DecodeError
 from dragoman.inference.translation import Translation
 

@@ -9,8 +9,16 @@ import pytest
 import torch
 from reference_search import search
 
-from dragoman.decoding import Engine, Hypothesis, ModelStepper, Request, Stepper, score
-from dragoman.model import EncoderDecoder, ModelConfig, Packing, build_model
+from dragoman.decoding.engine import Engine
+from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.model_stepper import ModelStepper
+from dragoman.decoding.request import Request
+from dragoman.decoding.scoring import score
+from dragoman.decoding.steppers import Stepper
+from dragoman.model.build import build_model
+from dragoman.model.config import ModelConfig
+from dragoman.model.families import EncoderDecoder
+from dragoman.model.packing import Packing
 
 VOCABULARY, START, END = 40, 2, 3
 PRESETS = ["paper", "modern"]

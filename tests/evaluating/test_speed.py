@@ -23,9 +23,11 @@ from dragoman.evaluating.speed import (
 )
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
-from dragoman.model import ModelConfig, build_model
+from dragoman.model.build import build_model
+from dragoman.model.config import ModelConfig
 from dragoman.progress import Progress
-from dragoman.store import Languages, ModelFiles, save_model
+from dragoman.store.description import Languages, ModelFiles
+from dragoman.store.folder import save_model
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 

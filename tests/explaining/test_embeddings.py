@@ -17,8 +17,11 @@ from dragoman.cli.main import main
 from dragoman.errors import ConfigError, DataError
 from dragoman.explaining.map import WordMap, draw_map, page, principal_axes, write_map
 from dragoman.explaining.space import EmbeddingSpace, Question, answer, load_embeddings, read_question
-from dragoman.model import EncoderDecoder, ModelConfig, build_model
-from dragoman.store import Languages, ModelFiles, load_model, save_model
+from dragoman.model.build import build_model
+from dragoman.model.config import ModelConfig
+from dragoman.model.families import EncoderDecoder
+from dragoman.store.description import Languages, ModelFiles
+from dragoman.store.folder import load_model, save_model
 from dragoman.tokenizing.special_tokens import PADDING, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.tokenizers import Tokenizers

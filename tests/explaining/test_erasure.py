@@ -15,8 +15,8 @@ from dragoman.explaining.erasure import contributions_of, falls
 from dragoman.explaining.record import Contributions
 from dragoman.inference.alignment import Given, Word, portions, run_given, words_of
 from dragoman.inference.translator import Translator
-from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
-from dragoman.store import load_model
+from dragoman.model.families import EncoderDecoder, LanguageModel, prepare_for_decoding
+from dragoman.store.folder import load_model
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING
 
 GIVEN = Given.of(DEFAULT_FRAMING, [5, 9, 7, 12], [8, 4, 21, 6, 4])

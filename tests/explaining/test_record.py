@@ -13,7 +13,7 @@ from dragoman.explaining import recording
 from dragoman.explaining.recording import MOST_TOKENS, WIDTHS, Recorder, record
 from dragoman.inference.translator import Translator
 from dragoman.model.attention import Attention
-from dragoman.store import load_model
+from dragoman.store.folder import load_model
 
 SENTENCE = "the red cat sees the old station ."
 

@@ -15,13 +15,15 @@ from recorded_numbers import check_search
 from reference_search import Toy
 from small_records import learn, store_translator
 
-from dragoman.decoding import Engine, Request, Step
+from dragoman.decoding.engine import Engine
 from dragoman.decoding.processors import Written
+from dragoman.decoding.request import Request
+from dragoman.decoding.steppers import Step
 from dragoman.explaining.record import Node, Search
 from dragoman.explaining.recording import WIDTHS, Recorder
 from dragoman.explaining.search_tree import Candidates, search_tree
 from dragoman.inference.translator import Translator
-from dragoman.store import load_model
+from dragoman.store.folder import load_model
 from dragoman.tokenizing.special_tokens import END
 
 SOURCE = [7, 5]

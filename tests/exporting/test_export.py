@@ -13,7 +13,7 @@ import dragoman
 from dragoman.errors import ConfigError, DataError
 from dragoman.exporting import Target, proof
 from dragoman.inference.options import SearchOptions
-from dragoman.store import load_model
+from dragoman.store.folder import load_model
 from dragoman.tokenizing.portable import names, portable
 from dragoman.tokenizing.special_tokens import END, START, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer

@@ -19,10 +19,14 @@ from dragoman.exporting.export import Export
 from dragoman.exporting.marian import read_marian
 from dragoman.exporting.marian_weights import POSITIONS, Vocabularies, from_marian, to_marian, twins
 from dragoman.inference.options import SearchOptions
-from dragoman.model import EncoderDecoder, ModelConfig, build_model
-from dragoman.store import Languages, load_model, named_weights, save_model
+from dragoman.model.build import build_model
+from dragoman.model.config import ModelConfig
+from dragoman.model.families import EncoderDecoder
+from dragoman.store.description import Languages
+from dragoman.store.folder import load_model, save_model
+from dragoman.store.tensors import named_weights
 from dragoman.tokenizing.special_tokens import MARIAN_FRAMING
-from dragoman.training import label_smoothed_loss
+from dragoman.training.loss import label_smoothed_loss
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended")
 FORMS: dict[str, dict[str, Any]] = {

@@ -16,7 +16,8 @@ from dragoman.errors import ConfigError, DecodeError
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.runtime import Runtime
 from dragoman.inference.translator import Translator
-from dragoman.store import Languages, load_model, save_model
+from dragoman.store.description import Languages
+from dragoman.store.folder import load_model, save_model
 
 TEXTS = [pair.source for pair in phrases("new_patterns")[:6]]
 SEARCHES: list[dict[str, Any]] = [{"beam_size": 1}, {"beam_size": 3, "n_best": 2}, {"temperature": 1.0, "n_best": 2}]

@@ -20,13 +20,18 @@ from small import VOCABULARY, language_model
 import dragoman
 from dragoman import GenerateOptions, Generator
 from dragoman.cli.main import main
-from dragoman.decoding import Engine, ModelStepper, Request, Sampling, Stepper, TextStepper
 from dragoman.decoding.compiled_stepper import LogitStep
+from dragoman.decoding.engine import Engine
 from dragoman.decoding.hypothesis import Table
+from dragoman.decoding.model_stepper import ModelStepper
+from dragoman.decoding.request import Request
+from dragoman.decoding.sampling import Sampling
+from dragoman.decoding.steppers import Stepper, TextStepper
 from dragoman.errors import CheckpointError, ConfigError, DecodeError, TokenizerError
 from dragoman.inference.generator import Generation, GrowingText, StopTexts
-from dragoman.model import LanguageModel, Packing
-from dragoman.store import StoredModel
+from dragoman.model.families import LanguageModel
+from dragoman.model.packing import Packing
+from dragoman.store.description import StoredModel
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 

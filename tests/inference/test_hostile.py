@@ -13,8 +13,10 @@ import dragoman
 from dragoman.cli.main import main
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translator import Translator
-from dragoman.model import ModelConfig, build_model
-from dragoman.store import Languages, ModelFiles, save_model
+from dragoman.model.build import build_model
+from dragoman.model.config import ModelConfig
+from dragoman.store.description import Languages, ModelFiles
+from dragoman.store.folder import save_model
 from dragoman.text.readers import Pair
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer

@@ -19,8 +19,10 @@ from dragoman.errors import DecodeError, TokenizerError
 from dragoman.inference import predictor as predictor_module
 from dragoman.inference.predictor import Classified, Filled, Predictor, Row, Tagged, predict, without_each
 from dragoman.inference.translator import Translator
-from dragoman.model import EncoderModel, build_model
-from dragoman.store import ModelFiles, StoredModel, load_model, save_model
+from dragoman.model.build import build_model
+from dragoman.model.families import EncoderModel
+from dragoman.store.description import ModelFiles, StoredModel
+from dragoman.store.folder import load_model, save_model
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, END, MASK, START, UNKNOWN, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer, encode_words, split_words

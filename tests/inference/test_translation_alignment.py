@@ -20,7 +20,7 @@ from dragoman.inference.alignment import (
 )
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
-from dragoman.store import save_model
+from dragoman.store.folder import save_model
 
 TWO = "Where is the cat ? The dog is old ."
 COPIED = "x" * 101

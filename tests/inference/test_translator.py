@@ -20,9 +20,10 @@ from dragoman.inference.runtime import Runtime
 from dragoman.inference.segments import read_segments
 from dragoman.inference.translation import DOUBTFUL_LOG_PROB, MEANINGS, Flag, Translation, most_loops, repeats
 from dragoman.inference.translator import Translator
-from dragoman.model import EncoderDecoder
+from dragoman.model.families import EncoderDecoder
 from dragoman.progress import Silent
-from dragoman.store import StoredModel, save_model
+from dragoman.store.description import StoredModel
+from dragoman.store.folder import save_model
 from dragoman.tokenizing.special_tokens import END, PADDING, START, UNKNOWN
 from dragoman.tokenizing.tokenizer import Tokenizer
 

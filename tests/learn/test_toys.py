@@ -11,9 +11,14 @@ from reference_search import search
 from small import END, START, Source, batch_of, fresh_state, objective, train_settings
 
 from dragoman.data.batching import Batch, BatchSize
-from dragoman.decoding import Engine, ModelStepper, Request
-from dragoman.model import EncoderDecoder, LanguageModel, ModelConfig, Packing, build_model
-from dragoman.training import run_steps
+from dragoman.decoding.engine import Engine
+from dragoman.decoding.model_stepper import ModelStepper
+from dragoman.decoding.request import Request
+from dragoman.model.build import build_model
+from dragoman.model.config import ModelConfig
+from dragoman.model.families import EncoderDecoder, LanguageModel
+from dragoman.model.packing import Packing
+from dragoman.training.loop import run_steps
 
 SYMBOLS = 14
 TASKS: dict[str, Callable[[list[int]], list[int]]] = {"copy": list, "reverse": lambda x: x[::-1], "sort": sorted}

@@ -16,16 +16,19 @@ from small_runs import AtSteps, some_pairs, terminate, times, write_corpus
 
 from dragoman.data.batching import Batch
 from dragoman.errors import CheckpointError, ConfigError, Interrupted
-from dragoman.model import EncoderDecoder, StepKey, prepare_for_decoding, weight_roles
 from dragoman.model.adapters import LowRank, adapt, merged
 from dragoman.model.config import LoraSettings
+from dragoman.model.dropout import StepKey
+from dragoman.model.families import EncoderDecoder, prepare_for_decoding
+from dragoman.model.projection import weight_roles
 from dragoman.runs.fine_tune import fine_tune
 from dragoman.runs.train import train
-from dragoman.store import load_model, place_weights
-from dragoman.training import label_smoothed_loss, run_steps
+from dragoman.store.folder import load_model
+from dragoman.store.tensors import place_weights
 from dragoman.training.distributed import ALONE
 from dragoman.training.freezing import count_trained
-from dragoman.training.loop import backward, fetch
+from dragoman.training.loop import backward, fetch, run_steps
+from dragoman.training.loss import label_smoothed_loss
 
 
 def adapted(settings: LoraSettings | None = None, learnt: bool = True, **given: Any) -> EncoderDecoder:

@@ -16,10 +16,11 @@ from torch import Tensor, nn
 from dragoman.compiled import kernels
 from dragoman.data.batching import Batch
 from dragoman.errors import ConfigError
-from dragoman.model import EncoderDecoder, Packing, attend
 from dragoman.model.attention import Attention
-from dragoman.model.attention_backends import AttentionContext, Way, choose_way, fused_runs, varlen_attention
+from dragoman.model.attention_backends import AttentionContext, Way, attend, choose_way, fused_runs, varlen_attention
 from dragoman.model.dropout import DropoutKey
+from dragoman.model.families import EncoderDecoder
+from dragoman.model.packing import Packing
 from dragoman.model.projection import join
 
 

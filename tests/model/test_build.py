@@ -10,10 +10,11 @@ import torch
 from small import VOCABULARY, language_model, random_batch, small_config, translator
 
 from dragoman.errors import ConfigError
-from dragoman.model import ModelConfig, build_model
+from dragoman.model.build import build_model
+from dragoman.model.config import ModelConfig
 from dragoman.model.dropout import site_number
-from dragoman.store import count_weights, weight_shapes
-from dragoman.training import label_smoothed_loss
+from dragoman.store.weights import count_weights, weight_shapes
+from dragoman.training.loss import label_smoothed_loss
 
 POSITIONS, NORMS = ("sinusoidal", "learned", "rotary"), ("layer", "rms")
 PLACES, ACTIVATIONS, TIES = ("pre", "post"), ("relu", "gelu", "swiglu", "geglu"), ("none", "target", "all")

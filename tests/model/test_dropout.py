@@ -14,9 +14,8 @@ from small import batch_of, language_model, sentences, translator
 from torch import Tensor
 
 from dragoman.data.batching import Batch
-from dragoman.model import StepKey
-from dragoman.model.dropout import DropoutKey, _Drop, drop, drop_weights
-from dragoman.training import label_smoothed_loss
+from dragoman.model.dropout import DropoutKey, StepKey, _Drop, drop, drop_weights
+from dragoman.training.loss import label_smoothed_loss
 
 CPU = torch.device("cpu")
 

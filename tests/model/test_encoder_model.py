@@ -16,14 +16,19 @@ from torch_twin import torch_stack, unsettled
 
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.manifest import write_manifest
-from dragoman.model import EncoderModel, ModelConfig, Packing, StepKey, build_model, prepare_for_decoding
+from dragoman.model.build import build_model
+from dragoman.model.config import ModelConfig
+from dragoman.model.dropout import StepKey
 from dragoman.model.embedding import sinusoids
-from dragoman.store import ModelFiles, load_model, save_model
+from dragoman.model.families import EncoderModel, prepare_for_decoding
+from dragoman.model.packing import Packing
+from dragoman.store.description import ModelFiles
+from dragoman.store.folder import load_model, save_model
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
-from dragoman.training import label_smoothed_loss
 from dragoman.training.checkpoint import save_checkpoint
+from dragoman.training.loss import label_smoothed_loss
 
 LENGTHS = [5, 3, 9, 1]
 NAMES = ("animal", "drink", "food")

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torch_twin import torch_stack, unsettled
 
 from dragoman.compiled import kernels
-from dragoman.model import EncoderDecoder, LanguageModel, Packing
-from dragoman.training import label_smoothed_loss
+from dragoman.model.families import EncoderDecoder, LanguageModel
+from dragoman.model.packing import Packing
+from dragoman.training.loss import label_smoothed_loss
 
 # Equal to torch's own
 

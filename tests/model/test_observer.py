@@ -9,7 +9,9 @@ from closeness import assert_close
 from small import PRESETS, START, language_model, random_batch, sentences, translator
 from torch import Tensor
 
-from dragoman.model import Observer, Packing, StepKey
+from dragoman.model.dropout import StepKey
+from dragoman.model.observer import Observer
+from dragoman.model.packing import Packing
 
 SEEN = ("query", "key", "value", "products", "scores", "weights")
 

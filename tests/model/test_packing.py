@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from small import PRESETS, random_batch, translator
 from torch.nn.utils.rnn import pad_sequence
 
-from dragoman.model import Packing, StepKey, families
-from dragoman.model.packing import _Pad, _Unpad
+from dragoman.model import families
+from dragoman.model.dropout import StepKey
+from dragoman.model.packing import Packing, _Pad, _Unpad
 
 lengths = st.lists(st.integers(0, 6), min_size=1, max_size=5)
 

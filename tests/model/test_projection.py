@@ -9,9 +9,11 @@ from closeness import assert_close
 from small import END, PRESETS, START, language_model, random_batch, translator
 from torch import Tensor, nn
 
-from dragoman.model import EncoderDecoder, Packing, StepKey, prepare_for_decoding, weight_roles
-from dragoman.model.projection import Affine, Dense, Projection, join
-from dragoman.training import label_smoothed_loss
+from dragoman.model.dropout import StepKey
+from dragoman.model.families import EncoderDecoder, prepare_for_decoding
+from dragoman.model.packing import Packing
+from dragoman.model.projection import Affine, Dense, Projection, join, weight_roles
+from dragoman.training.loss import label_smoothed_loss
 from dragoman.training.optimiser import MasterWeights
 
 SOURCE, TARGET = torch.tensor([START, 7, 9, 8, END]), torch.tensor([START, 5, 6, 11])

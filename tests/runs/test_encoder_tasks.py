@@ -19,7 +19,8 @@ from dragoman.evaluating.labels_evaluation import LabelEvaluation
 from dragoman.evaluating.scores import read_evaluations
 from dragoman.inference.labels import expected_calibration_error
 from dragoman.inference.predictor import Classified, Filled, Predictor, Tagged
-from dragoman.model import EncoderModel, build_model
+from dragoman.model.build import build_model
+from dragoman.model.families import EncoderModel
 from dragoman.progress import silent
 from dragoman.runs import trial
 from dragoman.runs.compare import Place, compare, evaluate_systems
@@ -28,7 +29,8 @@ from dragoman.runs.metrics import read_metrics
 from dragoman.runs.recipe import read_recipe
 from dragoman.runs.starting import fresh_state
 from dragoman.runs.train import seed_runs, spreads, train_seeds
-from dragoman.store import ModelFiles, load_model, save_model
+from dragoman.store.description import ModelFiles
+from dragoman.store.folder import load_model, save_model
 from dragoman.tokenizing.special_tokens import END, START, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer

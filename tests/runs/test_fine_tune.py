@@ -19,7 +19,7 @@ from dragoman.runs import fine_tune as naming
 from dragoman.runs.fine_tune import FineTuneResult, fine_tune
 from dragoman.runs.recipe import read_recipe
 from dragoman.runs.train import train
-from dragoman.store import load_model
+from dragoman.store.folder import load_model
 from dragoman.text.prepared import read_split
 from dragoman.tokenizing.tokenizers import Tokenizers
 

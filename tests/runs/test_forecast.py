@@ -19,7 +19,7 @@ from dragoman.runs import trial
 from dragoman.runs.forecast import forecast
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.train import train
-from dragoman.store import load_model
+from dragoman.store.folder import load_model
 
 
 @pytest.fixture(autouse=True)

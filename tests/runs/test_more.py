@@ -35,8 +35,9 @@ from dragoman.runs.forecast import forecast
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.train import RunResult, train
-from dragoman.training import TrainSettings, learning_rate
 from dragoman.training.checkpoint import list_checkpoints, read_checkpoint_facts
+from dragoman.training.schedule import learning_rate
+from dragoman.training.settings import TrainSettings
 
 NEW = 8
 

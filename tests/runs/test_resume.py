@@ -47,9 +47,8 @@ from dragoman.runs.metrics import read_metrics
 from dragoman.runs.recipe import Recipe, read_recipe
 from dragoman.runs.starting import fresh_state
 from dragoman.runs.train import train
-from dragoman.store import Languages, ModelFiles
+from dragoman.store.description import Languages, ModelFiles
 from dragoman.tokenizing.tokenizers import Tokenizers
-from dragoman.training import TrainState
 from dragoman.training.checkpoint import (
     list_checkpoints,
     newest_checkpoint,
@@ -57,6 +56,7 @@ from dragoman.training.checkpoint import (
     restore,
     save_checkpoint,
 )
+from dragoman.training.state import TrainState
 
 
 @pytest.fixture(scope="module")

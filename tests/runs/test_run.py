@@ -29,7 +29,8 @@ from dragoman.runs.lookup import RunOptions
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.train import RunResult, train
-from dragoman.store import count_weights, load_model
+from dragoman.store.folder import load_model
+from dragoman.store.weights import count_weights
 from dragoman.text.prepare import prepare_data
 from dragoman.text.settings import DataSettings
 from dragoman.tokenizing.training import TokenizerSettings

@@ -20,17 +20,18 @@ from dragoman.cli.main import main
 from dragoman.data.batching import BatchSize
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import ConfigError, DataError, DecodeError, Interrupted
-from dragoman.model import LanguageModel, StepKey
+from dragoman.model.dropout import StepKey
+from dragoman.model.families import LanguageModel
 from dragoman.run_folder import RunFolder
 from dragoman.runs import language_model, trial
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.task import Task
-from dragoman.store import ModelFiles
+from dragoman.store.description import ModelFiles
 from dragoman.text import lines
 from dragoman.text.prepare import prepare_text
 from dragoman.text.prepared import read_text
 from dragoman.text.settings import DataSettings
-from dragoman.training import run_steps
+from dragoman.training.loop import run_steps
 from dragoman.training.loss import Loss
 from dragoman.training.objective import Objective, Validated
 

@@ -16,20 +16,14 @@ from dragoman.cli.main import main
 from dragoman.errors import CheckpointError, ConfigError, DataError
 from dragoman.inference.translator import Translator
 from dragoman.manifest import write_manifest
-from dragoman.model import build_model
 from dragoman.model.adapters import LowRank, adapt
+from dragoman.model.build import build_model
 from dragoman.model.config import LoraSettings
-from dragoman.store import (
-    Languages,
-    ModelFiles,
-    adapter_of,
-    load_model,
-    place_weights,
-    read_adapter,
-    read_config,
-    save_model,
-)
+from dragoman.store.adapters import adapter_of
+from dragoman.store.description import Languages, ModelFiles, read_adapter, read_config
+from dragoman.store.folder import load_model, save_model
 from dragoman.store.merging import merge
+from dragoman.store.tensors import place_weights
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 

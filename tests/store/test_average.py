@@ -10,8 +10,9 @@ from small_runs import some_pairs, train_small, write_corpus
 
 from dragoman.errors import CheckpointError, ConfigError, DataError
 from dragoman.runs.fine_tune import fine_tune
-from dragoman.store import load_model, named_weights
+from dragoman.store.folder import load_model
 from dragoman.store.merging import average, distances, interpolate
+from dragoman.store.tensors import named_weights
 
 
 def test_the_ends_of_the_dial_are_the_models_and_the_middle_lies_between() -> None:

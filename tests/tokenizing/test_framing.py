@@ -18,17 +18,21 @@ from dragoman.data.encoding import encode_corpus
 from dragoman.errors import CheckpointError
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translator import Translator
-from dragoman.model import EncoderDecoder, ModelConfig, build_model
+from dragoman.model.build import build_model
+from dragoman.model.config import ModelConfig
+from dragoman.model.families import EncoderDecoder
 from dragoman.run_folder import RunFolder
 from dragoman.runs.recipe import Recipe, StartSettings
 from dragoman.runs.translation import TranslationTask
-from dragoman.store import Languages, ModelFiles, StoredModel, load_model, named_weights, read_config, save_model
+from dragoman.store.description import Languages, ModelFiles, StoredModel, read_config
+from dragoman.store.folder import load_model, save_model
+from dragoman.store.tensors import named_weights
 from dragoman.text.prepare import prepare_data
 from dragoman.text.settings import DataSettings
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, END, PADDING, START, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
-from dragoman.training import run_steps
+from dragoman.training.loop import run_steps
 
 MARIAN = Framing(source_before=(), target_start=PADDING)
 PAIRS = [

@@ -17,11 +17,11 @@ from torch import Tensor
 from dragoman.errors import CheckpointError, DiskFull
 from dragoman.files import remove_partial
 from dragoman.manifest import write_manifest
-from dragoman.model import EncoderDecoder
-from dragoman.store import Languages, ModelFiles, load_model, verify_model
+from dragoman.model.families import EncoderDecoder
+from dragoman.store.description import Languages, ModelFiles, verify_model
+from dragoman.store.folder import load_model
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
-from dragoman.training import TrainSettings, TrainState, run_steps
 from dragoman.training.checkpoint import (
     list_checkpoints,
     newest_checkpoint,
@@ -29,6 +29,9 @@ from dragoman.training.checkpoint import (
     restore,
     save_checkpoint,
 )
+from dragoman.training.loop import run_steps
+from dragoman.training.settings import TrainSettings
+from dragoman.training.state import TrainState
 
 NAME = "encoder.blocks.0.feed_forward.inner.weight"
 TRAINED = {"precision": "float32", "ema": 0.5, "steps": 8}

@@ -26,8 +26,9 @@ from dragoman.errors import OutOfMemory
 from dragoman.runs import trial
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.recipe import Recipe
-from dragoman.training import Every, distributed, loop, run_steps
+from dragoman.training import distributed, loop
 from dragoman.training.distributed import ALONE, World, join
+from dragoman.training.loop import Every, run_steps
 
 STEPS = 20
 

@@ -10,14 +10,15 @@ from torch import nn
 from dragoman.cli.fine_tune import FineTuning
 from dragoman.config import check, override
 from dragoman.errors import ConfigError
-from dragoman.model import Packing, StepKey
 from dragoman.model.adapters import is_named
+from dragoman.model.dropout import StepKey
+from dragoman.model.packing import Packing
 from dragoman.progress import silent
 from dragoman.runs.recipe import Recipe
-from dragoman.training import label_smoothed_loss
 from dragoman.training.distributed import ALONE
 from dragoman.training.freezing import count_trained, freeze, tune
 from dragoman.training.loop import backward, fetch
+from dragoman.training.loss import label_smoothed_loss
 from dragoman.training.optimiser import MasterWeights
 from dragoman.training.settings import TuningSettings
 

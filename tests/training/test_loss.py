@@ -7,7 +7,8 @@ from closeness import assert_close
 from torch import Tensor
 from torch.nn import functional as F
 
-from dragoman.training import label_smoothed_loss, loss
+from dragoman.training import loss
+from dragoman.training.loss import label_smoothed_loss
 
 
 def parts(rows: int = 9, width: int = 5, vocabulary: int = 11) -> tuple[Tensor, Tensor, Tensor]:

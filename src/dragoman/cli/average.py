@@ -24,7 +24,7 @@ def average(
     quiet: Quiet = False,
 ) -> None:
     """Average a model before and after fine-tuning, so that less is forgotten."""
-    from dragoman.store import USES, read_config
+    from dragoman.store.description import USES, read_config
 
     screen = open_screen(quiet)
     folder = dragoman.average(before, after, to, share)

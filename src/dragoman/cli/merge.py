@@ -19,7 +19,7 @@ def merge(
     quiet: Quiet = False,
 ) -> None:
     """Merge an adapter into a copy of its base: one whole model folder."""
-    from dragoman.store import USES, read_config
+    from dragoman.store.description import USES, read_config
 
     screen = open_screen(quiet)
     folder = dragoman.merge(adapter, to, base)

@@ -269,7 +269,7 @@ def facts(
     """All that decides what is printed for a line; its company, `batch_tokens`, does not."""
     from dragoman.files import sha256
     from dragoman.manifest import MANIFEST
-    from dragoman.store import find_model
+    from dragoman.store.description import find_model
 
     return {
         "dragoman": dragoman.__version__,

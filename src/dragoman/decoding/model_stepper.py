@@ -10,8 +10,10 @@ from torch import Tensor
 
 from dragoman.decoding.hypothesis import Table
 from dragoman.decoding.steppers import Best
-from dragoman.model import Cache, EncoderDecoder, LanguageModel, Packing
+from dragoman.model.cache import Cache
+from dragoman.model.families import EncoderDecoder, LanguageModel
 from dragoman.model.observer import Observer
+from dragoman.model.packing import Packing
 
 _ROWS = 512  # of logits at a time, to bound the memory of large vocabularies
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.direction import prepared_languages, refuse_other_languages
 from dragoman.run_folder import RunFolder
-from dragoman.store import find_model
+from dragoman.store.description import find_model
 from dragoman.text.columns import Naming
 from dragoman.text.formats import Format
 from dragoman.text.languages import UNKNOWN_LANGUAGE, differing, language_of, languages_in

@@ -15,7 +15,7 @@ import torch
 from dragoman.errors import DataError
 from dragoman.explaining.erasure import falls
 from dragoman.inference.alignment import Given, Word, run_given, words_of
-from dragoman.model import EncoderDecoder, LanguageModel
+from dragoman.model.families import EncoderDecoder, LanguageModel
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.tokenizers import Tokenizers

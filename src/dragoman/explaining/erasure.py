@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dragoman.explaining.record import Array, Contributions
 from dragoman.inference.alignment import Given, Word, portions, run_given
-from dragoman.model import EncoderDecoder, LanguageModel
+from dragoman.model.families import EncoderDecoder, LanguageModel
 
 
 def contributions_of(

@@ -21,11 +21,12 @@ from dragoman.errors import ConfigError, DataError, DecodeError
 from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.references import own_test_set, read_references
 from dragoman.inference.alignment import Given, portions, run_given
-from dragoman.model import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.model.attention import Attention
+from dragoman.model.families import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
-from dragoman.store import StoredModel, load_model
+from dragoman.store.description import StoredModel
+from dragoman.store.folder import load_model
 from dragoman.system import use_threads
 from dragoman.text.lines import read_lines
 

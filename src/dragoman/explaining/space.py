@@ -21,8 +21,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dragoman.errors import ConfigError, DataError
-from dragoman.model import EncoderDecoder, EncoderModel, LanguageModel
-from dragoman.store import load_model
+from dragoman.model.families import EncoderDecoder, EncoderModel, LanguageModel
+from dragoman.store.folder import load_model
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, UNKNOWN, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 

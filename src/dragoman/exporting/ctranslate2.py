@@ -14,8 +14,8 @@ from dragoman.errors import ConfigError
 from dragoman.exporting.proof import Ids, Proof, never_written, prove
 from dragoman.files import new_folder, write_file
 from dragoman.inference.options import SearchOptions
-from dragoman.model import ModelConfig
-from dragoman.store import StoredModel
+from dragoman.model.config import ModelConfig
+from dragoman.store.description import StoredModel
 from dragoman.tokenizing.portable import names, portable
 from dragoman.tokenizing.portable import obstacles as tokenizer_obstacles
 from dragoman.tokenizing.tokenizer import Tokenizer

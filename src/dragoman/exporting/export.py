@@ -10,7 +10,7 @@ from dragoman.exporting import Target
 from dragoman.exporting.huggingface import export_huggingface
 from dragoman.exporting.proof import Proof
 from dragoman.run_folder import RunFolder
-from dragoman.store import check_new_model, load_model
+from dragoman.store.folder import check_new_model, load_model
 from dragoman.text.phrasebook import read_phrasebook
 
 SENTENCES = 64

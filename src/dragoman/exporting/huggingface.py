@@ -34,8 +34,9 @@ from dragoman.exporting.marian_weights import Vocabularies, to_marian
 from dragoman.exporting.proof import Ids, Proof, never_written, prove
 from dragoman.files import new_folder, write_file
 from dragoman.inference.options import SearchOptions
-from dragoman.model import ModelConfig
-from dragoman.store import StoredModel, named_weights
+from dragoman.model.config import ModelConfig
+from dragoman.store.description import StoredModel
+from dragoman.store.tensors import named_weights
 from dragoman.tokenizing.portable import obstacles as tokenizer_obstacles
 from dragoman.tokenizing.portable import portable
 from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer

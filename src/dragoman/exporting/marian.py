@@ -20,8 +20,11 @@ from dragoman.documents import Content, read_object
 from dragoman.errors import CheckpointError, ConfigError, TokenizerError
 from dragoman.exporting.marian_search import Symbols, options_from
 from dragoman.exporting.marian_weights import BIAS, POSITIONS, Rows, Vocabularies, from_marian, twins
-from dragoman.model import ModelConfig, build_model
-from dragoman.store import Languages, ModelFiles, check_new_model, find_model, save_model, weight_shapes
+from dragoman.model.build import build_model
+from dragoman.model.config import ModelConfig
+from dragoman.store.description import Languages, ModelFiles, find_model
+from dragoman.store.folder import check_new_model, save_model
+from dragoman.store.weights import weight_shapes
 from dragoman.text.languages import LanguageTag
 from dragoman.tokenizing.sentencepiece import SentencePieces, SentencePieceTokenizer, read_model
 from dragoman.tokenizing.special_tokens import MARIAN_FRAMING

@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.model import ModelConfig
-from dragoman.store import weight_shapes
+from dragoman.model.config import ModelConfig
+from dragoman.store.weights import weight_shapes
 
 NEVER = -1_000.0
 """Logit of a token that Marian does not have. Its probability is zero in float32, and label smoothing, which gives each

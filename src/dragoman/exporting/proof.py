@@ -11,7 +11,7 @@ from dragoman.decoding.request import Request
 from dragoman.decoding.scoring import score
 from dragoman.errors import ConfigError
 from dragoman.inference.translator import Translator
-from dragoman.store import StoredModel
+from dragoman.store.description import StoredModel
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 

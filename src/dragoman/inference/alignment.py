@@ -22,9 +22,11 @@ from jaxtyping import Float
 from tokenizers import Regex, pre_tokenizers
 from torch import Tensor, nn
 
-from dragoman.model import EncoderDecoder, LanguageModel, Observer, Packing
 from dragoman.model.attention import Attention
 from dragoman.model.attention_backends import Way
+from dragoman.model.families import EncoderDecoder, LanguageModel
+from dragoman.model.observer import Observer
+from dragoman.model.packing import Packing
 from dragoman.tokenizing.special_tokens import UNKNOWN, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.vocabulary import WHOLE_WORDS

@@ -30,7 +30,8 @@ from dragoman.inference.options import GenerateOptions
 from dragoman.inference.runtime import Runtime
 from dragoman.memory import out_of_memory_as
 from dragoman.progress import Progress, silent
-from dragoman.store import GENERATION, USES, StoredModel, load_model
+from dragoman.store.description import GENERATION, USES, StoredModel
+from dragoman.store.folder import load_model
 from dragoman.system import choose_threads, torch_threads
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, SYMBOLS
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
@@ -90,7 +91,7 @@ class GrowingText:
 
 
 if TYPE_CHECKING:
-    from dragoman.model import LanguageModel
+    from dragoman.model.families import LanguageModel
 
 _ROOM = 32_768
 """Tokens under way at a time."""

@@ -30,9 +30,11 @@ from dragoman.data.batching import LabelledBatch
 from dragoman.errors import DecodeError
 from dragoman.inference.labels import Transitions, best_labels
 from dragoman.memory import out_of_memory_as
-from dragoman.model import EncoderModel
+from dragoman.model.families import EncoderModel
 from dragoman.progress import Progress, silent
-from dragoman.store import USES, StoredModel, load_model, make_ready
+from dragoman.store.description import USES, StoredModel
+from dragoman.store.folder import load_model
+from dragoman.store.tensors import make_ready
 from dragoman.system import choose_threads, torch_threads
 from dragoman.tokenizing.pretokenizing import is_word
 from dragoman.tokenizing.special_tokens import MASK, SYMBOLS, UNKNOWN, Framing

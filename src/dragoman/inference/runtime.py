@@ -13,12 +13,13 @@ from dragoman.decoding.compiled_stepper import FORMATS, NativeModel, NativeStepp
 from dragoman.decoding.ensemble import EnsembleStepper
 from dragoman.errors import ConfigError
 from dragoman.progress import Progress, silent
-from dragoman.store import StoredModel
+from dragoman.store.description import StoredModel
 from dragoman.system import choose_device, choose_precision
 
 if TYPE_CHECKING:
     from dragoman.decoding.model_stepper import ModelStepper
-    from dragoman.model import EncoderDecoder, LanguageModel, Observer
+    from dragoman.model.families import EncoderDecoder, LanguageModel
+    from dragoman.model.observer import Observer
 
     Judging = ModelStepper | NativeStepper | EnsembleStepper
 
@@ -75,7 +76,7 @@ class Runtime(Generic[Decodes]):
         import torch
 
         from dragoman.compiled import kernels
-        from dragoman.model import prepare_for_decoding
+        from dragoman.model.families import prepare_for_decoding
 
         if self.device == "cpu":
             kernels.prepare(self._progress)

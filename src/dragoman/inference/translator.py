@@ -31,7 +31,8 @@ from dragoman.inference.translation import Translation
 from dragoman.inference.writing import Writer, one_line
 from dragoman.memory import out_of_memory_as
 from dragoman.progress import Progress, silent
-from dragoman.store import GENERATION, USES, StoredModel, load_model
+from dragoman.store.description import GENERATION, USES, StoredModel
+from dragoman.store.folder import load_model
 from dragoman.system import choose_threads, torch_threads
 
 
@@ -57,7 +58,7 @@ def refuse_misfit(first: StoredModel, other: StoredModel) -> None:
 
 
 if TYPE_CHECKING:
-    from dragoman.model import EncoderDecoder
+    from dragoman.model.families import EncoderDecoder
 
 _REQUESTS_A_WORKER, _TOKENS_A_WORKER = 2, 1_024
 """Another worker pays off if each gets at least so many requests and tokens; with fewer rows, its matrix products are

@@ -17,9 +17,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
-from dragoman.model import StepKey
 from dragoman.model.config import LoraSettings
-from dragoman.model.dropout import drop
+from dragoman.model.dropout import StepKey, drop
 from dragoman.model.projection import Affine, Dense, Projection, Role
 
 

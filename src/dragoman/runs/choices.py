@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from dragoman.config import check
 from dragoman.errors import ConfigError
 from dragoman.inference.options import SearchOptions
-from dragoman.model import ModelConfig
-from dragoman.model.config import Size
+from dragoman.model.config import ModelConfig, Size
 from dragoman.runs.recipe import FAMILIES, Recipe
 from dragoman.runs.refusals import refuse_useless
 from dragoman.text.languages import UNKNOWN_LANGUAGE

@@ -32,7 +32,7 @@ from dragoman.runs.labelled import Example, evaluate_predictor, read_labelled
 from dragoman.runs.lookup import apply
 from dragoman.runs.recipe import Recipe, read_recipe
 from dragoman.runs.train import seed_runs
-from dragoman.store import CONFIG, find_model, read_config
+from dragoman.store.description import CONFIG, find_model, read_config
 from dragoman.text.columns import Naming
 from dragoman.text.examples import open_source
 from dragoman.text.labels import begun, is_iob1

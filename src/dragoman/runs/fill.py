@@ -15,9 +15,10 @@ from dragoman.errors import DecodeError
 from dragoman.evaluating.metrics import Score
 from dragoman.files import sha256
 from dragoman.inference.predictor import project
-from dragoman.model import EncoderModel, StepKey
+from dragoman.model.dropout import StepKey
+from dragoman.model.families import EncoderModel
 from dragoman.runs.language_model import TextEvaluation, TextTask
-from dragoman.store import ModelFiles, StoredModel
+from dragoman.store.description import ModelFiles, StoredModel
 from dragoman.text.prepared import read_text_lines
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.training.masking import MaskedBatches, MaskedTokens, mask

@@ -27,8 +27,10 @@ from dragoman.runs.lookup import RunOptions, apply, name_of
 from dragoman.runs.recipe import Recipe, StartSettings
 from dragoman.runs.starting import WORDS
 from dragoman.runs.train import train_run
-from dragoman.store import find_model, load_model, named_weights, read_config
+from dragoman.store.description import find_model, read_config
+from dragoman.store.folder import load_model
 from dragoman.store.merging import distances
+from dragoman.store.tensors import named_weights
 from dragoman.text.addresses import Address
 from dragoman.text.inputs import open_inputs
 from dragoman.text.settings import DataSettings

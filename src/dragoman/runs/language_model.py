@@ -18,10 +18,11 @@ from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.scores import FORMAT
 from dragoman.files import sha256
 from dragoman.inference.generator import Generator
-from dragoman.model import LanguageModel
+from dragoman.model.families import LanguageModel
 from dragoman.runs.choices import TextFacts
 from dragoman.runs.task import Corpora, Task
-from dragoman.store import ModelFiles, StoredModel, load_model
+from dragoman.store.description import ModelFiles, StoredModel
+from dragoman.store.folder import load_model
 from dragoman.text.prepare import prepare_text
 from dragoman.text.prepared import read_text
 from dragoman.text.report import TextReport, read_text_report

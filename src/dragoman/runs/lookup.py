@@ -141,7 +141,7 @@ def _read(what: str | Path | Sequence[str | Path]) -> Source:
 
 
 def _read_one(what: str | Path) -> Source:
-    from dragoman.store import CONFIG  # here, because it loads torch, which reading settings does not need
+    from dragoman.store.description import CONFIG  # here, because it loads torch, which reading settings does not need
 
     path = Path(what)
     if path.suffix == ".toml":

@@ -9,7 +9,8 @@ from dragoman.evaluating.references import own_test_set, read_references
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
 from dragoman.runs.compare import CompareResult, compare
-from dragoman.store import WEIGHTS, check_new_model, default_card, find_model, load_model, save_model
+from dragoman.store.description import WEIGHTS, default_card, find_model
+from dragoman.store.folder import check_new_model, load_model, save_model
 
 
 class Quantized(NamedTuple):

@@ -14,13 +14,11 @@ from dragoman.data.batch_settings import BatchSettings
 from dragoman.errors import ConfigError
 from dragoman.files import nearest
 from dragoman.inference.options import SearchOptions
-from dragoman.model import ModelConfig
-from dragoman.model.config import LoraSettings
+from dragoman.model.config import LoraSettings, ModelConfig
 from dragoman.text.settings import DataSettings
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.training import TokenizerSettings
-from dragoman.training import TrainSettings
-from dragoman.training.settings import TuningSettings
+from dragoman.training.settings import TrainSettings, TuningSettings
 
 Task = Literal["translation", "language_model", "classify", "tag", "fill"]
 OF_LABELS = ("classify", "tag")

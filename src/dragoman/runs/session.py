@@ -21,23 +21,23 @@ from dragoman.config import flatten
 from dragoman.documents import differences, write_json
 from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted
 from dragoman.memory import memory_bytes
-from dragoman.model import AnyModel
 from dragoman.model.adapters import merged
+from dragoman.model.families import AnyModel
 from dragoman.progress import Advance
 from dragoman.runs.metrics import MetricsLog
 from dragoman.runs.recipe import Recipe, without_removed
 from dragoman.runs.signals import stop_on_signals
 from dragoman.runs.starting import adapter_for, fresh_state
 from dragoman.runs.task import Task
-from dragoman.store import ModelFiles, save_model
-from dragoman.store.description import Adapter
-from dragoman.training import Every, TrainSettings, TrainState, run_steps
+from dragoman.store.description import Adapter, ModelFiles
+from dragoman.store.folder import save_model
 from dragoman.training.checkpoint import newest_checkpoint, read_checkpoint_facts, restore, save_checkpoint
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.freezing import count_trained
-from dragoman.training.loop import StepReport
+from dragoman.training.loop import Every, StepReport, run_steps
 from dragoman.training.objective import Validated
-from dragoman.training.settings import HARMLESS
+from dragoman.training.settings import HARMLESS, TrainSettings
+from dragoman.training.state import TrainState
 
 log = logging.getLogger(__name__)
 

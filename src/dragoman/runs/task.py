@@ -17,12 +17,15 @@ from dragoman.data.batching import build_batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import CheckpointError, ConfigError, TokenizerError
 from dragoman.files import new_folder
-from dragoman.model import AnyModel, build_model
+from dragoman.model.build import build_model
+from dragoman.model.families import AnyModel
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
 from dragoman.runs.choices import Prepared, TextFacts, Vocabularies
 from dragoman.runs.recipe import Recipe, too_few_positions
-from dragoman.store import Description, ModelFiles, find_model, load_model, place_weights, read_config
+from dragoman.store.description import Description, ModelFiles, find_model, read_config
+from dragoman.store.folder import load_model
+from dragoman.store.tensors import place_weights
 from dragoman.text.prepare import is_made_from
 from dragoman.text.settings import name_on_card
 from dragoman.tokenizing.labels import Labels

@@ -35,8 +35,8 @@ from dragoman.runs.resolving import resolve_run
 from dragoman.runs.session import Session
 from dragoman.runs.signals import interrupted_by_signals
 from dragoman.runs.task import Task
-from dragoman.training import TrainState
 from dragoman.training.distributed import World, join, refuse_several
+from dragoman.training.state import TrainState
 
 log = logging.getLogger(__name__)
 

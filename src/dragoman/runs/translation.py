@@ -23,7 +23,7 @@ from dragoman.inference.translator import Translator
 from dragoman.runs.choices import FEW_PAIRS, Prepared, TextFacts
 from dragoman.runs.recipe import StartSettings
 from dragoman.runs.task import Corpora, Task, to_device
-from dragoman.store import Languages, ModelFiles, StoredModel
+from dragoman.store.description import Languages, ModelFiles, StoredModel
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import evenly_spaced, read_split

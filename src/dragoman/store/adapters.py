@@ -13,8 +13,8 @@ from dragoman.documents import read_object, write_json
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.files import write_file
 from dragoman.manifest import listed_hash
-from dragoman.model import build_model
 from dragoman.model.adapters import adapt, merged
+from dragoman.model.build import build_model
 from dragoman.model.config import LoraSettings
 from dragoman.store.description import (
     ADAPTER,

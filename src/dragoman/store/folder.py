@@ -9,7 +9,7 @@ from dragoman.documents import Content, read_object, write_json
 from dragoman.errors import CheckpointError, ConfigError, DataError, TokenizerError
 from dragoman.files import check_new_folder, model_around, new_folder, write_file
 from dragoman.manifest import write_manifest
-from dragoman.model import ModelConfig
+from dragoman.model.config import ModelConfig
 from dragoman.store.description import (
     CARD,
     CONFIG,

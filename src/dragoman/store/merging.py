@@ -13,18 +13,10 @@ from torch import Tensor
 
 from dragoman.config import flatten
 from dragoman.errors import ConfigError
-from dragoman.model import build_model
-from dragoman.store import (
-    StoredModel,
-    check_new_model,
-    default_card,
-    find_model,
-    load_model,
-    named_weights,
-    place_weights,
-    read_adapter,
-    save_model,
-)
+from dragoman.model.build import build_model
+from dragoman.store.description import StoredModel, default_card, find_model, read_adapter
+from dragoman.store.folder import check_new_model, load_model, save_model
+from dragoman.store.tensors import named_weights, place_weights
 
 CHANGEABLE = {"dropout", "attention_dropout", "activation_dropout"}
 """Settings in which the two models may differ."""

@@ -22,16 +22,10 @@ from dragoman.documents import read_document, write_json
 from dragoman.errors import CheckpointError
 from dragoman.files import discard, new_folder, set_aside
 from dragoman.manifest import write_manifest
-from dragoman.store import (
-    ADAPTER,
-    WEIGHTS,
-    ModelFiles,
-    as_tensors,
-    read_weights,
-    verify_model,
-    write_model,
-    write_weights,
-)
+from dragoman.store.description import ADAPTER, WEIGHTS, ModelFiles, verify_model
+from dragoman.store.folder import write_model
+from dragoman.store.tensors import as_tensors
+from dragoman.store.weights import read_weights, write_weights
 from dragoman.training.state import TrainState
 
 FORMAT = 2

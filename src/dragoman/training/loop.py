@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from dragoman.data.batching import BatchSize
 from dragoman.errors import Diverged
 from dragoman.memory import out_of_memory_as
-from dragoman.model import StepKey
+from dragoman.model.dropout import StepKey
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.objective import BatchSource, Objective
 from dragoman.training.optimiser import MasterWeights

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.data.batching import Batch, BatchSize, LabelledBatch
-from dragoman.model import StepKey
+from dragoman.model.dropout import StepKey
 from dragoman.training.loss import Loss, label_smoothed_loss
 
 

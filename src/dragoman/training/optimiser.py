@@ -18,8 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dragoman.model import weight_roles
-from dragoman.model.projection import Role
+from dragoman.model.projection import Role, weight_roles
 from dragoman.system import choose_precision
 from dragoman.training.settings import Optimiser
 

@@ -1,0 +1,38 @@
+"""The public names of Dragoman, each with the module in which it lives; `__init__.py` reads them from dragoman.errors import Error as Error
+from dragoman.evaluating.evaluation import evaluate as evaluate
+from dragoman.evaluating.pairs import score as score
+from dragoman.evaluating.speed import benchmark as benchmark
+from dragoman.explaining.heads import judge_heads as judge_heads
+from dragoman.explaining.recording import explain_choice as explain_choice
+from dragoman.explaining.recording import record as record
+from dragoman.explaining.space import load_embeddings as load_embeddings
+from dragoman.explaining.writing import write_record as write_record
+from dragoman.exporting.export import export as export
+from dragoman.exporting.marian import convert as convert
+from dragoman.inference.generator import Generator as Generator
+from dragoman.inference.generator import generate as generate
+from dragoman.inference.options import GenerateOptions as GenerateOptions
+from dragoman.inference.options import SearchOptions as SearchOptions
+from dragoman.inference.predictor import Predictor as Predictor
+from dragoman.inference.predictor import predict as predict
+from dragoman.inference.translator import Translator as Translator
+from dragoman.inference.translator import translate as translate
+from dragoman.installation import doctor as doctor
+from dragoman.memory import keep_freed_memory as keep_freed_memory
+from dragoman.runs.compare import compare as compare
+from dragoman.runs.fine_tune import fine_tune as fine_tune
+from dragoman.runs.folder import list_runs as list_runs
+from dragoman.runs.forecast import forecast as forecast
+from dragoman.runs.quantize import quantize as quantize
+from dragoman.runs.recipe import Recipe as Recipe
+from dragoman.runs.recipe import list_settings as list_settings
+from dragoman.runs.train import train as train
+from dragoman.runs.train import train_seeds as train_seeds
+from dragoman.store.folder import load_model as load_model
+from dragoman.store.merging import average as average
+from dragoman.store.merging import merge as merge
+from dragoman.text.prepare import prepare_data as prepare_data
+from dragoman.tokenizing.train_tokenizer import train_tokenizer as train_tokenizer
+
+__version__: str
+__all__: list[str]
