@@ -476,7 +476,7 @@ def choose_label_columns(names: Sequence[str], rows: Sequence[Sequence[str]], na
         return Columns.at(names, seen, "the columns of the training text")
     chosen = [None if name is None else position_of(name, names, where) for name in naming.columns]
     if None not in chosen:
-        return _as_given(names, chosen, naming, where)._replace(reason="columns as chosen")
+        return _as_given(names, chosen, naming, where)._replace(reason="columns as given")
     text, label = (
         named_column(names, known) if at is None else at for at, known in zip(chosen, (TEXTS, LABELS), strict=True)
     )

@@ -4,7 +4,6 @@ Only `\n` ends a line, so NUL, form feed and the Unicode line separators never c
 byte order mark, a carriage return, invalid UTF-8) are counted under the names below.
 """
 
-import codecs
 import gzip
 import io
 import zlib
@@ -24,7 +23,7 @@ BYTE_ORDER_MARKS = "byte order marks dropped"
 REPLACED = "invalid characters replaced"
 
 _BLOCK = 1 << 20
-"""Bytes of running text that are read at a time."""
+"""Characters of running text that are read at a time."""
 
 # No line of text is so long. A binary file, or one whose lines end in \r alone, would otherwise fill the memory.
 LONGEST_LINE_BYTES = 1 << 24
@@ -89,36 +88,22 @@ def read_running(path: Path, encoding_errors: EncodingErrors | None = None) -> I
     Raises:
         DataError: the file cannot be read (see `open_bytes`), or is not UTF-8; names the line and byte offset.
     """
-    with open_bytes(path) as file:
-        held = last = ""  # a carriage return that may belong to a line end
-        for piece in _decoded(file, path, encoding_errors):
-            text = held + piece
-            held = "\r" if text.endswith("\r") else ""
-            if text := text[: len(text) - len(held)].replace("\r\n", "\n"):
-                yield text
-                last = text[-1]
-        if held or last != "\n":
-            yield f"{held}\n"
-
-
-def _decoded(file: IO[bytes], path: Path, encoding_errors: EncodingErrors | None) -> Iterator[str]:
-    """A file as text, block by block, without a byte order mark at its beginning."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace" if encoding_errors == "replace" else "strict")
-    number, offset, block = 1, 0, b"first"
-    while block:
-        with _reading(str(path)):
-            block = file.read(_BLOCK)
-        kept = block.removeprefix(b"\xef\xbb\xbf") if offset == 0 else block
-        begun = len(decoder.getstate()[0])  # bytes of an unfinished character
-        try:
-            piece = decoder.decode(kept, final=not block)
-        except UnicodeDecodeError as error:
-            byte = offset + len(block) - len(kept) - begun + error.start
-            line = number + error.object[: error.start].count(b"\n")
-            start = block if offset == 0 else b""
-            raise DataError(_undecodable(str(path), line, byte, start, error, encoding_errors)) from None
-        number, offset = number + block.count(b"\n"), offset + len(block)
-        yield piece
+    held = last = ""  # a carriage return that may belong to a line end
+    errors = "replace" if encoding_errors == "replace" else "strict"
+    try:
+        with _reading(str(path)), io.TextIOWrapper(open_bytes(path), "utf-8-sig", errors, newline="") as file:
+            while piece := file.read(_BLOCK):
+                text = held + piece
+                held = "\r" if text.endswith("\r") else ""
+                if text := text[: len(text) - len(held)].replace("\r\n", "\n"):
+                    yield text
+                    last = text[-1]
+    except UnicodeDecodeError:
+        for _ in read_lines(path, encoding_errors):  # which raises too, and names the line and the byte
+            pass
+        raise
+    if held or last != "\n":
+        yield f"{held}\n"
 
 
 def open_bytes(path: Path) -> IO[bytes]:

@@ -86,7 +86,11 @@ class LabelledText:
         """Writes the splits into a new folder."""
         splits, origins, findings = self._split()
         labels = dict(sorted(Counter(label for example in splits["train"] for label in example.labels).items()))
-        findings |= _findings(splits, labels)
+        more, warnings = _judge(splits, labels)
+        if empty := findings.get(KEPT_EMPTY):
+            warnings.append(
+                f"{empty.count:,} examples of given sets have an empty text (first at {empty.first}); they are kept"
+            )
         settings = self._settings
         language = "en" if settings.path == PHRASEBOOK else settings.source_language or settings.target_language
         return LabelledReport(
@@ -98,9 +102,9 @@ class LabelledText:
             reasons=self._reasons,
             labels=labels,
             splits={name: self._write(folder, name, split, origins[name]) for name, split in splits.items()},
-            findings=findings,
+            findings=findings | more,
             repairs=dict(sorted((+self._repairs).items())),
-            warnings=tuple(_warnings(findings, splits)),
+            warnings=tuple(warnings),
         )
 
     def _read(self, progress: Progress) -> None:
@@ -250,39 +254,53 @@ def _advice(task: Task) -> str:
     return "say which columns hold them: --set data.text_column=NAME --set data.label_column=NAME"
 
 
-def _findings(splits: Splits, labels: Mapping[str, int]) -> dict[str, Found]:
-    """Contradictions, leaks and unknown labels in splits as they are written; `labels` are those of training."""
+def _judge(splits: Splits, labels: Mapping[str, int]) -> tuple[dict[str, Found], list[str]]:
+    """Contradictions, leaks and unknown labels in splits as they are written, and those that a user should act on as
+    sentences; `labels` are those of training.
+    """
     keys = {name: [sentence_key(example.text) for example in split] for name, split in splits.items()}
     texts = {name: {example.text for example in split} for name, split in splits.items()}
     places = {CONFLICTS: _conflicting(splits["train"], keys["train"])}
     if is_bio(labels):
         places[UNBEGUN] = _places_unbegun(splits["train"])
+    warnings = []
     for name, split in splits.items():
         for other in ("train", "dev"):
-            if other in splits and other != name != "train":
-                known = set(keys[other])
-                leaking = [example.origin for example, key in zip(split, keys[name], strict=True) if key in known]
-                places[_shared(name, other)] = leaking
-                places[_equal(name, other)] = [example.origin for example in split if example.text in texts[other]]
-        if name != "train":
-            places[_unknown(name)] = [example.origin for example in split if not labels.keys() >= set(example.labels)]
-    return _found(places)
+            if name == "train" or other == name:
+                continue
+            known = set(keys[other])
+            shared = [example.origin for example, key in zip(split, keys[name], strict=True) if key in known]
+            exact = [example.origin for example in split if example.text in texts[other]]
+            places[f"{name} texts that stand in {other} too"] = shared
+            places[f"{name} texts that stand in {other} letter for letter"] = exact
+            if shared:
+                why = "" if other == "train" else "the best checkpoint is chosen on dev, so "
+                warnings.append(
+                    f"{len(shared):,} of {len(split):,} {name} texts stand in {other} too, {len(exact):,} of them "
+                    f"letter for letter (first at {shared[0]}): {why}a score on them flatters"
+                )
+        unknown = [example.origin for example in split if not labels.keys() >= set(example.labels)]
+        places[f"{name} examples with a label that train lacks"] = unknown
+        if unknown:
+            warnings.append(
+                f"{len(unknown):,} of {len(split):,} {name} examples have a label that train lacks (first at "
+                f"{unknown[0]}): they can't be predicted, and count as wrong"
+            )
+    if conflicts := places[CONFLICTS]:
+        warnings.append(
+            f"{len(conflicts):,} training examples have a text that stands in train with another label too (first at "
+            f"{conflicts[0]})"
+        )
+    if begun_wrongly := places.get(UNBEGUN):
+        warnings.append(
+            f"{len(begun_wrongly):,} training labels begin with I- but continue no entity of their type (first at "
+            f"{begun_wrongly[0]}): BIO begins each entity with B-; they are left as they are"
+        )
+    return _found(places), warnings
 
 
 def _found(places: Mapping[str, Sequence[str]]) -> dict[str, Found]:
     return {kind: Found(count=len(where), first=where[0]) for kind, where in places.items() if where}
-
-
-def _shared(name: str, other: str) -> str:
-    return f"{name} texts that stand in {other} too"
-
-
-def _equal(name: str, other: str) -> str:
-    return f"{name} texts that stand in {other} letter for letter"
-
-
-def _unknown(name: str) -> str:
-    return f"{name} examples with a label that train lacks"
 
 
 def _conflicting(train: Sequence[Example], keys: Sequence[int]) -> list[str]:
@@ -297,34 +315,3 @@ def _conflicting(train: Sequence[Example], keys: Sequence[int]) -> list[str]:
 def _places_unbegun(examples: Sequence[Example]) -> list[str]:
     """Where the labels that continue no entity stand."""
     return [example.place(at) for example in examples for at in unbegun(example.labels)]
-
-
-def _warnings(findings: Mapping[str, Found], splits: Splits) -> Iterator[str]:
-    """The findings that a user should act on, as sentences."""
-    for name, split in splits.items():
-        for other in ("train", "dev"):
-            if found := findings.get(_shared(name, other)):
-                exact = findings.get(_equal(name, other))
-                why = "" if other == "train" else "the best checkpoint is chosen on dev, so "
-                yield (
-                    f"{found.count:,} of {len(split):,} {name} texts stand in {other} too, "
-                    f"{exact.count if exact else 0:,} of them letter for letter (first at {found.first}): "
-                    f"{why}a score on them flatters"
-                )
-        if found := findings.get(_unknown(name)):
-            yield (
-                f"{found.count:,} of {len(split):,} {name} examples have a label that train lacks (first at "
-                f"{found.first}): they can't be predicted, and count as wrong"
-            )
-    if found := findings.get(CONFLICTS):
-        yield (
-            f"{found.count:,} training examples have a text that stands in train with another label too (first at "
-            f"{found.first})"
-        )
-    if found := findings.get(UNBEGUN):
-        yield (
-            f"{found.count:,} training labels begin with I- but continue no entity of their type (first at "
-            f"{found.first}): BIO begins each entity with B-; they are left as they are"
-        )
-    if found := findings.get(KEPT_EMPTY):
-        yield f"{found.count:,} examples of given sets have an empty text (first at {found.first}); they are kept"
