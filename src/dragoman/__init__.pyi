@@ -1,4 +1,6 @@
-"""The public names of Dragoman, each with the module in which it lives; `__init__.py` reads them from dragoman.errors import Error as Error
+"""The public names of Dragoman, each with the module in which it lives; `__init__.py` reads this list."""
+
+from dragoman.errors import Error as Error
 from dragoman.evaluating.evaluation import evaluate as evaluate
 from dragoman.evaluating.pairs import score as score
 from dragoman.evaluating.speed import benchmark as benchmark
