@@ -178,8 +178,8 @@ def _test_score(path: Path) -> RunScore | None:
     """The score on the set called `test`, else on the first set; for a fine-tuned model, the score afterwards."""
     if not path.exists():
         return None
-    found = [each for each in read_evaluations(path) if not each.system.startswith("before")]
-    best = next((each for each in found if each.test.stem == "test"), next(iter(found), None))
+    evaluations = [each for each in read_evaluations(path) if not each.system.startswith("before")]
+    best = next((each for each in evaluations if each.test.stem == "test"), next(iter(evaluations), None))
     if best is None:
         return None
     score = best.scores.get("bleu") or next(iter(best.scores.values()))
@@ -189,8 +189,8 @@ def _test_score(path: Path) -> RunScore | None:
 def _dev_score(metrics: list[dict[str, Any]]) -> RunScore | None:
     """The score of the best validation, by the metric with which the run's task chooses its best model."""
     for name, metric, best in (("chrF", "dev_chrf", max), ("nats a character", "dev_nats_per_character", min)):
-        if found := [line[metric] for line in metrics if line.get(metric) is not None]:
-            return RunScore(name, best(found), "dev")
+        if values := [line[metric] for line in metrics if line.get(metric) is not None]:
+            return RunScore(name, best(values), "dev")
     return None
 
 
