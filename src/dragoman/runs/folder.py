@@ -8,14 +8,14 @@ from typing import Annotated, Any, NamedTuple
 
 import pydantic
 
-from dragoman.config import Settings, check, read
-from dragoman.documents import read_document, write_json
+from dragoman.config import Settings, check, read, read_json_as
 from dragoman.errors import ConfigError, DataError, Error
 from dragoman.evaluating.scores import read_evaluations
 from dragoman.files import LOCK, is_locked, make_folders, remove
 from dragoman.run_folder import RunFolder
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.recipe import without_removed
+from dragoman.serialization import write_json
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class _RunFile(Settings, extra="allow"):
 
 def read_facts(run: RunFolder) -> dict[str, Any]:
     """Reads a run's `run.json`."""
-    return read_document(run.facts, _RunFile, FORMAT, error=ConfigError).model_dump(mode="json", exclude_unset=True)
+    return read_json_as(run.facts, _RunFile, FORMAT, error=ConfigError).model_dump(mode="json", exclude_unset=True)
 
 
 def read_facts_to_go_on(run: RunFolder) -> dict[str, Any]:
