@@ -36,8 +36,7 @@ from torch import Tensor, nn
 
 from dragoman.errors import Error
 from dragoman.evaluating.metrics import SAMPLES, SEED, interval
-from dragoman.explaining.choice import read_choice
-from dragoman.explaining.erasure import falls
+from dragoman.explaining.why import falls, read_choice
 from dragoman.inference.alignment import Given, Seen, Word, run_given, words_of
 from dragoman.inference.translator import Translator
 from dragoman.model.families import EncoderDecoder

@@ -31,12 +31,12 @@ TARGETS = {
     "beam": ["decoding/beam.py", "decoding/batched_beam.py", "decoding/engine.py", "decoding/hypothesis.py"],
     "sampling": ["decoding/sampling.py"],
     "resume": ["training/checkpoint.py", "runs/session.py", "inference/resumable.py"],
-    "files": ["files.py", "store/manifest.py"],
+    "files": ["files.py", "manifest.py"],
     "split": ["text/split.py"],
     "metrics": ["evaluating/metrics.py", "evaluating/label_metrics.py"],
     "significance": ["evaluating/significance.py"],
     "adapters": ["model/adapters.py", "store/adapters.py"],
-    "export": ["exporting/ctranslate2.py", "exporting/marian_folder.py", "exporting/proof.py"],
+    "export": ["exporting/ctranslate2.py", "exporting/marian.py", "exporting/proof.py"],
 }
 """Files of the package by subject."""
 COPIED = ["src", "tests", "tools", "benchmarks", "scripts", "examples", "docs", "pyproject.toml", "README.md"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from dragoman.explaining.map import WordMap, write_map
+from dragoman.explaining.embeddings import WordMap, write_map
 
 pytestmark = pytest.mark.browser
 

@@ -15,8 +15,18 @@ from hypothesis import strategies as st
 
 from dragoman.cli.main import main
 from dragoman.errors import ConfigError, DataError
-from dragoman.explaining.map import WordMap, draw_map, page, principal_axes, write_map
-from dragoman.explaining.space import EmbeddingSpace, Question, answer, load_embeddings, read_question
+from dragoman.explaining.embeddings import (
+    EmbeddingSpace,
+    Question,
+    WordMap,
+    answer,
+    draw_map,
+    load_embeddings,
+    page,
+    principal_axes,
+    read_question,
+    write_map,
+)
 from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
 from dragoman.model.families import EncoderDecoder

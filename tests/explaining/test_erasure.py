@@ -10,9 +10,8 @@ from small_records import store_language_model, store_translator
 from torch import Tensor
 
 from dragoman.errors import DataError
-from dragoman.explaining.choice import Why, why
-from dragoman.explaining.erasure import contributions_of, falls
 from dragoman.explaining.record import Contributions
+from dragoman.explaining.why import Why, contributions_of, falls, why
 from dragoman.inference.alignment import Given, Word, portions, run_given, words_of
 from dragoman.inference.translator import Translator
 from dragoman.model.families import EncoderDecoder, LanguageModel, prepare_for_decoding

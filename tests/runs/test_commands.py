@@ -12,7 +12,7 @@ from small_runs import SETTINGS, train_command, train_small, weights, write_corp
 
 import dragoman
 from dragoman.cli.main import app, main
-from dragoman.explaining.space import answer, read_question
+from dragoman.explaining.embeddings import answer, read_question
 from dragoman.inference.options import SearchOptions
 from dragoman.runs import trial
 from dragoman.runs.train import RunResult

@@ -14,7 +14,7 @@ from dragoman.errors import ConfigError
 from dragoman.files import check_output
 
 if TYPE_CHECKING:
-    from dragoman.explaining.space import Answer, EmbeddingSpace, Neighbour, Question
+    from dragoman.explaining.embeddings import Answer, EmbeddingSpace, Neighbour, Question
 
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ def embeddings(
         check_output(wish.map_file)
         look.draw(wish.map_file)
     else:
-        from dragoman.explaining.space import read_question
+        from dragoman.explaining.embeddings import read_question
 
         look.tell(read_question(wish.words or ()), wish.count or 10)
 
@@ -90,7 +90,7 @@ class Look:
 
     def space(self) -> "EmbeddingSpace":
         """The table, after saying which one it is."""
-        from dragoman.explaining.space import load_embeddings
+        from dragoman.explaining.embeddings import load_embeddings
 
         space = load_embeddings(self.model, self.side)
         rows, width = space.table.shape
@@ -99,7 +99,7 @@ class Look:
 
     def tell(self, question: "Question", count: int) -> None:
         """Answers a question."""
-        from dragoman.explaining.space import answer
+        from dragoman.explaining.embeddings import answer
 
         space = self.space()
         found = answer(space, question, count)
@@ -118,7 +118,7 @@ class Look:
 
     def draw(self, path: Path) -> None:
         """Writes the map."""
-        from dragoman.explaining.map import draw_map, write_map
+        from dragoman.explaining.embeddings import draw_map, write_map
 
         drawn = draw_map(self.space(), self.model.resolve().name)
         write_map(drawn, path)

@@ -17,7 +17,7 @@ from dragoman.errors import ConfigError
 from dragoman.files import check_output
 
 if TYPE_CHECKING:
-    from dragoman.explaining.choice import Reason, Why
+    from dragoman.explaining.why import Reason, Why
 
 Form = Literal["html", "json", "png", "svg", "pdf", "terminal"]
 

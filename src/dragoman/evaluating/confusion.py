@@ -1,10 +1,11 @@
-"""Which labels are taken for which: the confusion matrix, as a table and in words. `pictures` draws it.
+"""Which labels are taken for which: the confusion matrix, as a table, in words, and as a picture (extra `plots`)."""
 
-A confusion matrix as a picture: PNG, SVG or PDF. Needs matplotlib (extra `plots`).
-"""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# (matplotlib's types are partial)
 
 import io
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
@@ -17,6 +18,10 @@ from dragoman.evaluating.label_metrics import Rows, names_in
 MOST_LABELS = 12
 """Labels that a table shows: about as many as fit on a screen."""
 OTHERS = "others"
+Form = Literal["png", "svg", "pdf"]
+MOST_DRAWN = 60
+"""With more labels, those that are confused most are drawn; a picture must stay readable."""
+_CELL_INCHES = 0.42
 
 
 @dataclass(frozen=True)
@@ -101,18 +106,20 @@ def _left_out(confusion: Confusion, shown: list[int]) -> str:
     )
 
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# (matplotlib's types are partial)
-
-
-Form = Literal["png", "svg", "pdf"]
-MOST_DRAWN = 60
-"""With more labels, those that are confused most are drawn; a picture must stay readable."""
-_CELL_INCHES = 0.42
-
-
 def draw_confusion(confusion: Confusion, form: Form = "png") -> bytes:
     """Gold labels down, found labels across. Colours are shares of the gold label, numbers are counts.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+    """
+    shown = confusion.worst_labels(MOST_DRAWN)
+    inches = len(shown) * _CELL_INCHES + 2.0
+    return draw_figure((inches + 0.6, inches), lambda figure: _fill(figure, confusion, shown), form, dpi=150)
+
+
+def draw_figure(inches: tuple[float, float], fill: Callable[[Any], None], form: Form, dpi: int) -> bytes:
+    """A figure of matplotlib as a file, without its date and with names that are not random, so that equal pictures are
+    equal files.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -122,13 +129,19 @@ def draw_confusion(confusion: Confusion, form: Form = "png") -> bytes:
         from matplotlib.figure import Figure  # pyright: ignore
     except ImportError:
         raise missing_extra("matplotlib", "plots") from None
-    shown = confusion.worst_labels(MOST_DRAWN)
-    inches = len(shown) * _CELL_INCHES + 2.0
     with rc_context({"svg.hashsalt": "dragoman"}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")  # a script that the font lacks gives boxes
-        figure: Any = Figure(figsize=(inches + 0.6, inches), layout="constrained")
-        _fill(figure, confusion, shown)
-        return _saved(figure, form)
+        for harmless in _HARMLESS:
+            warnings.filterwarnings("ignore", message=harmless)
+        figure: Any = Figure(figsize=inches, layout="constrained")
+        fill(figure)
+        file = io.BytesIO()
+        date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)
+        figure.savefig(file, format=form, dpi=dpi, metadata=date)
+        return file.getvalue()
+
+
+_HARMLESS = ("Glyph", "Attempting to set identical low and high")
+"""A script that the font lacks gives boxes, and not a line each; a text without words gives an empty map."""
 
 
 def _fill(figure: Any, confusion: Confusion, shown: list[int]) -> None:
@@ -147,12 +160,3 @@ def _fill(figure: Any, confusion: Confusion, shown: list[int]) -> None:
     left_out = len(confusion.labels) - len(shown)
     axes.set(xlabel="found", ylabel="gold", title=f"{left_out:,} labels left out" if left_out else "")
     figure.colorbar(image, ax=axes, label="share of the gold label", shrink=0.6)
-
-
-def _saved(figure: Any, form: str) -> bytes:
-    """The file, without its date, so that equal pictures are equal files."""
-    file = io.BytesIO()
-    figure.savefig(
-        file, format=form, dpi=150, metadata={"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)
-    )
-    return file.getvalue()

@@ -1,10 +1,9 @@
-"""Links between words, and how well found links agree with those that a person drew.
+"""Which cross-attention of a model aligns words best, measured on sentences whose words a person linked.
 
-Aligned pairs from a file, and our own set of them: 100 English-Italian pairs, written and aligned for Dragoman.
-
-One pair a line, three columns with tabs between them: source, target, and links such as `0-0 1-2 3?4`. A link names a
-word of the source and a word of the target, counted from 0, as `split_words` finds them; `-` is a sure link and `?` a
-possible one (Och and Ney 2003).
+Such pairs come from a file, or from our own set: 100 English-Italian pairs, written and aligned for Dragoman. One pair
+a line, three columns with tabs between them: source, target, and links such as `0-0 1-2 3?4`. A link names a word of
+the source and a word of the target, counted from 0, as `split_words` finds them; `-` is a sure link and `?` a possible
+one (Och and Ney 2003).
 
 Of our own set, the pairs on odd lines (1, 3, 5 …) are for choosing a head, and those on even lines for judging the
 choice. One person aligned it, by these rules:
@@ -15,8 +14,6 @@ choice. One person aligned it, by these rules:
 - A pronoun that Italian drops is possible to the verb that implies it. So are `do`, `did` and `will`, the `to` of an
   infinitive, and the particle of a verb such as `look for`, unless a word of the other side stands for them.
 - Inside an idiom every word is possible to every word.
-
-Which cross-attention of a model aligns words best, measured on aligned pairs.
 """
 
 import re
@@ -47,6 +44,11 @@ from dragoman.inference.alignment import (
 )
 from dragoman.inference.translator import Translator
 from dragoman.text.lines import read_lines
+
+_OWN = "gold.en-it.tsv"
+_LINK = re.compile(r"(\d{1,4})([-?])(\d{1,4})", re.ASCII)
+_AT_ONCE = 50
+"""Pairs in one pass of the model."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,8 @@ class AlignedPair:
     @property
     def reversed(self) -> "AlignedPair":
         """The same pair for a model of the other direction."""
-        return AlignedPair(self.target, self.source, _turned(self.sure), _turned(self.unsure))
+        sure, unsure = (frozenset((j, i) for i, j in links) for links in (self.sure, self.unsure))
+        return AlignedPair(self.target, self.source, sure, unsure)
 
 
 class Agreement(NamedTuple):
@@ -134,14 +137,6 @@ def judge(found: Sequence[Links], pairs: Sequence[AlignedPair]) -> Agreement:
     return total(agree(links, pair) for links, pair in zip(found, pairs, strict=True))
 
 
-def _turned(links: Links) -> Links:
-    return frozenset((target, source) for source, target in links)
-
-
-_OWN = "gold.en-it.tsv"
-_LINK = re.compile(r"(\d{1,4})([-?])(\d{1,4})", re.ASCII)
-
-
 def read_gold(path: Path | str) -> list[AlignedPair]:
     """The aligned pairs of a file, in order.
 
@@ -190,24 +185,20 @@ def _pair(line: str) -> AlignedPair:
             raise DataError(f"the {side} is blank")
     links: dict[Link, str] = {}
     for each in written.split():
-        link, sign = _link(each)
+        if not (parts := _LINK.fullmatch(each)):
+            raise DataError(
+                f"'{each}' is not a link; a link is two numbers of words, sure as in 3-4 or possible as in 3?4"
+            )
+        link = int(parts[1]), int(parts[3])
         if link in links:
             raise DataError(f"words {link[0]} and {link[1]} are linked twice")
-        links[link] = sign
+        links[link] = parts[2]
     if not links:
         raise DataError("no links; write them as in 0-0 1-2 3?4")
     sure, unsure = (frozenset(link for link, sign in links.items() if sign == kind) for kind in "-?")
     pair = AlignedPair(source, target, sure, unsure)
     _check_places(pair)
     return pair
-
-
-def _link(written: str) -> tuple[Link, str]:
-    if not (found := _LINK.fullmatch(written)):
-        raise DataError(
-            f"'{written}' is not a link; a link is two numbers of words, sure as in 3-4 or possible as in 3?4"
-        )
-    return (int(found[1]), int(found[3])), found[2]
 
 
 def _check_places(pair: AlignedPair) -> None:
@@ -217,10 +208,6 @@ def _check_places(pair: AlignedPair) -> None:
                 raise DataError(
                     f"a link names word {place} of the {side}; its {len(words)} words, from 0, are {' '.join(words)}"
                 )
-
-
-_AT_ONCE = 50
-"""Pairs in one pass of the model."""
 
 
 def choose_alignment(translator: Translator, pairs: Sequence[AlignedPair] | None = None) -> AlignmentChoice:
@@ -256,9 +243,6 @@ def measure_heads(translator: Translator, pairs: Sequence[AlignedPair]) -> list[
     """Every cross-attention with its alignment error rate on these pairs, the best first.
 
     These are all heads and the mean of each layer's heads, at the step that writes a word and at the one that reads it.
-
-    Raises:
-        DataError: there are no pairs, or one is longer than the model's positions.
     """
     if not pairs:
         raise DataError("there are no aligned pairs to measure heads on")
@@ -281,11 +265,7 @@ def judge_choice(translator: Translator, pairs: Sequence[AlignedPair], choice: A
 
 
 def align_pairs(translator: Translator, pairs: Sequence[AlignedPair], choice: AlignmentChoice) -> list[Links]:
-    """The links that a model draws in each pair, whose own links it does not see.
-
-    Raises:
-        DataError: a pair is longer than the model's positions.
-    """
+    """The links that a model draws in each pair, whose own links it does not see."""
     passes = _passes(translator, pairs)
     return [align_words(list(weights), source, target, choice).links for weights, source, target in passes]
 
@@ -313,19 +293,14 @@ def _given(translator: Translator, pairs: Sequence[AlignedPair]) -> list[Given]:
 def _fits(translator: Translator, pair: AlignedPair) -> bool:
     """Whether the model has positions for all tokens of a pair."""
     positions = translator.requests.positions
-    return positions is None or _longest(*_given(translator, [pair])) <= positions
-
-
-def _longest(given: Given) -> int:
-    """The tokens of the longer side."""
-    return max(len(given.source or []), len(given.target))
+    return positions is None or _given(translator, [pair])[0].longest <= positions
 
 
 def _check_lengths(translator: Translator, given: Sequence[Given], before: int) -> None:
-    """Refuses pairs that are too long for the model; so many stand before these."""
+    """Refuses pairs that are too long for the model; `before` of them stand before these."""
     positions = translator.requests.positions
-    for number, tokens in enumerate(map(_longest, given), before + 1):
-        if positions is not None and tokens > positions:
+    for number, each in enumerate(given, before + 1):
+        if positions is not None and each.longest > positions:
             raise DataError(
-                f"aligned pair {number} has {tokens:,} tokens, but the model has positions for {positions:,}"
+                f"aligned pair {number} has {each.longest:,} tokens, but the model has positions for {positions:,}"
             )

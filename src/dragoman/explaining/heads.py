@@ -128,24 +128,33 @@ def judge_heads(
         DecodeError: the model neither translates nor writes.
     """
     stored = load_model(model)
-    if isinstance(stored.model, LanguageModel):
-        if references:
-            raise ConfigError("a language model reads one text; references are for translation models")
-        given = _texts(stored, model, test)
-        prepared = prepare_for_decoding(stored.model, "cpu", torch.float32)
-    elif isinstance(stored.model, EncoderDecoder):
+    prepared: EncoderDecoder | LanguageModel
+    if isinstance(stored.model, EncoderDecoder):
         given = _pairs(stored, model, test, references)
         prepared = prepare_for_decoding(stored.model, "cpu", torch.float32)
-    else:
+    elif not isinstance(stored.model, LanguageModel):
         raise DecodeError(f"{model} holds an encoder alone; the heads of translation and language models are judged")
-    positions, longest = stored.config.max_positions, [max(len(each.source or []), len(each.target)) for each in given]
-    fitting = [each for each, length in zip(given, longest, strict=True) if positions is None or length <= positions]
+    elif references:
+        raise ConfigError("a language model reads one text; references are for translation models")
+    else:
+        given = _texts(stored, model, test)
+        prepared = prepare_for_decoding(stored.model, "cpu", torch.float32)
+    positions = stored.config.max_positions
+    fitting = [each for each in given if positions is None or each.longest <= positions]
     if not fitting:
         raise DataError(f"none of {len(given):,} texts can be judged: all are blank or longer than the model takes")
     count = min(sentences, len(fitting))
     chosen = [fitting[number * len(fitting) // count] for number in range(count)]
-    with use_threads(threads):
-        return _judge(prepared, chosen, progress)
+    tokens = [len(each.labels) for each in chosen]
+    heads, costs = heads_of(prepared), {}
+    with use_threads(threads), progress.track("losses without each head", len(heads), "heads") as advance:
+        whole = losses(prepared, chosen)
+        for head in heads:
+            with without(prepared, [head]):
+                less = losses(prepared, chosen)
+            costs[head] = _cost([one - other for one, other in zip(less, whole, strict=True)], tokens)
+            advance()
+    return HeadTable(len(chosen), sum(tokens), sum(whole) / sum(tokens), costs)
 
 
 def heads_of(model: EncoderDecoder | LanguageModel) -> list[Head]:
@@ -197,19 +206,6 @@ def losses(model: EncoderDecoder | LanguageModel, given: Sequence[Given]) -> lis
         of_tokens = nn.functional.cross_entropy(model.project(hidden).float(), labels, reduction="none")
         found += [float(each.double().sum()) for each in of_tokens.split(packing.lengths.tolist())]
     return found
-
-
-def _judge(model: EncoderDecoder | LanguageModel, given: Sequence[Given], progress: Progress) -> HeadTable:
-    tokens = [len(each.labels) for each in given]
-    heads, costs = heads_of(model), {}
-    with progress.track("losses without each head", len(heads), "heads") as advance:
-        whole = losses(model, given)
-        for head in heads:
-            with without(model, [head]):
-                less = losses(model, given)
-            costs[head] = _cost([one - other for one, other in zip(less, whole, strict=True)], tokens)
-            advance()
-    return HeadTable(len(given), sum(tokens), sum(whole) / sum(tokens), costs)
 
 
 def _cost(rises: Sequence[float], tokens: Sequence[int]) -> Cost:

@@ -1,21 +1,25 @@
 """Where a model looked, as one matrix: an alignment of words, or the weights of one head.
 
-Heat maps as files for a paper: PNG, SVG or PDF. Needs matplotlib (extra `plots`).
+Heat maps are drawn as text, or as files for a paper: PNG, SVG or PDF, with matplotlib (extra `plots`).
 """
 
-import io
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# (matplotlib's types are partial)
+
 import textwrap
-import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from unicodedata import combining, east_asian_width
 
-from dragoman.errors import ConfigError, missing_extra
+from dragoman.errors import ConfigError
+from dragoman.evaluating.confusion import Form, draw_figure
 from dragoman.explaining.record import Array, AttentionRecord, Layer, Part, Record
 
 _SHADES = " ░▒▓█"
 _LONGEST_LABEL = 24
 _WIDEST = 60
+_CELL_INCHES = 0.32
+_TITLE_LETTERS_AN_INCH = 12
 
 
 class HeatMap(NamedTuple):
@@ -103,41 +107,15 @@ def _some_head(part: Part) -> str:
     return f"{layer.name}.{layer.attentions[-1].name}.{len(layer.attentions[-1].weights) - 1}"
 
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# (matplotlib's types are partial)
-
-
-_CELL_INCHES = 0.32
-_TITLE_LETTERS_AN_INCH = 12
-
-
-def draw(heats: Sequence[HeatMap], form: Literal["png", "svg", "pdf"]) -> bytes:
+def draw(heats: Sequence[HeatMap], form: Form) -> bytes:
     """The maps below one another, as a file of this form.
 
     Raises:
         MissingExtra: matplotlib is not installed.
     """
-    try:
-        from matplotlib import rc_context  # pyright: ignore
-        from matplotlib.figure import Figure  # pyright: ignore
-    except ImportError:
-        raise missing_extra("matplotlib", "plots") from None
-    with rc_context({"svg.hashsalt": "dragoman"}), warnings.catch_warnings():
-        for harmless in _HARMLESS:
-            warnings.filterwarnings("ignore", message=harmless)
-        figure: Any = Figure(figsize=_inches(heats), layout="constrained")
-        _fill(figure, heats)
-        return _saved(figure, form)
-
-
-_HARMLESS = ("Glyph", "Attempting to set identical low and high")
-"""A script that the font lacks gives boxes, and not a line each; a text without words gives an empty map."""
-
-
-def _inches(heats: Sequence[HeatMap]) -> tuple[float, float]:
-    """Width and height of all maps with their labels."""
-    width = max(len(heat.columns) for heat in heats) * _CELL_INCHES + 3.5
-    return max(width, 5.0), sum(len(heat.rows) * _CELL_INCHES + 2.0 for heat in heats)
+    width = max(5.0, max(len(heat.columns) for heat in heats) * _CELL_INCHES + 3.5)
+    height = sum(len(heat.rows) * _CELL_INCHES + 2.0 for heat in heats)
+    return draw_figure((width, height), lambda figure: _fill(figure, heats), form, dpi=200)
 
 
 def _fill(figure: Any, heats: Sequence[HeatMap]) -> None:
@@ -148,14 +126,6 @@ def _fill(figure: Any, heats: Sequence[HeatMap]) -> None:
         lines = textwrap.wrap(_plain(heat.title), int(_TITLE_LETTERS_AN_INCH * figure.get_figwidth()))
         each.set_title("\n".join(lines), fontsize=9)
         figure.colorbar(image, ax=each, label="weight", shrink=0.6)
-
-
-def _saved(figure: Any, form: Literal["png", "svg", "pdf"]) -> bytes:
-    """The file; its date is left out and its names are not random, so that equal pictures are equal files."""
-    date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)
-    file = io.BytesIO()
-    figure.savefig(file, format=form, dpi=200, metadata=date)
-    return file.getvalue()
 
 
 def _draw(axes: Any, heat: HeatMap) -> Any:

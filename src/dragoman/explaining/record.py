@@ -179,6 +179,10 @@ class Alignment:
     """(source word, target word)."""
 
 
+Erased = tuple[Literal["encoder", "decoder"], int]
+"""The stack and the number of a word that was erased."""
+
+
 @dataclass(frozen=True)
 class Contributions:
     """What spoke for each written token: how far it falls when a word is deleted.
@@ -186,8 +190,7 @@ class Contributions:
     T steps, C candidates of a step, E words that were erased.
     """
 
-    erased: tuple[tuple[Literal["encoder", "decoder"], int], ...]
-    """Stack and number of each word that was erased."""
+    erased: tuple[Erased, ...]
     erasure: Array
     """(E, T, C): how far the log-probability of each candidate falls when the word is deleted; nats. Zero for words
     that the step has not read."""
@@ -250,11 +253,7 @@ class Record:
         return {"format": FORMAT, "temperatures": list(TEMPERATURES), **_plain(self, array)}
 
     def show(self, *sections: str) -> "Excerpt":
-        """Some sections of the page, such as `attention` and `search`, for notebooks.
-
-        Raises:
-            ConfigError: there is no such section.
-        """
+        """Some sections of the page, such as `attention` and `search`, for notebooks."""
         return Excerpt(render_page(self.facts(pack), sections or ORDER))
 
     def _repr_html_(self) -> str:

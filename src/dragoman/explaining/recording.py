@@ -16,12 +16,11 @@ import torch
 import dragoman
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import DecodeError
-from dragoman.explaining.choice import Why, why
-from dragoman.explaining.erasure import contributions_of
 from dragoman.explaining.gold_alignment import AlignedPair, choose_alignment, read_gold
 from dragoman.explaining.record import Alignment, Part, Record, Search
 from dragoman.explaining.search_tree import Candidates, search_tree
 from dragoman.explaining.stacks import find_layer, read_matrices, read_stack, read_steps, read_written
+from dragoman.explaining.why import Why, contributions_of, why
 from dragoman.inference.alignment import (
     AlignmentChoice,
     Given,

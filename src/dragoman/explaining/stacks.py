@@ -1,7 +1,4 @@
-"""From the tensors that an observer saw to the records of stacks, layers and attentions, one text at a time.
-
-What was written step by step, and what could have been.
-"""
+"""From the tensors that an observer saw to the records of stacks, layers, attentions and steps, one text at a time."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -34,6 +31,8 @@ StackName = Literal["encoder", "decoder"]
 
 _EMBEDDINGS: dict[StackName, str] = {"encoder": "source_embedding", "decoder": "target_embedding"}
 _STRONGEST = 5
+CANDIDATES = 10
+"""Likeliest tokens that are recorded at each step."""
 
 
 def read_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[tuple[Token, ...], tuple[str, ...]]:
@@ -62,11 +61,7 @@ def read_stack(name: StackName, seen: Mapping[str, Tensor], tokenizer: Tokenizer
 
 
 def find_layer(model: nn.Module, name: str) -> SelfBlock | CrossBlock:
-    """A layer by its name, as in `encoder.0`.
-
-    Raises:
-        ConfigError: the model has no such layer.
-    """
+    """A layer by its name, as in `encoder.0`."""
     blocks = {block.name: block for block in model.modules() if isinstance(block, SelfBlock | CrossBlock)}
     if name not in blocks:
         raise ConfigError(f"weights must be a layer of the model ({', '.join(blocks)}), but is {name}")
@@ -74,24 +69,16 @@ def find_layer(model: nn.Module, name: str) -> SelfBlock | CrossBlock:
 
 
 def read_matrices(model: nn.Module, layer: str, seen: Mapping[str, Tensor]) -> tuple[Matrix, ...]:
-    """Every projection of one layer, and what it was given in a pass over one text.
-
-    Raises:
-        ConfigError: the model has no such layer.
-    """
-    modules = find_layer(model, layer).named_modules()
-    return tuple(_matrix(layer, name, module, seen) for name, module in modules if isinstance(module, Projection))
-
-
-def _matrix(layer: str, name: str, projection: Projection, seen: Mapping[str, Tensor]) -> Matrix:
-    weight, bias = projection.effective()
-    given = _first(seen[_input_of(layer, name)])
-    return Matrix(
-        f"{layer}.{name}",
-        given.reshape(len(given), -1),
-        weight.detach().numpy().copy(),  # the model's own stays its own
-        None if bias is None else bias.detach().numpy().copy(),
-    )
+    """Every projection of one layer, and what it was given in a pass over one text."""
+    matrices: list[Matrix] = []
+    for name, projection in find_layer(model, layer).named_modules():
+        if isinstance(projection, Projection):
+            given = _first(seen[_input_of(layer, name)])
+            weight, bias = projection.effective()
+            own_weight = weight.detach().numpy().copy()  # the model's stays its own
+            own_bias = None if bias is None else bias.detach().numpy().copy()
+            matrices.append(Matrix(f"{layer}.{name}", given.reshape(len(given), -1), own_weight, own_bias))
+    return tuple(matrices)
 
 
 def _input_of(layer: str, projection: str) -> str:
@@ -138,10 +125,6 @@ def _first(x: Tensor) -> Array:
     return np.ascontiguousarray(x[0].float().numpy())
 
 
-CANDIDATES = 10
-"""Likeliest tokens that are recorded at each step."""
-
-
 def read_written(tokenizer: Tokenizer, given: Given) -> tuple[tuple[Token, ...], tuple[str, ...]]:
     """What was written, and its words. What a language model foretells after the text belongs to no word."""
     if given.source is not None:
@@ -153,25 +136,18 @@ def read_written(tokenizer: Tokenizer, given: Given) -> tuple[tuple[Token, ...],
 
 def read_steps(logits: Float[Tensor, "T V"], tokens: Sequence[Token], tokenizer: Tokenizer) -> tuple[Step, ...]:
     """What was written at each step, and what could have been."""
-    labels = [token.id for token in tokens]
     logits = logits.float()
     log_probs = logits.log_softmax(-1)
-    label = torch.tensor(labels)[:, None]
-    own = log_probs.gather(1, label)
-    ranks = (log_probs > own).sum(1) + 1
+    written = log_probs.gather(1, torch.tensor([token.id for token in tokens])[:, None])
+    ranks = (log_probs > written).sum(1) + 1
     best = logits.topk(min(CANDIDATES, logits.size(1)))
     normalisers = torch.stack([(logits / temperature).logsumexp(-1) for temperature in TEMPERATURES], dim=1)
-    columns = zip(tokens, own[:, 0], ranks, best.indices, best.values, log_probs, normalisers, strict=True)
-    return tuple(
-        Step(
-            token,
-            float(log_prob),
-            int(rank),
-            tuple(
-                Candidate(id_, tokenizer.tokens([id_])[0], logit, float(row[id_]))
-                for id_, logit in zip(ids.tolist(), values.tolist(), strict=True)
-            ),
-            tuple(normaliser.tolist()),
+    steps: list[Step] = []
+    for number, token in enumerate(tokens):
+        candidates = tuple(
+            Candidate(id_, tokenizer.tokens([id_])[0], logit, float(log_probs[number, id_]))
+            for id_, logit in zip(best.indices[number].tolist(), best.values[number].tolist(), strict=True)
         )
-        for token, log_prob, rank, ids, values, row, normaliser in columns
-    )
+        log_prob, rank = float(written[number, 0]), int(ranks[number])
+        steps.append(Step(token, log_prob, rank, candidates, tuple(normalisers[number].tolist())))
+    return tuple(steps)

@@ -1,7 +1,4 @@
-"""A record in a terminal: what was written, what else was considered, and where the model looked.
-
-A record as a file: the page, the numbers in full, or pictures of where the model looked.
-"""
+"""A record as a file or in a terminal: the page, the numbers in full, pictures of where the model looked, or text."""
 
 import json
 import math
@@ -15,15 +12,12 @@ from dragoman.explaining.pictures import draw, heat_lines, heat_maps
 from dragoman.explaining.record import Part, Record, Search
 from dragoman.files import check_output, write_file
 
+Form = Literal["html", "json", "png", "svg", "pdf", "terminal"]
 _CONSIDERED = 4
 
 
 def summary(record: Record, head: str | None = None) -> Iterator[str]:
-    """A record as lines of text; `head` names the map, as in `heat_maps`.
-
-    Raises:
-        ConfigError: the model has no such head.
-    """
+    """A record as lines of text; `head` names the map, as in `heat_maps`."""
     maps = iter(heat_maps(record, head))
     for part in record.parts:
         yield from _part(part)
@@ -44,7 +38,8 @@ def _part(part: Part) -> Iterator[str]:
     if part.source is not None:
         yield f"source  {part.source}"
     yield f"target  {part.target}"
-    yield f"log-probability {part.log_prob:.4f}, {part.log_prob / max(_counted(part), 1):.4f} a token"
+    tokens = len(part.steps) - (part.source is None)  # without the token that a language model expects next
+    yield f"log-probability {part.log_prob:.4f}, {part.log_prob / max(tokens, 1):.4f} a token"
     yield ""
     width = max((len(step.token.text) for step in part.steps), default=0)
     for number, step in enumerate(part.steps, 1):
@@ -56,11 +51,6 @@ def _part(part: Part) -> Iterator[str]:
         yield from map(_search, part.searches)
 
 
-def _counted(part: Part) -> int:
-    """The tokens whose log-probabilities the part's adds up: not what a language model expects after its text."""
-    return len(part.steps) - (part.source is None)
-
-
 def _search(search: Search) -> str:
     kept = sum(node.fate != "dropped" for node in search.nodes)
     mark = "*" if search.chosen else " "
@@ -70,15 +60,8 @@ def _search(search: Search) -> str:
     )
 
 
-Form = Literal["html", "json", "png", "svg", "pdf", "terminal"]
-
-
 def form_of(path: Path) -> Form:
-    """The form that the name of a file asks for.
-
-    Raises:
-        ConfigError: it ends in no known form.
-    """
+    """The form that the name of a file asks for."""
     name = path.suffix.removeprefix(".").lower()
     for form in get_args(Form):
         if form == name != "terminal":
@@ -87,12 +70,7 @@ def form_of(path: Path) -> Form:
 
 
 def render(record: Record, form: Form, head: str | None = None) -> bytes:
-    """A record in one form. `head` names the map of pictures and of the terminal, as in `heat_maps`.
-
-    Raises:
-        ConfigError: the model has no such head.
-        MissingExtra: a picture is asked for, and matplotlib is not installed.
-    """
+    """A record in one form. `head` names the map of pictures and of the terminal, as in `heat_maps`."""
     if form == "html":
         return render_page(record.facts(pack)).encode()
     if form == "json":

@@ -276,6 +276,11 @@ class Given(NamedTuple):
         """A source and its translation, in ids without symbols."""
         return cls(framing.source(source), framing.target(target), framing.labels(target))
 
+    @property
+    def longest(self) -> int:
+        """The tokens of the longer side."""
+        return max(len(self.source or []), len(self.target))
+
 
 class Seen(dict[str, Tensor]):
     """An observer that keeps the tensor of every site, by name."""

@@ -1,7 +1,11 @@
-"""Why this word rather than that one: a contrast that a person names, at the first piece in which the two differ.
+"""Why this word: how far its probability falls without each word that was read (leave one out, Li et al. 2016).
 
-Contrastive explanations ask what speaks for one output and not for another (Yin and Neubig 2022), which is what people
-mean by why: *stanca* and not *stanco*, because of *sister*. Start reading at `why`.
+The word is deleted with all its pieces. To put the unknown symbol in its place finds the word that decides no more
+often (benchmarks/contributions.py has the sentences), and most models have never read that symbol: a text without a
+word is a text like others.
+
+`why` asks it of a choice between two words (Yin and Neubig 2022), which is what people mean by why: *stanca* and not
+*stanco*, because of *sister*. They are compared at the first piece in which they differ.
 """
 
 import re
@@ -11,10 +15,12 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from dragoman.errors import DataError
-from dragoman.explaining.erasure import falls
-from dragoman.inference.alignment import Given, Word, run_given, words_of
+from dragoman.explaining.record import Contributions, Erased
+from dragoman.inference.alignment import Given, Word, portions, run_given, words_of
 from dragoman.model.families import EncoderDecoder, LanguageModel
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
@@ -89,16 +95,17 @@ def why(
     words = ((stack, each.text) for stack, side in sides.items() for each in side)
     reasons = (Reason(*each, *both) for each, both in zip(words, found.tolist(), strict=True))
     one, another = tokenizers.target.tokens(choice)
-    return Why(len(given.labels) - 1, (one, another), _log_probs(model, given, choice), tuple(reasons))
+    with torch.inference_mode():
+        hidden, _ = run_given(model, [given])
+        log_probs = model.project(hidden[-1:]).float().log_softmax(-1)[0]
+    chances = float(log_probs[choice[0]]), float(log_probs[choice[1]])
+    return Why(len(given.labels) - 1, (one, another), chances, tuple(reasons))
 
 
 def read_choice(
     tokenizers: Tokenizers, framing: Framing, source: str | None, target: str, word: str, other: str
 ) -> tuple[Given, int]:
-    """What the model had read when it chose, with its choice as the last label; and the piece that it didn't choose.
-
-    The rest is said at `why`.
-    """
+    """What the model had read when it chose, with its choice as the last label; and the piece that it didn't choose."""
     ids = tokenizers.target.encode(target)
     name = "the text" if source is None else "the translation"
     first, last = find_word(tokenizers.target, target, ids, word, name)
@@ -129,24 +136,24 @@ def find_word(
 ) -> tuple[int, int]:
     """The characters of a word of a text, whose ids these are: the first, and the one after the last.
 
-    Words are equal in Unicode's normal form C. Messages call the text so.
-
-    Raises:
-        DataError: it doesn't stand there, or more than once, and none is named by its number.
+    Words are equal in Unicode's normal form C. Messages call the text `called`.
     """
     places = tokenizer.offsets(text)
     words = [_as_written(tokenizer, each, text, ids, places) for each in words_of(tokenizer, ids)]
     word = unicodedata.normalize("NFC", word)
     numbered = _NUMBERED.fullmatch(word)
     name, number = (numbered["word"], int(numbered["number"])) if numbered else (word, None)
-    found = [each for each in words if each.text == name]
-    if not found:
-        raise DataError(f"'{name}' is no word of {called}; its words are {_listed(words)}")
-    if number is None and len(found) > 1:
-        raise DataError(f"'{name}' stands {len(found)} times in {called}; name one, as in {name}#2")
-    if number is not None and number > len(found):
-        raise DataError(f"there is no {word}: '{name}' stands {_times(len(found))} in {called}")
-    chosen = found[(number or 1) - 1]
+    same = [each for each in words if each.text == name]
+    if not same:
+        listed = list(dict.fromkeys(each.text for each in words))
+        more = " ..." if len(listed) > MOST_NAMED else ""
+        raise DataError(f"'{name}' is no word of {called}; its words are {', '.join(listed[:MOST_NAMED])}{more}")
+    times = "once" if len(same) == 1 else f"{len(same)} times"
+    if number is None and len(same) > 1:
+        raise DataError(f"'{name}' stands {times} in {called}; name one, as in {name}#2")
+    if number is not None and number > len(same):
+        raise DataError(f"there is no {word}: '{name}' stands {times} in {called}")
+    chosen = same[(number or 1) - 1]
     first, last = places[chosen.first][0], places[chosen.last - 1][1]
     return last - len(text[first:last].lstrip()), last
 
@@ -164,17 +171,79 @@ def _first_difference(one: Sequence[int], other: Sequence[int]) -> int:
     return next(place for place, (a, b) in enumerate([*zip_longest(one, other), (0, 1)]) if a != b)
 
 
+def contributions_of(
+    model: EncoderDecoder | LanguageModel,
+    given: Given,
+    source_words: Sequence[Word],
+    target_words: Sequence[Word],
+    candidates: Int[Tensor, "T C"],
+) -> Contributions:
+    """What spoke for each token of a text, as a record holds it. The words are those of `falls`."""
+    labels = torch.tensor(given.labels, device=candidates.device)
+    both = torch.cat([candidates, labels[:, None]], dim=1)
+    fall = falls(model, given, source_words, target_words, both).float().cpu().numpy()
+    of_source: list[Erased] = [("encoder", number) for number in range(len(source_words))]
+    of_target: list[Erased] = [("decoder", number) for number in range(len(target_words))]
+    return Contributions((*of_source, *of_target), erasure=fall[:, :, :-1], written_erasure=fall[:, :, -1])
+
+
 @torch.inference_mode()
-def _log_probs(model: EncoderDecoder | LanguageModel, given: Given, choice: tuple[int, int]) -> tuple[float, float]:
-    hidden, _ = run_given(model, [given])
-    found = model.project(hidden[-1:]).float().log_softmax(-1)[0]
-    return float(found[choice[0]]), float(found[choice[1]])
+def falls(
+    model: EncoderDecoder | LanguageModel,
+    given: Given,
+    source_words: Sequence[Word],
+    target_words: Sequence[Word],
+    candidates: Int[Tensor, "T C"],
+) -> Float[Tensor, "W T C"]:
+    """How far the log-probability of each candidate falls at each step without each word; nats, above zero if the word
+    speaks for it. W are the words of the source, then those of the target, whose tokens count what the model reads.
+
+    A word of the target is zero for the steps before it. At a step in its midst, the pieces of it that were read are
+    deleted; zero if nothing else was, which happens at the first word of a language model. The fall of one candidate
+    minus that of another is the contrast between them.
+    """
+    erased = [given, *(without_source(given, word) for word in source_words)]
+    erased += [without_target(given, word) for word in target_words]
+    rows = _row_of_step(len(given.target), len(source_words), target_words).to(candidates.device)
+    parts, left = [], rows.clamp(min=0)
+    for texts in portions(erased):
+        named, left = left.split([len(texts), len(left) - len(texts)])
+        parts.append(_log_probs(model, texts, named, candidates))
+    found = torch.cat(parts)  # (1 + W, T, C)
+    fall = found[:1] - found[1:]
+    moved = (rows[1:] >= 0) & (rows[1:] < rows[0])
+    moved[: len(source_words)] = True
+    return fall * moved[:, :, None]
 
 
-def _listed(words: Sequence[Word]) -> str:
-    named = list(dict.fromkeys(word.text for word in words))
-    return ", ".join(named[:MOST_NAMED]) + (" ..." if len(named) > MOST_NAMED else "")
+def without_source(given: Given, word: Word) -> Given:
+    source = given.source or []
+    return given._replace(source=source[: word.first] + source[word.last :])
 
 
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
+def without_target(given: Given, word: Word) -> Given:
+    """What the decoder reads, without a word, or all of it if nothing would be left. Labels are left out, because they
+    no longer stand beside it.
+    """
+    return given._replace(target=given.target[: word.first] + given.target[word.last :] or given.target, labels=[])
+
+
+def _log_probs(
+    model: EncoderDecoder | LanguageModel,
+    texts: Sequence[Given],
+    rows: Int[Tensor, "B T"],
+    candidates: Int[Tensor, "T C"],
+) -> Float[Tensor, "B T C"]:
+    """The log-probabilities of candidates at those rows of each text."""
+    hidden, packing = run_given(model, texts, share_sources=True)
+    logits = model.project(hidden).float()
+    starts = packing.lengths.cumsum(0) - packing.lengths
+    places = (starts[:, None] + rows)[:, :, None]
+    return logits[places, candidates] - logits.logsumexp(-1)[places]
+
+
+def _row_of_step(steps: int, unmoved: int, words: Sequence[Word]) -> Int[Tensor, "1+W T"]:
+    """The row in which each step stands: of the text itself and `unmoved` others, then of those without a word."""
+    step = torch.arange(steps)
+    moved = [step - (step + 1 - word.first).clamp(0, word.last - word.first) for word in words]
+    return torch.stack([step] * (1 + unmoved) + moved)

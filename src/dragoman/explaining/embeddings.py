@@ -1,26 +1,31 @@
-"""An embedding table as a space of words: each entry of the vocabulary is a direction, and its neighbours are those
-with the largest cosine.
+"""An embedding table as a space of words: neighbours, analogies, and a map of the most frequent words as a page.
 
-Start with `load_embeddings`. Words are looked up as the tokenizer writes them inside a text; nothing is run through the
-model.
+Start with `load_embeddings`. Each entry of the vocabulary is a direction, and its neighbours are those with the largest
+cosine. Words are looked up as the tokenizer writes them inside a text; nothing is run through the model.
 
-Questions to an embedding space: the neighbours of a word, and analogies such as `king - man + woman`.
+`map.html`, `map.css` and `map.js` are the page of the map, which needs no network. Two dimensions hold little of a
+space of hundreds, so the page says how much, and its lists of neighbours come from the whole space.
 """
 
 import difflib
+import html
 import math
+import re
 import unicodedata
 from collections.abc import Collection, Sequence
 from functools import cached_property
+from importlib.resources import files
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
 from dragoman.errors import ConfigError, DataError
+from dragoman.explaining.page.page import as_json
+from dragoman.files import check_output, write_file
 from dragoman.model.families import EncoderDecoder, EncoderModel, LanguageModel
 from dragoman.store.folder import load_model
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, UNKNOWN, Framing
@@ -31,6 +36,9 @@ Side = Literal["source", "target"]
 _SPACE_MARK = "▁"
 _INSIDE = "##"
 """Before the name of a piece that stands inside words, as WordPiece writes it."""
+_SIGNS = {"+": 1, "-": -1}
+_NOTHING = 1e-5
+"""The length of a sum of vectors of length one, below which only rounding is left."""
 _SAMPLES = 20_000
 _WITH_PADDING = 0.5
 """The cosine with the padding symbol above which an entry counts as unused. In trained models most of those lie
@@ -207,11 +215,6 @@ def _is_text(spelled: bytes) -> bool:
         return False
 
 
-_SIGNS = {"+": 1, "-": -1}
-_NOTHING = 1e-5
-"""The length of a sum of vectors of length one, below which only rounding is left."""
-
-
 class Question(NamedTuple):
     """Words that are added and subtracted. A single word asks for its neighbours."""
 
@@ -249,9 +252,6 @@ def read_question(arguments: Sequence[str]) -> Question:
 
     >>> str(read_question(["king", "-", "man", "+", "woman"]))
     'king - man + woman'
-
-    Raises:
-        ConfigError: a sign or a word is missing.
     """
     if len(arguments) == 1 and not _holds_sign(arguments[0]):
         return Question(tuple(arguments), (1,))
@@ -283,15 +283,108 @@ def answer(space: EmbeddingSpace, question: Question, count: int = 10) -> Answer
     """
     terms = tuple(space.find(word) for word in question.words)
     vectors = torch.stack([space.vector(term) for term in terms])
-    asked = (torch.tensor(question.signs)[:, None] * vectors).sum(0)
-    if asked.norm() < _NOTHING:
+    combined = (torch.tensor(question.signs)[:, None] * vectors).sum(0)
+    if combined.norm() < _NOTHING:
         raise ConfigError(f"{question}: these words cancel out, so that no direction is left")
     without = {id_ for term in terms for id_ in term.ids}
     alone = space.nearest(vectors[0], 3, without) if len(terms) > 1 else []
-    return Answer(question, terms, space.nearest(asked, count, without), alone)
+    return Answer(question, terms, space.nearest(combined, count, without), alone)
 
 
 def _holds_sign(argument: str) -> bool:
     """Whether an argument is several words with a sign between them: a question in quotes."""
     words = argument.split()
     return len(words) > 1 and any(word in _SIGNS for word in words)
+
+
+MOST_WORDS = 4_000
+NEIGHBOURS = 10
+_LEAST_WORDS = 3
+_SPAN = 10_000
+"""Coordinates are whole numbers up to this."""
+
+
+class WordMap(NamedTuple):
+    """What the page shows of P words, the most frequent first, each with its K nearest."""
+
+    name: str
+    """Of the model."""
+    table: str
+    """Which of its tables."""
+    words: list[str]
+    points: Float[Tensor, "P 2"]
+    """Where the words lie, in units of the space."""
+    explained: tuple[float, float]
+    """The share of the variance of these words that each axis holds."""
+    neighbours: Int[Tensor, "P K"]
+    """Places of the nearest words in `words`, nearest first, by the cosine in the whole space."""
+    similarity: Float[Tensor, "P K"]
+    """Their cosines."""
+
+
+def draw_map(space: EmbeddingSpace, name: str, most: int = MOST_WORDS) -> WordMap:
+    """The map of the first `most` words of a vocabulary.
+
+    Vocabularies list words roughly by frequency: in the order in which the tokenizer learned them.
+
+    Raises:
+        DataError: the vocabulary has no three words.
+    """
+    ids = space.words[:most]
+    if len(ids) < _LEAST_WORDS:
+        raise DataError(f"the vocabulary ({space.title}) has {len(ids)} entries that are words; a map needs more")
+    unit = space.unit[ids]
+    points, explained = principal_axes(unit)
+    cosine = (unit @ unit.T).fill_diagonal_(-torch.inf)
+    nearest = cosine.sort(descending=True, stable=True)
+    count = min(NEIGHBOURS, len(ids) - 1)
+    words = [space.shown[id_].removeprefix("▁") for id_ in ids]
+    return WordMap(name, space.title, words, points, explained, nearest.indices[:, :count], nearest.values[:, :count])
+
+
+def principal_axes(vectors: Float[Tensor, "P D"]) -> tuple[Float[Tensor, "P 2"], tuple[float, float]]:
+    """Vectors on the two axes of their largest variance (PCA), and the share of the variance that each axis holds.
+
+    The largest number of each axis is positive, because an axis has no sign of its own.
+    """
+    centred = vectors.double() - vectors.double().mean(0)
+    _, lengths, axes = torch.linalg.svd(centred, full_matrices=False)
+    axes = axes[:2]
+    axes = axes * axes.gather(1, axes.abs().argmax(1, keepdim=True)).sign()
+    shares = lengths**2 / (lengths**2).sum().clamp(min=torch.finfo(torch.float64).tiny)
+    return (centred @ axes.T).float(), (shares[0].item(), shares[1].item())
+
+
+def write_map(drawn: WordMap, path: Path | str) -> None:
+    """Writes the page, whole or not at all."""
+    check_output(path)
+    write_file(path, page(drawn))
+
+
+def page(drawn: WordMap) -> str:
+    """The HTML of a map, with its style, its script and its numbers inside."""
+    parts = {
+        "NAME": html.escape(drawn.name),
+        "STYLE": _part("map.css"),
+        "SCRIPT": _part("map.js"),
+        "DATA": as_json(_facts(drawn)),
+    }
+    return re.sub(r"@@(\w+)@@", lambda found: parts[found[1]], _part("map.html"))
+
+
+def _facts(drawn: WordMap) -> dict[str, object]:
+    """The numbers of the page, rounded: coordinates to a ten-thousandth of the largest, cosines to a hundredth."""
+    largest = drawn.points.abs().max().clamp(min=1e-12)
+    return {
+        "table": drawn.table,
+        "words": drawn.words,
+        "points": (drawn.points / largest * _SPAN).round().int().tolist(),
+        "span": _SPAN,
+        "explained": drawn.explained,
+        "neighbours": drawn.neighbours.tolist(),
+        "hundredths": (drawn.similarity * 100).round().int().tolist(),
+    }
+
+
+def _part(name: str) -> str:
+    return (files("dragoman.explaining") / name).read_text(encoding="utf-8")
