@@ -30,7 +30,6 @@ import torch
 from command_line import command_line, figures_file
 
 from dragoman.config import check
-from dragoman.documents import write_json
 from dragoman.evaluating.metrics import score
 from dragoman.files import remove
 from dragoman.inference.options import SearchOptions
@@ -40,6 +39,7 @@ from dragoman.run_folder import RunFolder
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.train import train
+from dragoman.serialization import write_json
 from dragoman.store.folder import load_model
 from dragoman.store.merging import average, distances
 from dragoman.store.tensors import named_weights

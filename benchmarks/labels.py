@@ -23,13 +23,13 @@ import torch
 from command_line import command_line, figures_file, markdown
 from labelled import SETS, at_a_time, baseline_scores, read, spread, train
 
-from dragoman.documents import write_json
 from dragoman.evaluating.labels_evaluation import LabelEvaluation, evaluate_labels
 from dragoman.evaluating.significance import compare_systems
 from dragoman.files import sha256
 from dragoman.inference.predictor import Predictor
 from dragoman.memory import keep_freed_memory
 from dragoman.run_folder import RunFolder
+from dragoman.serialization import write_json
 from dragoman.system import describe, machine
 from dragoman.tokenizing.labels import Labels
 

@@ -26,8 +26,8 @@ from peers.worker import TextRun
 from training import take_turns
 
 from dragoman.data.encoding import encode_text
-from dragoman.documents import write_json
 from dragoman.evaluating.speed import Spread
+from dragoman.serialization import write_json
 from dragoman.system import describe, gemm_rate, machine
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer
 from dragoman.training.optimiser import Precision

@@ -17,7 +17,7 @@ from dragoman.system import WAITING, describe
 
 LOOP = """
 import sys, time
-from dragoman import Translator
+from dragoman.inference.translator import Translator
 
 model, threads, *texts = sys.argv[1:]
 translator = Translator.load(model, device="cpu", threads=int(threads) or None)

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 from command_line import command_line, figures_file, markdown
 from labelled import SETS, Example, at_a_time, baseline_scores, model_score, read, seed_interval, spread, train
 
-from dragoman.documents import write_json
 from dragoman.files import new_folder
 from dragoman.run_folder import RunFolder, split_of
+from dragoman.serialization import write_json
 from dragoman.system import describe, machine
 from dragoman.text.prepare import prepare_labelled
 from dragoman.text.settings import DataSettings

@@ -31,7 +31,7 @@ TARGETS = {
     "beam": ["decoding/beam.py", "decoding/batched_beam.py", "decoding/engine.py", "decoding/hypothesis.py"],
     "sampling": ["decoding/sampling.py"],
     "resume": ["training/checkpoint.py", "runs/session.py", "inference/resumable.py"],
-    "files": ["files.py", "manifest.py"],
+    "files": ["files.py", "store/manifest.py"],
     "split": ["text/split.py"],
     "metrics": ["evaluating/metrics.py", "evaluating/label_metrics.py"],
     "significance": ["evaluating/significance.py"],

@@ -14,7 +14,6 @@ from typing import NoReturn
 import pytest
 
 from dragoman import files
-from dragoman.documents import read_json, write_json
 from dragoman.errors import CheckpointError, DataError, DiskFull, FolderInUse
 from dragoman.files import (
     check_output,
@@ -28,9 +27,10 @@ from dragoman.files import (
     sha256,
     write_file,
 )
-from dragoman.manifest import MANIFEST, verify_manifest, write_manifest
 from dragoman.run_folder import RunFolder
 from dragoman.runs.folder import make_folder
+from dragoman.serialization import read_object, write_json
+from dragoman.store.manifest import MANIFEST, verify_manifest, write_manifest
 
 
 def names(folder: Path) -> list[str]:
@@ -334,7 +334,7 @@ def listed(tmp_path: Path) -> Path:
 
 def test_an_untouched_folder_fits_its_manifest(listed: Path) -> None:
     verify_manifest(listed)
-    assert read_json(listed / MANIFEST) == {
+    assert read_object(listed / MANIFEST) == {
         "files": {
             "a.txt": {"bytes": 3, "sha256": sha256(listed / "a.txt")},
             "deep/b.bin": {"bytes": 2, "sha256": sha256(listed / "deep" / "b.bin")},
@@ -350,9 +350,13 @@ def test_an_untouched_folder_fits_its_manifest(listed: Path) -> None:
         ("a.txt", b"ones", r"a.txt has 4 bytes, but manifest.json says 3: it was changed"),
         ("deep/b.bin", None, r"b.bin is missing, but manifest.json lists it"),
         ("deep/c.bin", b"", r"c.bin is not listed in manifest.json: it does not belong here"),
-        (MANIFEST, b"[]", "manifest.json is not a manifest"),
-        (MANIFEST, b'{"files": {"a.txt": 3}}', "manifest.json is not a manifest"),
-        (MANIFEST, b'{"files": {"a.txt": {"bytes": "3", "sha256": ""}}}', "manifest.json is not a manifest"),
+        (MANIFEST, b"[]", "manifest.json should hold a JSON object"),
+        (MANIFEST, b'{"files": {"a.txt": 3}}', r"manifest.json is damaged: files.a.txt should be .*, but is 3"),
+        (
+            MANIFEST,
+            b'{"files": {"a.txt": {"bytes": "3", "sha256": ""}}}',
+            r"manifest.json is damaged: files.a.txt.bytes should be a valid integer",
+        ),
         (MANIFEST, b"[" * 10_000, "manifest.json cannot be read: it is nested more than 64 levels deep"),
         (MANIFEST, b"{", "manifest.json cannot be read"),
         (MANIFEST, b"\xff", "manifest.json cannot be read"),
@@ -473,4 +477,4 @@ def test_a_json_file_of_gigabytes_is_refused_unread(tmp_path: Path) -> None:
     with (tmp_path / "manifest.json").open("wb") as file:
         file.truncate(1 << 33)  # without a block on the disk
     with pytest.raises(CheckpointError, match="larger than 256 MiB"):
-        read_json(tmp_path / "manifest.json")
+        read_object(tmp_path / "manifest.json")

@@ -1,12 +1,14 @@
-"""Settings: TOML text and overrides in, frozen models out, and back to TOML.
+"""Settings: TOML text, overrides and JSON files in, frozen models out, and back to TOML.
 
-A room declares its settings as a subclass of `Settings` beside what they configure; this file knows none of them and
-opens no file. Every error names the source of the setting, the key, and what is allowed.
+A room declares its settings as a subclass of `Settings` beside what they configure; this file knows none of them. Every
+error names the source of the setting, the key, and what is allowed. What Dragoman writes for itself as JSON is read
+against such a schema too: older formats pass through named functions (`from_1_to_2`), newer ones are refused.
 """
 
 import difflib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from tomllib import TOMLDecodeError
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
@@ -16,10 +18,14 @@ import tomlkit
 from tomlkit.container import Container
 from tomlkit.items import AbstractTable
 
-from dragoman.errors import ConfigError
-from dragoman.notation import DEEPEST, parse_toml, refuse_surrogates
+from dragoman.errors import CheckpointError, ConfigError, Error
+from dragoman.serialization import DEEPEST, parse_toml, read_object, refuse_surrogates
 
 S = TypeVar("S", bound="Settings")
+Content = dict[str, Any]
+"""What a JSON file holds."""
+Upgrade = Callable[[Content], Content]
+"""Turns the content of one format into that of the next, its number included."""
 
 
 class Settings(pydantic.BaseModel):
@@ -111,6 +117,34 @@ def choose(schema: type[S], group: str, overrides: Sequence[str], base: S | None
     return getattr(check(override({group: tables}, keys), "the command line", whole), group)
 
 
+def read_json_as(
+    path: Path | str,
+    schema: type[S],
+    newest: int | None = None,
+    *,
+    upgrades: Mapping[int, Upgrade] | None = None,
+    number_key: str = "format",
+    error: type[Error] = CheckpointError,
+    advice: str = "",
+) -> S:
+    """Reads a JSON document into `schema`. Its format number stands under `number_key` and is at most `newest`, which
+    is None for documents without a number. Content of format n passes through `upgrades[n]`, `upgrades[n + 1]` …
+
+    Raises:
+        error: the document is missing, unreadable, no JSON object, of an unknown format, or not as the schema says. The
+            message ends with `advice`, unless the document is newer than this version.
+    """
+    try:
+        content = read_object(path)
+        if newest is not None:
+            content = _upgraded(content, path, number_key, newest, upgrades or {})
+        return check(content, f"{path} is damaged", schema)
+    except _Newer as found:
+        raise error(str(found)) from None
+    except (CheckpointError, ConfigError) as found:
+        raise error("; ".join(filter(None, (str(found), advice)))) from None
+
+
 def render(settings: Settings, reasons: Mapping[str, str] | None = None) -> str:
     """TOML text that parses back to the same settings. `reasons` (dotted key -> words) become comments.
 
@@ -154,6 +188,18 @@ def flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What differs between the facts in a document and those of today, in words; empty if nothing does. A setting that
+    is newer than the document counts if it is on.
+    """
+    then, now = flatten(then), flatten(now)
+    return "; ".join(
+        f"{name}: {_brief(then.get(name))} then, {_brief(now.get(name))} now"
+        for name in sorted(then.keys() | now.keys())
+        if then.get(name) != now.get(name) and (name in then or now[name])
+    )
+
+
 def describe(schema: type[Settings], prefix: str = "") -> Iterator[SettingFacts]:
     """Every setting of `schema` and of the groups in it, in the order in which they are declared."""
     try:
@@ -188,6 +234,34 @@ def nearest_setting(key: str, schema: type[Settings]) -> str:
         if near := difflib.get_close_matches(name, known.values(), n=1, cutoff=likeness):
             return f"did you mean {' or '.join(key for key, last in known.items() if last == near[0])}?"
     return f"known here: {', '.join(beside.values())}"
+
+
+class _Newer(Exception):
+    """A document of a format that only a newer version reads."""
+
+
+def _upgraded(
+    content: dict[str, Any], path: Path | str, number_key: str, newest: int, upgrades: Mapping[int, Upgrade]
+) -> dict[str, Any]:
+    """The content in the newest format."""
+    number = content.get(number_key)
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise CheckpointError(f"{path} is not Dragoman's: it has no format number")
+    if number < 1:
+        raise CheckpointError(f"{path} is not Dragoman's: formats count from 1, but its format is {number}")
+    if number > newest:
+        raise _Newer(f"{path} has format {number}, newer than this version reads ({newest}); upgrade dragoman")
+    try:
+        for older in range(number, newest):
+            content = upgrades[older](content)
+    except (KeyError, TypeError, AttributeError) as missing:
+        raise CheckpointError(f"{path} is damaged: {missing}") from None
+    return content
+
+
+def _brief(value: Any) -> str:
+    """A value as a message shows it. A long list, such as a processor's flags, is only counted."""
+    return f"{len(value)} values" if isinstance(value, list) and len(value) > 8 else repr(value)
 
 
 def _names_a_group(text: str, schema: type[Settings]) -> bool:

@@ -21,7 +21,7 @@ from dragoman.errors import DataError, DiskFull, FolderInUse
 from dragoman.run_folder import RunFolder
 
 MANIFEST, CONFIG = "manifest.json", "config.json"
-"""The files by which a model folder is known; `dragoman.manifest` and `dragoman.store` say what they hold."""
+"""The files by which a model folder is known; `dragoman.store` says what they hold."""
 LOCK = ".lock"
 """The file by which a folder is locked."""
 _PARTIAL = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}(?P<before>\.before)?\.partial")

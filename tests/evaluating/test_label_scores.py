@@ -10,7 +10,6 @@ import pytest
 from extras import without
 
 from dragoman.cli.evaluate import show_scores
-from dragoman.documents import write_json
 from dragoman.errors import ConfigError, DataError, MissingExtra
 from dragoman.evaluating import confusion as pictures
 from dragoman.evaluating.confusion import Confusion, confusion_table, draw_confusion, worst_confusions
@@ -22,6 +21,7 @@ from dragoman.evaluating.labels_evaluation import (
 from dragoman.evaluating.metrics import SAMPLES, SEED, interval
 from dragoman.evaluating.scores import read_evaluations
 from dragoman.evaluating.significance import compare_systems
+from dragoman.serialization import write_json
 from dragoman.tokenizing.labels import Labels, class_weights
 
 TOPICS = ("animal", "drink", "food", "place", "time")

@@ -18,7 +18,6 @@ from reference_search import drawn, search
 from small import VOCABULARY, language_model
 
 import dragoman
-from dragoman import GenerateOptions, Generator
 from dragoman.cli.main import main
 from dragoman.decoding.compiled_stepper import LogitStep
 from dragoman.decoding.engine import Engine
@@ -28,7 +27,8 @@ from dragoman.decoding.request import Request
 from dragoman.decoding.sampling import Sampling
 from dragoman.decoding.steppers import Stepper, TextStepper
 from dragoman.errors import CheckpointError, ConfigError, DecodeError, TokenizerError
-from dragoman.inference.generator import Generation, GrowingText, StopTexts
+from dragoman.inference.generator import Generation, Generator, GrowingText, StopTexts
+from dragoman.inference.options import GenerateOptions
 from dragoman.model.families import LanguageModel
 from dragoman.model.packing import Packing
 from dragoman.store.description import StoredModel

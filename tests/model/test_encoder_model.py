@@ -15,7 +15,6 @@ from torch.nn import functional as F
 from torch_twin import torch_stack, unsettled
 
 from dragoman.errors import CheckpointError, ConfigError
-from dragoman.manifest import write_manifest
 from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
 from dragoman.model.dropout import StepKey
@@ -24,6 +23,7 @@ from dragoman.model.families import EncoderModel, prepare_for_decoding
 from dragoman.model.packing import Packing
 from dragoman.store.description import ModelFiles
 from dragoman.store.folder import load_model, save_model
+from dragoman.store.manifest import write_manifest
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer

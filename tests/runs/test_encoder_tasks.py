@@ -21,9 +21,8 @@ from dragoman.inference.labels import expected_calibration_error
 from dragoman.inference.predictor import Classified, Filled, Predictor, Tagged
 from dragoman.model.build import build_model
 from dragoman.model.families import EncoderModel
-from dragoman.progress import silent
 from dragoman.runs import trial
-from dragoman.runs.compare import Place, compare, evaluate_systems
+from dragoman.runs.compare import compare
 from dragoman.runs.labelled import read_labelled
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.recipe import read_recipe
@@ -80,9 +79,9 @@ def test_a_tagger_learns_what_the_word_before_says(tmp_path: Path) -> None:
     assert [choice.name for choice in told.labels] == ["O"] * 4 + ["B-person", "I-person"] + ["O"] * 3
     assert main(["evaluate", str(result.folder), "--quiet", "--samples", "10", "--device", "cpu"]) == 0
     (tmp_path / "iob1.conll").write_text((tmp_path / "words.conll").read_text().replace("\tB-", "\tI-"))
-    place = Place("cpu", "float32", silent, None)
+    place: dict[str, Any] = {"device": "cpu", "precision": "float32", "samples": 10}
     scores = [
-        evaluate_systems([[result.folder]], tmp_path / name, [], 10, place)[0][0].scores["f1"].value
+        compare(result.folder, tmp_path / name, **place).evaluations[0].scores["f1"].value
         for name in ("words.conll", "iob1.conll")
     ]
     assert scores[0] == scores[1] > 90

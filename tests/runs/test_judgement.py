@@ -40,7 +40,7 @@ def judged(recipe: Path, *overrides: str, **options: Any) -> Judgement:
 def test_a_score_that_is_met_is_told_and_found_again(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path)
     found, run = judged(recipe), tmp_path / "runs" / "small"
-    assert found.met and found.found == read_scores(run / "scores.json")["test"]["bleu"]
+    assert found.met and found.score == read_scores(run / "scores.json")["test"]["bleu"]
     bar = (
         "at least -2.0 is expected (the mean 1.0 of 3 seeds, less the larger of 1.0 and 3 deviations of 1.0, so a loss "
         "of less than 3.0 goes unseen)"
@@ -132,7 +132,7 @@ def test_a_language_model_is_judged_by_nats(tmp_path: Path) -> None:
     ]  # fmt: skip
     (tmp_path / "rhyme.toml").write_text("\n".join(lines) + "\n")
     found = judged(tmp_path / "rhyme.toml")
-    assert found.met and found.found == read_scores(tmp_path / "runs" / "rhyme" / "scores.json")["test"]["character"]
+    assert found.met and found.score == read_scores(tmp_path / "runs" / "rhyme" / "scores.json")["test"]["character"]
 
 
 @pytest.mark.parametrize(

@@ -29,12 +29,12 @@ from dragoman import system
 from dragoman.cli.main import main
 from dragoman.errors import CheckpointError, ConfigError, DataError, Interrupted
 from dragoman.files import remove
-from dragoman.manifest import write_manifest
 from dragoman.runs import trial
 from dragoman.runs.forecast import forecast
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.train import RunResult, train
+from dragoman.store.manifest import write_manifest
 from dragoman.training.checkpoint import list_checkpoints, read_checkpoint_facts
 from dragoman.training.schedule import learning_rate
 from dragoman.training.settings import TrainSettings

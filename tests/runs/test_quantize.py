@@ -15,11 +15,11 @@ from dragoman.cli.main import main
 from dragoman.decoding.compiled_stepper import NativeModel, NativeStepper
 from dragoman.decoding.model_stepper import ModelStepper
 from dragoman.errors import CheckpointError, ConfigError, DataError
-from dragoman.manifest import write_manifest
 from dragoman.model.build import build_model
 from dragoman.model.families import EncoderDecoder
 from dragoman.store.description import WEIGHTS, Languages, ModelFiles
 from dragoman.store.folder import load_model, save_model
+from dragoman.store.manifest import write_manifest
 from dragoman.store.weights import SCALE, quantise
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers

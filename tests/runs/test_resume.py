@@ -42,12 +42,12 @@ from dragoman.errors import (
     TokenizerError,
 )
 from dragoman.files import lock, remove, remove_partial
-from dragoman.manifest import write_manifest
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.recipe import Recipe, read_recipe
 from dragoman.runs.starting import fresh_state
 from dragoman.runs.train import train
 from dragoman.store.description import Languages, ModelFiles
+from dragoman.store.manifest import write_manifest
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.training.checkpoint import (
     list_checkpoints,

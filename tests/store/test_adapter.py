@@ -15,13 +15,13 @@ import dragoman
 from dragoman.cli.main import main
 from dragoman.errors import CheckpointError, ConfigError, DataError
 from dragoman.inference.translator import Translator
-from dragoman.manifest import write_manifest
 from dragoman.model.adapters import LowRank, adapt
 from dragoman.model.build import build_model
 from dragoman.model.config import LoraSettings
 from dragoman.store.adapters import adapter_of
 from dragoman.store.description import Languages, ModelFiles, read_adapter, read_config
 from dragoman.store.folder import load_model, save_model
+from dragoman.store.manifest import write_manifest
 from dragoman.store.merging import merge
 from dragoman.store.tensors import place_weights
 from dragoman.tokenizing.tokenizers import Tokenizers

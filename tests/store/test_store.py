@@ -15,12 +15,12 @@ from small import random_batch, small_config
 from torch import Tensor
 
 from dragoman.errors import CheckpointError, DataError, DiskFull, Error
-from dragoman.manifest import write_manifest
 from dragoman.model.build import build_model
 from dragoman.store import tensors as placing
 from dragoman.store import weights
 from dragoman.store.description import WEIGHTS, Languages, ModelFiles, find_model
 from dragoman.store.folder import load_model, save_model
+from dragoman.store.manifest import write_manifest
 from dragoman.store.tensors import named_weights
 from dragoman.store.weights import read_weights, write_weights
 from dragoman.tokenizing.tokenizers import Tokenizers

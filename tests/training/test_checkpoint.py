@@ -16,10 +16,10 @@ from torch import Tensor
 
 from dragoman.errors import CheckpointError, DiskFull
 from dragoman.files import remove_partial
-from dragoman.manifest import write_manifest
 from dragoman.model.families import EncoderDecoder
 from dragoman.store.description import Languages, ModelFiles, verify_model
 from dragoman.store.folder import load_model
+from dragoman.store.manifest import write_manifest
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 from dragoman.training.checkpoint import (

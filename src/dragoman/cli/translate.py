@@ -268,8 +268,8 @@ def facts(
 ) -> dict[str, Any]:
     """All that decides what is printed for a line; its company, `batch_tokens`, does not."""
     from dragoman.files import sha256
-    from dragoman.manifest import MANIFEST
     from dragoman.store.description import find_model
+    from dragoman.store.manifest import MANIFEST
 
     return {
         "dragoman": dragoman.__version__,

@@ -16,8 +16,7 @@ import numpy as np
 import pydantic
 from numpy.typing import NDArray
 
-from dragoman.config import Settings
-from dragoman.documents import read_document
+from dragoman.config import Settings, read_json_as
 from dragoman.errors import DataError
 from dragoman.files import sha256
 
@@ -126,7 +125,7 @@ class EncodedCorpus:
             DataError: there is no encoded corpus, or it is cut or newer.
         """
         path = Path(folder) / "corpus.json"
-        return cls(Path(folder), read_document(path, Facts, FORMAT, error=DataError, advice="encode the corpus again"))
+        return cls(Path(folder), read_json_as(path, Facts, FORMAT, error=DataError, advice="encode the corpus again"))
 
     def verify(self) -> None:
         """Reads the whole corpus once and compares it with its hashes.

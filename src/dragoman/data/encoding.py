@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.data.corpus import FORMAT, OFFSET, EncodedCorpus, Facts, Ids, Side
-from dragoman.documents import write_json
 from dragoman.errors import DataError
 from dragoman.files import new_folder, sha256
 from dragoman.progress import Progress, silent
+from dragoman.serialization import write_json
 from dragoman.text.prepared import read_pairs
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.pretokenizing import SPACE_BETWEEN_WORDS, cut_running

@@ -9,10 +9,10 @@ from typing import Annotated, Any, Protocol
 
 import pydantic
 
-from dragoman.config import Settings
-from dragoman.documents import read_document, write_json
+from dragoman.config import Settings, read_json_as
 from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.significance import Comparison
+from dragoman.serialization import write_json
 
 FORMAT = 1
 HIGHEST = 1e6
@@ -93,12 +93,12 @@ def read_evaluations(path: Path) -> tuple[KeptEvaluation, ...]:
     Raises:
         CheckpointError: the file is missing, foreign or damaged.
     """
-    return read_document(path, _ScoresFile, FORMAT).evaluations
+    return read_json_as(path, _ScoresFile, FORMAT).evaluations
 
 
 def read_baselines(path: Path) -> tuple[KeptEvaluation, ...]:
     """The evaluations of the baselines beside them."""
-    return read_document(path, _ScoresFile, FORMAT).baselines
+    return read_json_as(path, _ScoresFile, FORMAT).baselines
 
 
 def read_scores(path: Path) -> dict[str, dict[str, Score]]:

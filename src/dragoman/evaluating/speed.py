@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from dragoman.config import choose
-from dragoman.documents import write_json
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.evaluation import describe
 from dragoman.evaluating.references import own_test_pairs
@@ -28,6 +27,7 @@ from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.memory import peak_memory_bytes
 from dragoman.progress import Progress, silent
+from dragoman.serialization import write_json
 from dragoman.system import describe as describe_machine
 from dragoman.system import gemm_rate, machine, use_threads
 from dragoman.text.lines import read_lines

@@ -14,7 +14,6 @@ import safetensors.torch
 import torch
 
 from dragoman.config import check
-from dragoman.documents import write_json
 from dragoman.errors import ConfigError, missing_extra
 from dragoman.exporting.marian import (
     ACTIVATIONS,
@@ -35,6 +34,7 @@ from dragoman.exporting.proof import Ids, Proof, never_written, prove
 from dragoman.files import new_folder, write_file
 from dragoman.inference.options import SearchOptions
 from dragoman.model.config import ModelConfig
+from dragoman.serialization import write_json
 from dragoman.store.description import StoredModel
 from dragoman.store.tensors import named_weights
 from dragoman.tokenizing.portable import obstacles as tokenizer_obstacles

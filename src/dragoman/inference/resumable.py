@@ -20,10 +20,10 @@ from typing import IO, Any
 
 import pydantic
 
-from dragoman.config import Settings
-from dragoman.documents import differences, read_document, write_json
+from dragoman.config import Settings, differences, read_json_as
 from dragoman.errors import DataError, Interrupted
 from dragoman.files import check_output, flush_file, growing_file, is_plain_file, remove, remove_partial
+from dragoman.serialization import write_json
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +197,7 @@ def _read_record(part: Path) -> Record:
             raise DataError(f"{path} is no regular file, so this command did not make it; {MOVE}")
     if is_plain_file(record_of(part)) is None:
         raise DataError(f"{part} was not made by this command: there is no {record_of(part).name} beside it; {MOVE}")
-    return read_document(record_of(part), Record, FORMAT, error=DataError, advice=MOVE)
+    return read_json_as(record_of(part), Record, FORMAT, error=DataError, advice=MOVE)
 
 
 def _begun(part: Path, file: IO[bytes], asked: Mapping[str, Any], fresh: bool) -> "tuple[Record, hashlib._Hash]":

@@ -307,20 +307,20 @@ def choose_by_vocabularies(draft: Draft, vocabularies: Vocabularies, precision: 
     choose_optimiser(draft)
 
 
-def match_vocabularies(draft: Draft, found: Vocabularies) -> None:
+def match_vocabularies(draft: Draft, vocabularies: Vocabularies) -> None:
     """The sizes of the vocabularies and tied matrices follow from tokenizers and data."""
     model = draft.recipe.model
     if model.family == "encoder_decoder":
         known = {
             f"{side}_vocabulary": (size, f"the {side} tokenizer has {size} tokens")
-            for side, size in (("source", found.source), ("target", found.target))
+            for side, size in (("source", vocabularies.source), ("target", vocabularies.target))
         }
     elif model.family == "language_model":
-        known = {"target_vocabulary": (found.target, f"the tokenizer has {found.target} tokens")}
+        known = {"target_vocabulary": (vocabularies.target, f"the tokenizer has {vocabularies.target} tokens")}
     else:
-        known = {"source_vocabulary": (found.source, f"there are {found.source} tokens")}
-    if found.labels is not None:
-        known["labels"] = (found.labels, f"there are {found.labels} labels")
+        known = {"source_vocabulary": (vocabularies.source, f"there are {vocabularies.source} tokens")}
+    if vocabularies.labels is not None:
+        known["labels"] = (vocabularies.labels, f"there are {vocabularies.labels} labels")
     for name, (size, words) in known.items():
         asked = getattr(model, name)
         if asked not in (None, size):
@@ -328,9 +328,9 @@ def match_vocabularies(draft: Draft, found: Vocabularies) -> None:
         if asked is None or model.family != "encoder":
             draft.set(f"model.{name}", size, "from the data" if name == "labels" else "from the tokenizer")
     if model.family == "encoder_decoder":
-        if model.tied == "all" and not found.joint:
+        if model.tied == "all" and not vocabularies.joint:
             raise ConfigError("model.tied = 'all' needs one joint vocabulary (tokenizer.joint = true)")
-        tied, reason = ("all", "one joint vocabulary") if found.joint else ("target", "two vocabularies")
+        tied, reason = ("all", "one joint vocabulary") if vocabularies.joint else ("target", "two vocabularies")
         draft.choose("model.tied", tied, reason)
 
 

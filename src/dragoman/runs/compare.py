@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Unpack
@@ -19,7 +19,7 @@ from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.labels_evaluation import LabelEvaluation
 from dragoman.evaluating.metrics import METRICS, SAMPLES, Measures
-from dragoman.evaluating.references import ReferenceSet, own_test_set, read_references
+from dragoman.evaluating.references import own_test_set, read_references
 from dragoman.evaluating.scores import write_scores
 from dragoman.evaluating.significance import Comparison, Spread, check_seeds, compare_systems
 from dragoman.files import check_output, same_file, write_file
@@ -104,14 +104,25 @@ def compare(
         CheckpointError: a system is neither a file nor a model that can be loaded.
         DataError: the test set cannot be read, or a file of translations has another number of lines.
     """
-    found = [_System.find(each) for each in ([systems] if isinstance(systems, str | Path) else systems)]
+    compared = [_System.find(each) for each in ([systems] if isinstance(systems, str | Path) else systems)]
     outputs = [path for path in (output, scores) if path is not None]
-    _check(found, output, scores, [*([] if test is None else [test]), *references])
-    judge = _compare_labels if gives_labels(found[0].members[0]) else _compare_translations
-    place = Place(device, precision, progress, threads)
-    result = judge(found, _Asked(test, references, outputs, overrides, samples, place, measures))
+    _check(compared, output, scores, [*([] if test is None else [test]), *references])
+    asked = _Asked(test, references, outputs, overrides, samples, Place(device, precision, progress, threads), measures)
+    scorer = _label_scorer if gives_labels(compared[0].members[0]) else _translation_scorer
+    evaluate_one = scorer(compared, asked)
+    results = tuple(SystemResult(system.name, tuple(map(evaluate_one, system.members))) for system in compared)
+    result = CompareResult(results, _comparisons(results))
     _write(result, output, scores)
     return result
+
+
+class Place(NamedTuple):
+    """Where and in which numbers models run."""
+
+    device: str
+    precision: str
+    progress: Progress
+    threads: int | None
 
 
 class _Asked(NamedTuple):
@@ -126,20 +137,14 @@ class _Asked(NamedTuple):
     measures: Measures
 
 
-def _compare_labels(systems: Sequence[_System], asked: _Asked) -> CompareResult:
-    _refuse_measures(asked.references, asked.measures)
-    members = [system.members for system in systems]
-    each = evaluate_systems(members, asked.test, asked.overrides, asked.samples, asked.place)
-    results = tuple(SystemResult(system.name, own) for system, own in zip(systems, each, strict=True))
-    return CompareResult(results, _comparisons(results))
-
-
-def _compare_translations(systems: Sequence[_System], asked: _Asked) -> CompareResult:
+def _translation_scorer(systems: Sequence[_System], asked: _Asked) -> Callable[[Path], Evaluation]:
+    """What scores a model or a file of translations, on a test set that is read once."""
     _refuse_writers(systems)
     reading, search = reading_overrides(asked.overrides)
     settings = choose(ReadingSettings, "data", reading)
-    language = asked.measures.get("language", UNKNOWN_LANGUAGE)
-    test_set = _read_test(systems, asked.test, asked.references, settings, language)
+    naming = _naming(systems, settings.naming, asked.measures.get("language", UNKNOWN_LANGUAGE))
+    source = own_test_set(systems[0].members[0]) if asked.test is None else asked.test
+    test_set = read_references(source, asked.references, naming, settings.format, settings.encoding_errors)
     for path in asked.outputs:
         check_output(path, *test_set.files)
 
@@ -149,8 +154,24 @@ def _compare_translations(systems: Sequence[_System], asked: _Asked) -> CompareR
         facts = {"options": options, "name": str(path), "samples": asked.samples, "progress": asked.place.progress}
         return evaluate(translator or path, test_set, **facts, **asked.measures)
 
-    results = tuple(SystemResult(each.name, tuple(map(evaluated, each.members))) for each in systems)
-    return CompareResult(results, _comparisons(results))
+    return evaluated
+
+
+def _label_scorer(systems: Sequence[_System], asked: _Asked) -> Callable[[Path], LabelEvaluation]:
+    """What scores a classifier or a tagger, on a test set that is read once; by default that of the first run."""
+    _refuse_measures(asked)
+    first, place = systems[0].members[0], asked.place._asdict()
+    task = Predictor.load(first, **place).task
+    path, examples = _read_labels(first, task, asked)
+
+    def evaluated(member: Path) -> LabelEvaluation:
+        predictor = Predictor.load(member, **place)
+        if predictor.task != task:
+            raise ConfigError(f"{first} is for the task {task}, but {member} for {predictor.task}")
+        _warn_of_unknown(predictor, examples, path)
+        return evaluate_predictor(predictor, examples, path, str(member), asked.samples)
+
+    return evaluated
 
 
 def _refuse_writers(systems: Sequence[_System]) -> None:
@@ -166,13 +187,16 @@ def _refuse_writers(systems: Sequence[_System]) -> None:
             raise ConfigError(f"{path} holds a model that {does}; its scores are in scores.json of its run")
 
 
-def _refuse_measures(references: Sequence[Path | str], measures: Measures) -> None:
+def _refuse_measures(asked: _Asked) -> None:
     """Refuses what only translations have."""
-    if references:
+    measures = asked.measures
+    if asked.references:
         raise ConfigError("labelled text holds its own labels; give one test set, without references")
     of_translations = tuple(measures.get("metrics", METRICS)) != METRICS or measures.get("lowercase")
     if of_translations or measures.get("language", UNKNOWN_LANGUAGE) != UNKNOWN_LANGUAGE:
         raise ConfigError("--metric, --language and --lowercase are about translations; labels have accuracy and F1")
+    if foreign := [text for text in asked.overrides if not text.strip().startswith("data.")]:
+        raise ConfigError(f"{foreign[0]}: for labels, evaluate takes only settings that say how text is read, data.…")
 
 
 class _System(NamedTuple):
@@ -208,18 +232,6 @@ def _check(
         find_model(path)
 
 
-def _read_test(
-    systems: Sequence[_System],
-    test: Path | str | None,
-    references: Sequence[Path | str],
-    settings: ReadingSettings,
-    language: str,
-) -> ReferenceSet:
-    naming = _naming(systems, settings.naming, language)
-    source = own_test_set(systems[0].members[0]) if test is None else test
-    return read_references(source, references, naming, settings.format, settings.encoding_errors)
-
-
 def _naming(systems: Sequence[_System], given: Naming, language: str) -> Naming:
     """The names of the test set's columns, from the settings and from the first system that is a model."""
     models = [path for system in systems for path in system.members if path.is_dir()]
@@ -238,25 +250,16 @@ def _comparisons(results: Sequence[SystemResult]) -> tuple[Comparison, ...]:
 
 def _write(result: CompareResult, output: Path | str | None, scores: Path | str | None) -> None:
     first = result.evaluations[0]
-    if output is not None and isinstance(first, LabelEvaluation):
-        write_labels(output, first)
-    elif output is not None and isinstance(first, Evaluation):
-        write_file(output, "".join(f"{line}\n" for line in first.hypotheses))
+    if output is not None:
+        is_labels = isinstance(first, LabelEvaluation)
+        lines = ["\t".join(row) for row in first.found] if is_labels else first.hypotheses
+        write_file(output, "".join(f"{line}\n" for line in lines))
     if scores is not None:
         write_scores(scores, result.evaluations, result.comparisons)
 
 
 HOW_LABELS_ARE_READ = {"text_column", "label_column", "label_depth"}
 """Settings of a run's text that hold for other test sets too."""
-
-
-class Place(NamedTuple):
-    """Where and in which numbers models run."""
-
-    device: str
-    precision: str
-    progress: Progress
-    threads: int | None
 
 
 def gives_labels(path: Path) -> bool:
@@ -266,29 +269,6 @@ def gives_labels(path: Path) -> bool:
         any((folder / CONFIG).is_file() for folder in folders)
         and read_config(find_model(path)).model.labels is not None
     )
-
-
-def evaluate_systems(
-    systems: Sequence[Sequence[Path]], test: Path | str | None, overrides: Sequence[str], samples: int, place: Place
-) -> list[tuple[LabelEvaluation, ...]]:
-    """Scores each model of each system on a labelled test set; by default on that of the first run."""
-    if foreign := [text for text in overrides if not text.strip().startswith("data.")]:
-        raise ConfigError(f"{foreign[0]}: for labels, evaluate takes only settings that say how text is read, data.…")
-    first = Predictor.load(systems[0][0], **place._asdict())
-    path = Path(test) if test is not None else _own_test(systems[0][0])
-    if test is None:
-        examples = _read_own(path, first.task, overrides)
-    else:
-        examples = _read(path, first.task, overrides, RunFolder(systems[0][0]).recipe)
-
-    def evaluated(member: Path) -> LabelEvaluation:
-        predictor = Predictor.load(member, **place._asdict())
-        if predictor.task != first.task:
-            raise ConfigError(f"{systems[0][0]} is for the task {first.task}, but {member} for {predictor.task}")
-        _warn_of_unknown(predictor, examples, path)
-        return evaluate_predictor(predictor, examples, path, str(member), samples)
-
-    return [tuple(map(evaluated, members)) for members in systems]
 
 
 def _warn_of_unknown(predictor: Predictor, examples: Sequence[Example], path: Path) -> None:
@@ -307,35 +287,28 @@ def _warn_of_unknown(predictor: Predictor, examples: Sequence[Example], path: Pa
         )
 
 
-def write_labels(path: Path | str, evaluation: LabelEvaluation) -> None:
-    """Writes the labels that were found, a line for each text, with a tab between the labels of words."""
-    write_file(path, "".join("\t".join(row) + "\n" for row in evaluation.found))
-
-
-def _own_test(run: Path) -> Path:
-    path = RunFolder(run).split("test")
-    if not path.is_file():
-        raise CheckpointError(f"{run} is no run with a test set of its own; name a test set: labelled text of any kind")
-    return path
-
-
-def _read_own(path: Path, task: str, overrides: Sequence[str]) -> list[Example]:
-    if overrides:
-        raise ConfigError(
-            f"{overrides[0]} says how to read a test set, but none was named; a run's own is read already"
-        )
-    return list(read_labelled(path.parent, task, path.stem))
-
-
-def _read(path: Path, task: str, overrides: Sequence[str], recipe: Path) -> list[Example]:
-    """A test set, read as the run read its training text, unless the overrides say otherwise."""
-    told = read_recipe(recipe).data.model_dump(include=HOW_LABELS_ARE_READ) if recipe.is_file() else {}
-    settings = check(apply(overrides, {"data": {**told, "path": str(path)}}), "the command line", Recipe).data
-    kind = "tag" if task == "tag" else "classify"
-    examples: list[Example] = [
-        (each.parts, each.labels) for each in open_source([path], settings, kind).read(Counter())
-    ]
+def _read_labels(first: Path, task: str, asked: _Asked) -> tuple[Path, list[Example]]:
+    """The test set that is named, read as the run of the first system read its training text unless the overrides say
+    otherwise; else that of the run.
+    """
+    run = RunFolder(first)
+    if asked.test is None:
+        path = run.split("test")
+        if not path.is_file():
+            raise CheckpointError(
+                f"{run} is no run with a test set of its own; name a test set: labelled text of any kind"
+            )
+        if asked.overrides:
+            raise ConfigError(
+                f"{asked.overrides[0]} says how to read a test set, but none was named; a run's own is read already"
+            )
+        return path, list(read_labelled(path.parent, task, path.stem))
+    path = Path(asked.test)
+    kept = read_recipe(run.recipe).data.model_dump(include=HOW_LABELS_ARE_READ) if run.recipe.is_file() else {}
+    tables = apply(asked.overrides, {"data": {**kept, "path": str(path)}})
+    kind, settings = "tag" if task == "tag" else "classify", check(tables, "the command line", Recipe).data
+    examples = [(each.parts, each.labels) for each in open_source([path], settings, kind).read(Counter())]
     if kind == "tag" and is_iob1([labels for _, labels in examples]):
         log.info("%s: entities begin with I-, as in IOB1; they are scored as if they began with B-", path)
-        return [(parts, begun(labels)) for parts, labels in examples]
-    return examples
+        return path, [(parts, begun(labels)) for parts, labels in examples]
+    return path, [*examples]

@@ -198,7 +198,7 @@ def _tell_distance(start: Path | str, run: Path) -> None:
 
 def _is_scored(path: Path) -> bool:
     """Whether a finished run has its scores from before and after. It may have been killed before they were made."""
-    return any(found.system.startswith(BEFORE) for found in read_evaluations(path))
+    return any(evaluation.system.startswith(BEFORE) for evaluation in read_evaluations(path))
 
 
 def _old_data(model: Path, mix_data: Path | str | None) -> Path | None:

@@ -8,14 +8,14 @@ from typing import Annotated, Any, NamedTuple
 
 import pydantic
 
-from dragoman.config import Settings, check, read
-from dragoman.documents import read_document, write_json
+from dragoman.config import Settings, check, read, read_json_as
 from dragoman.errors import ConfigError, DataError, Error
 from dragoman.evaluating.scores import read_evaluations
 from dragoman.files import LOCK, is_locked, make_folders, remove
 from dragoman.run_folder import RunFolder
 from dragoman.runs.metrics import read_metrics
 from dragoman.runs.recipe import without_removed
+from dragoman.serialization import write_json
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class _RunFile(Settings, extra="allow"):
 
 def read_facts(run: RunFolder) -> dict[str, Any]:
     """Reads a run's `run.json`."""
-    return read_document(run.facts, _RunFile, FORMAT, error=ConfigError).model_dump(mode="json", exclude_unset=True)
+    return read_json_as(run.facts, _RunFile, FORMAT, error=ConfigError).model_dump(mode="json", exclude_unset=True)
 
 
 def read_facts_to_go_on(run: RunFolder) -> dict[str, Any]:
@@ -178,8 +178,8 @@ def _test_score(path: Path) -> RunScore | None:
     """The score on the set called `test`, else on the first set; for a fine-tuned model, the score afterwards."""
     if not path.exists():
         return None
-    found = [each for each in read_evaluations(path) if not each.system.startswith("before")]
-    best = next((each for each in found if each.test.stem == "test"), next(iter(found), None))
+    evaluations = [each for each in read_evaluations(path) if not each.system.startswith("before")]
+    best = next((each for each in evaluations if each.test.stem == "test"), next(iter(evaluations), None))
     if best is None:
         return None
     score = best.scores.get("bleu") or next(iter(best.scores.values()))
@@ -189,8 +189,8 @@ def _test_score(path: Path) -> RunScore | None:
 def _dev_score(metrics: list[dict[str, Any]]) -> RunScore | None:
     """The score of the best validation, by the metric with which the run's task chooses its best model."""
     for name, metric, best in (("chrF", "dev_chrf", max), ("nats a character", "dev_nats_per_character", min)):
-        if found := [line[metric] for line in metrics if line.get(metric) is not None]:
-            return RunScore(name, best(found), "dev")
+        if values := [line[metric] for line in metrics if line.get(metric) is not None]:
+            return RunScore(name, best(values), "dev")
     return None
 
 

@@ -100,7 +100,7 @@ class Judgement:
     """A run's score beside the expected one."""
 
     expected: Expected
-    found: Score | None
+    score: Score | None
     unjudged: str = ""
     """Why the score is not judged; empty if it is."""
 
@@ -109,20 +109,20 @@ class Judgement:
         """Whether the score is of the expected kind, and at least as good as the expected seeds suggest; None if the
         run is not judged.
         """
-        if self.unjudged or self.found is None:
+        if self.unjudged or self.score is None:
             return None
-        return self.expected.is_met_by(self.found.value) and not self._is_another_score(self.found)
+        return self.expected.is_met_by(self.score.value) and not self._is_another_score(self.score)
 
     def __str__(self) -> str:
-        found, expected = self.found, self.expected
-        if self.unjudged or found is None:
+        score, expected = self.score, self.expected
+        if self.unjudged or score is None:
             return f"not judged by the recipe's expected score: {self.unjudged}"
-        if self._is_another_score(found):
-            return f"the score is {found.signature}, but {expected.signature} was expected; they cannot be compared"
-        return f"{found.name} {found.printed}, {expected.bar}: {'met' if self.met else 'not met'} ({found.signature})"
+        if self._is_another_score(score):
+            return f"the score is {score.signature}, but {expected.signature} was expected; they cannot be compared"
+        return f"{score.name} {score.printed}, {expected.bar}: {'met' if self.met else 'not met'} ({score.signature})"
 
-    def _is_another_score(self, found: Score) -> bool:
-        return _unversioned(found.signature) != _unversioned(self.expected.signature)
+    def _is_another_score(self, score: Score) -> bool:
+        return _unversioned(score.signature) != _unversioned(self.expected.signature)
 
 
 def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
@@ -146,8 +146,8 @@ def judge(run: RunFolder) -> Judgement | None:
         return Judgement(expected, None, f"{' and '.join(expectation.changed)} changed the recipe")
     if read_recipe(run.recipe).train.continued_from is not None:
         return Judgement(expected, None, "the run was trained further than the recipe")
-    found = read_scores(run.scores).get("test", {}).get(expected.key)
-    return Judgement(expected, found, "" if found else f"the run has no {expected.metric} of a test set")
+    score = read_scores(run.scores).get("test", {}).get(expected.key)
+    return Judgement(expected, score, "" if score else f"the run has no {expected.metric} of a test set")
 
 
 def _unversioned(signature: str) -> str:

@@ -252,14 +252,14 @@ def evaluate_predictor(
     """Scores a classifier or tagger on labelled text."""
     labels, off = predictor.stored.labels, None
     if labels.task == "tag":
-        found = [[choice.name for choice in each] for each in predictor.tag([words for words, _ in test])]
+        answers = [[choice.name for choice in each] for each in predictor.tag([words for words, _ in test])]
     else:
         logits = predictor.text_logits([parts[0] for parts, _ in test])
-        found = [[labels.names[best]] for best in np.argmax(logits, axis=1)]
+        answers = [[labels.names[best]] for best in np.argmax(logits, axis=1)]
         off = 100 * _calibration_error(labels, logits, [names[0] for _, names in test])
     gold = [list(names) for _, names in test]
     facts = {"system": system, "test": path.name, "sha256": sha256(path), "samples": samples}
-    return replace(evaluate_labels(labels, gold, found, search=_search(predictor), **facts), calibration_error=off)
+    return replace(evaluate_labels(labels, gold, answers, search=_search(predictor), **facts), calibration_error=off)
 
 
 def _calibration_error(labels: Labels, logits: np.ndarray, gold: Sequence[str]) -> float:

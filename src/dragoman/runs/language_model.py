@@ -12,7 +12,6 @@ from typing import Any, Self
 import dragoman
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_text
-from dragoman.documents import write_json
 from dragoman.errors import DecodeError
 from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.scores import FORMAT
@@ -21,6 +20,7 @@ from dragoman.inference.generator import Generator
 from dragoman.model.families import LanguageModel
 from dragoman.runs.choices import TextFacts
 from dragoman.runs.task import Corpora, Task
+from dragoman.serialization import write_json
 from dragoman.store.description import ModelFiles, StoredModel
 from dragoman.store.folder import load_model
 from dragoman.text.prepare import prepare_text

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import dragoman
 from dragoman import system
 from dragoman.config import check, flatten
-from dragoman.documents import write_json
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.files import LOCK, remove, remove_partial
 from dragoman.run_folder import RunFolder
@@ -18,6 +17,7 @@ from dragoman.runs.folder import FORMAT, PREPARED, note, read_facts, read_facts_
 from dragoman.runs.lookup import Request
 from dragoman.runs.recipe import LIMITS, Recipe, read_recipe
 from dragoman.runs.tasks import task_of
+from dragoman.serialization import write_json
 from dragoman.training.checkpoint import newest_checkpoint, read_checkpoint_facts
 from dragoman.training.settings import HARMLESS
 

@@ -192,8 +192,8 @@ def list_settings(key: str | None = None) -> tuple[SettingFacts, ...]:
         lambda name: key in name,
     )
     for names_it in ways:
-        if found := tuple(fact for fact in every if names_it(fact.key)):
-            return found
+        if named := tuple(fact for fact in every if names_it(fact.key)):
+            return named
     raise ConfigError(
         f"no setting is called {key}; {nearest_setting(key, Recipe)}; dragoman settings lists all of them"
     )

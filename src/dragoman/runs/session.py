@@ -17,8 +17,7 @@ import torch
 
 from dragoman import system
 from dragoman.compiled import kernels
-from dragoman.config import flatten
-from dragoman.documents import differences, write_json
+from dragoman.config import differences, flatten
 from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted
 from dragoman.memory import memory_bytes
 from dragoman.model.adapters import merged
@@ -29,6 +28,7 @@ from dragoman.runs.recipe import Recipe, without_removed
 from dragoman.runs.signals import stop_on_signals
 from dragoman.runs.starting import adapter_for, fresh_state
 from dragoman.runs.task import Task
+from dragoman.serialization import write_json
 from dragoman.store.description import Adapter, ModelFiles
 from dragoman.store.folder import save_model
 from dragoman.training.checkpoint import newest_checkpoint, read_checkpoint_facts, restore, save_checkpoint

@@ -222,12 +222,12 @@ def seed_runs(group: Path) -> list[Path]:
 
 def spreads(runs: Sequence[Path]) -> list[Spread]:
     """The scores of several runs, for each test set and metric that all of them have."""
-    scores: list[dict[str, dict[str, Any]]] = [read_scores(RunFolder(run).scores) for run in runs]
+    scores = [read_scores(RunFolder(run).scores) for run in runs]
     return [
-        Spread(test, [each[test][metric] for each in scores])
-        for test, found in (scores[0] if scores else {}).items()
-        for metric in found
-        if all(metric in each.get(test, {}) for each in scores)
+        Spread(test, [of_run[test][metric] for of_run in scores])
+        for test, metrics in (scores[0] if scores else {}).items()
+        for metric in metrics
+        if all(metric in of_run.get(test, {}) for of_run in scores)
     ]
 
 

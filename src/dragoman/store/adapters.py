@@ -9,13 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.config import check
-from dragoman.documents import read_object, write_json
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.files import write_file
-from dragoman.manifest import listed_hash
 from dragoman.model.adapters import adapt, merged
 from dragoman.model.build import build_model
 from dragoman.model.config import LoraSettings
+from dragoman.serialization import read_object, write_json
 from dragoman.store.description import (
     ADAPTER,
     ADAPTER_FORMAT,
@@ -30,6 +29,7 @@ from dragoman.store.description import (
     read_adapter,
     verify_model,
 )
+from dragoman.store.manifest import listed_hash
 from dragoman.store.tensors import as_tensors, named_weights, place_weights
 from dragoman.store.weights import read_weights, write_weights
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pydantic
 
-from dragoman.config import Settings
-from dragoman.documents import Content, read_document, read_object
+from dragoman.config import Content, Settings, read_json_as
 from dragoman.errors import CheckpointError
 from dragoman.files import CONFIG, MANIFEST, nearest
-from dragoman.manifest import listed_hash, verify_manifest
 from dragoman.model.config import LoraSettings, ModelConfig
 from dragoman.run_folder import RunFolder
+from dragoman.serialization import read_object
+from dragoman.store.manifest import listed_hash, verify_manifest
 from dragoman.store.weights import Weights
 from dragoman.text.languages import LanguageTag
 from dragoman.text.report import REPORT
@@ -220,7 +220,7 @@ def read_config(folder: Path) -> Description:
     if (adapter := read_adapter(folder)) is not None:
         folder = find_base(folder, adapter)
     path = folder / CONFIG
-    found = read_document(path, _Config, FORMAT, upgrades={1: _from_1_to_2, 2: _from_2_to_3})
+    found = read_json_as(path, _Config, FORMAT, upgrades={1: _from_1_to_2, 2: _from_2_to_3})
     if found.languages is None and found.model.family == "encoder_decoder":
         raise CheckpointError(f"{path}: languages must be given")
     languages = found.languages and Languages(*found.languages.source, *found.languages.target)
@@ -242,7 +242,7 @@ def read_adapter(folder: Path) -> Adapter | None:
     """What an adapter folder says of itself; None for the folder of a whole model."""
     if "adapter" not in read_object(folder / CONFIG):
         return None
-    return read_document(folder / CONFIG, _AdapterConfig, ADAPTER_FORMAT).adapter
+    return read_json_as(folder / CONFIG, _AdapterConfig, ADAPTER_FORMAT).adapter
 
 
 def find_base(folder: Path, adapter: Adapter) -> Path:

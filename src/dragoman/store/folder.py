@@ -5,11 +5,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.documents import Content, read_object, write_json
+from dragoman.config import Content
 from dragoman.errors import CheckpointError, ConfigError, DataError, TokenizerError
 from dragoman.files import check_new_folder, model_around, new_folder, write_file
-from dragoman.manifest import write_manifest
 from dragoman.model.config import ModelConfig
+from dragoman.serialization import read_object, write_json
 from dragoman.store.description import (
     CARD,
     CONFIG,
@@ -25,6 +25,7 @@ from dragoman.store.description import (
     read_config,
     verify_model,
 )
+from dragoman.store.manifest import write_manifest
 from dragoman.store.weights import read_weights, weight_shapes, write_weights
 from dragoman.tokenizing.labels import FILE as LABELS
 from dragoman.tokenizing.labels import Labels

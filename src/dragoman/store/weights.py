@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from dragoman.errors import CheckpointError
 from dragoman.files import write_file
 from dragoman.model.config import ModelConfig, check_vocabularies
-from dragoman.notation import parse_json
+from dragoman.serialization import parse_json
 
 if TYPE_CHECKING:
     from torch import Tensor

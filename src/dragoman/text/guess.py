@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from dragoman.documents import read_object
 from dragoman.errors import CheckpointError, DataError
+from dragoman.serialization import read_object
 from dragoman.text.addresses import HUB, matching
 from dragoman.text.columns import (
     LABELS,

@@ -11,11 +11,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from dragoman.documents import write_json
 from dragoman.errors import DataError
 from dragoman.files import check_new_folder, new_folder, sha256
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import split_of, text_of
+from dragoman.serialization import write_json
 from dragoman.text.inputs import open_inputs
 from dragoman.text.labels import Task
 from dragoman.text.prepare_labelled import LabelledText

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 import pydantic
 
-from dragoman.config import Settings
-from dragoman.documents import read_document
+from dragoman.config import Settings, read_json_as
 from dragoman.errors import DataError
 from dragoman.text.labels import Task
 
@@ -114,7 +113,7 @@ def read_report(folder: Path | str) -> DataReport:
     Raises:
         DataError: the report is missing, damaged, foreign or of a newer format.
     """
-    return read_document(
+    return read_json_as(
         Path(folder) / REPORT,
         DataReport,
         FORMAT_NUMBER,
@@ -223,7 +222,7 @@ def read_labelled_report(folder: Path | str) -> LabelledReport:
     Raises:
         DataError: there is none, or it is damaged or of another kind.
     """
-    return read_document(Path(folder) / REPORT, LabelledReport, LABELLED_FORMAT, error=DataError)
+    return read_json_as(Path(folder) / REPORT, LabelledReport, LABELLED_FORMAT, error=DataError)
 
 
 class TextSplit(Settings):
@@ -263,4 +262,4 @@ def read_text_report(folder: Path | str) -> TextReport:
     Raises:
         DataError: there is none, or it is damaged or of another kind.
     """
-    return read_document(Path(folder) / REPORT, TextReport, TEXT_FORMAT, error=DataError)
+    return read_json_as(Path(folder) / REPORT, TextReport, TEXT_FORMAT, error=DataError)

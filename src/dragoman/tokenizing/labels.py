@@ -9,9 +9,9 @@ from typing import Literal, Self
 
 import pydantic
 
-from dragoman.config import Settings
-from dragoman.documents import read_document, write_json
+from dragoman.config import Settings, read_json_as
 from dragoman.errors import DataError
+from dragoman.serialization import write_json
 from dragoman.text.labels import is_bio
 
 FORMAT = 1
@@ -77,7 +77,7 @@ class Labels(Settings):
         Raises:
             CheckpointError: it is missing, damaged or newer.
         """
-        return read_document(folder / FILE, cls, FORMAT)
+        return read_json_as(folder / FILE, cls, FORMAT)
 
 
 def class_weights(counts: Sequence[int]) -> list[float]:

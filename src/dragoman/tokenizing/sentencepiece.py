@@ -15,8 +15,7 @@ from typing import Any, Literal, Self
 
 import pydantic
 
-from dragoman.config import Settings
-from dragoman.documents import read_document
+from dragoman.config import Settings, read_json_as
 from dragoman.errors import TokenizerError, missing_extra
 from dragoman.files import write_file
 from dragoman.tokenizing.special_tokens import UNKNOWN, Specials
@@ -124,7 +123,7 @@ class SentencePieceTokenizer(Tokenizer):
             MissingExtra: the library is not installed.
             TokenizerError: naming the file and what is wrong with it.
         """
-        vocabulary = read_document(path, SentencePieces, FORMAT, error=TokenizerError)
+        vocabulary = read_json_as(path, SentencePieces, FORMAT, error=TokenizerError)
         return cls(vocabulary, read_model(beside(path)))
 
     def _pieces(self, text: str) -> list[tuple[int, int, int]]:

@@ -23,7 +23,7 @@ from typing import Self
 
 from tokenizers import Regex, normalizers, pre_tokenizers
 
-from dragoman.documents import read_document
+from dragoman.config import read_json_as
 from dragoman.errors import TokenizerError
 from dragoman.files import write_file
 from dragoman.tokenizing.pretokenizing import (
@@ -196,7 +196,7 @@ class Tokenizer:
             TokenizerError: naming the file and what is wrong with it.
         """
         advice = "dragoman train-tokenizer makes tokenizers"
-        return cls(read_document(path, Vocabulary, FORMAT, error=TokenizerError, advice=advice))
+        return cls(read_json_as(path, Vocabulary, FORMAT, error=TokenizerError, advice=advice))
 
     def _pieces(self, text: str) -> list[tuple[int, int, int]]:
         """Each id of `text`, with the positions of its first character and of the one after its last."""

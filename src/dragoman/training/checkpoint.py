@@ -17,13 +17,13 @@ from typing import Annotated, Any
 import pydantic
 from torch import Tensor, nn
 
-from dragoman.config import Settings
-from dragoman.documents import read_document, write_json
+from dragoman.config import Settings, read_json_as
 from dragoman.errors import CheckpointError
 from dragoman.files import discard, new_folder, set_aside
-from dragoman.manifest import write_manifest
+from dragoman.serialization import write_json
 from dragoman.store.description import ADAPTER, WEIGHTS, ModelFiles, verify_model
 from dragoman.store.folder import write_model
+from dragoman.store.manifest import write_manifest
 from dragoman.store.tensors import as_tensors
 from dragoman.store.weights import read_weights, write_weights
 from dragoman.training.state import TrainState
@@ -116,7 +116,7 @@ def read_checkpoint_facts(path: Path) -> CheckpointFacts:
     Raises:
         CheckpointError: it is missing, damaged or newer.
     """
-    return read_document(path / FACTS, CheckpointFacts, FORMAT, upgrades={1: from_1_to_2})
+    return read_json_as(path / FACTS, CheckpointFacts, FORMAT, upgrades={1: from_1_to_2})
 
 
 def from_1_to_2(facts: dict[str, Any]) -> dict[str, Any]:

@@ -1,17 +1,23 @@
-"""JSON and TOML to plain values: one reader of each, whatever file or command line the text comes from.
+"""JSON and TOML to plain values, and JSON files: one reader of each, whatever file or command line the text comes from.
 
 It refuses values that could break a function, a print or a file later: values nested too deep, whole numbers beyond 64
 bits, a key that stands twice, half of a surrogate pair. Each refusal is a `ValueError` whose message continues "FILE
-cannot be read: ".
+cannot be read: ". `config.read_json_as` reads a file against a schema.
 """
 
 import json
 import re
 import tomllib
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
+
+from dragoman.errors import CheckpointError
+from dragoman.files import write_file
 
 DEEPEST = 64
 """Levels of nesting; our own files have five."""
+LARGEST_JSON_BYTES = 1 << 28
+"""A vocabulary of a million pieces takes a tenth of it."""
 _SURROGATE = re.compile(r"\\u[dD][89abAB-F]")
 _TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 _TOO_LARGE = "it holds a whole number beyond 64 bits"
@@ -38,6 +44,35 @@ def parse_json(text: str | bytes) -> Any:
     if _SURROGATE.search(text):
         refuse_surrogates(json.dumps(value, ensure_ascii=False))
     return value
+
+
+def read_object(path: Path | str) -> dict[str, Any]:
+    """Reads a JSON file that holds an object.
+
+    Raises:
+        CheckpointError: it is missing, unreadable, larger than `LARGEST_JSON_BYTES`, or something else.
+    """
+    path = Path(path)
+    try:
+        if path.stat().st_size > LARGEST_JSON_BYTES:
+            raise CheckpointError(f"{path} is larger than {LARGEST_JSON_BYTES >> 20} MiB; it is not Dragoman's")
+        content = parse_json(path.read_bytes())
+    except FileNotFoundError:
+        raise CheckpointError(f"{path} is missing") from None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path} should hold a JSON object")
+    return cast("dict[str, Any]", content)
+
+
+def write_json(path: Path | str, content: object) -> None:
+    """Writes a JSON file, whole or not at all, indented for people to read.
+
+    Raises:
+        ValueError: the content holds a number that is not finite, which JSON cannot express and no reader takes.
+    """
+    write_file(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def parse_toml(text: str) -> dict[str, Any]:

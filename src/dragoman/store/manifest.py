@@ -2,11 +2,24 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, TypeGuard, cast
 
-from dragoman.documents import read_json, write_json
+from dragoman.config import Settings, read_json_as
 from dragoman.errors import CheckpointError
 from dragoman.files import LOCK, MANIFEST, sha256
+from dragoman.serialization import write_json
+
+
+class FileFacts(Settings):
+    """A file as it was written."""
+
+    bytes: int
+    sha256: str
+
+
+class Manifest(Settings):
+    """The files of a folder, by their paths in it."""
+
+    files: dict[str, FileFacts]
 
 
 def write_manifest(folder: Path | str) -> None:
@@ -30,9 +43,7 @@ def verify_manifest(folder: Path | str, free: Collection[str] = ()) -> None:
         CheckpointError: naming the first file that is missing, cut, changed, not listed, or a link to another place.
     """
     folder = Path(folder)
-    listed = read_json(folder / MANIFEST)
-    if not _is_manifest(listed):
-        raise CheckpointError(f"{folder / MANIFEST} is not a manifest")
+    listed = read_json_as(folder / MANIFEST, Manifest).files
     present = set(_contents(folder)) - set(free)
     for name in sorted({MANIFEST, *present}):
         if (folder / name).is_symlink():
@@ -40,18 +51,18 @@ def verify_manifest(folder: Path | str, free: Collection[str] = ()) -> None:
                 f"{folder / name} is a symbolic link, but the files of such a folder must lie in it; copy the file "
                 "there, or link to the whole folder"
             )
-    for name, facts in listed["files"].items():
+    for name, facts in listed.items():
         if name in free:
             continue
         if name not in present:
             raise CheckpointError(f"{folder / name[:255]} is missing, but {MANIFEST} lists it")
         size = (folder / name).stat().st_size
-        if size != (listed_size := facts["bytes"]):
-            how = "cut" if size < listed_size else "changed"
-            raise CheckpointError(f"{folder / name} has {size} bytes, but {MANIFEST} says {listed_size}: it was {how}")
-        if sha256(folder / name) != facts["sha256"]:
+        if size != facts.bytes:
+            how = "cut" if size < facts.bytes else "changed"
+            raise CheckpointError(f"{folder / name} has {size} bytes, but {MANIFEST} says {facts.bytes}: it was {how}")
+        if sha256(folder / name) != facts.sha256:
             raise CheckpointError(f"{folder / name} is damaged: its SHA-256 is not the one in {MANIFEST}")
-    if extra := sorted(present - listed["files"].keys()):
+    if extra := sorted(present - listed.keys()):
         raise CheckpointError(f"{folder / extra[0]} is not listed in {MANIFEST}: it does not belong here")
 
 
@@ -61,19 +72,8 @@ def listed_hash(folder: Path | str, name: str) -> str | None:
     Raises:
         CheckpointError: the folder has no manifest, or a damaged one.
     """
-    listed = read_json(Path(folder) / MANIFEST)
-    if not _is_manifest(listed):
-        raise CheckpointError(f"{Path(folder) / MANIFEST} is not a manifest")
-    return listed["files"][name]["sha256"] if name in listed["files"] else None
-
-
-def _is_manifest(listed: object) -> TypeGuard[dict[str, dict[str, dict[str, Any]]]]:
-    files = cast("dict[str, object]", listed).get("files") if isinstance(listed, dict) else None
-    return isinstance(files, dict) and all(map(_is_listed, cast("dict[str, object]", files).values()))
-
-
-def _is_listed(facts: object) -> bool:
-    return isinstance(facts, dict) and isinstance(facts.get("bytes"), int) and isinstance(facts.get("sha256"), str)  # pyright: ignore[reportUnknownMemberType]
+    listed = read_json_as(Path(folder) / MANIFEST, Manifest).files
+    return listed[name].sha256 if name in listed else None
 
 
 def _contents(folder: Path) -> list[str]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.config import Settings
-from dragoman.documents import read_document, write_json
+from dragoman.config import Settings, read_json_as
 from dragoman.errors import DataError
+from dragoman.serialization import write_json
 
 
 class Recipe(Settings):
@@ -28,7 +28,7 @@ def from_2_to_3(content: dict[str, Any]) -> dict[str, Any]:
 
 def read(path: Path) -> Recipe:
     upgrades = {1: from_1_to_2, 2: from_2_to_3}
-    return read_document(path, Recipe, 3, upgrades=upgrades, error=DataError, advice="cook again")
+    return read_json_as(path, Recipe, 3, upgrades=upgrades, error=DataError, advice="cook again")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_whatever_else_it_holds_is_refused_in_one_sentence(content: str | None, 
 def test_a_document_without_a_number_is_checked_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"format": 9, "cook": "Ada"}')
     with pytest.raises(DataError, match="a.json is damaged: grams must be given"):
-        read_document(tmp_path / "a.json", Recipe, error=DataError)
+        read_json_as(tmp_path / "a.json", Recipe, error=DataError)
 
 
 def test_a_number_that_is_not_finite_is_never_written(tmp_path: Path) -> None:
