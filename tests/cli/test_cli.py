@@ -14,11 +14,11 @@ from rich.console import Console
 
 import dragoman
 from dragoman import errors
-from dragoman.cli.demo import show_scores
+from dragoman.cli import bars, console
+from dragoman.cli.bars import Bars, Count, Lines
+from dragoman.cli.console import open_screen
 from dragoman.cli.main import app, main
-from dragoman.cli.terminal import bars, console
-from dragoman.cli.terminal.bars import Bars, Count, Lines
-from dragoman.cli.terminal.screen import Screen, open_screen
+from dragoman.cli.train import show_demo_scores
 from dragoman.cli.translate import Work
 from dragoman.evaluating.evaluation import Evaluation, evaluate
 from dragoman.evaluating.references import ReferenceSet
@@ -118,8 +118,8 @@ def test_an_interrupt_ends_in_one_word(monkeypatch: pytest.MonkeyPatch, capsys: 
 
 
 def test_without_a_terminal_nothing_is_coloured_or_folded(capsys: pytest.CaptureFixture[str]) -> None:
-    screen = open_screen()
-    screen.note("a note of " + 40 * "many words " + "[bold]and brackets[/bold]")
+    open_screen()
+    console.note("a note of " + 40 * "many words " + "[bold]and brackets[/bold]")
     console.write_table(["name", "count"], [["[red]x", "1"], ["y" * 200, "10"]])
     out, err = capsys.readouterr()
     assert err.endswith("[bold]and brackets[/bold]\n") and err.count("\n") == 1
@@ -133,10 +133,10 @@ def test_no_foreign_text_controls_the_terminal(
 ) -> None:
     text, shown = f"a{character}[31mb", f"a{repr(character)[1:-1]}[31mb"
     progress = Lines(Console(stderr=True, width=1000))
-    screen = open_screen()
-    screen.note(text)
-    (handler,) = logging.getLogger("dragoman").handlers  # pytest's own would send half a character to its workers
-    handler.handle(logging.makeLogRecord({"levelno": logging.WARNING, "levelname": "WARNING", "msg": text}))
+    monkeypatch.setattr(logging.getLogger("dragoman"), "propagate", False)  # pytest would send half a character around
+    open_screen()
+    console.note(text)
+    logging.getLogger("dragoman").warning(text)
     console.complain(text)
     with progress.track(text) as advance:
         advance(1, fact=text)
@@ -156,13 +156,13 @@ def test_a_result_reaches_a_file_as_it_is(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_quiet_screen_leaves_results_and_warnings(capsys: pytest.CaptureFixture[str]) -> None:
-    screen = open_screen(quiet=True)
+    progress = open_screen(quiet=True)
     log = logging.getLogger("dragoman.somewhere")
-    screen.note("a note")
+    console.note("a note")
     log.info("information")
     log.warning("row %d looks shifted", 7)
     console.write("a result")
-    assert screen.progress is silent
+    assert progress is silent
     assert capsys.readouterr() == ("a result\n", "warning: row 7 looks shifted\n")
 
 
@@ -398,7 +398,7 @@ def test_output_is_written_in_batches_and_appears_when_complete(
             ahead.append(number - aside.read_text("utf-8").count(long) // (n_best * (2 if as_json else 1)))
             yield long
 
-    work = Work(Screen(True), Echo(), SearchOptions(n_best=n_best), as_json)  # pyright: ignore[reportArgumentType]
+    work = Work(silent, Echo(), SearchOptions(n_best=n_best), as_json)  # pyright: ignore[reportArgumentType]
     work.translate_all(texts(), output)
     assert max(ahead) <= 120, "what was translated is held in memory"
     assert list(tmp_path.iterdir()) == [output]
@@ -458,7 +458,7 @@ def test_the_demo_says_what_each_test_set_tries(tmp_path: Path, capsys: pytest.C
     (tmp_path / "found.txt").write_text("\n".join(texts), encoding="utf-8")
     sets = [ReferenceSet(f"{name}.jsonl", texts, ((texts[0],), (texts[0],))) for name in ("new_patterns", "test")]
     write_scores(tmp_path / "scores.json", [evaluate(tmp_path / "found.txt", each, samples=0) for each in sets])
-    show_scores(tmp_path)
+    show_demo_scores(tmp_path)
     told = capsys.readouterr().out
     assert 0 < told.index("known patterns") < told.index("new patterns") and "new_patterns" not in told
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli.main import main
-from dragoman.cli.terminal.lines import Incoming
+from dragoman.cli.streams import Incoming
 from dragoman.inference import segments
 from dragoman.inference.segments import Arriving
 from dragoman.inference.translator import Translator

@@ -116,7 +116,7 @@ def test_a_mistake_keeps_its_exit_code_where_nobody_is_told() -> None:
 
 def test_no_file_takes_the_number_of_a_closed_stream(tmp_path: Path) -> None:
     code = (
-        "from dragoman.cli.terminal.streams import prepare_streams\nimport os, sys\nprepare_streams()\n"
+        "from dragoman.cli.streams import prepare_streams\nimport os, sys\nprepare_streams()\n"
         f"os._exit(os.open({str(tmp_path / 'file')!r}, os.O_CREAT | os.O_WRONLY) < 3)"
     )
     line = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)} <&- >&- 2>&-"
@@ -155,7 +155,7 @@ def test_a_reader_that_goes_away_ends_a_command_quietly(command: list[str]) -> N
 
 def test_a_closed_pipe_ends_what_writes_without_end() -> None:
     code = (
-        "from dragoman.cli.terminal import console, streams\nstreams.prepare_streams()\n"
+        "from dragoman.cli import console, streams\nstreams.prepare_streams()\n"
         "for i in range(200_000): console.write(str(i))"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -167,9 +167,7 @@ def test_a_closed_pipe_ends_what_writes_without_end() -> None:
 
 
 def test_a_pipe_that_does_not_block_gets_all(tmp_path: Path) -> None:
-    code = (
-        "from dragoman.cli.terminal import console, streams\nstreams.prepare_streams()\nconsole.write('x' * 1_000_000)"
-    )
+    code = "from dragoman.cli import console, streams\nstreams.prepare_streams()\nconsole.write('x' * 1_000_000)"
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     with subprocess.Popen([sys.executable, "-c", code], stdout=writing) as process, open(reading, "rb") as reader:

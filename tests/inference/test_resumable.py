@@ -320,7 +320,7 @@ def test_standard_input_cannot_go_on_and_says_so(
     monkeypatch.setattr(Translator, "translate", signalled(Translator.translate, call=3))
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(source.read_bytes())))
     assert main(["translate", str(run_folder), "--output", str(tmp_path / "out")]) == 3
-    assert "out was not written; only translate with --input FILE goes on where it was stopped" in (
+    assert "out was not written; only translate with --input FILE resumes where it was stopped" in (
         capsys.readouterr().err
     )
     assert list(tmp_path.iterdir()) == [source]

@@ -7,13 +7,12 @@ import torch
 from small import Source, few_batches, language_model, objective, random_batch, train_settings, translator
 from torch import nn
 
-from dragoman.cli.fine_tune import FineTuning
+from dragoman.cli.train import tuning_overrides
 from dragoman.config import check, override
 from dragoman.errors import ConfigError
 from dragoman.model.adapters import is_named
 from dragoman.model.dropout import StepKey
 from dragoman.model.packing import Packing
-from dragoman.progress import silent
 from dragoman.runs.recipe import Recipe
 from dragoman.training.distributed import ALONE
 from dragoman.training.freezing import count_trained, freeze, tune
@@ -187,10 +186,9 @@ def test_words_of_a_name_are_joined_by_dots() -> None:
 
 
 def test_the_command_line_says_what_is_tuned() -> None:
-    def asked(**given: Any) -> Any:
-        overrides = FineTuning(**given).options(silent).get("overrides", ())
-        return override({}, overrides).get("tuning")
+    def asked(freeze: list[str] | None, lora: int | None, *overrides: str) -> Any:
+        return override({}, [*tuning_overrides(freeze, lora), *overrides]).get("tuning")
 
-    assert asked(freeze=["encoder", "all but norms"]) == {"freeze": ["encoder", "all but norms"]}
-    assert asked(lora=4, overrides=["tuning.lora.alpha=8"]) == {"lora": {"rank": 4, "alpha": 8}}
-    assert asked() is None
+    assert asked(["encoder", "all but norms"], None) == {"freeze": ["encoder", "all but norms"]}
+    assert asked(None, 4, "tuning.lora.alpha=8") == {"lora": {"rank": 4, "alpha": 8}}
+    assert asked(None, None) is None

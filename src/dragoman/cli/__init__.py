@@ -1,4 +1,4 @@
-"""The commands, one a file: each parses, calls the public function of its own name, and prints.
+"""The command line: each command parses, calls the public function of its own name, and prints.
 
-Only this room draws: bars, notes and tables that explain go to standard error, results to standard output.
+Only this room draws. Results go to standard output; notes, bars and errors go to standard error.
 """

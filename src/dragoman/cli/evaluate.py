@@ -1,15 +1,35 @@
-"""`dragoman evaluate`: scores of a model, or of a file of translations, with signatures and intervals."""
+"""Commands that measure: `evaluate`, `score` and `benchmark`."""
 
+import dataclasses
+import json
+import logging
+import sys
+from array import array
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
+from statistics import quantiles
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 import dragoman
-from dragoman.cli.terminal import console
-from dragoman.cli.terminal.options import Format, Place, Quiet, Scoring, Search, grouped
-from dragoman.cli.terminal.screen import open_screen
+from dragoman.cli.console import note, open_screen, write, write_json, write_table
+from dragoman.cli.options import (
+    Adapter,
+    BeamSize,
+    Device,
+    Format,
+    LengthPenalty,
+    Model,
+    Precision,
+    Quiet,
+    Set,
+    Threads,
+    one_or_two,
+    search_overrides,
+)
+from dragoman.cli.streams import standard_input, writer
 from dragoman.errors import ConfigError
 from dragoman.files import check_output, write_file
 
@@ -17,23 +37,20 @@ if TYPE_CHECKING:
     from dragoman.evaluating.confusion import Form
     from dragoman.evaluating.evaluation import Evaluation
     from dragoman.evaluating.labels_evaluation import LabelEvaluation
+    from dragoman.evaluating.pairs import ScoredPair
     from dragoman.evaluating.scores import KeptEvaluation
+    from dragoman.evaluating.speed import Benchmark, Spread
+    from dragoman.inference.segments import Arriving
     from dragoman.runs.compare import CompareResult
     from dragoman.runs.language_model import TextEvaluation
+    from dragoman.text.readers import Pair, Reading
 
-Test = Annotated[
-    str | None,
-    typer.Argument(
-        help="Test pairs, a .multiref.tsv, prepared data, or source sentences; for labels, a file of labelled text.",
-        show_default="the run's own test set",
-    ),
-]
-References = Annotated[
-    list[Path] | None, typer.Argument(help="References of source sentences, a file each.", show_default=False)
-]
+log = logging.getLogger(__name__)
+
+NAMED = 5
+"""How many pairs without a score are named; the others are counted."""
 
 
-@grouped
 def evaluate(
     system: Annotated[
         Path,
@@ -42,11 +59,31 @@ def evaluate(
             show_default=False,
         ),
     ],
-    place: Place,
-    search: Search,
-    scoring: Scoring,
-    test: Test = None,
-    references: References = None,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    threads: Threads = None,
+    beam_size: BeamSize = None,
+    length_penalty: LengthPenalty = None,
+    settings: Set = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="bleu, chrf or ter; may be repeated.", show_default="all three")
+    ] = None,
+    language: Annotated[str, typer.Option(help="Language of the translations.", show_default="from the names")] = "und",
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case in BLEU and chrF, as old papers do.")] = (
+        False
+    ),
+    samples: Annotated[int, typer.Option(min=0, help="Bootstrap samples for the intervals.")] = 1000,
+    test: Annotated[
+        str | None,
+        typer.Argument(
+            help="Test pairs, a .multiref.tsv, prepared data, or source sentences; for labels, a file of labelled "
+            "text.",
+            show_default="the run's own test set",
+        ),
+    ] = None,
+    references: Annotated[
+        list[Path] | None, typer.Argument(help="References of source sentences, a file each.", show_default=False)
+    ] = None,
     against: Annotated[
         Path | None, typer.Option(help="A second system: is the difference between the two significant?")
     ] = None,
@@ -61,61 +98,40 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Score translations (BLEU, chrF, TER) or labels (accuracy, F1), with signatures and 95 % intervals."""
-    check_picture(picture, system, [path for path in (test, output, scores) if path is not None])
-    found = dragoman.compare(
+    from dragoman.evaluating.metrics import METRICS
+
+    if picture is not None:
+        check_picture(picture, system, [path for path in (test, output, scores) if path is not None])
+    result = dragoman.compare(
         [path for path in (system, against) if path is not None],
         test,
         references or (),
-        overrides=search.overrides,
+        overrides=search_overrides(beam_size, length_penalty, settings),
         output=output,
         scores=scores,
-        samples=scoring.samples,
-        progress=open_screen(quiet).progress,
-        **place.options(),
-        **scoring.measures(),
+        device=device,
+        precision=precision,
+        threads=threads,
+        samples=samples,
+        progress=open_screen(quiet),
+        metrics=metric or METRICS,
+        language=language,
+        lowercase=lowercase,
     )
     if output_format == "json":
-        console.write_json([evaluation.facts() for evaluation in found.evaluations])
+        write_json([evaluation.facts() for evaluation in result.evaluations])
     else:
-        show(found)
-    draw_picture(found.evaluations[0], picture)
+        show(result)
+    if picture is not None:
+        draw_picture(result.evaluations[0], picture)
 
 
-def show(found: "CompareResult") -> None:
-    """Scores, comparisons, and how much the seeds of a system differ; of the first system's labels the confusions."""
-    from dragoman.evaluating.labels_evaluation import LabelEvaluation
-
-    first = found.evaluations[0]
-    show_scores(found.evaluations)
-    if len(found.evaluations) > 1 and isinstance(first, LabelEvaluation):
-        console.write(f"{first.system}, label by label:")
-    show_labels(first)
-    for comparison in found.comparisons:
-        console.write(str(comparison))
-    for system in found.systems:
-        for spread in system.spreads:
-            console.write(f"{system.name}: {spread}")
-
-
-def show_scores(evaluations: "Sequence[Evaluation | KeptEvaluation | LabelEvaluation | TextEvaluation]") -> None:
-    """Scores as a table, and below it how they came about."""
-    from dragoman.evaluating.scores import HEADINGS, score_rows
-
-    rows = [(each.system, *row) for each in evaluations for row in score_rows(each.scores.values())]
-    console.write_table(["system", *HEADINGS], rows)
-    for each in evaluations:
-        counts = ", ".join(f"{count:,} {name}" for name, count in each.counts.items())
-        console.write(f"{each.system}: {each.test}; {each.search}; {counts}")
-
-
-def check_picture(picture: Path | None, system: Path, others: Sequence[Path | str]) -> None:
+def check_picture(picture: Path, system: Path, others: Sequence[Path | str]) -> None:
     """Refuses a picture of an unknown format, one of translations, and one that cannot be written, or only in the place
     of another file.
     """
     from dragoman.runs.compare import gives_labels
 
-    if picture is None:
-        return
     if picture.suffix not in (".png", ".svg", ".pdf"):
         raise ConfigError(f"--picture {picture} must end in .png, .svg or .pdf")
     if system.exists() and not gives_labels(system):
@@ -123,30 +139,230 @@ def check_picture(picture: Path | None, system: Path, others: Sequence[Path | st
     check_output(picture, *others)
 
 
-def draw_picture(found: "Evaluation | LabelEvaluation", picture: Path | None) -> None:
-    """Draws what a classifier or tagger takes for what."""
+def draw_picture(evaluation: "Evaluation | LabelEvaluation", picture: Path) -> None:
     from dragoman.evaluating.confusion import draw_confusion
     from dragoman.evaluating.labels_evaluation import LabelEvaluation
 
-    if picture is None:
-        return
-    if not isinstance(found, LabelEvaluation):
+    if not isinstance(evaluation, LabelEvaluation):
         raise ConfigError("--picture draws the confusions of labels; translations have none")
-    write_file(picture, draw_confusion(found.confusion, cast("Form", picture.suffix[1:])))
+    write_file(picture, draw_confusion(evaluation.confusion, cast("Form", picture.suffix[1:])))
 
 
-def show_labels(found: "Evaluation | LabelEvaluation") -> None:
-    """What a classifier or tagger takes for what, label by label; nothing for translations."""
-    from dragoman.evaluating.confusion import confusion_table, worst_confusions
-    from dragoman.evaluating.label_metrics import HEADINGS
+def show(result: "CompareResult") -> None:
+    """Scores, comparisons, and how much the seeds of a system differ; of the first system's labels the confusions."""
     from dragoman.evaluating.labels_evaluation import LabelEvaluation
 
-    if not isinstance(found, LabelEvaluation):
-        return
-    console.write_table(HEADINGS, [row.cells for row in found.entity_rows or found.label_rows])
-    table = confusion_table(found.confusion)
-    console.write_table(table.headings, table.rows)
-    for line in (*filter(None, [table.left_out]), *worst_confusions(found.confusion)):
-        console.write(line)
-    if found.calibration_error is not None:
-        console.write(f"probabilities are off by {found.calibration_error:.1f} points (expected calibration error)")
+    first = result.evaluations[0]
+    show_scores(result.evaluations)
+    if isinstance(first, LabelEvaluation):
+        if len(result.evaluations) > 1:
+            write(f"{first.system}, label by label:")
+        show_labels(first)
+    for comparison in result.comparisons:
+        write(str(comparison))
+    for system in result.systems:
+        for spread in system.spreads:
+            write(f"{system.name}: {spread}")
+
+
+def show_scores(evaluations: "Sequence[Evaluation | KeptEvaluation | LabelEvaluation | TextEvaluation]") -> None:
+    """Scores as a table, and below it how they came about."""
+    from dragoman.evaluating.scores import HEADINGS, score_rows
+
+    rows = [(each.system, *row) for each in evaluations for row in score_rows(each.scores.values())]
+    write_table(["system", *HEADINGS], rows)
+    for each in evaluations:
+        counts = ", ".join(f"{number:,} {name}" for name, number in each.counts.items())
+        write(f"{each.system}: {each.test}; {each.search}; {counts}")
+
+
+def show_labels(evaluation: "LabelEvaluation") -> None:
+    """What a classifier or tagger takes for what, label by label."""
+    from dragoman.evaluating.confusion import confusion_table, worst_confusions
+    from dragoman.evaluating.label_metrics import HEADINGS
+
+    write_table(HEADINGS, [row.cells for row in evaluation.entity_rows or evaluation.label_rows])
+    table = confusion_table(evaluation.confusion)
+    write_table(table.headings, table.rows)
+    for line in (*filter(None, [table.left_out]), *worst_confusions(evaluation.confusion)):
+        write(line)
+    if evaluation.calibration_error is not None:
+        write(f"probabilities are off by {evaluation.calibration_error:.1f} points (expected calibration error)")
+
+
+def score(
+    model: Model,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    threads: Threads = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Pairs: a file (.tsv .csv .jsonl .parquet, also .gz), two aligned files, the beginning of their "
+            "names, or a pattern in quotes.",
+            show_default="standard input, a source, a tab and a target a line",
+        ),
+    ] = None,
+    at_least: Annotated[
+        float | None,
+        typer.Option(
+            max=0.0,
+            help="Write only the pairs whose mean log-probability a token (log_prob / tokens) is at least this, as -2.",
+        ),
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Write to this file, whole or not at all.")] = None,
+    length_penalty: LengthPenalty = None,
+    settings: Set = None,
+    adapter: Adapter = None,
+    output_format: Format = "text",
+    quiet: Quiet = False,
+) -> None:
+    """Score given translations, one a line: score, log_prob, tokens, source, target. Or keep the probable pairs."""
+    progress = open_screen(quiet)
+    reading = open_data(model, data, settings or ()) if data else None
+    if output is not None:
+        check_output(output, *(reading.files if reading else ()))
+    if not data and sys.stdin.isatty():
+        note("type pairs, each a source, a tab and a target; Ctrl-D ends")
+    scored = dragoman.score(
+        model,
+        typed_pairs() if reading is None else reading,
+        search_overrides(None, length_penalty, settings),
+        device,
+        precision,
+        threads,
+        progress,
+        adapter,
+    )
+    means = array("d")
+    kept = problems = 0
+    with writer(output) as write_lines:
+        for pair in scored:
+            mean = pair.mean_log_prob
+            if mean is None:
+                problems += 1
+                if problems <= NAMED:
+                    log.warning("%s has no score: %s", pair.origin, pair.problem)
+            else:
+                means.append(mean)
+            if at_least is None or (mean is not None and mean >= at_least):
+                kept += 1
+                write_lines(line_of(pair, output_format == "json", figures=at_least is None))
+    pairs = len(means) + problems
+    if problems:
+        fate = "are dropped" if at_least is not None else "are written without figures"
+        log.warning("%s of %s pairs have no score and %s", f"{problems:,}", f"{pairs:,}", fate)
+    if at_least is not None:
+        note(f"{kept:,} of {pairs:,} pairs have a mean log-probability of at least {at_least:g}")
+    if len(means) > 1:
+        tenths = quantiles(means, n=10)
+        note(f"mean log-probability a token: median {tenths[4]:.2f}; a tenth of the pairs lies below {tenths[0]:.2f}")
+
+
+def open_data(model: Path, data: list[str], settings: Sequence[str]) -> "Reading":
+    """The pairs of files, which knows the files."""
+    from dragoman.config import choose
+    from dragoman.evaluating.pairs import open_scored
+    from dragoman.text.settings import ReadingSettings, reading_overrides
+
+    reading = choose(ReadingSettings, "data", reading_overrides(settings)[0])
+    return open_scored(model, one_or_two(data), reading)
+
+
+def typed_pairs() -> "Arriving[Pair]":
+    """The pairs of standard input: what stands before and behind the first tab of each line."""
+    from dragoman.inference.segments import Arriving
+    from dragoman.text.readers import Pair
+
+    def pair(number: int, line: str) -> Pair:
+        source, tab, rest = line.partition("\t")
+        fault = "" if tab else "no tab between source and target"
+        return Pair(source, rest.partition("\t")[0], f"standard input:{number}", fault)
+
+    lines = standard_input()
+    return Arriving(map(pair, count(1), lines), lines.has_come)
+
+
+def line_of(pair: "ScoredPair", as_json: bool, figures: bool) -> str:
+    """A pair as a line: as JSON with all that is known; else as cells between tabs, with or without its figures."""
+    if as_json:
+        facts = {**dataclasses.asdict(pair), "mean_log_prob": pair.mean_log_prob}
+        return json.dumps(facts, ensure_ascii=False) + "\n"
+    known = ["", "", ""]
+    if pair.score is not None:
+        known = [f"{pair.score:.4f}", f"{pair.log_prob:.4f}", str(len(pair.tokens))]
+    return "\t".join([*(known if figures else ()), cell(pair.source), cell(pair.target)]) + "\n"
+
+
+def cell(text: str) -> str:
+    """A text as one cell of a line: tabs and line breaks in it become spaces."""
+    from dragoman.inference.writing import one_line
+
+    return one_line(text.replace("\t", " "))[0]
+
+
+def benchmark(
+    models: Annotated[
+        list[Path], typer.Argument(help="One model or run, or several side by side.", show_default=False)
+    ],
+    device: Device = "auto",
+    precision: Precision = "auto",
+    threads: Threads = None,
+    texts: Annotated[
+        Path | None,
+        typer.Option(
+            "--input", help="Sentences to translate, one a line.", show_default="the test set of the first run"
+        ),
+    ] = None,
+    sentences: Annotated[int, typer.Option(min=1, help="Translate at most this many of them.")] = 500,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds in which the models take turns.")] = 3,
+    overrides: Set = None,
+    output: Annotated[Path | None, typer.Option(help="Write everything that was measured to this JSON file.")] = None,
+    output_format: Format = "text",
+    quiet: Quiet = False,
+) -> None:
+    """Measure tokens a second, latency and memory: greedy and with a beam of 4, or as --set says."""
+    result = dragoman.benchmark(
+        models,
+        texts,
+        sentences=sentences,
+        rounds=rounds,
+        overrides=overrides or (),
+        output=output,
+        device=device,
+        precision=precision,
+        threads=threads,
+        progress=open_screen(quiet),
+    )
+    if output_format == "json":
+        write_json(result.facts())
+    else:
+        show_benchmark(result)
+
+
+def show_benchmark(result: "Benchmark") -> None:
+    rows = [
+        (
+            speed.model,
+            speed.search,
+            speed.batch,
+            median_and_range(speed.tokens_per_second),
+            median_and_range(speed.sentences_per_second),
+            *([f"{latency:.1f}" for latency in speed.latency_ms] if speed.latency_ms else ["", "", ""]),
+        )
+        for speed in result.speeds
+    ]
+    write_table(["model", "search", "batch", "tokens/s", "sentences/s", "p50 ms", "p95 ms", "p99 ms"], rows)
+    for ratio in result.ratios:
+        write(str(ratio))
+    write()
+    memory = "" if result.peak_bytes is None else f", {result.peak_bytes / 2**20:,.0f} MiB at the peak"
+    of = " of float32" if result.precision == "int8" else ""
+    write(
+        f"{result.where}; {result.device}, {result.precision}; {result.gemm_gflops:,.0f} GFLOP/s in matrix "
+        f"products{of}; {result.texts:,} texts, medians and ranges of {result.rounds} rounds{memory}"
+    )
+
+
+def median_and_range(figure: "Spread") -> str:
+    return f"{figure.median:,.0f} ({figure.low:,.0f}-{figure.high:,.0f})"

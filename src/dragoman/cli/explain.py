@@ -1,49 +1,46 @@
-"""`dragoman explain`: everything that a model did with one text, as a page; or what each of its heads is worth."""
+"""Commands that look inside a model: `explain` and `embeddings`."""
 
-import dataclasses
+import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 import dragoman
-from dragoman.cli.terminal import console
-from dragoman.cli.terminal.options import Model, Quiet, Threads, grouped
-from dragoman.cli.terminal.screen import Screen, open_screen
+from dragoman.cli.console import note, open_screen, write, write_json, write_table
+from dragoman.cli.options import Format, Model, Quiet, Threads
 from dragoman.errors import ConfigError
 from dragoman.files import check_output
+from dragoman.progress import Progress
 
 if TYPE_CHECKING:
-    from dragoman.explaining.why import Reason, Why
+    from dragoman.explaining.embeddings import Answer, EmbeddingSpace
+    from dragoman.explaining.why import Why
 
 Form = Literal["html", "json", "png", "svg", "pdf", "terminal"]
 
-PAGE = "explanation"
-"""The name of a file that was given none."""
+log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class OneText:
-    """The options that concern one text."""
-
+def explain(
+    model: Model,
     target: Annotated[
         str | None, typer.Option(help="Explain this translation of the text.", show_default="the model's own")
-    ] = None
+    ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to write.", show_default=f"{PAGE}.html")
-    ] = None
+        Path | None, typer.Option("--output", "-o", help="The file to write.", show_default="explanation.html")
+    ] = None,
     weights: Annotated[
         str | None, typer.Option(metavar="LAYER", help="Record the matrices of this layer too, as in encoder.0.")
-    ] = None
+    ] = None,
     head: Annotated[
         str | None,
         typer.Option(
             help="The head that pictures show, as in decoder.0.cross_attention.3.", show_default="the alignment"
         ),
-    ] = None
+    ] = None,
     instead: Annotated[
         str | None,
         typer.Option(
@@ -51,72 +48,81 @@ class OneText:
             help="Print why the model wrote WORD rather than OTHER. WORD#2 is the second of equal words.",
             show_default=False,
         ),
-    ] = None
-
-
-Text = Annotated[
-    str | None,
-    typer.Argument(
-        help="The text, in quotes. With --heads: a test set as evaluate takes it.",
-        show_default="with --heads, the run's own test set",
-    ),
-]
-References = Annotated[
-    list[Path] | None,
-    typer.Argument(help="With --heads: references of the test sentences, a file each.", show_default=False),
-]
-Heads = Annotated[
-    bool, typer.Option("--heads", help="Remove each attention head in turn: how much does the loss on a test set rise?")
-]
-Sentences = Annotated[
-    int | None, typer.Option(min=1, help="With --heads: how many sentences of the test set.", show_default="200")
-]
-AsForm = Annotated[
-    Form | None,
-    typer.Option(
-        "--format",
-        help="A page; every number in full; a picture of where the model looked; or text on the terminal.",
-        show_default="by the file's name, else html",
-    ),
-]
-Aligned = Annotated[
-    Path | None,
-    typer.Option(
-        help="Pairs whose words are aligned, to choose the head that aligns words: source, target and links such as "
-        "0-0 1-2 on a line, with tabs between them.",
-        show_default="our own of English and Italian",
-    ),
-]
-
-
-@grouped
-def explain(
-    model: Model,
-    one: OneText,
-    text: Text = None,
-    references: References = None,
-    heads: Heads = False,
-    sentences: Sentences = None,
-    form: AsForm = None,
-    aligned: Aligned = None,
+    ] = None,
+    text: Annotated[
+        str | None,
+        typer.Argument(
+            help="The text, in quotes. With --heads: a test set as evaluate takes it.",
+            show_default="with --heads, the run's own test set",
+        ),
+    ] = None,
+    references: Annotated[
+        list[Path] | None,
+        typer.Argument(help="With --heads: references of the test sentences, a file each.", show_default=False),
+    ] = None,
+    heads: Annotated[
+        bool,
+        typer.Option(
+            "--heads", help="Remove each attention head in turn, and show how much the loss on a test set rises."
+        ),
+    ] = False,
+    sentences: Annotated[
+        int | None, typer.Option(min=1, help="With --heads: how many sentences of the test set.", show_default="200")
+    ] = None,
+    form: Annotated[
+        Form | None,
+        typer.Option(
+            "--format",
+            help="A page; every number in full; a picture of where the model looked; or text on the terminal.",
+            show_default="by the file's name, else html",
+        ),
+    ] = None,
+    aligned: Annotated[
+        Path | None,
+        typer.Option(
+            help="Pairs whose words are aligned, to choose the head that aligns words: source, target and links such "
+            "as 0-0 1-2 on a line, with tabs between them.",
+            show_default="our own of English and Italian",
+        ),
+    ] = None,
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
     """Show what a model did with a text, on one page: from its pieces to the search, with every number."""
-    look = Look(model, form, aligned, threads, open_screen(quiet))
+    from dragoman.explaining.writing import render
+
+    progress = open_screen(quiet)
+    of_page = {"output": output, "weights": weights, "head": head, "aligned": aligned}
     if heads:
-        refuse("--heads judges a test set, and takes no", dataclasses.asdict(one) | {"aligned": aligned})
-        look.judge(text, references or (), sentences)
+        refuse("--heads judges a test set, and takes no", {"target": target, "instead": instead, **of_page})
+        check_printed(form)
+        judge(model, text, references or (), sentences, threads, progress, form == "json")
         return
     refuse("only --heads takes", {"sentences": sentences})
     if references:
         raise ConfigError("one text is explained at a time; put it in quotes, or give --heads to judge a test set")
     if not text:
         raise ConfigError('name a text, as in: dragoman explain MODEL "This is my house."; or give --heads')
-    if one.instead is None:
-        look.write(text, one)
-    else:
-        look.answer(text, one.instead, one)
+    if instead is not None:
+        refuse("--instead prints its answer, and takes no", of_page)
+        check_printed(form)
+        word, other = read_choice(instead)
+        why = dragoman.explain_choice(model, text, word, other, target, threads=threads)
+        if form == "json":
+            write_json(why.facts())
+        else:
+            show_choice(why)
+        return
+    form, output = page_output(form, output, weights, head, aligned)
+    started = time.monotonic()
+    record = dragoman.record(model, text, target, weights=weights, aligned=aligned, threads=threads)
+    if output is None:
+        write(render(record, form, head).decode(), end="")
+        return
+    dragoman.write_record(output, record, form, head)
+    note(f"{output}: {output.stat().st_size / 1e6:.2f} MB, in {time.monotonic() - started:.1f} s")
+    if record.target is not None:
+        write(record.target)
 
 
 def refuse(why: str, options: Mapping[str, object]) -> None:
@@ -125,87 +131,32 @@ def refuse(why: str, options: Mapping[str, object]) -> None:
         raise ConfigError(f"{why} {' or '.join(given)}")
 
 
-@dataclass(frozen=True)
-class Look:
-    """One look into a model."""
+def check_printed(form: Form | None) -> None:
+    """Refuses the forms of a page for what is printed."""
+    if form not in (None, "terminal", "json"):
+        raise ConfigError(f"--format {form} is for the page of one text; this is printed as text, or as json")
 
-    model: Path
-    form: Form | None
-    aligned: Path | None
-    threads: int | None
-    screen: Screen
 
-    def judge(self, test: str | None, references: Sequence[Path], sentences: int | None) -> None:
-        """Prints a table of all heads."""
-        from dragoman.explaining.heads import SENTENCES
+def judge(
+    model: Path,
+    test: str | None,
+    references: Sequence[Path],
+    sentences: int | None,
+    threads: int | None,
+    progress: Progress,
+    as_json: bool,
+) -> None:
+    """Writes a table of all heads."""
+    from dragoman.explaining.heads import SENTENCES
 
-        self._check_printed()
-        table = dragoman.judge_heads(
-            self.model,
-            test,
-            references,
-            sentences=sentences or SENTENCES,
-            threads=self.threads,
-            progress=self.screen.progress,
-        )
-        if self.form == "json":
-            console.write_json(table.facts())
-            return
-        console.write_table(table.headings, table.rows())
-        for note in table.notes:
-            self.screen.note(note)
-
-    def answer(self, text: str, instead: str, options: OneText) -> None:
-        """Prints why the model wrote one word rather than another."""
-        vain = dataclasses.asdict(replace(options, instead=None, target=None)) | {"aligned": self.aligned}
-        refuse("--instead prints its answer, and takes no", vain)
-        self._check_printed()
-        word, other = read_choice(instead)
-        why = dragoman.explain_choice(self.model, text, word, other, options.target, threads=self.threads)
-        if self.form == "json":
-            console.write_json(why.facts())
-        else:
-            tell(why)
-
-    def write(self, text: str, options: OneText) -> None:
-        """Writes the record of a text to a file, or to the terminal if that is its form."""
-        from dragoman.explaining.writing import render, write_record
-
-        form, path = self._output(options)
-        started = time.monotonic()
-        record = dragoman.record(
-            self.model, text, options.target, weights=options.weights, aligned=self.aligned, threads=self.threads
-        )
-        if path is None:
-            console.write(render(record, form, options.head).decode(), end="")
-            return
-        write_record(path, record, form, options.head)
-        self.screen.note(f"{path}: {path.stat().st_size / 1e6:.2f} MB, in {time.monotonic() - started:.1f} s")
-        if record.target is not None:
-            console.write(record.target)
-
-    def _output(self, options: OneText) -> "tuple[Form, Path | None]":
-        """In which form a record is written, and to which file; none if it is printed."""
-        from dragoman.explaining.writing import form_of
-
-        if options.output is not None:
-            check_output(options.output, self.aligned)
-        form = self.form or (form_of(options.output) if options.output is not None else "html")
-        whole = form in ("html", "json")
-        if options.head is not None and whole:
-            raise ConfigError(f"--head names what a picture shows; {form} has every head")
-        if options.weights is not None and not whole:
-            raise ConfigError(f"--weights is for html and json; {form} shows no matrices")
-        if options.output is not None or form in ("json", "terminal"):
-            return form, options.output
-        path = Path(f"{PAGE}.{form}")
-        check_output(path, self.aligned)
-        return form, path
-
-    def _check_printed(self) -> None:
-        """Refuses the forms of a page for what is printed."""
-        if self.form not in (None, "terminal", "json"):
-            raise ConfigError(f"--format {self.form} is for the page of one text; this is printed as text, or as json")
+    sentences = sentences or SENTENCES
+    table = dragoman.judge_heads(model, test, references, sentences=sentences, threads=threads, progress=progress)
+    if as_json:
+        write_json(table.facts())
+        return
+    write_table(table.headings, table.rows())
+    for each in table.notes:
+        note(each)
 
 
 def read_choice(text: str) -> tuple[str, str]:
@@ -220,17 +171,127 @@ def read_choice(text: str) -> tuple[str, str]:
     return word, other
 
 
-def tell(why: "Why") -> None:
-    """What each word that was read says to a choice, the strongest first."""
+def show_choice(why: "Why") -> None:
+    """What each word that was read contributes to a choice, the strongest first."""
     lead = why.log_probs[0] - why.log_probs[1]
     relation, change = ("leads", "lead shrinks by") if lead >= 0 else ("trails", "lag grows by")
     chosen, other = (f"{piece} ({log_prob:.3f})" for piece, log_prob in zip(why.pieces, why.log_probs, strict=True))
-    console.write(f"{chosen} {relation} {other} by {abs(lead):.3f} nats of log-probability\n")
+    write(f"{chosen} {relation} {other} by {abs(lead):.3f} nats of log-probability\n")
     columns = ["without", "read by", change, *(f"{piece} loses" for piece in why.pieces)]
-    console.write_table(columns, map(reason_row, sorted(why.reasons, key=lambda reason: -reason.contrast)))
+    rows = [
+        (reason.text, reason.stack, *(f"{fall:+.3f}" for fall in (reason.contrast, reason.fall, reason.fall_of_other)))
+        for reason in sorted(why.reasons, key=lambda reason: -reason.contrast)
+    ]
+    write_table(columns, rows)
 
 
-def reason_row(reason: "Reason") -> tuple[str, ...]:
-    """A word, and how far the lead shrinks without it."""
-    falls = (f"{fall:+.3f}" for fall in (reason.contrast, reason.fall, reason.fall_of_other))
-    return reason.text, reason.stack, *falls
+def page_output(
+    form: Form | None, output: Path | None, weights: str | None, head: str | None, aligned: Path | None
+) -> tuple[Form, Path | None]:
+    """In which form a record is written, and to which file; none if it is printed."""
+    from dragoman.explaining.writing import form_of
+
+    if output is not None:
+        check_output(output, aligned)
+    form = form or (form_of(output) if output is not None else "html")
+    whole = form in ("html", "json")
+    if head is not None and whole:
+        raise ConfigError(f"--head names what a picture shows; {form} has every head")
+    if weights is not None and not whole:
+        raise ConfigError(f"--weights is for html and json; {form} shows no matrices")
+    if output is not None or form in ("json", "terminal"):
+        return form, output
+    path = Path(f"explanation.{form}")
+    check_output(path, aligned)
+    return form, path
+
+
+def embeddings(
+    model: Model,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="WORD - WORD + WORD",
+            help="A word: lists its nearest entries of the vocabulary. Or words with - and + between them, each an "
+            "argument of its own: king - man + woman asks what is to woman as king is to man. A piece of a word is "
+            "named as it is shown, ▁hou; inside words, ##ing.",
+            show_default=False,
+        ),
+    ] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="How many neighbours to list.", show_default="10")] = None,
+    map_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--map",
+            help="Write a map of the most frequent words to this HTML file, for a browser. It needs no network.",
+            show_default=False,
+        ),
+    ] = None,
+    side: Annotated[
+        Literal["source", "target"] | None,
+        typer.Option(help="The table to look in, if the model has one for each side.", show_default="source"),
+    ] = None,
+    output_format: Format = "text",
+    quiet: Quiet = False,
+) -> None:
+    """Look into a model's word vectors: the neighbours of a word, analogies, a map.
+
+    Similarity is the cosine between two vectors: 1 is the same direction, and words at random have almost 0.
+    """
+    open_screen(quiet)
+    if words and map_file is not None:
+        raise ConfigError("WORD and --map were given; embeddings does one of them at a time")
+    if not words and map_file is None:
+        raise ConfigError("name a word, as in: dragoman embeddings MODEL house; or give --map FILE")
+    if count is not None and not words:
+        raise ConfigError("only the neighbours of a WORD take --count")
+    if map_file is not None:
+        check_output(map_file)
+        draw(load_space(model, side), model.resolve().name, map_file, output_format == "json")
+        return
+    from dragoman.explaining.embeddings import answer, read_question
+
+    question = read_question(words or ())
+    space = load_space(model, side)
+    result = answer(space, question, count or 10)
+    if output_format == "json":
+        write_json({"table": space.title, **result.facts(), "chance": space.chance._asdict()})
+    else:
+        show_answer(space, result)
+
+
+def load_space(model: Path, side: Literal["source", "target"] | None) -> "EmbeddingSpace":
+    """The table, after saying which one it is."""
+    space = dragoman.load_embeddings(model, side)
+    entries, width = space.table.shape
+    note(f"table: {space.title}; {entries:,} entries of {width:,} numbers")
+    return space
+
+
+def draw(space: "EmbeddingSpace", name: str, path: Path, as_json: bool) -> None:
+    """Writes a map."""
+    from dragoman.explaining.embeddings import draw_map, write_map
+
+    drawn = draw_map(space, name)
+    write_map(drawn, path)
+    if as_json:
+        write_json({"map": str(path), "table": drawn.table, "words": len(drawn.words), "explained": drawn.explained})
+        return
+    shares = " and ".join(f"{100 * share:.1f} %" for share in drawn.explained)
+    write(f"{path}: {len(drawn.words):,} words; its two axes hold {shares} of the variance")
+
+
+def show_answer(space: "EmbeddingSpace", answer: "Answer") -> None:
+    """Writes the neighbours, and notes what helps to judge them."""
+    write_table(["entry", "similarity"], [(each.entry, f"{each.similarity:.2f}") for each in answer.neighbours])
+    if unused := space.unused_pieces(answer.terms):
+        log.warning("hardly used in training, so their vectors mean nothing: %s", " ".join(unused))
+    for term in answer.terms:
+        if len(term.pieces) > 1:
+            pieces = " ".join(term.pieces)
+            note(f"{term.text!r} is {len(term.pieces)} pieces, {pieces}; the mean of their vectors stands for it")
+    if answer.alone:
+        alone = ", ".join(f"{each.entry} {each.similarity:.2f}" for each in answer.alone)
+        note(f"nearest to {answer.question.words[0]} alone, without the other words: {alone}")
+    mean, most = space.chance
+    note(f"two entries at random have {mean:.2f} on average, and 95 % of such pairs less than {most:.2f}")

@@ -10,29 +10,15 @@ import typer
 
 import dragoman
 from dragoman import system
-from dragoman.cli.average import average
-from dragoman.cli.benchmark import benchmark
-from dragoman.cli.convert import convert
-from dragoman.cli.demo import demo
-from dragoman.cli.doctor import doctor
-from dragoman.cli.embeddings import embeddings
-from dragoman.cli.evaluate import evaluate
-from dragoman.cli.explain import explain
-from dragoman.cli.export import export
-from dragoman.cli.fine_tune import fine_tune
-from dragoman.cli.generate import generate
-from dragoman.cli.merge import merge
-from dragoman.cli.predict import predict
-from dragoman.cli.prepare_data import prepare_data
-from dragoman.cli.quantize import quantize
-from dragoman.cli.runs import runs
-from dragoman.cli.score import score
-from dragoman.cli.settings import settings
-from dragoman.cli.terminal import console
-from dragoman.cli.terminal.streams import prepare_streams
-from dragoman.cli.train import train
-from dragoman.cli.train_tokenizer import train_tokenizer
-from dragoman.cli.translate import translate
+from dragoman.cli.console import complain, say_last, write
+from dragoman.cli.data import prepare_data, train_tokenizer
+from dragoman.cli.evaluate import benchmark, evaluate, score
+from dragoman.cli.explain import embeddings, explain
+from dragoman.cli.lists import doctor, runs, settings
+from dragoman.cli.models import average, convert, export, merge, quantize
+from dragoman.cli.streams import prepare_streams
+from dragoman.cli.train import demo, fine_tune, train
+from dragoman.cli.translate import generate, predict, translate
 from dragoman.errors import Error, Interrupted
 from dragoman.memory import out_of_memory_as
 
@@ -52,35 +38,16 @@ app = typer.Typer(
 )
 
 # --help keeps this order, that of a model's life. A command has the name of its function, with hyphens.
-_LIFE = (
-    demo,
-    prepare_data,
-    train_tokenizer,
-    train,
-    runs,
-    translate,
-    predict,
-    generate,
-    evaluate,
-    score,
-    explain,
-    embeddings,
-    fine_tune,
-    merge,
-    average,
-    quantize,
-    convert,
-    export,
-    benchmark,
-)
-_ABOUT = (settings, doctor)
-for command in (*_LIFE, *_ABOUT):
+for command in (
+    *(demo, prepare_data, train_tokenizer, train, runs, translate, predict, generate, evaluate, score, explain),
+    *(embeddings, fine_tune, merge, average, quantize, convert, export, benchmark, settings, doctor),
+):
     app.command()(command)
 
 
 def show_version(wanted: bool) -> None:
     if wanted:
-        console.write(f"dragoman {dragoman.__version__}")
+        write(f"dragoman {dragoman.__version__}")
         raise typer.Exit
 
 
@@ -101,7 +68,7 @@ def run() -> None:
         code = main(sys.argv[1:])
     finally:
         with suppress(Error, SystemExit):
-            console.flush()  # before Python does it at exit, where a failure would change the exit code
+            sys.stdout.flush()  # before Python does it at exit, where a failure would change the exit code
     sys.exit(code)
 
 
@@ -111,28 +78,28 @@ def main(arguments: list[str]) -> int:
     try:
         with out_of_memory_as("there is not enough memory; smaller batches or a smaller model need less"):
             code = app(arguments or ["--help"], prog_name="dragoman", standalone_mode=False)
-            console.flush()
+            sys.stdout.flush()
     except Interrupted as end:
         if not end.told:
-            console.say_stopped(stopped(end, time.monotonic() - started))
+            say_last(stopped(end, time.monotonic() - started))
         return end.exit_code
     except Error as error:
         if not error.told:
-            console.complain(str(error))
+            complain(str(error))
         return error.exit_code
     except typer.TyperException as error:
         if system.rank() == 0:  # several processes have the same command line
-            console.complain(usage(error))
+            complain(usage(error))
         return error.exit_code
     except OSError as error:
         if error.filename is None or error.errno not in REFUSED_BY_THE_SYSTEM:
             raise
-        console.complain(f"{str(error.filename)[:LONGEST_NAME]}: {error.strerror}")
+        complain(f"{str(error.filename)[:LONGEST_NAME]}: {error.strerror}")
         return Error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     if code == INTERRUPTED:
-        console.say_stopped("interrupted")
+        say_last("interrupted")
     return code or 0
 
 
@@ -142,7 +109,7 @@ def stopped(end: Interrupted, seconds: float) -> str:
     >>> stopped(Interrupted("stopped at step 9 of 12; go on with: dragoman train runs/mine"), 75)
     'stopped at step 9 of 12 after 0:01:15; go on with: dragoman train runs/mine'
     """
-    from dragoman.cli.terminal.bars import duration
+    from dragoman.cli.bars import duration
 
     what, semicolon, advice = str(end).partition(";")
     return f"{what} after {duration(seconds)}{semicolon}{advice}"

@@ -1,7 +1,10 @@
-"""`dragoman train`: from a recipe or data to a scored model. The same command resumes a run."""
+"""Commands that train: `train`, `fine-tune` and `demo`. The same command resumes a run."""
 
+import json
 import logging
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -9,10 +12,24 @@ import typer
 
 import dragoman
 from dragoman import system
+from dragoman.cli.console import note, open_screen, write, write_table
 from dragoman.cli.evaluate import show_scores
-from dragoman.cli.terminal import console
-from dragoman.cli.terminal.options import Quiet, Run, grouped
-from dragoman.cli.terminal.screen import Screen, open_screen
+from dragoman.cli.options import (
+    Anyway,
+    Data,
+    Device,
+    Fresh,
+    Minutes,
+    Model,
+    Name,
+    Quiet,
+    Runs,
+    Set,
+    Threads,
+    one_or_two,
+    with_minutes,
+)
+from dragoman.cli.translate import Work
 from dragoman.errors import CheckpointError, ConfigError, GateFailed
 
 if TYPE_CHECKING:
@@ -41,12 +58,27 @@ USES = {
 }
 """What to do with a finished run, by its task."""
 
+TEST_SETS = {"test": "known patterns", "new_patterns": "new patterns"}
+"""What the test sets of the phrasebook test."""
+SAMPLES = 6
+NEXT = (
+    "Next, with your own text: a FILE that has a sentence and its translation on each line (.tsv, .csv, .jsonl)",
+    "  dragoman train FILE --minutes 30      trains a translator on it and scores it",
+    '  dragoman translate runs/NAME "..."    translates with it; dragoman runs lists the names',
+)
+
 log = logging.getLogger(__name__)
 
 
-@grouped
 def train(
-    run: Run,
+    overrides: Set = None,
+    name: Name = None,
+    runs: Runs = Path("runs"),
+    fresh: Fresh = False,
+    anyway: Anyway = False,
+    device: Device = "auto",
+    threads: Threads = None,
+    minutes: Minutes = None,
     what: Annotated[
         list[str] | None,
         typer.Argument(
@@ -70,68 +102,69 @@ def train(
         bool,
         typer.Option(
             "--more",
-            help="Go on training a finished run, from its last state; the limit (--minutes, or --set "
+            help="Train a finished run further, from its last state. The limit (--minutes, or --set "
             "train.steps=N or train.epochs=N) counts from there.",
         ),
     ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Train a model, or resume a run, and score it on its test sets."""
-    screen, what = open_screen(quiet), what or ["phrasebook"]
-    options: dict[str, Any] = {**run.options(screen.progress), "more": more}
-    if task is not None:
-        options["overrides"] = [f"task={task}", *options.get("overrides", ())]
+    options: dict[str, Any] = {
+        "overrides": [*([] if task is None else [f"task={task}"]), *with_minutes(overrides, minutes)],
+        "name": name,
+        "runs": runs,
+        "fresh": fresh,
+        "more": more,
+        "anyway": anyway,
+        "device": device,
+        "threads": threads,
+        "progress": open_screen(quiet),
+    }
+    what = what or ["phrasebook"]
     if dry_run and seeds is not None:
         raise ConfigError("--dry-run estimates one run, whatever its seed; leave --seeds out")
     dragoman.keep_freed_memory()
     if dry_run:
-        show_forecast(screen, dragoman.forecast(what, **options))
+        show_forecast(dragoman.forecast(what, **options))
     elif seeds is not None:
-        show_seeds(screen, dragoman.train_seeds(what, seeds, **options))
+        show_seeds(dragoman.train_seeds(what, seeds, **options))
     else:
-        show_run(screen, dragoman.train(what, **options))
+        show_run(dragoman.train(what, **options))
 
 
-def show_run(screen: Screen, result: "RunResult") -> None:
+def show_run(result: "RunResult") -> None:
     """Shows the curves and scores of a run, and what to do with it."""
-    show_result(screen, result)
-    for note in USES[result.task]:
-        screen.note(note.format(run=result.folder))
-    screen.note(f"train it further: dragoman train {result.folder} --more --minutes 30")
+    show_curves(result.folder)
+    if result.evaluations:
+        show_scores(result.evaluations)
+    else:
+        show_kept_scores(result.folder)
+    for use in USES[result.task]:
+        note(use.format(run=result.folder))
+    note(f"train it further: dragoman train {result.folder} --more --minutes 30")
     show_judgement(result)
 
 
 def show_judgement(result: "RunResult") -> None:
-    """Says whether a run met the score that its recipe expects, if it expects one.
-
-    Raises:
-        GateFailed: it did not.
-    """
-    if (found := result.judgement) is None:
+    """Says whether a run met the score that its recipe expects, if it expects one."""
+    judgement = result.judgement
+    if judgement is None:
         return
-    if found.met is False:
-        raise GateFailed(f"{result.folder}: {found}")
-    console.write(f"{result.folder}: {found}")
+    if judgement.met is False:
+        raise GateFailed(f"{result.folder}: {judgement}")
+    write(f"{result.folder}: {judgement}")
 
 
-def show_result(screen: Screen, result: "RunResult") -> None:
-    """The curves of a run, and its scores: the new ones, or those in its folder if it was finished before."""
-    show_curves(screen, result.folder)
-    if result.evaluations:
-        show_scores(result.evaluations)
-    elif system.rank() == 0:
-        show_kept_scores(result.folder)
-
-
-def show_curves(screen: Screen, run: Path) -> None:
+def show_curves(run: Path) -> None:
     from dragoman.runs.metrics import curve_lines
 
     for line in curve_lines(run):
-        screen.note(line)
+        note(line)
 
 
 def show_kept_scores(run: Path) -> None:
-    if kept := kept_scores(run):
+    """The scores in the folder of a run that was finished before."""
+    if system.rank() == 0 and (kept := kept_scores(run)):
         show_scores(kept)
 
 
@@ -148,34 +181,159 @@ def kept_scores(run: Path) -> "tuple[KeptEvaluation, ...]":
         return ()
 
 
-def show_seeds(screen: Screen, results: "Sequence[RunResult]") -> None:
+def show_seeds(results: "Sequence[RunResult]") -> None:
     from dragoman.runs.train import spreads
 
-    for found in spreads([result.folder for result in results]):
-        console.write(f"{found.test}: {found}")
+    for spread in spreads([result.folder for result in results]):
+        write(f"{spread.test}: {spread}")
     group = str(results[0].folder).removesuffix("-seed1")
     if results[0].task not in ("language_model", "fill"):
-        screen.note(f"compare it with another: dragoman evaluate {group} --against OTHER")
+        note(f"compare it with another: dragoman evaluate {group} --against OTHER")
     for result in results:
         show_judgement(result)
 
 
-def show_forecast(screen: Screen, found: "Forecast") -> None:
-    from dragoman.cli.terminal.bars import duration
+def show_forecast(forecast: "Forecast") -> None:
+    from dragoman.cli.bars import duration
 
-    batches, train = found.recipe.batches, found.recipe.train
-    tuned = [] if found.recipe.tuning is None else [("tuning", "", found.trained)]
-    sides, each = ("source and target", ", on each side") if found.recipe.task == "translation" else ("", "")
+    recipe, train = forecast.recipe, forecast.recipe.train
+    tuned = [] if recipe.tuning is None else [("tuning", "", forecast.trained)]
+    sides, on_each = ("source and target", ", on each side") if recipe.task == "translation" else ("", "")
+    batch = f"at most{on_each}; {train.accumulate} batches a step"
+    memory = "unknown" if forecast.peak_bytes is None else f"{forecast.peak_bytes / 2**20:,.0f} MiB"
     rows = [
-        ("parameters", f"{found.parameters:,}", f"{found.recipe.model.preset}, {found.recipe.model.size}"),
+        ("parameters", f"{forecast.parameters:,}", f"{recipe.model.preset}, {recipe.model.size}"),
         *tuned,
-        ("tokens an epoch", f"{found.tokens:,}", sides),
-        ("steps", f"{train.steps:,}", f"{found.epochs:,.1f} epochs"),
-        ("tokens of a batch", f"{batches.batch_tokens:,}", f"at most{each}; {train.accumulate} batches a step"),
-        ("time", duration(found.seconds), "for training and validation; scoring the test sets comes on top"),
-        ("memory", "unknown" if found.peak_bytes is None else f"{found.peak_bytes / 2**20:,.0f} MiB", "at the peak"),
+        ("tokens an epoch", f"{forecast.tokens:,}", sides),
+        ("steps", f"{train.steps:,}", f"{forecast.epochs:,.1f} epochs"),
+        ("tokens of a batch", f"{recipe.batches.batch_tokens:,}", batch),
+        ("time", duration(forecast.seconds), "for training and validation; scoring the test sets comes on top"),
+        ("memory", memory, "at the peak"),
     ]
-    console.write_table(["", "expected", ""], rows)
-    console.write(f"measured on {found.where}")
-    if found.prepared is not None:
-        screen.note(f"the text is prepared; go on from there with: dragoman train {found.prepared}")
+    write_table(["", "expected", ""], rows)
+    write(f"measured on {forecast.where}")
+    if forecast.prepared is not None:
+        note(f"the text is prepared; go on from there with: dragoman train {forecast.prepared}")
+
+
+def fine_tune(
+    model: Model,
+    data: Data,
+    overrides: Set = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run.", show_default="from the model and the data")] = (
+        None
+    ),
+    runs: Runs = Path("runs"),
+    fresh: Fresh = False,
+    anyway: Anyway = False,
+    device: Device = "auto",
+    threads: Threads = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            help="Minutes of training, converted to a number of steps before it begins.", show_default="6 epochs"
+        ),
+    ] = None,
+    freeze: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Keep a part as it is: encoder, decoder.0, embeddings, norms, 'all but cross_attention' …; may be "
+            "repeated."
+        ),
+    ] = None,
+    lora: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="RANK", help="Train only adapters of this rank, into an adapter folder."),
+    ] = None,
+    mix_rate: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=0.99,
+            help="Share of the model's old data in the text that it sees, so that it forgets little.",
+            show_default="0.5, if that data is there",
+        ),
+    ] = None,
+    mix_data: Annotated[
+        Path | None,
+        typer.Option(help="The old data, a folder of prepared data.", show_default="that of the model's run"),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train a finished model on new text; score it on the old and the new test set, before and after."""
+    progress = open_screen(quiet)
+    dragoman.keep_freed_memory()
+    result = dragoman.fine_tune(
+        model,
+        one_or_two(data),
+        mix_rate=mix_rate,
+        mix_data=mix_data,
+        overrides=[*tuning_overrides(freeze, lora), *with_minutes(overrides, minutes)],
+        name=name,
+        runs=runs,
+        fresh=fresh,
+        anyway=anyway,
+        device=device,
+        threads=threads,
+        progress=progress,
+    )
+    if result.before or result.after:
+        show_scores([*result.before, *result.after])
+    else:
+        show_kept_scores(result.folder)
+    note(f'translate with it: dragoman translate {result.folder} "..."')
+    if any("old test" in evaluation.system for evaluation in result.after):
+        note(f"forget less of the old text: dragoman average {model} {result.folder} --to FOLDER")
+    if lora is not None:
+        note(f"make one model of both: dragoman merge {result.folder} --to FOLDER")
+
+
+def tuning_overrides(freeze: list[str] | None, lora: int | None) -> list[str]:
+    """What is frozen and the rank of adapters, as `dotted.key=value`."""
+    frozen = [f"tuning.freeze={json.dumps(freeze)}"] if freeze else []
+    return [*frozen, *([] if lora is None else [f"tuning.lora.rank={lora}"])]
+
+
+def demo(
+    minutes: Annotated[float | None, typer.Option(help="Minutes of training.", show_default="4.5")] = None,
+    runs: Runs = Path("runs"),
+    threads: Threads = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train a small English-Italian translator in minutes, then translate what you type."""
+    from dragoman.evaluating.references import own_test_pairs
+    from dragoman.text.phrasebook import words
+    from dragoman.text.prepared import read_split
+
+    progress = open_screen(quiet)
+    dragoman.keep_freed_memory()
+    overrides = with_minutes(None, minutes)
+    run = dragoman.train("phrasebook", overrides=overrides, runs=runs, threads=threads, progress=progress).folder
+    show_curves(run)
+    show_demo_scores(run)
+    translator = dragoman.Translator.load(run, progress=progress, threads=threads)
+    known = frozenset(word for source, _ in read_split(run / "data", "train") for word in words(source))
+    work = Work(progress, translator, translator.options, known_words=known)
+    pairs = own_test_pairs(run)
+    for source, target in pairs[:: max(1, len(pairs) // SAMPLES)][:SAMPLES]:
+        write()
+        work.compare(source, target)
+    if sys.stdin.isatty():
+        write()
+        with suppress(KeyboardInterrupt):  # another way to end the conversation
+            work.converse()
+    for line in NEXT:
+        note(line)
+
+
+def show_demo_scores(run: Path) -> None:
+    """The scores of a run on the phrasebook, named by what each test set tests."""
+    from dragoman.evaluating.scores import HEADINGS, score_rows
+
+    kept = {scored.test.stem: scored for scored in kept_scores(run)}
+    named = {name: kept[stem] for stem, name in TEST_SETS.items() if stem in kept}
+    rows = [(name, *row) for name, scored in named.items() for row in score_rows(scored.scores.values())]
+    if rows:
+        write_table(["test set", *HEADINGS], rows)
+    for name, scored in named.items():
+        write(f"{name}: {scored.counts['lines']:,} sentences, {scored.search}")

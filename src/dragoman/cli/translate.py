@@ -1,272 +1,158 @@
-"""`dragoman translate`: arguments, standard input, a file, or one sentence of a run's test set."""
+"""Commands that put a text in and get a text out: `translate`, `predict` and `generate`."""
 
 import dataclasses
 import json
+import logging
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import dragoman
-from dragoman.cli.terminal import console
-from dragoman.cli.terminal.lines import check_text, read, standard_input, writer
-from dragoman.cli.terminal.options import Adapter, Ensemble, Format, Model, Place, Quiet, Search, grouped
-from dragoman.cli.terminal.screen import Screen, open_screen
-from dragoman.errors import ConfigError
+from dragoman.cli.console import note, open_screen, write, write_json_line, write_pieces
+from dragoman.cli.options import (
+    Adapter,
+    BeamSize,
+    Device,
+    Format,
+    LengthPenalty,
+    Model,
+    Precision,
+    Quiet,
+    Set,
+    Texts,
+    Threads,
+    search_overrides,
+)
+from dragoman.cli.streams import check_text, read, standard_input, writer
+from dragoman.errors import ConfigError, DataError
 from dragoman.files import check_output
+from dragoman.progress import Progress, silent
 
 if TYPE_CHECKING:
     from dragoman.inference.options import SearchOptions
-    from dragoman.inference.translation import Translation
+    from dragoman.inference.predictor import Classified, Filled, Tagged
+    from dragoman.inference.translation import Flag, Translation
     from dragoman.inference.translator import Translator
 
+log = logging.getLogger(__name__)
 
-@dataclasses.dataclass(frozen=True)
-class Job:
-    """What is translated, and where it goes: one of TEXT, `--input` and `--item`, or else standard input."""
+TYPED = "type a text and press Enter; Ctrl-D ends"
+WORDS_FOR_A_LABEL = 3
+"""How many of the words that spoke for a label are named."""
+LONGEST_PROMPT = 100_000
+"""Bytes that are read from standard input to be continued; a model sees far fewer."""
 
-    text: Annotated[
-        list[str] | None,
-        typer.Argument(help="One text or several, each in quotes.", show_default="standard input, a text a line"),
-    ] = None
-    input_file: Annotated[Path | None, typer.Option("--input", help="Translate every line of this file.")] = None
+
+def translate(
+    model: Model,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    threads: Threads = None,
+    beam_size: BeamSize = None,
+    length_penalty: LengthPenalty = None,
+    settings: Set = None,
+    text: Texts = None,
+    input_file: Annotated[Path | None, typer.Option("--input", help="Translate every line of this file.")] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            help="Write the translations to this file; with --input, a killed command goes on when run again."
-        ),
-    ] = None
+        typer.Option(help="Write the translations to this file. With --input, run the same command again to resume."),
+    ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Throw away what a killed command left beside --output, and start again.")
-    ] = False
+        bool, typer.Option("--fresh", help="Discard what a stopped command left beside --output, and start again.")
+    ] = False,
     item: Annotated[
         int | None,
         typer.Option(min=1, help="Sentence of the run's test set, from 1: shows source, target, prediction."),
-    ] = None
-
-    def check(self) -> None:
-        """Refuses, before a model is loaded, what cannot be translated or written."""
-        given = {"TEXT": self.text or None, "--input": self.input_file, "--item": self.item}
-        names = [name for name, value in given.items() if value is not None]
-        if len(names) > 1:
-            raise ConfigError(f"{' and '.join(names)} were given; translate takes one of TEXT, --input and --item")
-        for text in self.text or ():
-            check_text(text)
-        if self.input_file is not None:
-            read(self.input_file)
-        if self.fresh and (self.input_file is None or self.output is None):
-            raise ConfigError("--fresh starts a file again, so it needs --input and --output")
-        if self.item is not None and self.output is not None:
-            raise ConfigError(
-                "--item shows one sentence beside its target; --output takes TEXT, --input or standard input"
-            )
-        if self.output is not None:
-            check_output(self.output, self.input_file)
-            if self.goes_on:
-                from dragoman.inference.resumable import check_working_files
-
-                check_working_files(self.output, self.input_file)
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether a killed command goes on when run again; a pipe or a device takes lines once."""
-        if self.input_file is None or self.output is None:
-            return False
-        return self.output.is_file() or not self.output.exists()
-
-    def lines(self) -> int | None:
-        """The lines of `--input`, every one of which is read, so that a damaged file is refused."""
-        return None if self.input_file is None else sum(1 for _ in read(self.input_file))
-
-
-@grouped
-def translate(
-    model: Model,
-    place: Place,
-    search: Search,
-    job: Job,
+    ] = None,
     n_best: Annotated[
         int | None, typer.Option(help="Translations of each text; with text output: line, rank, score, text.")
     ] = None,
     align: Annotated[
-        bool, typer.Option("--align", help="Say which word renders which; with text output: text, tab, 0-0 1-2 ….")
+        bool,
+        typer.Option("--align", help="Show which word translates which; with text output: text, tab, 0-0 1-2 …."),
     ] = False,
     adapter: Adapter = None,
-    ensemble: Ensemble = None,
+    ensemble: Annotated[
+        list[Path] | None,
+        typer.Option(help="A further model that translates with MODEL as one; may be repeated.", show_default=False),
+    ] = None,
     output_format: Format = "text",
     quiet: Quiet = False,
 ) -> None:
     """Translate text: one line in, one line out."""
     from dragoman.config import choose
 
-    screen = open_screen(quiet)
-    job.check()
-    total = job.lines()
-    pair = None if job.item is None else test_pair(model, job.item)
-    translator = place.load(model, screen.progress, adapter, ensemble or ())
-    asked = {"n_best": n_best, "align": align or None}
-    options = choose(dragoman.SearchOptions, "decode", search.overrides, translator.options, **asked)
-    screen.note(f"{' → '.join(translator.languages)}, {', '.join(place_of(translator, options))}")
-    work = Work(screen, translator, options, output_format == "json")
-    text, output = job.text, job.output
+    progress = open_screen(quiet)
+    inputs = {"TEXT": text or None, "--input": input_file, "--item": item}
+    given = [name for name, value in inputs.items() if value is not None]
+    if len(given) > 1:
+        raise ConfigError(f"{' and '.join(given)} were given; translate takes one of TEXT, --input and --item")
+    for each in text or ():
+        check_text(each)
+    if fresh and (input_file is None or output is None):
+        raise ConfigError("--fresh starts a file again, so it needs --input and --output")
+    if item is not None and output is not None:
+        raise ConfigError("--item shows one sentence beside its target; --output takes TEXT, --input or standard input")
+    resumes = output is not None and can_resume(input_file, output)
+    total = None if input_file is None else sum(1 for _ in read(input_file))  # to its end: a damaged file is refused
+    pair = None if item is None else test_pair(model, item)
+    overrides = search_overrides(beam_size, length_penalty, settings)
+
+    translator = dragoman.Translator.load(model, device, precision, progress, adapter, ensemble or (), threads)
+    options = choose(
+        dragoman.SearchOptions, "decode", overrides, translator.options, n_best=n_best, align=align or None
+    )
+    count = translator.workers(options)
+    workers = "1 worker" if count == 1 else f"up to {count} workers"
+    note(f"{' → '.join(translator.languages)}, {translator.device}, {translator.precision}, {workers}")
+
+    work = Work(progress, translator, options, output_format == "json")
     if pair is not None:
         work.compare(*pair)
+    elif input_file is not None and output is not None and resumes:
+        asked = what_decides([model, *(ensemble or ())], adapter, translator, options, output_format)
+        work.translate_file(input_file, output, asked, fresh, total)
+    elif input_file is not None:
+        work.translate_all(read(input_file), output, total)
     elif output is None and text and len(text) == 1:
         work.say(text[0])
-    elif output is None and not text and job.input_file is None and sys.stdin.isatty():
+    elif output is None and not text and sys.stdin.isatty():
         work.converse()
-    elif job.input_file is None:
-        work.translate_all(text or standard_input(), output)
-    elif output is None or not job.goes_on:
-        work.translate_all(read(job.input_file), output, total)
     else:
-        identity = facts([model, *(ensemble or ())], adapter, translator, options, output_format)
-        work.translate_file(job.input_file, output, identity, job.fresh, total)
+        work.translate_all(text or standard_input(), output)
 
 
-class Work:
-    """One translator that works for the command line."""
+def can_resume(input_file: Path | None, output: Path) -> bool:
+    """Whether a stopped command can be resumed; a pipe or a device takes lines once. Refuses an output that would
+    overwrite something.
+    """
+    from dragoman.inference.resumable import check_working_files
 
-    def __init__(
-        self,
-        screen: Screen,
-        translator: "Translator",
-        options: "SearchOptions",
-        as_json: bool = False,
-        known_words: frozenset[str] | None = None,
-    ) -> None:
-        """Words that are not among the `known_words`, in lower case, are named as unknown; without `known_words`, those
-        that the vocabulary does not hold.
-        """
-        self._screen = screen
-        self._translator = translator
-        self._options = options
-        self._as_json = as_json
-        self._known_words = known_words
-        self._flags: Counter[str] = Counter()
-
-    def say(self, text: str) -> None:
-        """Translates one text; on a terminal the words appear as they are found."""
-        if self._as_json or self._options.align or self._options.n_best > 1 or not sys.stdout.isatty():
-            (found,) = self._translator.translate([text], self._options)
-            console.write("\n".join(self._lines(1, found)))
-        else:
-            found = self._stream(text)
-        self._explain(found)
-
-    def converse(self) -> None:
-        """Translates lines as they are typed, until the end of input."""
-        self._screen.note("type a text and press Enter; Ctrl-D ends")
-        for text in standard_input():
-            self.say(text)
-
-    def translate_all(self, texts: Iterable[str], output: Path | None, total: int | None = None) -> None:
-        """Translates every line, many at a time, but at once what has arrived if nothing more is waiting. An output
-        file appears when it is complete.
-        """
-        number = 0
-        with self._screen.progress.track("translate", total, "lines") as advance, writer(output) as write:
-            for chunk, lines in self._translated(texts, number, self._flags):
-                write(lines)
-                advance(len(chunk))
-                number += len(chunk)
-        self._tell_flags(number)
-
-    def translate_file(
-        self, source: Path, output: Path, asked: Mapping[str, Any], fresh: bool, total: int | None
-    ) -> None:
-        """The same for the lines of a file, in a file that goes on where a killed process left it."""
-        from dragoman.inference.resumable import resumable_file
-        from dragoman.runs.signals import interrupted_by_signals
-
-        with (
-            self._screen.progress.track("translate", total, "lines") as advance,
-            resumable_file(output, asked, fresh) as file,
-            interrupted_by_signals(lambda: file.state),
-        ):
-            rest = file.rest(read(source), str(source))
-            advance(file.record.lines)
-            for chunk, lines in self._translated(rest, file.record.lines, file.counts):
-                file.add(chunk, lines)
-                advance(len(chunk))
-        self._flags = file.counts
-        self._tell_flags(file.record.lines)
-
-    def _translated(
-        self, texts: Iterable[str], number: int, flags: Counter[str]
-    ) -> Iterator[tuple[Sequence[str], str]]:
-        """Chunks of the texts that follow so many others, and what is printed for each. The flags are counted."""
-        from dragoman.inference.segments import chunks
-
-        for chunk in chunks(texts, len):
-            lines: list[str] = []
-            for found in self._translator.translate(chunk, self._options):
-                number += 1
-                flags.update(found.flags)
-                lines += self._lines(number, found)
-            yield chunk, "".join(f"{line}\n" for line in lines)
-
-    def _tell_flags(self, lines: int) -> None:
-        """Says once what was flagged in so many lines."""
-        for flag, meaning in meanings(self._flags).items():
-            of_all = f"{self._flags[flag]:,} of {lines:,} {'line' if lines == 1 else 'lines'}"
-            self._screen.note(f"{of_all} flagged {flag}: {meaning}")
-
-    def compare(self, source: str, target: str) -> None:
-        """Shows one sentence of a test set beside the model's translation."""
-        (found,) = self._translator.translate([source], self._options)
-        if self._as_json:
-            console.write(json.dumps({"target": target, **dataclasses.asdict(found)}, ensure_ascii=False))
-        else:
-            console.write(f"source:     {source}\ntarget:     {target}\nprediction: {found.text}")
-            if self._options.align:
-                console.write(f"alignment:  {pharaoh(found)}")
-
-    def _stream(self, text: str) -> "Translation":
-        words = self._translator.stream(text, self._options)
-        while True:
-            try:
-                console.write(next(words), end="")
-                console.flush()
-            except StopIteration as end:
-                console.write()
-                return end.value
-
-    def _lines(self, number: int, found: "Translation") -> list[str]:
-        if self._as_json:
-            return [json.dumps(dataclasses.asdict(found), ensure_ascii=False)]
-        ranked = enumerate((found, *found.alternatives), 1)
-        columns = [
-            [
-                *([str(number), str(rank), f"{each.score:.4f}"] if self._options.n_best > 1 else []),
-                each.text,
-                *([pharaoh(each)] if self._options.align else []),
-            ]
-            for rank, each in ranked
-        ]
-        return ["\t".join(row) for row in columns]
-
-    def _explain(self, found: "Translation") -> None:
-        if unknown := self._unknown(found):
-            self._screen.note(f"words that the model does not know: {', '.join(unknown)}")
-        for flag, meaning in meanings(found.flags).items():
-            self._screen.note(f"flagged {flag}: {meaning}")
-
-    def _unknown(self, found: "Translation") -> Sequence[str]:
-        if self._known_words is None:
-            return found.unknown_words
-        from dragoman.text.phrasebook import words
-
-        return [word for word in words(found.source) if word not in self._known_words]
+    check_output(output, input_file)
+    if input_file is None or (output.exists() and not output.is_file()):
+        return False
+    check_working_files(output, input_file)
+    return True
 
 
-def facts(
+def test_pair(run: Path, item: int) -> tuple[str, str]:
+    """One sentence of a run's test set, counted from 1."""
+    from dragoman.evaluating.references import own_test_pairs
+
+    pairs = own_test_pairs(run)
+    if item > len(pairs):
+        raise ConfigError(f"--item must be from 1 to {len(pairs):,}, the size of the test set, but is {item:,}")
+    return pairs[item - 1]
+
+
+def what_decides(
     models: Sequence[Path], adapter: Path | None, translator: "Translator", options: "SearchOptions", output_format: str
 ) -> dict[str, Any]:
-    """All that decides what is printed for a line; its company, `batch_tokens`, does not."""
+    """Everything that decides what is printed for a line. `batch_tokens` does not."""
     from dragoman.files import sha256
     from dragoman.store.description import find_model
     from dragoman.store.manifest import MANIFEST
@@ -282,30 +168,282 @@ def facts(
     }
 
 
-def place_of(translator: "Translator", options: "SearchOptions") -> tuple[str, str, str]:
-    """Where, in which numbers, and by how many workers texts are translated."""
-    most = translator.workers(options)
-    return translator.device, translator.precision, "1 worker" if most == 1 else f"up to {most} workers"
+class Work:
+    """A translator at work for the command line."""
+
+    def __init__(
+        self,
+        progress: Progress,
+        translator: "Translator",
+        options: "SearchOptions",
+        as_json: bool = False,
+        known_words: frozenset[str] | None = None,
+    ) -> None:
+        """Words that are not among the `known_words`, in lower case, are named as unknown; without `known_words`, those
+        that the vocabulary does not hold.
+        """
+        self._progress = progress
+        self._translator = translator
+        self._options = options
+        self._as_json = as_json
+        self._known_words = known_words
+
+    def converse(self) -> None:
+        """Translates lines as they are typed, until the end of input."""
+        note(TYPED)
+        for text in standard_input():
+            self.say(text)
+
+    def say(self, text: str) -> None:
+        """Translates one text; on a terminal the words appear as they are found."""
+        if self._as_json or self._options.align or self._options.n_best > 1 or not sys.stdout.isatty():
+            (translation,) = self._translator.translate([text], self._options)
+            write("\n".join(self._lines(1, translation)))
+        else:
+            translation = write_pieces(self._translator.stream(text, self._options))
+        if unknown := self._unknown_words(translation):
+            note(f"words that the model does not know: {', '.join(unknown)}")
+        for flag, meaning in meanings(translation.flags).items():
+            note(f"flagged {flag}: {meaning}")
+
+    def _unknown_words(self, translation: "Translation") -> Sequence[str]:
+        if self._known_words is None:
+            return translation.unknown_words
+        from dragoman.text.phrasebook import words
+
+        return [word for word in words(translation.source) if word not in self._known_words]
+
+    def compare(self, source: str, target: str) -> None:
+        """Shows one sentence of a test set beside the model's translation."""
+        (translation,) = self._translator.translate([source], self._options)
+        if self._as_json:
+            write_json_line({"target": target, **dataclasses.asdict(translation)})
+            return
+        write(f"source:     {source}\ntarget:     {target}\nprediction: {translation.text}")
+        if self._options.align:
+            write(f"alignment:  {pharaoh(translation)}")
+
+    def translate_all(self, texts: Iterable[str], output: Path | None, total: int | None = None) -> None:
+        """Translates every line, many at a time, but at once what has arrived if nothing more is waiting. An output
+        file appears when it is complete.
+        """
+        flags: Counter[str] = Counter()
+        with writer(output) as write_lines:
+            count = self._translate(texts, lambda _, lines: write_lines(lines), total, flags)
+        note_flags(flags, count)
+
+    def translate_file(self, source: Path, output: Path, asked: dict[str, Any], fresh: bool, total: int | None) -> None:
+        """The same for the lines of a file, into a file that a later command can complete."""
+        from dragoman.inference.resumable import resumable_file
+        from dragoman.runs.signals import interrupted_by_signals
+
+        with resumable_file(output, asked, fresh) as file, interrupted_by_signals(lambda: file.state):
+            rest = file.rest(read(source), str(source))
+            count = self._translate(rest, file.add, total, file.counts, file.record.lines)
+        note_flags(file.counts, count)
+
+    def _translate(
+        self,
+        texts: Iterable[str],
+        keep: Callable[[Sequence[str], str], object],
+        total: int | None,
+        flags: Counter[str],
+        done: int = 0,
+    ) -> int:
+        """Translates the texts after those that are done. Each chunk and its translations are handed to `keep`; flags
+        are counted. Returns how many texts are done now.
+        """
+        from dragoman.inference.segments import chunks
+
+        with self._progress.track("translate", total, "lines") as advance:
+            if done:
+                advance(done)
+            for chunk in chunks(texts, len):
+                lines: list[str] = []
+                for translation in self._translator.translate(chunk, self._options):
+                    done += 1
+                    flags.update(translation.flags)
+                    lines += self._lines(done, translation)
+                keep(chunk, "".join(f"{line}\n" for line in lines))
+                advance(len(chunk))
+        return done
+
+    def _lines(self, number: int, translation: "Translation") -> list[str]:
+        """What is printed for a text."""
+        if self._as_json:
+            return [json.dumps(dataclasses.asdict(translation), ensure_ascii=False)]
+        lines: list[str] = []
+        for rank, each in enumerate((translation, *translation.alternatives), 1):
+            ranked = [str(number), str(rank), f"{each.score:.4f}"] if self._options.n_best > 1 else []
+            aligned = [pharaoh(each)] if self._options.align else []
+            lines.append("\t".join([*ranked, each.text, *aligned]))
+        return lines
 
 
-def test_pair(run: Path, item: int) -> tuple[str, str]:
-    """One sentence of a run's test set, counted from 1."""
-    from dragoman.evaluating.references import own_test_pairs
-
-    pairs = own_test_pairs(run)
-    if item > len(pairs):
-        raise ConfigError(f"--item must be from 1 to {len(pairs):,}, the size of the test set, but is {item:,}")
-    return pairs[item - 1]
-
-
-def pharaoh(found: "Translation") -> str:
+def pharaoh(translation: "Translation") -> str:
     """An alignment as Pharaoh and most tools since write it: `0-0 1-2`, source word and target word."""
-    return " ".join(f"{source}-{target}" for source, target in found.alignment)
+    return " ".join(f"{source}-{target}" for source, target in translation.alignment)
 
 
-def meanings(flags: Iterable[str]) -> dict[str, str]:
+def note_flags(flags: Counter[str], lines: int) -> None:
+    for flag, meaning in meanings(flags).items():
+        note(f"{flags[flag]:,} of {lines:,} {'line' if lines == 1 else 'lines'} flagged {flag}: {meaning}")
+
+
+def meanings(flags: Iterable[str]) -> "dict[Flag, str]":
     """What these flags mean, in their usual order."""
     from dragoman.inference.translation import MEANINGS
 
-    given = set(flags)
-    return {flag: meaning for flag, meaning in MEANINGS.items() if flag in given}
+    return {flag: meaning for flag, meaning in MEANINGS.items() if flag in flags}
+
+
+def predict(
+    model: Model,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    threads: Threads = None,
+    text: Texts = None,
+    input_file: Annotated[Path | None, typer.Option("--input", help="Predict for every line of this file.")] = None,
+    best: Annotated[
+        int, typer.Option(min=1, max=100, help="Maximum number of labels of a text, or of words for a mask, to show.")
+    ] = 5,
+    words: Annotated[
+        bool | None,
+        typer.Option(
+            "--words/--no-words",
+            help="Say which words spoke for a label; a text is read once more for each of its words.",
+            show_default="for TEXT alone",
+        ),
+    ] = None,
+    pretokenized: Annotated[
+        bool, typer.Option("--pretokenized", help="Words are separated by spaces already, as in CoNLL files.")
+    ] = False,
+    output_format: Format = "text",
+    quiet: Quiet = False,
+) -> None:
+    """Label texts or their words, or fill in [MASK], each with probabilities."""
+    from dragoman.inference.segments import chunks
+
+    progress = open_screen(quiet)
+    if text and input_file is not None:
+        raise ConfigError("TEXT and --input were given; predict takes one of them")
+    for each in text or ():
+        check_text(each)
+    predictor = dragoman.Predictor.load(model, device, precision, progress, threads)
+    note(f"{predictor.task}, {predictor.device}, {predictor.precision}")
+    words = bool(text) if words is None else words
+    texts: Iterable[str] = text or (read(input_file) if input_file else standard_input())
+    typed = not text and input_file is None and sys.stdin.isatty()
+    if typed:
+        note(TYPED)
+    show = {"classify": labels_of_text, "tag": labels_of_words, "fill": words_for_masks}[predictor.task]
+    with (progress if input_file else silent).track("predict", unit="texts") as advance:
+        for batch in ([each] for each in texts) if typed else chunks(texts, len):
+            for prediction in predictor.predict(batch, best, words, pretokenized):
+                if output_format == "json":
+                    write_json_line(prediction.facts())
+                else:
+                    write(show(prediction))
+            sys.stdout.flush()
+            advance(len(batch))
+            if blank := sum(not each.strip() for each in batch):
+                log.warning("%s of %s texts are empty: what is predicted for them means nothing", blank, len(batch))
+
+
+def labels_of_text(prediction: "Classified") -> str:
+    labels = "  ".join(f"{label.name} {label.probability:.1%}" for label in prediction.labels)
+    strongest = sorted((word for word in prediction.words if word[1] > 0), key=lambda word: -word[1])
+    words = ", ".join(word for word, _ in strongest[:WORDS_FOR_A_LABEL])
+    return labels + (f"  (for {prediction.label} spoke: {words})" if words else "")
+
+
+def labels_of_words(prediction: "Tagged") -> str:
+    return " ".join(f"{word}/{label.name}" for word, label in zip(prediction.words, prediction.labels, strict=True))
+
+
+def words_for_masks(prediction: "Filled") -> str:
+    masks = ["  ".join(f"{word.name} {word.probability:.1%}" for word in words) for words in prediction.masks]
+    return masks[0] if len(masks) == 1 else "\n".join(f"[MASK] {n}: {words}" for n, words in enumerate(masks, 1))
+
+
+def generate(
+    model: Model,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    threads: Threads = None,
+    prompt: Annotated[
+        str | None,
+        typer.Argument(
+            help="The beginning of the text, in quotes; '' begins as after a line break.",
+            show_default="standard input",
+        ),
+    ] = None,
+    tokens: Annotated[int | None, typer.Option(help="Maximum number of tokens to write.", show_default="200")] = None,
+    temperature: Annotated[
+        float | None,
+        typer.Option(help="Below 1 favours likely tokens; 0 always takes the likeliest.", show_default="0.8"),
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="Sample only from this many of the likeliest tokens.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Sample only from the likeliest tokens that together have this probability.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed for sampling.", show_default="1")] = None,
+    samples: Annotated[int | None, typer.Option(help="Number of texts to write.", show_default="1")] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="A text at which writing ends; may be repeated.")] = None,
+    context: Annotated[
+        int | None,
+        typer.Option(
+            help="Maximum number of tokens of the text so far that the model sees.", show_default="as in training"
+        ),
+    ] = None,
+    output_format: Format = "text",
+    quiet: Quiet = False,
+) -> None:
+    """Continue a text with a language model."""
+    from dragoman.config import choose
+
+    progress = open_screen(quiet)
+    prompt = read_prompt() if prompt is None else prompt
+    generator = dragoman.Generator.load(model, device, precision, progress, threads)
+    options = choose(
+        dragoman.GenerateOptions,
+        "generate",
+        (),
+        generator.options,
+        tokens=tokens,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        samples=samples,
+        stop=stop,
+        context=context,
+    )
+    note(f"{generator.device}, {generator.precision}")
+    if options.samples == 1 and output_format == "text":
+        write(prompt, end="")
+        forgotten = write_pieces(generator.stream(prompt, options)).forgotten
+    else:
+        generated = generator.generate([prompt], options, progress)
+        forgotten = generated[0].forgotten
+        for each in generated:
+            if output_format == "json":
+                write_json_line(dataclasses.asdict(each))
+            else:
+                write(f"--- sample {each.sample} of {len(generated)} ---\n{each.prompt}{each.text}")
+    if forgotten:
+        limit = generator.context(options)
+        note(f"the model sees at most {limit:,} tokens, so the first {forgotten:,} of the prompt were not read")
+
+
+def read_prompt() -> str:
+    """All of standard input but the end of its last line."""
+    if sys.stdin.isatty():
+        return ""
+    text = sys.stdin.buffer.read(LONGEST_PROMPT + 1)
+    if len(text) > LONGEST_PROMPT:
+        raise DataError(f"standard input holds more than {LONGEST_PROMPT:,} bytes; give the end of the text")
+    try:
+        return text.decode().removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise DataError(f"standard input is not valid UTF-8 at byte {error.start:,}") from None

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
 from rich.progress import Progress as Drawing
 from rich.text import Text
 
-from dragoman.cli.terminal.console import say, visible
+from dragoman.cli.console import say, visible
 from dragoman.progress import Advance
 
 SECONDS_BETWEEN_LINES = 30.0
@@ -57,12 +57,18 @@ class Bars:
             self._drawing = None
 
 
+class CountColumn(ProgressColumn):
+    """The words beside a bar."""
+
+    def render(self, task: Task) -> Text:
+        return Text(visible(str(task.fields["state"])), overflow="ellipsis", no_wrap=True)
+
+
 class Lines:
     """A plain line every `SECONDS_BETWEEN_LINES`, and one when the outermost piece of work is done."""
 
-    def __init__(self, console: Console, seconds_between: float = SECONDS_BETWEEN_LINES) -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
-        self._seconds_between = seconds_between
         self._depth = 0
 
     @contextmanager
@@ -74,9 +80,9 @@ class Lines:
         def advance(count: int = 1, **facts: str) -> None:
             nonlocal last
             state.add(count, facts)
-            if time.monotonic() - last >= self._seconds_between:
+            if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
                 last = time.monotonic()
-                self._say(label, state)
+                say(self._console, f"{label}: {state}")
 
         self._depth += 1
         try:
@@ -85,10 +91,7 @@ class Lines:
             self._depth -= 1
         state.stop()
         if self._depth == 0:
-            self._say(label, state)
-
-    def _say(self, label: str, state: "Count") -> None:
-        say(self._console, f"{label}: {state}")
+            say(self._console, f"{label}: {state}")
 
 
 class Count:
@@ -103,8 +106,8 @@ class Count:
         self._stopped: float | None = None
         self._lately: deque[tuple[float, int]] = deque()
 
-    def add(self, count: int, facts: dict[str, str]) -> None:
-        self._done += count
+    def add(self, done: int, facts: dict[str, str]) -> None:
+        self._done += done
         self._facts.update(facts)
         now = time.monotonic()
         if not self._lately or now - self._lately[-1][0] >= 1:
@@ -127,10 +130,13 @@ class Count:
     def _pace(self) -> list[str]:
         now = self._stopped or time.monotonic()
         rate = self._rate(now)
-        told = [f"{_rounded(rate)} {self._unit or 'units'}/s"] if rate else []
-        if rate and self._total is not None and self._done < self._total and not self._stopped:
-            return [f"{duration((self._total - self._done) / rate)} left", *told]
-        return [duration(now - self._started), *told]
+        if not rate:
+            return [duration(now - self._started)]
+        shown = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+        pace = f"{shown} {self._unit or 'units'}/s"
+        if self._total is None or self._done >= self._total or self._stopped:
+            return [duration(now - self._started), pace]
+        return [f"{duration((self._total - self._done) / rate)} left", pace]
 
     def _rate(self, now: float) -> float | None:
         """Units a second in the last minute. The first call does not count: it adds what was done before a resume."""
@@ -138,13 +144,6 @@ class Count:
             return None
         since, before = self._lately[0]
         return (self._done - before) / (now - since)
-
-
-class CountColumn(ProgressColumn):
-    """The words beside a bar."""
-
-    def render(self, task: Task) -> Text:
-        return Text(visible(str(task.fields["state"])), overflow="ellipsis", no_wrap=True)
 
 
 def duration(seconds: float) -> str:
@@ -155,7 +154,3 @@ def duration(seconds: float) -> str:
     """
     minutes, seconds = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
-
-
-def _rounded(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"

@@ -1,0 +1,152 @@
+"""What a command shows: results on standard output; notes, warnings, errors and bars on standard error.
+
+There are bars only on a terminal. NO_COLOR is respected. Text from a file never controls the terminal.
+"""
+
+import json
+import logging
+import re
+import sys
+from collections.abc import Generator, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dragoman import system
+from dragoman.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+T = TypeVar("T")
+
+WIDE = 10_000
+"""Columns of a table that goes to a file or a pipe, so that no cell is folded."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+log = logging.getLogger(__name__)
+
+
+def visible(text: str) -> str:
+    r"""The text with control characters spelt out, except line breaks and tabs: it cannot control a terminal.
+
+    >>> print(visible("red \x1b[31m"))
+    red \x1b[31m
+    """
+    return _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
+
+
+# Results
+
+
+def write(text: str = "", end: str = "\n") -> None:
+    """Writes a result to standard output. On a terminal its control characters are spelt out."""
+    sys.stdout.write((visible(text) if sys.stdout.isatty() else text) + end)
+
+
+def write_json(value: Any) -> None:
+    write(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def write_json_line(value: Any) -> None:
+    write(json.dumps(value, ensure_ascii=False))
+
+
+def write_pieces(pieces: Generator[str, None, T]) -> T:
+    """Writes a text piece by piece, as it is made, and returns what its generator returns."""
+    while True:
+        try:
+            piece = next(pieces)
+        except StopIteration as end:
+            write()
+            return end.value
+        write(piece, end="")
+        sys.stdout.flush()
+
+
+def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Writes a table: numbers on the right, words on the left."""
+    from rich.console import Console
+
+    output = Console(width=None if sys.stdout.isatty() else WIDE)
+    with output.capture() as drawn:
+        output.print(_table(columns, list(rows)))
+    lines = "\n".join(line.rstrip(" ") for line in drawn.get().split("\n")).strip("\n")
+    sys.stdout.write(lines + "\n")
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for number, name in enumerate(columns):
+        numeric = bool(rows) and all(_is_number(row[number]) for row in rows)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(visible(cell)) for cell in row))
+    return table
+
+
+def _is_number(cell: str) -> bool:
+    return cell[:1].isdigit() or cell[:1] in {"", "-", "–", "+"}
+
+
+# Standard error
+
+
+def open_screen(quiet: bool = False) -> Progress:
+    """Shows from now on what is logged, and returns the progress that public functions report to.
+
+    A quiet screen leaves warnings. If several processes run one command together, only the first one shows anything.
+    """
+    from rich.console import Console
+
+    from dragoman.cli.bars import Bars, Lines
+
+    console = Console(stderr=True)
+    logger = logging.getLogger("dragoman")
+    for earlier in [handler for handler in logger.handlers if isinstance(handler, ScreenHandler)]:
+        logger.removeHandler(earlier)
+    logger.addHandler(ScreenHandler(console))
+    logger.setLevel(logging.CRITICAL if system.rank() else logging.WARNING if quiet else logging.INFO)
+    if quiet or system.rank():
+        return silent
+    return Bars(console) if console.is_terminal else Lines(console)
+
+
+class ScreenHandler(logging.Handler):
+    """Shows log records above the bars: information as it is, warnings with their name."""
+
+    def __init__(self, console: "Console") -> None:
+        super().__init__()
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno < logging.WARNING:
+            say(self._console, record.getMessage())
+        else:
+            say(self._console, f"{record.levelname.lower()}: {record.getMessage()}", "yellow")
+
+
+def note(text: str) -> None:
+    """Shows a note, which is not part of the result."""
+    log.info("%s", text)
+
+
+def complain(message: str) -> None:
+    """Shows an error as one line, whatever the message holds."""
+    say_last(f"error: {message}", "red")
+
+
+def say_last(message: str, style: str | None = None) -> None:
+    """Shows the last line of a command, also of a quiet one."""
+    from rich.console import Console
+
+    say(Console(stderr=True), " ".join(message.split("\n")), style)
+
+
+def say(console: "Console", text: str, style: str | None = None) -> None:
+    """Shows text as it is: nothing in it is markup or controls the terminal, and no line is folded."""
+    console.print(visible(text), style=style, markup=False, highlight=False, soft_wrap=True)

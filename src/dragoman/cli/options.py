@@ -1,0 +1,104 @@
+"""Arguments and options that several commands share, so that each has one name and one explanation."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from dragoman.errors import ConfigError
+from dragoman.system import MOST_THREADS
+
+Model = Annotated[
+    Path,
+    typer.Argument(help="A model folder, or a run folder (its best/, else its final/).", show_default=False),
+]
+To = Annotated[Path, typer.Option("--to", help="The new model folder.", show_default=False)]
+Folder = Annotated[Path, typer.Option(help="The new folder.", show_default=False)]
+Adapter = Annotated[
+    Path | None,
+    typer.Option("--adapter", help="An adapter of MODEL: its folder, or the run that trained it.", show_default=False),
+]
+Data = Annotated[
+    list[str],
+    typer.Argument(
+        help="Parallel text: a file (.tsv .csv .jsonl .parquet, also .gz), two aligned files, the beginning of their "
+        "names, a pattern in quotes ('parts/*.tsv'), a folder with train.*, hub:NAME:CONFIG, or phrasebook.",
+        show_default=False,
+    ),
+]
+Texts = Annotated[
+    list[str] | None,
+    typer.Argument(help="One text or several, each in quotes.", show_default="standard input, a text a line"),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Change one setting; may be repeated. `dragoman settings` lists them."
+    ),
+]
+Minutes = Annotated[
+    float | None,
+    typer.Option(
+        help="Minutes of training, converted to a number of steps before it begins.",
+        show_default="30; of labelled text 20 epochs",
+    ),
+]
+Name = Annotated[str | None, typer.Option(help="Name of the run.", show_default="from the recipe or data")]
+Runs = Annotated[Path, typer.Option(help="The folder that holds the runs.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Begin a new run under a new name. Nothing is deleted.")]
+Anyway = Annotated[
+    bool,
+    typer.Option(
+        "--anyway",
+        help="Resume even if the machine has changed (the weights will differ) or the data (the run keeps its own).",
+    ),
+]
+BeamSize = Annotated[
+    int | None,
+    typer.Option(help="Hypotheses kept at each step; 1 is greedy.", show_default="the model's own, usually 4"),
+]
+LengthPenalty = Annotated[
+    float | None,
+    typer.Option(
+        help="Exponent of the length penalty; a higher one favours longer translations.",
+        show_default="the model's own, usually 0.6",
+    ),
+]
+Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")]
+Precision = Annotated[
+    Literal["auto", "float32", "bf16", "int8"],
+    typer.Option(help="Number format of the computation; int8 is for translation and language models."),
+]
+Threads = Annotated[
+    int | None, typer.Option(min=1, max=MOST_THREADS, help="Processor threads.", show_default="all cores")
+]
+Format = Annotated[Literal["text", "json"], typer.Option("--format", help="How results are printed.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show only results, warnings and errors.")]
+
+
+def with_minutes(overrides: Sequence[str] | None, minutes: float | None) -> list[str]:
+    """The overrides and a limit in minutes, which becomes one of them."""
+    return [*(overrides or ()), *([] if minutes is None else [f"train.minutes={minutes}"])]
+
+
+def search_overrides(beam_size: int | None, length_penalty: float | None, settings: Sequence[str] | None) -> list[str]:
+    """How to search, as `dotted.key=value`; a `--set` comes last, so that it wins."""
+    from dragoman.inference.options import DRAWS
+
+    settings = settings or ()
+    drawn = [text for text in settings if text.partition("=")[0].split(".")[-1].strip() in DRAWS]
+    if drawn and (beam_size or 1) > 1:
+        raise ConfigError(f"{drawn[0]} draws samples and --beam-size {beam_size} searches; leave one of them out")
+    options = {"beam_size": beam_size, "length_penalty": length_penalty}
+    return [*(f"decode.{name}={value}" for name, value in options.items() if value is not None), *settings]
+
+
+def one_or_two(data: list[str]) -> str | tuple[str, str]:
+    """The address of one file, or of two aligned ones."""
+    if len(data) > 2:
+        raise ConfigError(
+            f"DATA is one file, or two that are aligned line by line, but {len(data)} names were given; name many "
+            "files by a pattern in quotes, as in 'parts/*.tsv'"
+        )
+    return data[0] if len(data) == 1 else (data[0], data[1])
