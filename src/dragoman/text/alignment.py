@@ -12,7 +12,6 @@ sides speak for the same holds one language twice.
 """
 
 import math
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice
@@ -263,9 +262,10 @@ def learn_evidence(pairs: Iterable[tuple[Words, Words]]) -> WordEvidence:
 
     If many rows are exchanged, each word is weak evidence at first, and stronger evidence in each round.
     """
+    once: dict[str, str] = {}  # equal words share memory
     rows = [
-        ([*map(sys.intern, source[:_LONGEST])], [*map(sys.intern, target[:_LONGEST])])  # equal words share memory
-        for source, target in islice(pairs, LEARN_ROWS)
+        tuple([once.setdefault(word, word) for word in words[:_LONGEST]] for words in pair)
+        for pair in islice(pairs, LEARN_ROWS)
     ]
     telling: dict[str, float] = {}
     for _ in range(_ROUNDS):

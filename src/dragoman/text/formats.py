@@ -65,7 +65,7 @@ class Table(NamedTuple):
     @property
     def has_records(self) -> bool:
         """Whether a row is a record with keys, not a list of cells."""
-        return self.format in ("jsonl", "parquet", "hub")
+        return self.format not in ("plain", "tsv", "csv")
 
     def first_record(self, expected: str) -> Row:
         """The first record that is not blank, and its number.
