@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tomllib import TOMLDecodeError
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
 import pydantic
 import tomlkit
@@ -259,9 +259,10 @@ def _upgraded(
     return content
 
 
-def _brief(value: Any) -> str:
+def _brief(value: object) -> str:
     """A value as a message shows it. A long list, such as a processor's flags, is only counted."""
-    return f"{len(value)} values" if isinstance(value, list) and len(value) > 8 else repr(value)
+    length = len(cast("list[object]", value)) if isinstance(value, list) else 0
+    return f"{length} values" if length > 8 else repr(value)
 
 
 def _names_a_group(text: str, schema: type[Settings]) -> bool:

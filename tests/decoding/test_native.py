@@ -19,7 +19,7 @@ from small import END, START
 from dragoman.compiled import decoder as compiled
 from dragoman.compiled.decoder import functions
 from dragoman.compiled.libraries import NotCompiled
-from dragoman.decoding.compiled_stepper import FORMATS, NativeModel, NativeStepper, weight_names
+from dragoman.decoding.compiled_stepper import FORMATS, NativeModel, NativeStepper
 from dragoman.decoding.model_stepper import ModelStepper
 from dragoman.decoding.scoring import score
 from dragoman.decoding.steppers import Stepper
@@ -28,9 +28,9 @@ from dragoman.inference.runtime import Runtime
 from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
 from dragoman.model.families import EncoderDecoder
+from dragoman.model.shapes import possible_weights, weight_shapes
 from dragoman.store.description import ModelFiles, StoredModel
 from dragoman.store.tensors import effective_weights
-from dragoman.store.weights import weight_shapes
 
 pytestmark = needs_compiler
 VOCABULARY = 41
@@ -140,14 +140,12 @@ def test_a_native_stepper_is_a_stepper() -> None:
 @pytest.mark.parametrize("settings", CASES, ids=lambda settings: "-".join(map(str, settings.values())))
 def test_every_weight_of_a_model_is_read(settings: dict[str, Any]) -> None:
     config = config_of(**settings)
-    weights = {name for name, _ in weight_shapes(config)}
-    assert weights <= set(weight_names(config))
-    assert weights == effective_weights(random_model(**settings)).keys()
+    assert weight_shapes(config).keys() == effective_weights(random_model(**settings)).keys()
 
 
 def test_no_weight_is_read_that_no_model_has() -> None:
-    known = {name for settings in CASES for name, _ in weight_shapes(config_of(**settings))}
-    assert {name for settings in CASES for name in weight_names(config_of(**settings))} == known
+    known = {name for settings in CASES for name in weight_shapes(config_of(**settings))}
+    assert {name for settings in CASES for name, _ in possible_weights(config_of(**settings))} == known
 
 
 WIDE = {"preset": "modern", "d_model": 64, "heads": 4, "d_ff": 200}

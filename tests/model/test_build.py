@@ -13,7 +13,7 @@ from dragoman.errors import ConfigError
 from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
 from dragoman.model.dropout import site_number
-from dragoman.store.weights import count_weights, weight_shapes
+from dragoman.model.shapes import count_weights, weight_shapes
 from dragoman.training.loss import label_smoothed_loss
 
 POSITIONS, NORMS = ("sinusoidal", "learned", "rotary"), ("layer", "rms")
@@ -137,7 +137,7 @@ def test_the_weights_of_a_model_are_known_before_it_is_built(family: str, preset
     config = small_config(family=family, preset=preset, **sizes, **settings)
     with torch.device("meta"):
         model = build_model(config, seed=None)
-    assert dict(weight_shapes(config)) == {name: tuple(weight.shape) for name, weight in model.named_parameters()}
+    assert weight_shapes(config) == {name: tuple(weight.shape) for name, weight in model.named_parameters()}
     assert count_weights(config) == sum(weight.numel() for weight in model.parameters())
 
 

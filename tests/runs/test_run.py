@@ -21,6 +21,7 @@ from dragoman.data.batching import build_batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import ConfigError, DataError, Error, Interrupted, OutOfMemory
 from dragoman.inference.translator import Translator
+from dragoman.model.shapes import count_weights
 from dragoman.progress import silent
 from dragoman.run_folder import RunFolder
 from dragoman.runs import resolving, starting, trial
@@ -30,7 +31,6 @@ from dragoman.runs.metrics import read_metrics
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.train import RunResult, train
 from dragoman.store.folder import load_model
-from dragoman.store.weights import count_weights
 from dragoman.text.prepare import prepare_data
 from dragoman.text.settings import DataSettings
 from dragoman.tokenizing.training import TokenizerSettings

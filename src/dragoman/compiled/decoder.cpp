@@ -18,7 +18,13 @@ struct Shape {
 
 enum Positions : int64_t { SINUSOIDAL, LEARNED, ROTARY };
 
-// Hands out the given weights in the order in which native/model.py lists them.
+// Matrices of the same width that are packed as one, and their biases.
+struct Parts {
+    std::vector<Weights> matrices;
+    std::vector<const float *> biases;
+};
+
+// Hands out the given weights in the order in which possible_weights of model/shapes.py lists them.
 class Reader {
     const Weights *next;
     Format format;
@@ -32,18 +38,21 @@ class Reader {
         const float *weight = vector();
         return {weight, vector()};
     }
-    // So many matrices, each followed by its bias, as one; those that this model lacks are passed over.
-    Matrix matrix(int count = 1) {
-        std::vector<Weights> parts;
-        std::vector<const float *> biases;
+    // So many matrices, each followed by its bias; those that this model lacks are passed over.
+    void collect(Parts &parts, int count) {
         for (; count > 0; --count) {
             const Weights part = weights();
             const float *bias = vector();
             if (!part.data) continue;
-            parts.push_back(part);
-            biases.push_back(bias);
+            parts.matrices.push_back(part);
+            parts.biases.push_back(bias);
         }
-        return Matrix(arena, format, parts, biases);
+    }
+    Matrix pack(const Parts &parts) { return Matrix(arena, format, parts.matrices, parts.biases); }
+    Matrix matrix(int count = 1) {
+        Parts parts;
+        collect(parts, count);
+        return pack(parts);
     }
 };
 
@@ -75,21 +84,26 @@ struct Model {
         d_head = of.d_model / of.heads, key_width = of.kv_heads * d_head, wide = rounded_up(of.d_model, PANEL);
         gated = of.activation == SWIGLU || of.activation == GEGLU;
         Reader read(weights, Format(of.format), arena);
-        if (of.encoder_layers) encoder = stack(read, of.encoder_layers, false);
-        decoder = stack(read, of.decoder_layers, of.cross);
-        if (of.cross) cross_keys = read.matrix(int(2 * of.decoder_layers));
+        Parts cross_parts;
+        if (of.encoder_layers) encoder = stack(read, of.encoder_layers, nullptr);
+        decoder = stack(read, of.decoder_layers, of.cross ? &cross_parts : nullptr);
+        if (of.cross) cross_keys = read.pack(cross_parts);
         output = read.matrix();
     }
 
   private:
-    Stack stack(Reader &read, int64_t layers, bool cross) {
+    // With cross-attention, its keys and values are added to `cross_parts`.
+    Stack stack(Reader &read, int64_t layers, Parts *cross_parts) {
         Stack made;
         made.embedding = {read.weights(), read.weights(), read.norm()};
         for (int64_t layer = 0; layer < layers; ++layer) {
             Block block;
             block.self_norm = read.norm(), block.self = read.matrix(3), block.self_output = read.matrix();
-            if (cross)
-                block.cross_norm = read.norm(), block.cross_query = read.matrix(), block.cross_output = read.matrix();
+            if (cross_parts) {
+                block.cross_norm = read.norm(), block.cross_query = read.matrix();
+                read.collect(*cross_parts, 2);
+                block.cross_output = read.matrix();
+            }
             block.feed_norm = read.norm(), block.inner = read.matrix(2), block.outer = read.matrix();
             made.blocks.push_back(std::move(block));
         }

@@ -10,7 +10,7 @@ import math
 import statistics
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from operator import is_
 
@@ -22,6 +22,7 @@ from dragoman.compiled.decoder import functions
 from dragoman.decoding.hypothesis import Table
 from dragoman.decoding.steppers import Best
 from dragoman.model.config import ModelConfig
+from dragoman.model.shapes import possible_weights
 
 _TRIES = 5  # steps with each number of threads
 _FEW = 8
@@ -108,8 +109,9 @@ class NativeModel:
         """
         self.config, self.precision = config, precision
         self.vocabulary = config.target_vocabulary or 0
-        names = weight_names(config)
-        given = (_Given * len(names))(*(_given(weights.get(name)) for name in names))
+        names = [name for name, _ in possible_weights(config)]
+        tied = {name: weights["output"] for name in names if name.endswith("_embedding.weight")}
+        given = (_Given * len(names))(*(_given(weights.get(name, tied.get(name))) for name in names))
         self._kept = weights  # C++ packs the matrices, and reads tables and vectors where they lie
         self.address = functions().model_open(ctypes.byref(_shape(config, precision)), given)
         if not self.address:
@@ -123,45 +125,6 @@ class NativeModel:
     def pace(self, threads: int) -> Pace:
         """That of all decoders with so many threads."""
         return self._paces.setdefault(threads, Pace(threads))
-
-
-def weight_names(config: ModelConfig) -> list[str]:
-    """The weights in the order in which decoder.cpp reads them, also those that only some settings have."""
-    return list(_names(config))
-
-
-def _names(config: ModelConfig) -> Iterator[str]:
-    cross = config.family == "encoder_decoder"
-    if cross:
-        yield from _stack("encoder", "source", "output" if config.tied == "all" else None, config.encoder_layers, False)
-    yield from _stack("decoder", "target", None if config.tied == "none" else "output", config.decoder_layers, cross)
-    for layer in range(config.decoder_layers if cross else 0):
-        yield from _matrices(f"decoder.blocks.{layer}.cross_attention", "key", "value")
-    yield from ("output", "output_bias")
-
-
-def _stack(stack: str, side: str, table: str | None, layers: int, cross: bool) -> Iterator[str]:
-    embedding = f"{side}_embedding"
-    yield from (table or f"{embedding}.weight", f"{embedding}.positions.weight", *_norm(embedding))
-    for layer in range(layers):
-        block = f"{stack}.blocks.{layer}"
-        yield from _norm(f"{block}.self_residual")
-        yield from _matrices(f"{block}.self_attention", "query", "key", "value", "output")
-        if cross:
-            yield from _norm(f"{block}.cross_residual")
-            yield from _matrices(f"{block}.cross_attention", "query", "output")
-        yield from _norm(f"{block}.feed_residual")
-        yield from _matrices(f"{block}.feed_forward", "gate", "inner", "outer")
-    yield from (f"{stack}.final_norm.weight", f"{stack}.final_norm.bias")
-
-
-def _norm(module: str) -> tuple[str, str]:
-    return f"{module}.norm.weight", f"{module}.norm.bias"
-
-
-def _matrices(module: str, *names: str) -> Iterator[str]:
-    for name in names:
-        yield from (f"{module}.{name}.weight", f"{module}.{name}.bias")
 
 
 def _given(weight: NDArray[np.float32] | None) -> _Given:

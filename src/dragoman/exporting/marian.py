@@ -21,10 +21,10 @@ from dragoman.exporting.marian_search import Symbols, options_from
 from dragoman.exporting.marian_weights import BIAS, POSITIONS, Rows, Vocabularies, from_marian, twins
 from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
+from dragoman.model.shapes import weight_shapes
 from dragoman.serialization import read_object
 from dragoman.store.description import Languages, ModelFiles, find_model
 from dragoman.store.folder import check_new_model, save_model
-from dragoman.store.weights import weight_shapes
 from dragoman.text.languages import LanguageTag
 from dragoman.tokenizing.sentencepiece import SentencePieces, SentencePieceTokenizer, read_model
 from dragoman.tokenizing.special_tokens import MARIAN_FRAMING
@@ -259,7 +259,7 @@ def _weights(folder: Path, config: ModelConfig, vocabularies: Vocabularies) -> d
 def _expected(config: ModelConfig, vocabularies: Vocabularies) -> dict[str, tuple[int, ...]]:
     """The shape of each tensor there, under all of its names."""
     shapes: dict[str, tuple[int, ...]] = {}
-    ours = dict(weight_shapes(config))
+    ours = weight_shapes(config)
     for name, twin in twins(config).items():
         sizes = [
             len(getattr(vocabularies, holds)) - 1 if holds in Vocabularies._fields else size

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.model.config import ModelConfig
-from dragoman.store.weights import weight_shapes
+from dragoman.model.shapes import weight_shapes
 
 NEVER = -1_000.0
 """Logit of a token that Marian does not have. Its probability is zero in float32, and label smoothing, which gives each
@@ -58,7 +58,7 @@ class Twin(NamedTuple):
 
 def twins(config: ModelConfig) -> dict[str, Twin]:
     """The twin of every weight of our model."""
-    return {name: _tables(config).get(name) or _inside(name) for name, _ in weight_shapes(config)}
+    return {name: _tables(config).get(name) or _inside(name) for name in weight_shapes(config)}
 
 
 def from_marian(

@@ -9,13 +9,13 @@ from dragoman.memory import usable_memory_bytes
 from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
 from dragoman.model.families import AnyModel, EncoderModel
+from dragoman.model.shapes import count_weights
 from dragoman.runs.choices import Start
 from dragoman.runs.recipe import FAMILIES, OF_LABELS, Recipe
 from dragoman.store.adapters import adapter_of
 from dragoman.store.description import Adapter, StoredModel
 from dragoman.store.folder import load_model
 from dragoman.store.tensors import named_weights, place_weights
-from dragoman.store.weights import count_weights
 from dragoman.training.freezing import tune
 from dragoman.training.optimiser import MasterWeights
 from dragoman.training.state import TrainState

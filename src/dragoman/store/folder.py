@@ -9,6 +9,7 @@ from dragoman.config import Content
 from dragoman.errors import CheckpointError, ConfigError, DataError, TokenizerError
 from dragoman.files import check_new_folder, model_around, new_folder, write_file
 from dragoman.model.config import ModelConfig
+from dragoman.model.shapes import weight_shapes
 from dragoman.serialization import read_object, write_json
 from dragoman.store.description import (
     CARD,
@@ -26,7 +27,7 @@ from dragoman.store.description import (
     verify_model,
 )
 from dragoman.store.manifest import write_manifest
-from dragoman.store.weights import read_weights, weight_shapes, write_weights
+from dragoman.store.weights import read_weights, write_weights
 from dragoman.tokenizing.labels import FILE as LABELS
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING
@@ -126,7 +127,7 @@ def _load_whole(folder: Path) -> StoredModel:
     """The model in a folder that was verified."""
     languages, framing, config, quantised = read_config(folder)
     try:
-        expected = dict(weight_shapes(config))
+        expected = weight_shapes(config)
     except ConfigError as error:
         raise CheckpointError(f"{folder / CONFIG}: {error}") from None
     tokenizers, labels = _load_tokenizers(folder, config), _load_labels(folder, config)
