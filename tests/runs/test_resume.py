@@ -250,7 +250,7 @@ def signalled(folder: Path, signals: list[signal.Signals]) -> None:
         *thorough(
             *[("os.replace", call) for call in (2, 5, 14, 22, 30, 47, 55)],
             ("dragoman.tokenizing.training._trained", 2),
-            ("dragoman.data.encoding._encoded", 2),
+            ("dragoman.data.encoding._write", 2),
             ("dragoman.runs.translation.learn_tokenizers", 1),
             ("dragoman.training.loop.train_step", 3),
             ("dragoman.runs.translation.evaluate", 1),
