@@ -107,11 +107,7 @@ def _left_out(confusion: Confusion, shown: list[int]) -> str:
 
 
 def draw_confusion(confusion: Confusion, form: Form = "png") -> bytes:
-    """Gold labels down, found labels across. Colours are shares of the gold label, numbers are counts.
-
-    Raises:
-        MissingExtra: matplotlib is not installed.
-    """
+    """Gold labels down, found labels across. Colours are shares of the gold label, numbers are counts."""
     shown = confusion.worst_labels(MOST_DRAWN)
     inches = len(shown) * _CELL_INCHES + 2.0
     return draw_figure((inches + 0.6, inches), lambda figure: _fill(figure, confusion, shown), form, dpi=150)

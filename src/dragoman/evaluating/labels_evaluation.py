@@ -114,11 +114,7 @@ def evaluate_labels(
     search: str = MOST_PROBABLE,
     samples: int = SAMPLES,
 ) -> LabelEvaluation:
-    """Scores found labels against gold ones; `samples` is the number of bootstrap samples of the intervals, 0 for none.
-
-    Raises:
-        DataError: gold and found labels do not fit, or there are none.
-    """
+    """Scores found labels against gold ones, with intervals from `samples` bootstrap samples; 0 for none."""
     gold, found = checked(gold, found)
     counted = _statistics(labels, gold, found, names_in(gold, found))
     scores = {name: summary(each, samples) for name, each in counted.items()}

@@ -130,7 +130,7 @@ def score(
 def bleu_and_chrf(hypotheses: Sequence[str], references: References, language: str = "und") -> dict[str, float]:
     """The cheap scores of a validation during training, `{"bleu": …, "chrf": …}`, without intervals."""
     scores = score(hypotheses, references, language=language, metrics=("bleu", "chrf"), samples=0)
-    return {name: found.value for name, found in scores.items()}
+    return {name: each.value for name, each in scores.items()}
 
 
 def summary(counted: Statistics, samples: int = SAMPLES) -> Score:
@@ -195,9 +195,6 @@ def build_metrics(
 ) -> dict[str, Metric]:
     """sacreBLEU's metrics by name. The `language` of the output chooses BLEU's tokenizer unless `tokenizer` is given;
     `lowercase` makes BLEU and chrF ignore case, as TER always does.
-
-    Raises:
-        ConfigError: an unknown metric, or a tokenizer that is unknown or cannot be used here.
     """
     return {name: build_metric(name, language, tokenizer, lowercase) for name in metrics}
 

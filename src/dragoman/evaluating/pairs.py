@@ -92,23 +92,23 @@ def _scored(
 ) -> Iterator[ScoredPair]:
     with progress.track("score", total, "pairs") as advance:
         for chunk in chunks(pairs, lambda pair: len(pair.source) + len(pair.target)):
-            found = _scored_chunk(translator, chunk, options)
+            scored = _scored_chunk(translator, chunk, options)
             advance(len(chunk))
-            yield from found
+            yield from scored
 
 
 def _scored_chunk(translator: Translator, chunk: Sequence[Pair], options: SearchOptions) -> list[ScoredPair]:
     problems = [_problem(translator, pair, options) for pair in chunk]
     whole = [pair for pair, problem in zip(chunk, problems, strict=True) if not problem]
     scores = iter(translator.score([pair.source for pair in whole], [pair.target for pair in whole], options))
-    found: list[ScoredPair] = []
+    scored: list[ScoredPair] = []
     for pair, problem in zip(chunk, problems, strict=True):
         if problem:
-            found.append(ScoredPair(*pair[:3], problem=problem))
+            scored.append(ScoredPair(*pair[:3], problem=problem))
         else:
             of = next(scores)
-            found.append(ScoredPair(*pair[:3], of.score, of.log_prob, of.tokens, of.token_log_probs))
-    return found
+            scored.append(ScoredPair(*pair[:3], of.score, of.log_prob, of.tokens, of.token_log_probs))
+    return scored
 
 
 def _problem(translator: Translator, pair: Pair, options: SearchOptions) -> str:

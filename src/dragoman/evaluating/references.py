@@ -72,10 +72,6 @@ def read_references(
 
     Without `references`, `source` is a `.multiref.tsv` (source, then its references, separated by tabs), the folder of
     prepared data, or pairs in any form that training reads. `naming` is what is known about the columns.
-
-    Raises:
-        DataError: files differ in length, a line has no reference, names say other languages than expected, or nothing
-            is readable.
     """
     path = Path(source)
     if references:
@@ -90,9 +86,11 @@ def read_references(
         named = languages_in(path.name) or (None, None)
         refuse_other_languages(path, named, naming)
         rows = (line.split("\t") for line in read_lines(path, encoding_errors))
-        found = _with_languages(_gather(path, rows), named, naming)
+        test_set = _with_languages(_gather(path, rows), named, naming)
         around = languages_in(path.absolute().parent.name)
-        return found if found.language != UNKNOWN_LANGUAGE or not around else replace(found, language=around[1])
+        return (
+            test_set if test_set.language != UNKNOWN_LANGUAGE or not around else replace(test_set, language=around[1])
+        )
     reading = open_pairs(str(source), naming, format, encoding_errors)
     for choice, reason in reading.reasons.items():
         log.info("%s: %s: %s", path.name, choice, reason)
@@ -100,10 +98,10 @@ def read_references(
         log.warning("%s", doubt)
     faults: Counter[str] = Counter()
     rows = ([pair.source, pair.target] for pair in _counted(reading, faults))
-    found = replace(_gather(path, rows, keep_empty=True), files=reading.files)
+    test_set = replace(_gather(path, rows, keep_empty=True), files=reading.files)
     for fault, count in faults.items():
-        log.warning("%s: %s (%d of %d rows): scored as empty lines", path, fault, count, len(found))
-    return _with_languages(found, reading.named, naming._replace(expected=reading.languages))
+        log.warning("%s: %s (%d of %d rows): scored as empty lines", path, fault, count, len(test_set))
+    return _with_languages(test_set, reading.named, naming._replace(expected=reading.languages))
 
 
 def own_test_set(run: Path | str) -> Path:
@@ -136,13 +134,13 @@ def _counted(pairs: Iterable[Pair], faults: Counter[str]) -> Iterable[Pair]:
         yield pair
 
 
-def _with_languages(found: ReferenceSet, named: tuple[str | None, str | None], naming: Naming) -> ReferenceSet:
+def _with_languages(test_set: ReferenceSet, named: tuple[str | None, str | None], naming: Naming) -> ReferenceSet:
     """The test set with its languages: as given, as named, or as expected."""
     source, target = (
         given or name or wanted or UNKNOWN_LANGUAGE
         for given, name, wanted in zip(naming.given, named, naming.wanted, strict=True)
     )
-    return replace(found, source_language=source, language=target)
+    return replace(test_set, source_language=source, language=target)
 
 
 def _read_aligned(
@@ -159,8 +157,8 @@ def _read_aligned(
                 "references must be aligned with the source line by line"
             )
     # An empty line stays, because the `sacrebleu` command counts it as a reference without words.
-    found = ReferenceSet(source.name, sources, tuple(zip(*streams, strict=True)), files=(source, *references))
-    return _with_languages(found, (_ending(source), _ending(references[0])), naming)
+    test_set = ReferenceSet(source.name, sources, tuple(zip(*streams, strict=True)), files=(source, *references))
+    return _with_languages(test_set, (_ending(source), _ending(references[0])), naming)
 
 
 def _ending(path: Path) -> str | None:
@@ -196,9 +194,9 @@ def _gather(path: Path, rows: Iterable[Sequence[str]], keep_empty: bool = False)
     """
     sources, references = [], []
     for number, (source, *row) in enumerate(rows, start=1):
-        found = tuple(reference.replace("\n", " ") for reference in row if reference or keep_empty)
-        if not found:
+        kept = tuple(reference.replace("\n", " ") for reference in row if reference or keep_empty)
+        if not kept:
             raise DataError(f"{path}:{number} has a source but no reference")
         sources.append(source)
-        references.append(found)
+        references.append(kept)
     return ReferenceSet(path.name, tuple(sources), tuple(references), files=(path,))

@@ -88,11 +88,7 @@ class _ScoresFile(Settings, extra="ignore"):
 
 
 def read_evaluations(path: Path) -> tuple[KeptEvaluation, ...]:
-    """The evaluations in a `scores.json`, in its order.
-
-    Raises:
-        CheckpointError: the file is missing, foreign or damaged.
-    """
+    """The evaluations in a `scores.json`, in its order."""
     return read_json_as(path, _ScoresFile, FORMAT).evaluations
 
 

@@ -143,12 +143,7 @@ def compare_outputs(
     samples: int = TRIALS,
     **measures: Unpack[Measures],
 ) -> dict[str, Comparison]:
-    """Compares two lists of translations of the same lines, metric by metric, with `samples` trials of the test.
-
-    Raises:
-        DataError: the lists are not aligned with the references.
-        ConfigError: an unknown metric or tokenizer.
-    """
+    """Compares two lists of translations of the same lines, metric by metric, with `samples` trials of the test."""
     return compare_groups([first], [second], references, names=names, samples=samples, **measures)
 
 

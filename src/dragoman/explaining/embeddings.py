@@ -369,7 +369,7 @@ def page(drawn: WordMap) -> str:
         "SCRIPT": _part("map.js"),
         "DATA": as_json(_facts(drawn)),
     }
-    return re.sub(r"@@(\w+)@@", lambda found: parts[found[1]], _part("map.html"))
+    return re.sub(r"@@(\w+)@@", lambda place: parts[place[1]], _part("map.html"))
 
 
 def _facts(drawn: WordMap) -> dict[str, object]:

@@ -138,11 +138,7 @@ def judge(found: Sequence[Links], pairs: Sequence[AlignedPair]) -> Agreement:
 
 
 def read_gold(path: Path | str) -> list[AlignedPair]:
-    """The aligned pairs of a file, in order.
-
-    Raises:
-        DataError: the file cannot be read, or a line is not as described above; names the line.
-    """
+    """The aligned pairs of a file, in order."""
     return list(_pairs(read_lines(Path(path)), str(path)))
 
 
@@ -246,7 +242,7 @@ def measure_heads(translator: Translator, pairs: Sequence[AlignedPair]) -> list[
     """
     if not pairs:
         raise DataError("there are no aligned pairs to measure heads on")
-    found: dict[AlignmentChoice, list[Links]] = {}
+    links_of: dict[AlignmentChoice, list[Links]] = {}
     for weights, source, target in _passes(translator, pairs):
         layers, heads = weights.shape[:2]
         with_mean = np.concatenate([weights, weights.mean(1, keepdims=True)], axis=1)
@@ -254,8 +250,8 @@ def measure_heads(translator: Translator, pairs: Sequence[AlignedPair]) -> list[
             by_word = word_weights(with_mean, source, target, shifted)
             for layer, head in product(range(layers), range(heads + 1)):
                 choice = AlignmentChoice(layer, None if head == heads else head, shifted)
-                found.setdefault(choice, []).append(best_links(by_word[layer, head]))
-    measured = [choice.measured(judge(links, pairs).error_rate, len(pairs)) for choice, links in found.items()]
+                links_of.setdefault(choice, []).append(best_links(by_word[layer, head]))
+    measured = [choice.measured(judge(links, pairs).error_rate, len(pairs)) for choice, links in links_of.items()]
     return sorted(measured, key=lambda choice: choice.aer or 0.0)
 
 

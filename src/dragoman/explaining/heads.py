@@ -159,14 +159,14 @@ def judge_heads(
 
 def heads_of(model: EncoderDecoder | LanguageModel) -> list[Head]:
     """Every head of a model, from the encoder's first layer to the decoder's last."""
-    found: list[tuple[Stack, int, Kind]] = []
+    attentions: list[tuple[Stack, int, Kind]] = []
     if isinstance(model, EncoderDecoder):
-        found.extend(("encoder", layer, "self_attention") for layer in range(len(model.encoder.blocks)))
+        attentions.extend(("encoder", layer, "self_attention") for layer in range(len(model.encoder.blocks)))
     for layer in range(len(model.decoder.blocks)):
-        found.append(("decoder", layer, "self_attention"))
+        attentions.append(("decoder", layer, "self_attention"))
         if isinstance(model, EncoderDecoder):
-            found.append(("decoder", layer, "cross_attention"))
-    return [Head(*attention, number) for attention in found for number in range(model.config.heads)]
+            attentions.append(("decoder", layer, "cross_attention"))
+    return [Head(*attention, number) for attention in attentions for number in range(model.config.heads)]
 
 
 def attention_of(model: EncoderDecoder | LanguageModel, head: Head) -> Attention:
@@ -199,13 +199,13 @@ def _zero(attention: Attention, numbers: Sequence[int], _: nn.Module, arguments:
 @torch.inference_mode()
 def losses(model: EncoderDecoder | LanguageModel, given: Sequence[Given]) -> list[float]:
     """The loss of each text: the sum over its tokens, in nats."""
-    found: list[float] = []
+    sums: list[float] = []
     for some in portions(given):
         hidden, packing = run_given(model, some)
         labels = torch.tensor(list(chain.from_iterable(each.labels for each in some)), device=hidden.device)
         of_tokens = nn.functional.cross_entropy(model.project(hidden).float(), labels, reduction="none")
-        found += [float(each.double().sum()) for each in of_tokens.split(packing.lengths.tolist())]
-    return found
+        sums += [float(each.double().sum()) for each in of_tokens.split(packing.lengths.tolist())]
+    return sums
 
 
 def _cost(rises: Sequence[float], tokens: Sequence[int]) -> Cost:
@@ -220,9 +220,9 @@ def _pairs(
     stored: StoredModel, model: Path | str, test: Path | str | None, references: Sequence[Path | str]
 ) -> list[Given]:
     """Different sources, each with its first reference."""
-    found = read_references(test or own_test_set(model), references, naming_for(model))
+    test_set = read_references(test or own_test_set(model), references, naming_for(model))
     first: dict[str, str] = {}
-    for source, row in zip(found.sources, found.references, strict=True):
+    for source, row in zip(test_set.sources, test_set.references, strict=True):
         if source.strip():
             first.setdefault(source, row[0])
     sources = stored.tokenizers.source.encode_batch(list(first))

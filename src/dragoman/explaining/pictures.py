@@ -37,9 +37,6 @@ class HeatMap(NamedTuple):
 def heat_maps(record: Record, head: str | None = None) -> list[HeatMap]:
     """One map for each part of a record: of the head that is named, as in `decoder.0.cross_attention.3`; without a
     name, of the words' alignment, and in a language model of the mean over the last layer's heads.
-
-    Raises:
-        ConfigError: the model has no such head.
     """
     parts = [part for part in record.parts if not part.copied]
     return [_of_head(part, head) if head is not None else _usual(part) for part in parts]
@@ -108,11 +105,7 @@ def _some_head(part: Part) -> str:
 
 
 def draw(heats: Sequence[HeatMap], form: Form) -> bytes:
-    """The maps below one another, as a file of this form.
-
-    Raises:
-        MissingExtra: matplotlib is not installed.
-    """
+    """The maps below one another, as a file of this form."""
     width = max(5.0, max(len(heat.columns) for heat in heats) * _CELL_INCHES + 3.5)
     height = sum(len(heat.rows) * _CELL_INCHES + 2.0 for heat in heats)
     return draw_figure((width, height), lambda figure: _fill(figure, heats), form, dpi=200)

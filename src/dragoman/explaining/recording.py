@@ -90,11 +90,11 @@ def explain_choice(
         return Recorder(load_model(model)).why(source, word, other, target)
 
 
-class _Found(NamedTuple):
+class Searched(NamedTuple):
     """What the search of one width found for one part."""
 
     search: Search
-    hypothesis: Hypothesis
+    best: Hypothesis
 
 
 class Recorder:
@@ -157,20 +157,20 @@ class Recorder:
         options = translator.options.searching(n_best=1)
         (segments,) = translator.read([source], options)
         _check_lengths([segment.ids for segment in segments.translated], "the text")
-        found = self._search(translator, segments, options)
-        chosen = [searches[options.beam_size].hypothesis for searches in found]
-        _check_lengths([each.tokens for each in chosen], "the translation")
+        searches = self._search(translator, segments, options)
+        chosen = [by_width[options.beam_size].best for by_width in searches]
+        _check_lengths([best.tokens for best in chosen], "the translation")
         translation = translator.writer.translation(segments, [chosen], options)
-        each = iter(zip(found, chosen, strict=True))
-        parts = []
+        framing = translator.framing
+        parts, searched = [], iter(zip(searches, chosen, strict=True))
         for segment in segments.all:
             if segment.copied:
                 parts.append(Part(segment.text, segment.text, copied=True))
-            else:
-                searches, hypothesis = next(each)
-                given = _given_of(translator, segment.ids, hypothesis.tokens)
-                text = translator.writer.text(hypothesis.tokens)
-                parts.append(self._part(segment.text, text, given, searches, weights))
+                continue
+            by_width, best = next(searched)
+            labels = list(best.tokens)  # with the end symbol, if it ended
+            given = Given(framing.source(segment.ids), [framing.target_start, *labels[:-1]], labels)
+            parts.append(self._part(segment.text, translator.writer.text(best.tokens), given, by_width, weights))
         return self._record(source, translation.text, False, parts, translation)
 
     def _record_given(self, translator: Translator, source: str, target: str, weights: str | None) -> Record:
@@ -179,29 +179,28 @@ class Recorder:
         ids, target_ids = self._encode_pair(source, target)
         (segments,) = translator.read([source], options)
         (translation,) = translator.score([source.strip()], [target], options)
-        (searches,) = self._search(translator, segments, options)
-        given = Given.of(translator.framing, ids, target_ids)
-        part = self._part(source, target, given, searches, weights)
+        (by_width,) = self._search(translator, segments, options)
+        part = self._part(source, target, Given.of(translator.framing, ids, target_ids), by_width, weights)
         return self._record(source, target, True, [part], translation)
 
-    def _search(self, translator: Translator, segments: Segments, options: SearchOptions) -> list[dict[int, _Found]]:
-        """What the searches of all widths found for each translated segment."""
+    def _search(self, translator: Translator, segments: Segments, options: SearchOptions) -> list[dict[int, Searched]]:
+        """What the searches of all widths found, for each translated segment by width."""
         candidates = Candidates()
         engine = translator.engine(options, candidates)
-        asked = {}
+        requests = {}
         for width in sorted({*WIDTHS, options.beam_size}):
             of_width = options.model_copy(update={"beam_size": width})
             for number, request in enumerate(translator.requests.of([segments], of_width)[0]):
-                asked[engine.admit(request)] = number, request
-        found: list[dict[int, _Found]] = [{} for _ in segments.translated]
+                requests[engine.admit(request)] = number, request
+        searches: list[dict[int, Searched]] = [{} for _ in segments.translated]
         with plain_attention(self.model):
             for ended in engine.run():
-                number, request = asked[ended.ticket]
+                number, request = requests[ended.ticket]
                 best = ended.hypotheses[0]
                 chosen = request.beam_size == options.beam_size
                 tree = search_tree(candidates.steps[ended.ticket], best, request, self.tokenizers.target, chosen)
-                found[number][request.beam_size] = _Found(tree, best)
-        return found
+                searches[number][request.beam_size] = Searched(tree, best)
+        return searches
 
     def _encode_pair(self, source: str, target: str, called: str = "the target") -> tuple[list[int], list[int]]:
         """The ids of a text and of its translation, each read as a whole; messages call the translation so."""
@@ -234,7 +233,7 @@ class Recorder:
         return replace(part, log_prob=sum(step.log_prob for step in part.steps[:-1]))
 
     def _part(
-        self, source: str | None, target: str, given: Given, searches: Mapping[int, _Found], weights: str | None
+        self, source: str | None, target: str, given: Given, searches: Mapping[int, Searched], weights: str | None
     ) -> Part:
         """The record of one part of a text, from a pass over it."""
         seen, tokenizers = Seen(), self.tokenizers
@@ -277,14 +276,20 @@ class Recorder:
         if choice is None or decoder is None:
             return None
         weights = [layer.attentions[-1].weights for layer in decoder.layers]
-        found = align_words(weights, source, written, choice)
-        links = tuple(sorted(found.links))
-        return Alignment(choice.layer, choice.head, choice.shifted, choice.how, found.weights.astype(np.float32), links)
+        links, by_word = align_words(weights, source, written, choice)
+        by_word = by_word.astype(np.float32)
+        return Alignment(choice.layer, choice.head, choice.shifted, choice.how, by_word, tuple(sorted(links)))
 
     def _record(
-        self, source: str, target: str | None, given: bool, parts: Sequence[Part], found: Translation | None = None
+        self,
+        source: str,
+        target: str | None,
+        given: bool,
+        parts: Sequence[Part],
+        translation: Translation | None = None,
     ) -> Record:
         config = self.stored.config
+        unknown = translation.unknown_words if translation else tuple(self.tokenizers.target.unknown_words(source))
         return Record(
             model=str(self.stored.folder),
             family=config.family,
@@ -295,20 +300,13 @@ class Recorder:
             source=source,
             target=target,
             given=given,
-            flags={flag: MEANINGS[flag] for flag in found.flags} if found else {},
-            unknown_words=found.unknown_words if found else tuple(self.tokenizers.target.unknown_words(source)),
+            flags={flag: MEANINGS[flag] for flag in translation.flags} if translation else {},
+            unknown_words=unknown,
             parts=tuple(parts),
         )
 
 
-def _given_of(translator: Translator, source: Sequence[int], labels: Sequence[int]) -> Given:
-    """A source and what was written for it, with its end symbol if it ended."""
-    framing = translator.framing
-    return Given(framing.source(source), [framing.target_start, *labels[:-1]], list(labels))
-
-
 def _check_lengths(parts: Sequence[Sequence[int]], name: str) -> None:
-    """Refuses ids that can't be explained."""
     if not any(parts):
         raise DecodeError(f"{name} holds nothing that the model reads; there is nothing to explain")
     if len(parts) > MOST_PARTS:

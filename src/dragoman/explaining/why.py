@@ -79,10 +79,6 @@ def why(
 
     `word` is a word of `target`; `casa#2` is the second *casa*. `other` is any text. Words of several pieces are
     compared at the first in which they differ. A language model has no source.
-
-    Raises:
-        DataError: `word` doesn't stand in the translation or stands there more than once, or the model can't tell the
-            two apart.
     """
     given, instead = read_choice(tokenizers, framing, source, target, word, other)
     choice = (given.labels[-1], instead)
@@ -91,9 +87,9 @@ def why(
         "decoder": words_of(tokenizers.target, given.target),
     }
     pairs = torch.tensor([choice], device=model.output.device).expand(len(given.labels), 2)
-    found = falls(model, given, sides["encoder"], sides["decoder"], pairs)[:, -1]
+    at_choice = falls(model, given, sides["encoder"], sides["decoder"], pairs)[:, -1]
     words = ((stack, each.text) for stack, side in sides.items() for each in side)
-    reasons = (Reason(*each, *both) for each, both in zip(words, found.tolist(), strict=True))
+    reasons = (Reason(*each, *both) for each, both in zip(words, at_choice.tolist(), strict=True))
     one, another = tokenizers.target.tokens(choice)
     with torch.inference_mode():
         hidden, _ = run_given(model, [given])
@@ -209,8 +205,8 @@ def falls(
     for texts in portions(erased):
         named, left = left.split([len(texts), len(left) - len(texts)])
         parts.append(_log_probs(model, texts, named, candidates))
-    found = torch.cat(parts)  # (1 + W, T, C)
-    fall = found[:1] - found[1:]
+    log_probs = torch.cat(parts)  # (1 + W, T, C)
+    fall = log_probs[:1] - log_probs[1:]
     moved = (rows[1:] >= 0) & (rows[1:] < rows[0])
     moved[: len(source_words)] = True
     return fall * moved[:, :, None]

@@ -138,8 +138,8 @@ def export_ctranslate2(stored: StoredModel, to: Path, texts: Sequence[str]) -> P
         ConfigError: CTranslate2 cannot hold something of this model; it is named. Or the proof failed.
         DataError: `to` exists already.
     """
-    if found := list(obstacles(stored)):
-        raise ConfigError(f"{stored.folder} cannot become a folder of CTranslate2: {'; '.join(found)}")
+    if reasons := list(obstacles(stored)):
+        raise ConfigError(f"{stored.folder} cannot become a folder of CTranslate2: {'; '.join(reasons)}")
     options = check(stored.files.generation, str(stored.folder), SearchOptions)
     longest = int(options.length_ratio * options.max_source_tokens) + options.length_extra
     spec = specify(stored.config, stored.weights, max(_FEWEST_POSITIONS, longest + 2))
@@ -200,19 +200,19 @@ class Exported:
         return self.target.decode(list(ids))
 
     def translate(self, source: Ids, longest: int) -> list[int]:
-        (found,) = self.model.translate_batch(
+        (translation,) = self.model.translate_batch(
             [self._names(self.source, source)],
             beam_size=1,
             max_decoding_length=longest,
             suppress_sequences=self.never,
         )
-        return [self.ids[name] for name in found.hypotheses[0]]
+        return [self.ids[name] for name in translation.hypotheses[0]]
 
     def score(self, source: Ids, target: Ids) -> list[float]:
-        (found,) = self.model.score_batch(
+        (scores,) = self.model.score_batch(
             [self._names(self.source, source)], [self._names(self.target, target)], max_input_length=0
         )
-        return found.log_probs
+        return scores.log_probs
 
     @staticmethod
     def _names(side: tokenizers.Tokenizer, ids: Ids) -> list[str]:
@@ -220,6 +220,6 @@ class Exported:
 
 
 def _library(path: Path) -> tokenizers.Tokenizer:
-    found = tokenizers.Tokenizer.from_file(str(path))
-    found.encode_special_tokens = True  # text that is spelled like a symbol stays text; the file does not keep this
-    return found
+    tokenizer = tokenizers.Tokenizer.from_file(str(path))
+    tokenizer.encode_special_tokens = True  # text spelled like a symbol stays text; the file does not keep this
+    return tokenizer

@@ -71,9 +71,9 @@ def export_huggingface(stored: StoredModel, to: Path, texts: Sequence[str]) -> t
         MissingExtra: transformers is not installed.
     """
     back = came_from_marian(stored)
-    if found := list(obstacles(stored, back)):
+    if reasons := list(obstacles(stored, back)):
         kind = "Marian folder" if back else "folder of transformers"
-        raise ConfigError(f"{stored.folder} cannot become a {kind}: {'; '.join(found)}")
+        raise ConfigError(f"{stored.folder} cannot become a {kind}: {'; '.join(reasons)}")
     try:
         import transformers  # noqa: F401
     except ImportError:
@@ -293,7 +293,7 @@ class Exported:
 
     def translate(self, source: Ids, longest: int) -> list[int]:
         with torch.inference_mode():
-            (found,) = self.model.generate(
+            (written,) = self.model.generate(
                 torch.tensor([[self.rows.source[id_] for id_ in source]]),
                 num_beams=1,
                 max_length=longest + 1,
@@ -302,7 +302,7 @@ class Exported:
                 suppress_tokens=self.never,
             ).tolist()
         end = self.model.config.eos_token_id
-        return [self.ours[1][row] for row in found[1:] if row != end]
+        return [self.ours[1][row] for row in written[1:] if row != end]
 
     def score(self, source: Ids, target: Ids) -> list[float]:
         rows = [self.rows.target[id_] for id_ in target]

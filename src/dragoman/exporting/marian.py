@@ -240,11 +240,11 @@ def _weights(folder: Path, config: ModelConfig, vocabularies: Vocabularies) -> d
     """Every tensor of the model under its first name, after a check of all names and shapes."""
     expected = _expected(config, vocabularies)
     safe = folder / WEIGHTS
-    found = _from_safetensors(safe, expected) if safe.is_file() else _from_pickle(folder / PICKLED, expected)
+    tensors = _from_safetensors(safe, expected) if safe.is_file() else _from_pickle(folder / PICKLED, expected)
     path = safe if safe.is_file() else folder / PICKLED
     weights: dict[str, Tensor] = {}
     for twin in twins(config).values():
-        given = [found[name] for name in twin.names if name in found]
+        given = [tensors[name] for name in twin.names if name in tensors]
         if not given and twin.names != (BIAS,):
             raise CheckpointError(f"{path}: tensor {twin.names[0]} is missing")
         if any(not torch.equal(given[0], other) for other in given[1:]):
@@ -285,7 +285,7 @@ def _from_pickle(path: Path, expected: Mapping[str, tuple[int, ...]]) -> dict[st
     if path.stat().st_size > largest:
         raise CheckpointError(f"{path} is larger than its architecture can be ({largest:,} bytes)")
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)  # noqa: TID251 (the one pickle that we read)
+        tensors = torch.load(path, map_location="cpu", weights_only=True)  # noqa: TID251 (the one pickle that we read)
     except UnpicklingError:
         raise CheckpointError(
             f"{path} is damaged, or holds more than tensors, which could run a program and is never read; save the "
@@ -294,11 +294,11 @@ def _from_pickle(path: Path, expected: Mapping[str, tuple[int, ...]]) -> dict[st
     except Exception as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise CheckpointError(f"{path} is not a readable file of tensors: {reason[:200]}") from None
-    if not isinstance(found, dict) or not all(isinstance(tensor, Tensor) for tensor in found.values()):
+    if not isinstance(tensors, dict) or not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
         raise CheckpointError(f"{path} should hold tensors by name, and nothing else")
-    for name, tensor in found.items():
+    for name, tensor in tensors.items():
         _refuse_shape(path, str(name), tuple(tensor.shape), expected)
-    return {name: _float(path, name, tensor) for name, tensor in found.items() if name in expected}
+    return {name: _float(path, name, tensor) for name, tensor in tensors.items() if name in expected}
 
 
 def _refuse_shape(path: Path, name: str, shape: tuple[int, ...], expected: Mapping[str, tuple[int, ...]]) -> None:

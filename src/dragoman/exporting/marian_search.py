@@ -76,10 +76,10 @@ def options_from(
     """
     known = {key: value for key, value in content.items() if key in Generation.model_fields and value is not None}
     try:
-        found = check(known, name, Generation)
+        theirs = check(known, name, Generation)
     except ConfigError as error:
         raise CheckpointError(str(error)) from None
-    if others := set(found.bad_words_ids) - {(symbols.padding,), (symbols.unknown,)}:
+    if others := set(theirs.bad_words_ids) - {(symbols.padding,), (symbols.unknown,)}:
         raise CheckpointError(f"{name}: bad_words_ids may hold padding and the unknown symbol, but holds {min(others)}")
     one_id = {
         "eos_token_id": symbols.end,
@@ -87,24 +87,24 @@ def options_from(
         "decoder_start_token_id": symbols.padding,
     }
     for key, wanted in one_id.items():
-        if (given := getattr(found, key)) not in (None, wanted):
+        if (given := getattr(theirs, key)) not in (None, wanted):
             raise CheckpointError(f"{name}: {key} must be {wanted}, as in config.json, but is {given}")
     options: dict[str, Any] = {
-        "beam_size": found.num_beams,
-        "length_penalty": found.length_penalty,
+        "beam_size": theirs.num_beams,
+        "length_penalty": theirs.length_penalty,
         "length_ratio": 0.0,
-        "length_extra": found.longest,
-        "allow_unknown": (symbols.unknown,) not in found.bad_words_ids,
+        "length_extra": theirs.longest,
+        "allow_unknown": (symbols.unknown,) not in theirs.bad_words_ids,
         "split": "long",
         "max_source_tokens": positions - 1,
     }
-    if found.early_stopping == "never":
+    if theirs.early_stopping == "never":
         options["early_stopping"] = False
-    if found.no_repeat_ngram_size:
-        options["no_repeat_ngram"] = found.no_repeat_ngram_size
-    if found.min_new_tokens:
-        options["minimum_length"] = found.min_new_tokens
-    return options, _differences(found)
+    if theirs.no_repeat_ngram_size:
+        options["no_repeat_ngram"] = theirs.no_repeat_ngram_size
+    if theirs.min_new_tokens:
+        options["minimum_length"] = theirs.min_new_tokens
+    return options, _differences(theirs)
 
 
 def generation_for(options: SearchOptions, symbols: Symbols) -> tuple[dict[str, Any], list[str]]:
@@ -142,13 +142,13 @@ def _left_out(options: SearchOptions) -> Iterator[str]:
         )
 
 
-def _differences(found: Generation) -> list[str]:
-    notes = _penalties(found.num_beams, found.length_penalty)
-    if found.num_beams > 1 and found.early_stopping is False:
+def _differences(theirs: Generation) -> list[str]:
+    notes = _penalties(theirs.num_beams, theirs.length_penalty)
+    if theirs.num_beams > 1 and theirs.early_stopping is False:
         notes.append(
             "the search here ends as with early_stopping = true: when as many hypotheses have ended as the beam is wide"
         )
-    if found.num_beams > 1 and found.renormalize_logits:
+    if theirs.num_beams > 1 and theirs.renormalize_logits:
         notes.append(
             "renormalize_logits = true gives the probability of forbidden tokens to the others in transformers, "
             "not here: beams may end differently"
