@@ -96,23 +96,23 @@ def merged(model: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, Tensor]
 
 def _chosen(model: nn.Module, settings: LoraSettings) -> dict[str, Dense]:
     every = {name: module for name, module in model.named_modules() if isinstance(module, Dense)}
-    found: dict[str, Dense] = {}
-    for asked in settings.projections:
-        fitting = {name: dense for name, dense in every.items() if asked == "all" or is_named(name, asked)}
+    adapted: dict[str, Dense] = {}
+    for part in settings.projections:
+        fitting = {name: dense for name, dense in every.items() if part == "all" or is_named(name, part)}
         if not fitting:
             raise ConfigError(
-                f"tuning.lora.projections: no projection of this model is called {asked!r}; it has all, "
+                f"tuning.lora.projections: no projection of this model is called {part!r}; it has all, "
                 f"{offered(every)}, parts joined by dots, and shell patterns such as 'decoder.*.value'"
             )
-        found |= fitting
-    return {name: found[name] for name in every if name in found}
+        adapted |= fitting
+    return {name: adapted[name] for name in every if name in adapted}
 
 
-def _take_key(model: nn.Module, _inputs: Any, given: Mapping[str, Any]) -> None:
+def _take_key(model: nn.Module, _inputs: Any, keywords: Mapping[str, Any]) -> None:
     """Hands the key of a pass to the adapters, because an effective matrix is asked for without it."""
     for module in model.modules():
         if isinstance(module, LowRank):
-            module.dropout_key = given.get("dropout_key")
+            module.dropout_key = keywords.get("dropout_key")
 
 
 def _forget_key(model: nn.Module, _inputs: Any, _output: Any) -> None:
@@ -126,15 +126,15 @@ READABLE = (
 """Offered where a name fits nothing, as far as the model has them."""
 
 
-def is_named(name: str, asked: str) -> bool:
-    """Whether what was asked for names this weight or module: its name, a pattern, or words that it all has.
+def is_named(name: str, part: str) -> bool:
+    """Whether `part` means this weight or module: its name, a pattern, or words that it all has.
 
     >>> is_named("decoder.blocks.0.cross_attention.query.weight", "decoder.0.attention")
     True
     """
-    if any(sign in asked for sign in "*?["):
-        return fnmatchcase(name, asked)
-    return name == asked or set(asked.split(".")) <= words(name)
+    if any(sign in part for sign in "*?["):
+        return fnmatchcase(name, part)
+    return name == part or set(part.split(".")) <= words(name)
 
 
 def words(name: str) -> set[str]:
@@ -147,6 +147,6 @@ def words(name: str) -> set[str]:
 def offered(names: Iterable[str]) -> str:
     """The readable names that fit something among these names, for a message."""
     names = list(names)
-    found = [word for word in READABLE if any(is_named(name, word) for name in names)]
+    readable = [word for word in READABLE if any(is_named(name, word) for name in names)]
     layers = {name.partition(".blocks.")[0] for name in names if ".blocks." in name}
-    return ", ".join([*found, *(f"{stack}.0 …" for stack in sorted(layers))])
+    return ", ".join([*readable, *(f"{stack}.0 …" for stack in sorted(layers))])

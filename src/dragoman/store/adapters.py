@@ -72,17 +72,17 @@ def with_adapter(base: StoredModel, folder: Path) -> StoredModel:
         CheckpointError: the folder holds no adapter, a damaged one, or that of another base.
     """
     verify_model(folder)
-    if (found := read_adapter(folder)) is None:
+    if (adapter := read_adapter(folder)) is None:
         raise CheckpointError(f"{folder} holds a whole model, not an adapter; use it without --adapter")
-    if listed_hash(base.folder, WEIGHTS) != found.sha256:
+    if listed_hash(base.folder, WEIGHTS) != adapter.sha256:
         raise CheckpointError(
-            f"{folder} is an adapter of {found.base}, and the weights in {base.folder} are others (their SHA-256 "
+            f"{folder} is an adapter of {adapter.base}, and the weights in {base.folder} are others (their SHA-256 "
             "differs); put back the model that it was trained on"
         )
     with torch.device("meta"):
         adapted, plain = (build_model(base.config, seed=None) for _ in range(2))
         try:
-            adapt(adapted, found.lora)
+            adapt(adapted, adapter.lora)
         except ConfigError as error:
             raise CheckpointError(f"{folder / CONFIG}: {error}") from None
     shapes = {name: tuple(weight.shape) for name, weight in _trained(adapted).items()}

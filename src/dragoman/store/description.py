@@ -152,22 +152,14 @@ class StoredModel:
 
     @property
     def tokenizers(self) -> Tokenizers:
-        """The tokenizers of source and target.
-
-        Raises:
-            CheckpointError: the model has none.
-        """
+        """The tokenizers of source and target."""
         if self.files.tokenizers is None:
             raise CheckpointError(f"{self.folder} holds no tokenizer, so its model reads no text")
         return self.files.tokenizers
 
     @property
     def labels(self) -> Labels:
-        """The labels of a classifier or tagger.
-
-        Raises:
-            CheckpointError: the model gives none.
-        """
+        """The labels of a classifier or tagger."""
         if self.files.labels is None:
             raise CheckpointError(f"{self.folder} holds no labels, so its model neither classifies nor tags")
         return self.files.labels
@@ -220,11 +212,11 @@ def read_config(folder: Path) -> Description:
     if (adapter := read_adapter(folder)) is not None:
         folder = find_base(folder, adapter)
     path = folder / CONFIG
-    found = read_json_as(path, _Config, FORMAT, upgrades={1: _from_1_to_2, 2: _from_2_to_3})
-    if found.languages is None and found.model.family == "encoder_decoder":
+    config = read_json_as(path, _Config, FORMAT, upgrades={1: _from_1_to_2, 2: _from_2_to_3})
+    if config.languages is None and config.model.family == "encoder_decoder":
         raise CheckpointError(f"{path}: languages must be given")
-    languages = found.languages and Languages(*found.languages.source, *found.languages.target)
-    return Description(languages, found.framing or DEFAULT_FRAMING, found.model, found.quantised)
+    languages = config.languages and Languages(*config.languages.source, *config.languages.target)
+    return Description(languages, config.framing or DEFAULT_FRAMING, config.model, config.quantised)
 
 
 def _from_1_to_2(content: Content) -> Content:
@@ -253,14 +245,14 @@ def find_base(folder: Path, adapter: Adapter) -> Path:
         CheckpointError: it is in neither place.
     """
     places = Path(adapter.base), folder / (adapter.beside or adapter.base)
-    found = [place for place in places if (place / WEIGHTS).is_file()]
-    if not found:
+    models = [place for place in places if (place / WEIGHTS).is_file()]
+    if not models:
         raise CheckpointError(
             f"{folder} is an adapter of {adapter.base}, which is not there; put that model back, or merge both where "
             f"they are now: dragoman merge {folder} --base BASE --to FOLDER"
         )
-    fitting = (place for place in found if _holds_weights(place, adapter.sha256))
-    return next(fitting, found[0])
+    fitting = (place for place in models if _holds_weights(place, adapter.sha256))
+    return next(fitting, models[0])
 
 
 def _holds_weights(folder: Path, sha256: str) -> bool:

@@ -110,10 +110,10 @@ def load_model(path: Path | str, adapter: Path | str | None = None) -> StoredMod
     """
     folder = base = find_model(path)
     verify_model(folder)
-    if (own := read_adapter(folder)) is not None:
+    if (facts := read_adapter(folder)) is not None:
         if adapter is not None:
-            raise CheckpointError(f"{path} is an adapter itself; --adapter goes with {own.base}, to which it belongs")
-        adapter, base = folder, find_base(folder, own)
+            raise CheckpointError(f"{path} is an adapter itself; --adapter goes with {facts.base}, to which it belongs")
+        adapter, base = folder, find_base(folder, facts)
         verify_model(base)
     stored = _load_whole(base)
     if adapter is None:

@@ -91,13 +91,13 @@ def merge(adapter: Path | str, to: Path | str, base: Path | str | None = None) -
         CheckpointError: adapter or base is missing or damaged, or they do not belong together.
         DataError: `to` exists already.
     """
-    found = read_adapter(find_model(adapter))
-    if found is None:
+    facts = read_adapter(find_model(adapter))
+    if facts is None:
         raise ConfigError(f"{adapter} is a whole model already, not an adapter; there is nothing to merge")
     check_new_model(to)
     stored = load_model(adapter) if base is None else load_model(base, adapter=adapter)
     card = (
-        default_card(stored.languages, stored.config) + f"\nThe adapter {adapter}, merged into {base or found.base}.\n"
+        default_card(stored.languages, stored.config) + f"\nThe adapter {adapter}, merged into {base or facts.base}.\n"
     )
     save_model(to, stored.model, stored.files._replace(card=card))
     return Path(to)

@@ -98,10 +98,8 @@ def _is_finite(tensor: NDArray[np.float32]) -> bool:
 
 
 def _header(path: Path, expected: Collection[str]) -> dict[str, Any]:
-    """The header of a safetensors file: dtype and shape of each tensor by name.
-
-    Raises:
-        ValueError: it is not such a file, or its header is longer than the expected tensors need.
+    """The header of a safetensors file: dtype and shape of each tensor by name. What is not as expected is a
+    `ValueError`.
     """
     longest = _HEADER_BYTES + sum(_HEADER_BYTES_A_TENSOR + len(name) for name in expected)
     with open(path, "rb") as file:
@@ -117,12 +115,12 @@ def _header(path: Path, expected: Collection[str]) -> dict[str, Any]:
     return header
 
 
-def _compare(path: Path, found: Mapping[str, Any], expected: Mapping[str, tuple[str, Shape]], whole: bool) -> None:
-    if whole and (missing := sorted(expected.keys() - found.keys())):
+def _compare(path: Path, header: Mapping[str, Any], expected: Mapping[str, tuple[str, Shape]], whole: bool) -> None:
+    if whole and (missing := sorted(expected.keys() - header.keys())):
         raise CheckpointError(f"{path}: tensor {missing[0]} is missing")
-    if extra := sorted(found.keys() - expected.keys()):
+    if extra := sorted(header.keys() - expected.keys()):
         raise CheckpointError(f"{path}: tensor {extra[0][:100]} does not belong to this architecture")
-    for name, facts in found.items():
+    for name, facts in header.items():
         kind, shape = expected[name]
         if list(shape) != facts["shape"]:
             raise CheckpointError(

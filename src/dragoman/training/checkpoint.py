@@ -48,11 +48,7 @@ def save_checkpoint(
     envelope: Mapping[str, Any],
     keep: int = 2,
 ) -> Path:
-    """Writes `folder/step-…`, then deletes all but the newest `keep`.
-
-    Raises:
-        DiskFull: nothing was written, and older checkpoints stay.
-    """
+    """Writes `folder/step-…`, then deletes all but the newest `keep`. If the disk is full, older checkpoints stay."""
     path = folder / f"step-{state.step:08d}"
     if not path.exists():
         with new_folder(path) as aside:
@@ -111,11 +107,7 @@ class CheckpointFacts(Settings):
 
 
 def read_checkpoint_facts(path: Path) -> CheckpointFacts:
-    """Reads `training.json` of a checkpoint; an older format is upgraded.
-
-    Raises:
-        CheckpointError: it is missing, damaged or newer.
-    """
+    """Reads `training.json` of a checkpoint; an older format is upgraded."""
     return read_json_as(path / FACTS, CheckpointFacts, FORMAT, upgrades={1: from_1_to_2})
 
 

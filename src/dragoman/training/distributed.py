@@ -130,9 +130,9 @@ class World:
             return error
         if first["rank"] == self.rank:
             return error
-        found = getattr(errors, first["kind"], Error)(first["message"])
-        found.told = True
-        return found
+        theirs = getattr(errors, first["kind"], Error)(first["message"])
+        theirs.told = True
+        return theirs
 
 
 ALONE = World()

@@ -20,61 +20,62 @@ log = logging.getLogger(__name__)
 ALL_BUT = "all but "
 
 
-def freeze(model: nn.Module, asked: Sequence[str]) -> None:
-    """Freezes what each of `asked` names. A matrix that is tied has several names, and is frozen by any of them.
+def freeze(model: nn.Module, parts: Sequence[str]) -> None:
+    """Freezes the parts of a model with these names. A matrix that is tied has several names, and is frozen by any.
 
     Raises:
         ConfigError: a name fits no weight, or nothing is left to train.
     """
     names = _names(model)
-    frozen = set[nn.Parameter]().union(*(_chosen(names, each) for each in asked))
+    frozen = set[nn.Parameter]().union(*(_frozen_by(part, names) for part in parts))
     if len(frozen) == len(names):
-        raise ConfigError(f"tuning.freeze = {list(asked)} leaves nothing to train; freeze less")
+        raise ConfigError(f"tuning.freeze = {list(parts)} leaves nothing to train; freeze less")
     for weight in frozen:
         weight.requires_grad_(False)
-    for weight, own in names.items():
-        if len(own) > 1 and any(_is_parted(own, each) for each in asked):
-            log.info(
-                "%s are one matrix, so all of it %s", " and ".join(own), "is frozen" if weight in frozen else "trains"
-            )
+    for weight, aliases in names.items():
+        if any(_splits(part, aliases) for part in parts):
+            fate = "is frozen" if weight in frozen else "trains"
+            log.info("%s are one matrix, so all of it %s", " and ".join(aliases), fate)
 
 
 def _names(model: nn.Module) -> dict[nn.Parameter, list[str]]:
     """Every name of every weight."""
-    found: dict[nn.Parameter, list[str]] = {}
+    names: dict[nn.Parameter, list[str]] = {}
     for name, weight in model.named_parameters(remove_duplicate=False):
-        found.setdefault(weight, []).append(name)
-    return found
+        names.setdefault(weight, []).append(name)
+    return names
 
 
-def _chosen(names: Mapping[nn.Parameter, Sequence[str]], asked: str) -> set[nn.Parameter]:
-    """The weights that one name freezes."""
-    if not asked.startswith(ALL_BUT):
-        return _named(names, asked)
-    kept = (_named(names, each.strip()) for each in asked.removeprefix(ALL_BUT).split(","))
-    return names.keys() - set[nn.Parameter]().union(*kept)
+def _frozen_by(part: str, names: Mapping[nn.Parameter, Sequence[str]]) -> set[nn.Parameter]:
+    if not part.startswith(ALL_BUT):
+        return _named(part, names)
+    return names.keys() - set[nn.Parameter]().union(*(_named(kept, names) for kept in _parts(part)))
 
 
-def _named(names: Mapping[nn.Parameter, Sequence[str]], asked: str) -> set[nn.Parameter]:
-    found = {weight for weight, own in names.items() if any(_fits(name, asked) for name in own)}
-    if not found:
-        every = [name for own in names.values() for name in own]
+def _named(part: str, names: Mapping[nn.Parameter, Sequence[str]]) -> set[nn.Parameter]:
+    weights = {weight for weight, aliases in names.items() if any(_fits(name, part) for name in aliases)}
+    if not weights:
+        every = [name for aliases in names.values() for name in aliases]
         raise ConfigError(
-            f"tuning.freeze: no weight of this model is called {asked!r}; it has {offered(every)}, layers and parts "
+            f"tuning.freeze: no weight of this model is called {part!r}; it has {offered(every)}, layers and parts "
             "joined by dots, and shell patterns such as '*.bias'"
         )
-    return found
+    return weights
 
 
-def _fits(name: str, asked: str) -> bool:
-    """Whether a name is asked for; `output` alone is that of the model, not the one of every attention."""
-    return is_named(name, asked) and (asked != "output" or name == asked)
+def _parts(part: str) -> list[str]:
+    """The names that one entry of `tuning.freeze` holds."""
+    return [name.strip() for name in part.removeprefix(ALL_BUT).split(",")]
 
 
-def _is_parted(own: Sequence[str], asked: str) -> bool:
-    """Whether a name fits some names of a tied matrix and not the others."""
-    parts = asked.removeprefix(ALL_BUT).split(",")
-    return 0 < sum(any(_fits(name, part.strip()) for part in parts) for name in own) < len(own)
+def _fits(name: str, part: str) -> bool:
+    """`output` alone is that of the model, not the one of every attention."""
+    return is_named(name, part) and (part != "output" or name == part)
+
+
+def _splits(part: str, aliases: Sequence[str]) -> bool:
+    """Whether some names of a tied matrix fit and others do not."""
+    return 0 < sum(any(_fits(name, piece) for piece in _parts(part)) for name in aliases) < len(aliases)
 
 
 class Trained(NamedTuple):
@@ -88,11 +89,7 @@ class Trained(NamedTuple):
 
 
 def tune(model: nn.Module, settings: TuningSettings | None, seed: int = 0) -> None:
-    """Freezes and adapts a model as the settings say; without any, all of it goes on training.
-
-    Raises:
-        ConfigError: a name fits nothing in this model, or a rank does not fit.
-    """
+    """Freezes and adapts a model as the settings say; without any, all of it goes on training."""
     if settings is not None and settings.lora is not None:
         adapt(model, settings.lora, seed)
     elif settings is not None:

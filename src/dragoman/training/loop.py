@@ -164,9 +164,6 @@ def backward(
     """Adds this process's part of the gradient to `masters`; returns its sums of the smoothed and the plain loss.
 
     The gradient is that of the mean smoothed loss over the target tokens of the whole step.
-
-    Raises:
-        OutOfMemory: a batch did not fit.
     """
     target_tokens = sum(size.target_tokens for size, _ in micro_batches)
     sums: list[Tensor] = []

@@ -50,13 +50,10 @@ def label_smoothed_loss(
     Raises:
         IndexError: a label is outside the vocabulary (checked on a processor only).
     """
-
     return Loss(*_ChunkedLoss.apply(hidden, output, bias, labels, smoothing, label_weights, torch.is_grad_enabled()))
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """The loss, chunk by chunk of the rows."""
-
     @staticmethod
     def forward(ctx, hidden, output, bias, labels, smoothing, label_weights, differentiate):
         _refuse_unknown(labels, output.size(0))
@@ -74,7 +71,13 @@ class _ChunkedLoss(torch.autograd.Function):
         chunks = 1 + len(labels) * output.size(0) // _CHUNK_ELEMENTS
 
         def add(chunk: slice) -> None:  # a function, so that its logits are freed before the next chunk's are made
-            gradient, losses = _of_rows(_logits(hidden[chunk], output, bias), labels[chunk], smoothing, label_weights)
+            logits = hidden[chunk] @ output.T
+            if bias is not None:
+                logits.add_(bias)
+            if label_weights is None:
+                gradient, losses = smoothed_cross_entropy(logits, labels[chunk], smoothing)
+            else:
+                gradient, losses = weighted_cross_entropy(logits, labels[chunk], smoothing, label_weights)
             sums.add_(losses)
             if of_hidden is None:
                 return
@@ -96,16 +99,9 @@ class _ChunkedLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, gradient, _of_plain):
-        saved = (each if each is None else each * gradient for each in ctx.saved_tensors)
+        saved = (part if part is None else part * gradient for part in ctx.saved_tensors)
         of_hidden, of_output, of_bias = saved
         return of_hidden, of_output if ctx.needs_input_grad[1] else None, of_bias, None, None, None, None
-
-
-def _logits(
-    hidden: Float[Tensor, "R D"], output: Float[Tensor, "V D"], bias: Float[Tensor, "V"] | None
-) -> Float[Tensor, "R V"]:
-    logits = hidden @ output.T
-    return logits if bias is None else logits.add_(bias)
 
 
 def _refuse_unknown(labels: Int[Tensor, "M"], vocabulary: int) -> None:
@@ -141,15 +137,6 @@ def smoothed_cross_entropy(
     gradient = exact.sub_(norm).exp_().sub_(smoothing / logits.size(1))
     gradient.scatter_add_(1, label, gradient.new_full((1, 1), smoothing - 1).expand_as(label))
     return gradient.mul_(token).to(logits.dtype), losses
-
-
-def _of_rows(
-    logits: Float[Tensor, "R V"], labels: Int[Tensor, "R"], smoothing: float, label_weights: Float[Tensor, "V"] | None
-) -> tuple[Float[Tensor, "R V"], Float[Tensor, "2"]]:
-    """`smoothed_cross_entropy`, or its weighted form."""
-    if label_weights is None:
-        return smoothed_cross_entropy(logits, labels, smoothing)
-    return weighted_cross_entropy(logits, labels, smoothing, label_weights)
 
 
 def weighted_cross_entropy(

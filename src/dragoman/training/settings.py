@@ -83,9 +83,9 @@ class TrainSettings(Settings):
 
     @pydantic.model_validator(mode="after")
     def _one_limit(self) -> "TrainSettings":
-        given = [name for name in ("steps", "epochs", "minutes") if getattr(self, name) is not None]
-        if len(given) > 1:
-            named = " and ".join(f"train.{name}" for name in given)
+        limits = [name for name in ("steps", "epochs", "minutes") if getattr(self, name) is not None]
+        if len(limits) > 1:
+            named = " and ".join(f"train.{name}" for name in limits)
             raise ValueError(f"give one of train.steps, train.epochs and train.minutes, not {named}")
         return self
 
