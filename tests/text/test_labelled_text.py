@@ -326,7 +326,7 @@ def test_the_text_and_the_model_agree_on_what_bio_is(tmp_path: Path):
 
 @pytest.mark.parametrize(("task", "text"), [("classify", label_lines(ROWS)), ("tag", columns(TAGGED))])
 def test_equal_labels_are_one_string_in_memory(tmp_path: Path, task, text: str):
-    examples = LabelledText(data(write(tmp_path / "a.txt", text)), task, silent).examples["train"]
+    examples = LabelledText.read(data(write(tmp_path / "a.txt", text)), task, silent).examples["train"]
     labels = [label for example in examples for label in example.labels]
     assert len({id(label) for label in labels}) == len(set(labels))
 

@@ -76,7 +76,7 @@ def prepare_labelled(
         DataError: the text cannot be read or is not labelled, or `folder` was made from other text.
         DiskFull: nothing is left behind.
     """
-    return _prepare(LabelledText(settings, task, progress), Path(folder))
+    return _prepare(LabelledText.read(settings, task, progress), Path(folder))
 
 
 def prepare_text(settings: DataSettings, folder: Path | str, progress: Progress = silent) -> TextReport:
@@ -107,7 +107,7 @@ def _opened(settings: DataSettings, task: str) -> Iterator[Text[Any]]:
         with open_inputs(settings) as inputs:
             yield PairText(settings, inputs, silent)
     elif task == "classify" or task == "tag":
-        yield LabelledText(settings, task, silent)
+        yield LabelledText.read(settings, task, silent)
     else:
         yield RunningText(settings, silent)
 

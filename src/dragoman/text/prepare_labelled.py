@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from dragoman.errors import DataError
 from dragoman.files import sha256, write_file
@@ -50,23 +50,28 @@ class LabelledText:
 
     read_report = staticmethod(read_labelled_report)
 
-    def __init__(self, settings: DataSettings, task: Task, progress: Progress) -> None:
-        """Reads all examples.
-
-        Raises:
-            DataError: a file cannot be read, or what it holds is not labelled text.
-        """
+    def __init__(self, settings: DataSettings, task: Task) -> None:
         self._settings = settings
         self._task: Task = task
         self.examples: dict[str, list[Example]] = {}
         self._reasons: dict[str, str] = {}
         """How each set was read, and why so."""
         self._repairs = Counter[str]()
+
+    @classmethod
+    def read(cls, settings: DataSettings, task: Task, progress: Progress) -> Self:
+        """Reads all examples.
+
+        Raises:
+            DataError: a file cannot be read, or what it holds is not labelled text.
+        """
+        text = cls(settings, task)
         if settings.path == PHRASEBOOK:
-            self.examples, self._reasons = _phrasebook(settings, task), {"train": "the built-in phrasebook"}
+            text.examples, text._reasons = _phrasebook(settings, task), {"train": "the built-in phrasebook"}
         else:
-            self._read(progress)
-        _refuse_unusable(settings, task, self.examples["train"])
+            text._read(progress)
+        _refuse_unusable(settings, task, text.examples["train"])
+        return text
 
     def identities(self) -> list[str]:
         """A hash of the examples as they were read, and of the settings that decide what becomes of them."""

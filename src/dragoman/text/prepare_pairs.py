@@ -13,6 +13,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -93,10 +94,13 @@ class PairText:
 
     def __init__(self, settings: DataSettings, inputs: Mapping[str, Reading], progress: Progress) -> None:
         self._settings, self._inputs, self._progress = settings, inputs, progress
-        self._identities = identities(settings, inputs)
 
     def identities(self) -> list[str]:
         return self._identities
+
+    @cached_property
+    def _identities(self) -> list[str]:
+        return identities(self._settings, self._inputs)
 
     def changes(self, report: DataReport) -> list[str]:
         return changes(report, self._settings)
