@@ -103,7 +103,7 @@ def open_screen(quiet: bool = False) -> Progress:
     """
     from rich.console import Console
 
-    from dragoman.cli.bars import Bars, Lines
+    from dragoman.cli.bars import Bars
 
     console = Console(stderr=True)
     logger = logging.getLogger("dragoman")
@@ -111,9 +111,7 @@ def open_screen(quiet: bool = False) -> Progress:
         logger.removeHandler(earlier)
     logger.addHandler(ScreenHandler(console))
     logger.setLevel(logging.CRITICAL if system.rank() else logging.WARNING if quiet else logging.INFO)
-    if quiet or system.rank():
-        return silent
-    return Bars(console) if console.is_terminal else Lines(console)
+    return silent if quiet or system.rank() else Bars(console)
 
 
 class ScreenHandler(logging.Handler):

@@ -42,7 +42,7 @@ USES = {
         'translate with it: dragoman translate {run} "..."',
         "score it on other text: dragoman evaluate {run} SOURCE REFERENCE",
     ),
-    "language_model": ('let it write: dragoman generate {run} "..."',),
+    "language_model": ('continue a text with it: dragoman generate {run} "..."',),
     "classify": (
         'label texts with it: dragoman predict {run} "..."',
         "score it, with its confusions: dragoman evaluate {run}",
@@ -213,7 +213,7 @@ def show_forecast(forecast: "Forecast") -> None:
     write_table(["", "expected", ""], rows)
     write(f"measured on {forecast.where}")
     if forecast.prepared is not None:
-        note(f"the text is prepared; go on from there with: dragoman train {forecast.prepared}")
+        note(f"the text is prepared; train on it with: dragoman train {forecast.prepared}")
 
 
 def fine_tune(
@@ -285,7 +285,7 @@ def fine_tune(
     if any("old test" in evaluation.system for evaluation in result.after):
         note(f"forget less of the old text: dragoman average {model} {result.folder} --to FOLDER")
     if lora is not None:
-        note(f"make one model of both: dragoman merge {result.folder} --to FOLDER")
+        note(f"merge both into one model: dragoman merge {result.folder} --to FOLDER")
 
 
 def tuning_overrides(freeze: list[str] | None, lora: int | None) -> list[str]:

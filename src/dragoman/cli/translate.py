@@ -153,9 +153,8 @@ def what_decides(
     models: Sequence[Path], adapter: Path | None, translator: "Translator", options: "SearchOptions", output_format: str
 ) -> dict[str, Any]:
     """Everything that decides what is printed for a line. `batch_tokens` does not."""
-    from dragoman.files import sha256
+    from dragoman.files import MANIFEST, sha256
     from dragoman.store.description import find_model
-    from dragoman.store.manifest import MANIFEST
 
     return {
         "dragoman": dragoman.__version__,
@@ -305,7 +304,7 @@ def predict(
     text: Texts = None,
     input_file: Annotated[Path | None, typer.Option("--input", help="Predict for every line of this file.")] = None,
     best: Annotated[
-        int, typer.Option(min=1, max=100, help="Maximum number of labels of a text, or of words for a mask, to show.")
+        int, typer.Option(min=1, max=100, help="How many labels of a text, or words for a mask, to show.")
     ] = 5,
     words: Annotated[
         bool | None,
