@@ -106,13 +106,15 @@ def _scored_chunk(translator: Translator, chunk: Sequence[Pair], options: Search
         if problem:
             scored.append(ScoredPair(*pair[:3], problem=problem))
         else:
-            of = next(scores)
-            scored.append(ScoredPair(*pair[:3], of.score, of.log_prob, of.tokens, of.token_log_probs))
+            found = next(scores)
+            scored.append(ScoredPair(*pair[:3], found.score, found.log_prob, found.tokens, found.token_log_probs))
     return scored
 
 
 def _problem(translator: Translator, pair: Pair, options: SearchOptions) -> str:
     """Why a pair cannot be scored; empty if it can."""
+    if pair.fault:
+        return pair.fault
     tokenizers, symbols = translator.tokenizers, translator.framing
     sides = (
         ("source", pair.source, tokenizers.source, symbols.source_symbols),
@@ -121,8 +123,8 @@ def _problem(translator: Translator, pair: Pair, options: SearchOptions) -> str:
     for side, text, tokenizer, around in sides:
         positions = translator.requests.positions
         longest = min(options.max_source_tokens, positions - around if positions else options.max_source_tokens)
-        if problem := pair.fault or _problem_of_text(text, tokenizer, longest):
-            return problem if pair.fault else f"the {side} {problem}"
+        if problem := _problem_of_text(text, tokenizer, longest):
+            return f"the {side} {problem}"
     return ""
 
 

@@ -14,13 +14,12 @@ from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_text
 from dragoman.errors import DecodeError
 from dragoman.evaluating.metrics import Score
-from dragoman.evaluating.scores import FORMAT
+from dragoman.evaluating.scores import write_scores
 from dragoman.files import sha256
 from dragoman.inference.generator import Generator
 from dragoman.model.families import LanguageModel
 from dragoman.runs.choices import TextFacts
 from dragoman.runs.task import Corpora, Task
-from dragoman.serialization import write_json
 from dragoman.store.description import ModelFiles, StoredModel
 from dragoman.store.folder import load_model
 from dragoman.text.prepare import prepare_text
@@ -90,8 +89,7 @@ class TextTask(Task):
             with self.progress.track("score", unit="texts") as advance:
                 evaluations = (self._score(test),)
                 advance(1)
-        facts = {"evaluations": [each.facts() for each in evaluations], "comparisons": list[Any]()}
-        write_json(self.run.scores, {"format": FORMAT, **facts})
+        write_scores(self.run.scores, evaluations)
         return evaluations
 
     def _score(self, test: Path) -> "TextEvaluation":
