@@ -153,6 +153,7 @@ def count_labels(gold: Rows, found: Rows, names: Sequence[str]) -> SparseCounts:
         np.array([number[label] for each in side for label in each], dtype=np.int64) for side in (gold, found)
     )
     same = right == other
+    # Three blocks of C columns: found rightly, found, gold.
     columns = np.concatenate([right[same], len(names) + other, 2 * len(names) + right])
     rows = np.concatenate([row[same], row, row])
     return SparseCounts(rows, columns, np.ones(len(rows)), (len(gold), 3 * len(names)))

@@ -216,6 +216,7 @@ def randomisation_p_value(first: Statistics, second: Statistics, trials: int) ->
     reports two systems that differ in a single line as different with p = 1 / (trials + 1).
     """
     real = _distance(first, first.total[None], second.total[None])[0]
+    # Equal sums may differ in their last bits, because they were added in another order.
     as_much = exchanged_distances(first, second, trials) >= real - 1e-9
     return (int(as_much.sum()) + 1) / (trials + 1)
 
@@ -223,9 +224,12 @@ def randomisation_p_value(first: Statistics, second: Statistics, trials: int) ->
 def exchanged_distances(first: Statistics, second: Statistics, trials: int) -> Array:
     """The distance between the two scores in each trial, in which a coin toss exchanges each line or leaves it."""
     both, surplus = first.total + second.total, first.lines - second.lines
-    return np.concatenate(
-        [_distance(first, one := second.total + coins @ surplus, both - one) for coins in _coins(trials, len(surplus))]
-    )
+    distances = []
+    for coins in _coins(trials, len(surplus)):
+        # One system has the lines of the second, and those of the first where its coin fell so; the other has the rest.
+        one = second.total + coins @ surplus
+        distances.append(_distance(first, one, both - one))
+    return np.concatenate(distances)
 
 
 def _distance(statistic: Statistics, one: Array, other: Array) -> Array:

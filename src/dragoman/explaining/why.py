@@ -198,18 +198,20 @@ def falls(
     deleted; zero if nothing else was, which happens at the first word of a language model. The fall of one candidate
     minus that of another is the contrast between them.
     """
-    erased = [given, *(without_source(given, word) for word in source_words)]
-    erased += [without_target(given, word) for word in target_words]
+    texts = [given, *(without_source(given, word) for word in source_words)]
+    texts += [without_target(given, word) for word in target_words]
     rows = _row_of_step(len(given.target), len(source_words), target_words).to(candidates.device)
-    parts, left = [], rows.clamp(min=0)
-    for texts in portions(erased):
-        named, left = left.split([len(texts), len(left) - len(texts)])
-        parts.append(_log_probs(model, texts, named, candidates))
+    parts, start = [], 0
+    for portion in portions(texts):
+        end = start + len(portion)
+        parts.append(_log_probs(model, portion, rows[start:end].clamp(min=0), candidates))
+        start = end
     log_probs = torch.cat(parts)  # (1 + W, T, C)
     fall = log_probs[:1] - log_probs[1:]
-    moved = (rows[1:] >= 0) & (rows[1:] < rows[0])
-    moved[: len(source_words)] = True
-    return fall * moved[:, :, None]
+    # A step that stands where it stood had not read the word. Below row 0 it had read nothing else.
+    had_read = (rows[1:] >= 0) & (rows[1:] < rows[0])
+    had_read[: len(source_words)] = True
+    return fall * had_read[:, :, None]
 
 
 def without_source(given: Given, word: Word) -> Given:
@@ -241,5 +243,9 @@ def _log_probs(
 def _row_of_step(steps: int, unmoved: int, words: Sequence[Word]) -> Int[Tensor, "1+W T"]:
     """The row in which each step stands: of the text itself and `unmoved` others, then of those without a word."""
     step = torch.arange(steps)
-    moved = [step - (step + 1 - word.first).clamp(0, word.last - word.first) for word in words]
-    return torch.stack([step] * (1 + unmoved) + moved)
+    rows = [step] * (1 + unmoved)
+    for word in words:
+        # How many tokens of the word the step had read: none before it, all of them behind it, some within it.
+        read = (step + 1 - word.first).clamp(0, word.last - word.first)
+        rows.append(step - read)
+    return torch.stack(rows)
