@@ -18,7 +18,7 @@ from command_line import command_line, figures_file
 from dragoman.compiled import kernels
 from dragoman.evaluating.speed import Spread
 from dragoman.memory import keep_freed_memory
-from dragoman.model.attention_backends import WAYS, AttentionContext, Way
+from dragoman.model.attention_backends import BACKENDS, AttentionContext, Backend
 from dragoman.model.packing import Packing
 from dragoman.system import describe, machine
 
@@ -34,9 +34,9 @@ def ratios(length: int, tokens: int, dtype: torch.dtype, causal: bool, rounds: i
     rows = torch.randn(packing.rows, 3 * HEADS, WIDTH).to(dtype).requires_grad_()
     gradient = torch.randn(packing.rows, HEADS, WIDTH).to(dtype)
 
-    def seconds(way: Way) -> float:
+    def seconds(backend: Backend) -> float:
         start = time.perf_counter()
-        WAYS[way](rows, HEADS, None, AttentionContext(packing, causal)).backward(gradient)
+        BACKENDS[backend](rows, None, AttentionContext(HEADS, packing, causal)).backward(gradient)
         return time.perf_counter() - start
 
     found: dict[str, list[float]] = {"equation": [], "fused": []}

@@ -39,7 +39,7 @@ from dragoman.evaluating.metrics import SAMPLES, SEED, interval
 from dragoman.explaining.why import falls, read_choice
 from dragoman.inference.alignment import Given, Seen, Word, run_given, words_of
 from dragoman.inference.translator import Translator
-from dragoman.model.families import EncoderDecoder
+from dragoman.model.transformer import EncoderDecoder
 from dragoman.system import describe, machine
 from dragoman.text.lines import read_lines
 from dragoman.tokenizing.tokenizer import Tokenizer

@@ -21,8 +21,8 @@ from command_line import command_line, figures_file, markdown
 import dragoman
 from dragoman.errors import ConfigError
 from dragoman.exporting import Target
-from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
+from dragoman.model.transformer import build_model
 from dragoman.store.description import Languages, ModelFiles
 from dragoman.store.folder import save_model
 from dragoman.text.phrasebook import Sentence, read_phrasebook

@@ -25,8 +25,8 @@ from command_line import command_line, markdown
 from peers.runtimes import Contender, Way
 
 import dragoman
-from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
+from dragoman.model.transformer import build_model
 from dragoman.store.description import ModelFiles
 from dragoman.store.folder import load_model, save_model
 from dragoman.system import describe, machine

@@ -43,7 +43,7 @@ from dragoman.data.batching import Batch
 from dragoman.memory import keep_freed_memory
 from dragoman.model import attention as multi_head
 from dragoman.model import blocks as decoder
-from dragoman.model import families
+from dragoman.model import transformer
 from dragoman.model.projection import Projection
 from dragoman.system import describe, gemm_rate, machine
 from dragoman.tokenizing.special_tokens import PADDING
@@ -72,7 +72,7 @@ def ways(batches: Sequence[Batch], shape: Shape, preset: str) -> dict[str, Witho
         "all kernels": Without(ours, partial(kernels.without, *kernels.KERNELS)),
         "joined projections": Without(ours, partial(replaced, [multi_head, decoder], "join", one_by_one)),
         "loss in chunks": Without(ours, partial(replaced, [loop], "label_smoothed_loss", loss_at_once)),
-        "few shapes of rows": Without(ours, partial(replaced, [families, loss], "ROW_MULTIPLE", 1)),
+        "few shapes of rows": Without(ours, partial(replaced, [transformer, loss], "ROW_MULTIPLE", 1)),
         "rows without padding": Without(padded, nullcontext),
         "bf16 weights": Without(exact, nullcontext),
     }

@@ -30,7 +30,7 @@ import dragoman
 from dragoman.evaluating.metrics import bleu_and_chrf
 from dragoman.exporting.marian import read_marian
 from dragoman.inference.options import SearchOptions
-from dragoman.model.families import EncoderDecoder
+from dragoman.model.transformer import EncoderDecoder
 from dragoman.store.folder import load_model
 from dragoman.system import describe
 

@@ -40,7 +40,7 @@ from torch import Tensor, nn
 from dragoman.data.batching import Batch
 from dragoman.data.encoding import encode_corpus
 from dragoman.evaluating.speed import Spread
-from dragoman.model.build import build_model
+from dragoman.model.transformer import build_model
 from dragoman.system import describe, gemm_rate, machine
 from dragoman.text.prepare import prepare_data
 from dragoman.text.prepared import read_split

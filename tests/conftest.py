@@ -72,8 +72,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 @pytest.fixture(scope="session")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run as training leaves it, in small: data, and a model whose weights know nothing."""
-    from dragoman.model.build import build_model
     from dragoman.model.config import ModelConfig
+    from dragoman.model.transformer import build_model
     from dragoman.store.description import Languages, ModelFiles
     from dragoman.store.folder import save_model
     from dragoman.text.prepare import prepare_data
@@ -98,8 +98,8 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def models(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Models of every kind, whose weights know nothing, and some that are damaged."""
     from dragoman.model.adapters import adapt
-    from dragoman.model.build import build_model
     from dragoman.model.config import LoraSettings, ModelConfig
+    from dragoman.model.transformer import build_model
     from dragoman.store.adapters import adapter_of
     from dragoman.store.description import ModelFiles
     from dragoman.store.folder import load_model, save_model

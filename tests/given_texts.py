@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from dragoman.inference.alignment import Given, run_given
-from dragoman.model.families import EncoderDecoder, LanguageModel
+from dragoman.model.transformer import EncoderDecoder, LanguageModel
 
 
 def log_probs_of(model: EncoderDecoder | LanguageModel, given: Sequence[Given]) -> list[Tensor]:

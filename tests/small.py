@@ -10,9 +10,8 @@ import torch
 
 from dragoman.config import Settings, check, override, read
 from dragoman.data.batching import Batch, BatchSize
-from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
-from dragoman.model.families import EncoderDecoder, EncoderModel, LanguageModel
+from dragoman.model.transformer import EncoderDecoder, EncoderModel, LanguageModel, build_model
 from dragoman.progress import Advance
 from dragoman.training.objective import BatchSource, CrossEntropy
 from dragoman.training.optimiser import MasterWeights

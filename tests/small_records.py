@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
 from dragoman.model.projection import weight_roles
+from dragoman.model.transformer import build_model
 from dragoman.store.description import Languages, ModelFiles
 from dragoman.store.folder import save_model
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, END, Framing

@@ -7,9 +7,8 @@ import torch
 
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translator import Translator
-from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
-from dragoman.model.families import EncoderDecoder
+from dragoman.model.transformer import EncoderDecoder, build_model
 from dragoman.store.description import Languages, ModelFiles, StoredModel
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer

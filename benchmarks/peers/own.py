@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from dragoman.compiled import kernels
 from dragoman.data.batching import Batch, BatchSize
-from dragoman.model.build import build_model
+from dragoman.model.transformer import build_model
 from dragoman.training.loop import MicroBatch, train_step
 from dragoman.training.objective import CrossEntropy
 from dragoman.training.optimiser import MasterWeights

@@ -262,7 +262,7 @@ def _upgraded(
 def _brief(value: object) -> str:
     """A value as a message shows it. A long list, such as a processor's flags, is only counted."""
     length = len(cast("list[object]", value)) if isinstance(value, list) else 0
-    return f"{length} values" if length > 8 else repr(value)
+    return f"{length} values" if length > 8 else repr(value)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _names_a_group(text: str, schema: type[Settings]) -> bool:

@@ -10,7 +10,7 @@ from small import translator
 from torch import Tensor, nn
 
 from dragoman.inference.alignment import Given, run_given
-from dragoman.model.families import EncoderDecoder
+from dragoman.model.transformer import EncoderDecoder
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING
 
 GIVEN = Given.of(DEFAULT_FRAMING, [5, 9, 7, 12], [8, 4, 21])

@@ -18,7 +18,7 @@ from training import finalists, flops
 
 from dragoman.data.batching import Batch
 from dragoman.data.encoding import encode_corpus
-from dragoman.model.build import build_model
+from dragoman.model.transformer import build_model
 from dragoman.tokenizing.special_tokens import END, PADDING, START
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 

@@ -15,13 +15,12 @@ from torch import Tensor, nn
 from dragoman.compiled import kernels
 from dragoman.model.attention import Attention
 from dragoman.model.attention_backends import AttentionContext, Keys, compiled_attention
-from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
 from dragoman.model.dropout import DropoutKey, StepKey, drop
 from dragoman.model.embedding import Rotary
-from dragoman.model.families import EncoderDecoder
 from dragoman.model.layers import RMSNorm
 from dragoman.model.packing import Packing
+from dragoman.model.transformer import EncoderDecoder, build_model
 from dragoman.training.loss import NO_TOKEN, label_smoothed_loss, smoothed_cross_entropy
 
 pytestmark = needs_compiler
@@ -230,7 +229,7 @@ def test_nothing_of_the_memory_outlives_the_pass_back() -> None:
     memory = random(5, 2, 8, dtype=torch.float32).requires_grad_()
     keys = Keys.of_rows(memory + 1, memory + 2, of_keys)
     alive = weakref.ref(keys)
-    mixed = compiled_attention(random(5, 2, 8, dtype=torch.float32), 2, keys, AttentionContext(of_queries, False))
+    mixed = compiled_attention(random(5, 2, 8, dtype=torch.float32), keys, AttentionContext(2, of_queries, False))
     del keys
     mixed.sum().backward()
     assert alive() is None, "though its result is still here"
@@ -311,7 +310,7 @@ def attention(long):
     queries, keys = Packing.of([1_100, 1_100]), Packing.of([long, long])
     query, key, value = torch.randn(2_200, 1, 8), torch.randn(2 * long, 1, 8), torch.randn(2 * long, 1, 8)
     query.requires_grad_()
-    return lambda: compiled_attention(query, 1, Keys.of_rows(key, value, keys), AttentionContext(queries, causal=False))
+    return lambda: compiled_attention(query, Keys.of_rows(key, value, keys), AttentionContext(1, queries, causal=False))
 
 
 def back(of):

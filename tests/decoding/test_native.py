@@ -25,10 +25,9 @@ from dragoman.decoding.scoring import score
 from dragoman.decoding.steppers import Stepper
 from dragoman.errors import ConfigError
 from dragoman.inference.runtime import Runtime
-from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
-from dragoman.model.families import EncoderDecoder
 from dragoman.model.shapes import possible_weights, weight_shapes
+from dragoman.model.transformer import EncoderDecoder, build_model
 from dragoman.store.description import ModelFiles, StoredModel
 from dragoman.store.tensors import effective_weights
 

@@ -15,10 +15,9 @@ from dragoman.decoding.model_stepper import ModelStepper
 from dragoman.decoding.request import Request
 from dragoman.decoding.scoring import score
 from dragoman.decoding.steppers import Stepper
-from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
-from dragoman.model.families import EncoderDecoder
 from dragoman.model.packing import Packing
+from dragoman.model.transformer import EncoderDecoder, build_model
 
 VOCABULARY, START, END = 40, 2, 3
 PRESETS = ["paper", "modern"]

@@ -23,8 +23,8 @@ from dragoman.evaluating.speed import (
 )
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translation import Translation
-from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
+from dragoman.model.transformer import build_model
 from dragoman.progress import Progress
 from dragoman.store.description import Languages, ModelFiles
 from dragoman.store.folder import save_model

@@ -48,9 +48,8 @@ from dragoman.inference.alignment import (
     words_of,
 )
 from dragoman.inference.translator import Translator
-from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
-from dragoman.model.families import EncoderDecoder
+from dragoman.model.transformer import EncoderDecoder, build_model
 from dragoman.store.description import Languages, ModelFiles
 from dragoman.store.folder import save_model
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers

@@ -27,9 +27,8 @@ from dragoman.explaining.embeddings import (
     read_question,
     write_map,
 )
-from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
-from dragoman.model.families import EncoderDecoder
+from dragoman.model.transformer import EncoderDecoder, build_model
 from dragoman.store.description import Languages, ModelFiles
 from dragoman.store.folder import load_model, save_model
 from dragoman.tokenizing.special_tokens import PADDING, Framing

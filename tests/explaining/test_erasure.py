@@ -14,7 +14,7 @@ from dragoman.explaining.record import Contributions
 from dragoman.explaining.why import Why, contributions_of, falls, why
 from dragoman.inference.alignment import Given, Word, portions, run_given, words_of
 from dragoman.inference.translator import Translator
-from dragoman.model.families import EncoderDecoder, LanguageModel, prepare_for_decoding
+from dragoman.model.transformer import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.store.folder import load_model
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING
 

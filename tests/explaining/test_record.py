@@ -264,5 +264,5 @@ def test_recording_changes_nothing(folder: Path) -> None:
     for matrix in first.parts[0].matrices:
         matrix.weight[:] = 0.0
     assert all(torch.equal(a, b) for a, b in zip(before, recorder.model.parameters(), strict=True))
-    assert {module.way for module in recorder.model.modules() if isinstance(module, Attention)} == {None}
+    assert {module.backend for module in recorder.model.modules() if isinstance(module, Attention)} == {None}
     assert recorder.translator.translate(TEXTS[:2]) == translator.translate(TEXTS[:2])

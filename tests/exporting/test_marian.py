@@ -19,9 +19,8 @@ from dragoman.exporting.export import Export
 from dragoman.exporting.marian import read_marian
 from dragoman.exporting.marian_weights import POSITIONS, Vocabularies, from_marian, to_marian, twins
 from dragoman.inference.options import SearchOptions
-from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
-from dragoman.model.families import EncoderDecoder
+from dragoman.model.transformer import EncoderDecoder, build_model
 from dragoman.store.description import Languages
 from dragoman.store.folder import load_model, save_model
 from dragoman.store.tensors import named_weights

@@ -29,8 +29,8 @@ from dragoman.decoding.steppers import Stepper, TextStepper
 from dragoman.errors import CheckpointError, ConfigError, DecodeError, TokenizerError
 from dragoman.inference.generator import Generation, Generator, GrowingText, StopTexts
 from dragoman.inference.options import GenerateOptions
-from dragoman.model.families import LanguageModel
 from dragoman.model.packing import Packing
+from dragoman.model.transformer import LanguageModel
 from dragoman.store.description import StoredModel
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer

@@ -13,8 +13,8 @@ import dragoman
 from dragoman.cli.main import main
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translator import Translator
-from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
+from dragoman.model.transformer import build_model
 from dragoman.store.description import Languages, ModelFiles
 from dragoman.store.folder import save_model
 from dragoman.text.readers import Pair

@@ -19,8 +19,7 @@ from dragoman.errors import DecodeError, TokenizerError
 from dragoman.inference import predictor as predictor_module
 from dragoman.inference.predictor import Classified, Filled, Predictor, Row, Tagged, predict, without_each
 from dragoman.inference.translator import Translator
-from dragoman.model.build import build_model
-from dragoman.model.families import EncoderModel
+from dragoman.model.transformer import EncoderModel, build_model
 from dragoman.store.description import ModelFiles, StoredModel
 from dragoman.store.folder import load_model, save_model
 from dragoman.tokenizing.labels import Labels

@@ -20,7 +20,7 @@ from dragoman.inference.runtime import Runtime
 from dragoman.inference.segments import read_segments
 from dragoman.inference.translation import DOUBTFUL_LOG_PROB, MEANINGS, Flag, Translation, most_loops, repeats
 from dragoman.inference.translator import Translator
-from dragoman.model.families import EncoderDecoder
+from dragoman.model.transformer import EncoderDecoder
 from dragoman.progress import Silent
 from dragoman.store.description import StoredModel
 from dragoman.store.folder import save_model

@@ -14,10 +14,9 @@ from dragoman.data.batching import Batch, BatchSize
 from dragoman.decoding.engine import Engine
 from dragoman.decoding.model_stepper import ModelStepper
 from dragoman.decoding.request import Request
-from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
-from dragoman.model.families import EncoderDecoder, LanguageModel
 from dragoman.model.packing import Packing
+from dragoman.model.transformer import EncoderDecoder, LanguageModel, build_model
 from dragoman.training.loop import run_steps
 
 SYMBOLS = 14

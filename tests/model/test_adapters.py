@@ -19,8 +19,8 @@ from dragoman.errors import CheckpointError, ConfigError, Interrupted
 from dragoman.model.adapters import LowRank, adapt, merged
 from dragoman.model.config import LoraSettings
 from dragoman.model.dropout import StepKey
-from dragoman.model.families import EncoderDecoder, prepare_for_decoding
 from dragoman.model.projection import weight_roles
+from dragoman.model.transformer import EncoderDecoder, prepare_for_decoding
 from dragoman.runs.fine_tune import fine_tune
 from dragoman.runs.train import train
 from dragoman.store.folder import load_model

@@ -17,11 +17,18 @@ from dragoman.compiled import kernels
 from dragoman.data.batching import Batch
 from dragoman.errors import ConfigError
 from dragoman.model.attention import Attention
-from dragoman.model.attention_backends import AttentionContext, Way, attend, choose_way, fused_runs, varlen_attention
+from dragoman.model.attention_backends import (
+    AttentionContext,
+    Backend,
+    attend,
+    choose_backend,
+    fused_runs,
+    varlen_attention,
+)
 from dragoman.model.dropout import DropoutKey
-from dragoman.model.families import EncoderDecoder
 from dragoman.model.packing import Packing
 from dragoman.model.projection import join
+from dragoman.model.transformer import EncoderDecoder
 
 
 def random_heads(batch: int, heads: int, length: int, width: int) -> Tensor:
@@ -144,19 +151,19 @@ def model(request: pytest.FixtureRequest) -> EncoderDecoder:
     return translator(preset=preset, kv_heads=kv_heads)
 
 
-def go(model: EncoderDecoder, way: Way | None) -> None:
-    """Makes every attention of a model take one way."""
+def use(model: EncoderDecoder, backend: Backend | None) -> None:
+    """Makes every attention of a model compute in one backend."""
     for module in model.modules():
         if isinstance(module, Attention):
-            module.way = way
+            module.backend = backend
 
 
 @pytest.mark.parametrize("lengths", [([3, 5, 2], [4, 1, 6]), ([4, 4], [1, 1])], ids=["ragged", "equal"])
 def test_fused_attention_is_the_equation_forward_and_back(model: EncoderDecoder, lengths: tuple) -> None:
     batch = random_batch(*lengths)
-    go(model, "equation")
+    use(model, "equation")
     plain = result_and_gradients(model, batch)
-    go(model, "fused")
+    use(model, "fused")
     assert_close(result_and_gradients(model, batch), plain)
 
 
@@ -193,10 +200,10 @@ def test_flash_attention_as_a_gpu_is_asked_for_it_is_the_equation_forward_and_ba
     model: EncoderDecoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = random_batch([3, 5, 2], [4, 1, 6])
-    go(model, "equation")
+    use(model, "equation")
     plain = result_and_gradients(model, batch)
     monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", varlen_by_the_equation)
-    go(model, "flash")
+    use(model, "flash")
     assert_close(result_and_gradients(model, batch), plain)
 
 
@@ -211,35 +218,35 @@ def test_a_gpu_is_asked_as_torch_wants_it() -> None:
     ]
 
 
-def way_of(
+def backend_for(
     length: int, dtype: torch.dtype = torch.float32, causal: bool = False, dropout_key: DropoutKey | None = None
-) -> Way:
+) -> Backend:
     packing = Packing.of([length, 3])
-    return choose_way(
-        torch.zeros(packing.rows, 3, 8, dtype=dtype), None, AttentionContext(packing, causal, None, dropout_key)
+    return choose_backend(
+        torch.zeros(packing.rows, 3, 8, dtype=dtype), None, AttentionContext(1, packing, causal, None, dropout_key)
     )
 
 
 @needs_compiler
-def test_the_fastest_way_is_chosen_by_length_mask_and_dropout() -> None:
+def test_the_fastest_backend_is_chosen_by_length_mask_and_dropout() -> None:
     dropout_key = DropoutKey(1, torch.arange(4_003))
-    assert way_of(2_047) == "compiled"
-    assert way_of(4_000) == "fused"
-    assert way_of(4_000, causal=True) == way_of(4_000, dropout_key=dropout_key) == "compiled"
+    assert backend_for(2_047) == "compiled"
+    assert backend_for(4_000) == "fused"
+    assert backend_for(4_000, causal=True) == backend_for(4_000, dropout_key=dropout_key) == "compiled"
     with kernels.without("attention"):
-        assert way_of(127) == way_of(4_000, dropout_key=dropout_key) == "equation"
-        assert way_of(128) == way_of(128, causal=True) == "fused"
+        assert backend_for(127) == backend_for(4_000, dropout_key=dropout_key) == "equation"
+        assert backend_for(128) == backend_for(128, causal=True) == "fused"
 
 
 def test_only_the_equation_knows_float64() -> None:
-    assert way_of(10_000, torch.float64) == "equation"
+    assert backend_for(10_000, torch.float64) == "equation"
 
 
 def test_tensors_elsewhere_are_fused_where_nothing_is_dropped() -> None:
     packing = Packing.of([4, 3], "meta")
     rows, dropout_key = torch.zeros(7, 3, 8, device="meta"), DropoutKey(1, torch.arange(7))
-    assert choose_way(rows, None, AttentionContext(packing, causal=True)) == "fused"
-    assert choose_way(rows, None, AttentionContext(packing, causal=True, dropout_key=dropout_key)) == "equation"
+    assert choose_backend(rows, None, AttentionContext(1, packing, causal=True)) == "fused"
+    assert choose_backend(rows, None, AttentionContext(1, packing, causal=True, dropout_key=dropout_key)) == "equation"
 
 
 def test_where_torchs_fused_attention_does_not_run_the_equation_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +256,7 @@ def test_where_torchs_fused_attention_does_not_run_the_equation_does(monkeypatch
     monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", refuse)
     fused_runs.cache_clear()
     with kernels.without("attention"):
-        assert way_of(1_024, torch.bfloat16) == "equation"
+        assert backend_for(1_024, torch.bfloat16) == "equation"
     fused_runs.cache_clear()
 
 

@@ -10,10 +10,10 @@ import torch
 from small import VOCABULARY, language_model, random_batch, small_config, translator
 
 from dragoman.errors import ConfigError
-from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
 from dragoman.model.dropout import site_number
 from dragoman.model.shapes import count_weights, weight_shapes
+from dragoman.model.transformer import build_model
 from dragoman.training.loss import label_smoothed_loss
 
 POSITIONS, NORMS = ("sinusoidal", "learned", "rotary"), ("layer", "rms")

@@ -15,12 +15,11 @@ from torch.nn import functional as F
 from torch_twin import torch_stack, unsettled
 
 from dragoman.errors import CheckpointError, ConfigError
-from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
 from dragoman.model.dropout import StepKey
 from dragoman.model.embedding import sinusoids
-from dragoman.model.families import EncoderModel, prepare_for_decoding
 from dragoman.model.packing import Packing
+from dragoman.model.transformer import EncoderModel, build_model, prepare_for_decoding
 from dragoman.store.description import ModelFiles
 from dragoman.store.folder import load_model, save_model
 from dragoman.store.manifest import write_manifest

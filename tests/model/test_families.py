@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch_twin import torch_stack, unsettled
 
 from dragoman.compiled import kernels
-from dragoman.model.families import EncoderDecoder, LanguageModel
 from dragoman.model.packing import Packing
+from dragoman.model.transformer import EncoderDecoder, LanguageModel
 from dragoman.training.loss import label_smoothed_loss
 
 # Equal to torch's own

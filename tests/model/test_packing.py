@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from small import PRESETS, random_batch, translator
 from torch.nn.utils.rnn import pad_sequence
 
-from dragoman.model import families
+from dragoman.model import transformer
 from dragoman.model.dropout import StepKey
 from dragoman.model.packing import Packing, _Pad, _Unpad
 
@@ -63,7 +63,7 @@ def test_rows_that_are_no_tokens_change_nothing(
         return {"": hidden.detach(), **{name: weight.grad for name, weight in model.named_parameters()}}
 
     filled = result_and_gradients()
-    monkeypatch.setattr(families, "ROW_MULTIPLE", 1)
+    monkeypatch.setattr(transformer, "ROW_MULTIPLE", 1)
     exact = result_and_gradients()
     assert_close(filled, exact)
 

@@ -10,9 +10,9 @@ from small import END, PRESETS, START, language_model, random_batch, translator
 from torch import Tensor, nn
 
 from dragoman.model.dropout import StepKey
-from dragoman.model.families import EncoderDecoder, prepare_for_decoding
 from dragoman.model.packing import Packing
 from dragoman.model.projection import Affine, Dense, Projection, join, weight_roles
+from dragoman.model.transformer import EncoderDecoder, prepare_for_decoding
 from dragoman.training.loss import label_smoothed_loss
 from dragoman.training.optimiser import MasterWeights
 

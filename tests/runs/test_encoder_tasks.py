@@ -19,8 +19,7 @@ from dragoman.evaluating.labels_evaluation import LabelEvaluation
 from dragoman.evaluating.scores import read_evaluations
 from dragoman.inference.labels import expected_calibration_error
 from dragoman.inference.predictor import Classified, Filled, Predictor, Tagged
-from dragoman.model.build import build_model
-from dragoman.model.families import EncoderModel
+from dragoman.model.transformer import EncoderModel, build_model
 from dragoman.runs import trial
 from dragoman.runs.compare import compare
 from dragoman.runs.labelled import read_labelled

@@ -15,8 +15,7 @@ from dragoman.cli.main import main
 from dragoman.decoding.compiled_stepper import NativeModel, NativeStepper
 from dragoman.decoding.model_stepper import ModelStepper
 from dragoman.errors import CheckpointError, ConfigError, DataError
-from dragoman.model.build import build_model
-from dragoman.model.families import EncoderDecoder
+from dragoman.model.transformer import EncoderDecoder, build_model
 from dragoman.store.description import WEIGHTS, Languages, ModelFiles
 from dragoman.store.folder import load_model, save_model
 from dragoman.store.manifest import write_manifest

@@ -21,7 +21,7 @@ from dragoman.data.batching import BatchSize
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import ConfigError, DataError, DecodeError, Interrupted
 from dragoman.model.dropout import StepKey
-from dragoman.model.families import LanguageModel
+from dragoman.model.transformer import LanguageModel
 from dragoman.run_folder import RunFolder
 from dragoman.runs import language_model, trial
 from dragoman.runs.metrics import read_metrics

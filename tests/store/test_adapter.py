@@ -16,8 +16,8 @@ from dragoman.cli.main import main
 from dragoman.errors import CheckpointError, ConfigError, DataError
 from dragoman.inference.translator import Translator
 from dragoman.model.adapters import LowRank, adapt
-from dragoman.model.build import build_model
 from dragoman.model.config import LoraSettings
+from dragoman.model.transformer import build_model
 from dragoman.store.adapters import adapter_of
 from dragoman.store.description import Languages, ModelFiles, read_adapter, read_config
 from dragoman.store.folder import load_model, save_model

@@ -15,7 +15,7 @@ from small import random_batch, small_config
 from torch import Tensor
 
 from dragoman.errors import CheckpointError, DataError, DiskFull, Error
-from dragoman.model.build import build_model
+from dragoman.model.transformer import build_model
 from dragoman.store import tensors as placing
 from dragoman.store import weights
 from dragoman.store.description import WEIGHTS, Languages, ModelFiles, find_model

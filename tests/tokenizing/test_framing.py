@@ -18,9 +18,8 @@ from dragoman.data.encoding import encode_corpus
 from dragoman.errors import CheckpointError
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.translator import Translator
-from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
-from dragoman.model.families import EncoderDecoder
+from dragoman.model.transformer import EncoderDecoder, build_model
 from dragoman.run_folder import RunFolder
 from dragoman.runs.recipe import Recipe, StartSettings
 from dragoman.runs.translation import TranslationTask

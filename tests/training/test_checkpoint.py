@@ -16,7 +16,7 @@ from torch import Tensor
 
 from dragoman.errors import CheckpointError, DiskFull
 from dragoman.files import remove_partial
-from dragoman.model.families import EncoderDecoder
+from dragoman.model.transformer import EncoderDecoder
 from dragoman.store.description import Languages, ModelFiles, verify_model
 from dragoman.store.folder import load_model
 from dragoman.store.manifest import write_manifest

@@ -11,9 +11,9 @@ from torch import Tensor
 from dragoman.decoding.hypothesis import Table
 from dragoman.decoding.steppers import Best
 from dragoman.model.cache import Cache
-from dragoman.model.families import EncoderDecoder, LanguageModel
 from dragoman.model.observer import Observer
 from dragoman.model.packing import Packing
+from dragoman.model.transformer import EncoderDecoder, LanguageModel
 
 _ROWS = 512  # of logits at a time, to bound the memory of large vocabularies
 

@@ -26,7 +26,7 @@ from torch.nn import functional as F
 from dragoman.errors import ConfigError, DataError
 from dragoman.explaining.page.page import as_json
 from dragoman.files import check_output, write_file
-from dragoman.model.families import EncoderDecoder, EncoderModel, LanguageModel
+from dragoman.model.transformer import EncoderDecoder, EncoderModel, LanguageModel
 from dragoman.store.folder import load_model
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, UNKNOWN, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer

@@ -22,7 +22,7 @@ from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.references import own_test_set, read_references
 from dragoman.inference.alignment import Given, portions, run_given
 from dragoman.model.attention import Attention
-from dragoman.model.families import EncoderDecoder, LanguageModel, prepare_for_decoding
+from dragoman.model.transformer import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
 from dragoman.store.description import StoredModel

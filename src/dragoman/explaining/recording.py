@@ -35,7 +35,7 @@ from dragoman.inference.options import SearchOptions
 from dragoman.inference.segments import Segments
 from dragoman.inference.translation import MEANINGS, Translation
 from dragoman.inference.translator import Translator
-from dragoman.model.families import EncoderDecoder, LanguageModel, prepare_for_decoding
+from dragoman.model.transformer import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.store.description import StoredModel
 from dragoman.store.folder import load_model
 from dragoman.system import use_threads

@@ -21,7 +21,7 @@ from torch import Tensor
 from dragoman.errors import DataError
 from dragoman.explaining.record import Contributions, Erased
 from dragoman.inference.alignment import Given, Word, portions, run_given, words_of
-from dragoman.model.families import EncoderDecoder, LanguageModel
+from dragoman.model.transformer import EncoderDecoder, LanguageModel
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.tokenizers import Tokenizers

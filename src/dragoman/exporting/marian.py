@@ -19,9 +19,9 @@ from dragoman.config import Content, Settings, check
 from dragoman.errors import CheckpointError, ConfigError, TokenizerError
 from dragoman.exporting.marian_search import Symbols, options_from
 from dragoman.exporting.marian_weights import BIAS, POSITIONS, Rows, Vocabularies, from_marian, twins
-from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
 from dragoman.model.shapes import weight_shapes
+from dragoman.model.transformer import build_model
 from dragoman.serialization import read_object
 from dragoman.store.description import Languages, ModelFiles, find_model
 from dragoman.store.folder import check_new_model, save_model

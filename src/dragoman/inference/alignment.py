@@ -23,10 +23,10 @@ from tokenizers import Regex, pre_tokenizers
 from torch import Tensor, nn
 
 from dragoman.model.attention import Attention
-from dragoman.model.attention_backends import Way
-from dragoman.model.families import EncoderDecoder, LanguageModel
+from dragoman.model.attention_backends import Backend
 from dragoman.model.observer import Observer
 from dragoman.model.packing import Packing
+from dragoman.model.transformer import EncoderDecoder, LanguageModel
 from dragoman.tokenizing.special_tokens import UNKNOWN, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.vocabulary import WHOLE_WORDS
@@ -293,14 +293,14 @@ class Seen(dict[str, Tensor]):
 def plain_attention(model: nn.Module) -> Iterator[None]:
     """Computes every attention by its equation meanwhile, whatever is faster."""
     attentions = [module for module in model.modules() if isinstance(module, Attention)]
-    before: list[Way | None] = [attention.way for attention in attentions]
+    before: list[Backend | None] = [attention.backend for attention in attentions]
     for attention in attentions:
-        attention.way = "equation"
+        attention.backend = "equation"
     try:
         yield
     finally:
-        for attention, way in zip(attentions, before, strict=True):
-            attention.way = way
+        for attention, backend in zip(attentions, before, strict=True):
+            attention.backend = backend
 
 
 def run_given(

@@ -91,7 +91,7 @@ class GrowingText:
 
 
 if TYPE_CHECKING:
-    from dragoman.model.families import LanguageModel
+    from dragoman.model.transformer import LanguageModel
 
 _ROOM = 32_768
 """Tokens under way at a time."""

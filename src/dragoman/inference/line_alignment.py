@@ -24,7 +24,7 @@ from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
 
 if TYPE_CHECKING:
-    from dragoman.model.families import EncoderDecoder
+    from dragoman.model.transformer import EncoderDecoder
 
 Rendered = tuple[str, tuple[int, ...]]
 """The text of a segment, and the tokens of its translation."""

@@ -30,7 +30,7 @@ from dragoman.data.batching import LabelledBatch
 from dragoman.errors import DecodeError
 from dragoman.inference.labels import Transitions, best_labels
 from dragoman.memory import out_of_memory_as
-from dragoman.model.families import EncoderModel
+from dragoman.model.transformer import EncoderModel
 from dragoman.progress import Progress, silent
 from dragoman.store.description import USES, StoredModel
 from dragoman.store.folder import load_model

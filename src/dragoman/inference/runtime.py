@@ -18,8 +18,8 @@ from dragoman.system import choose_device, choose_precision
 
 if TYPE_CHECKING:
     from dragoman.decoding.model_stepper import ModelStepper
-    from dragoman.model.families import EncoderDecoder, LanguageModel
     from dragoman.model.observer import Observer
+    from dragoman.model.transformer import EncoderDecoder, LanguageModel
 
     Judging = ModelStepper | NativeStepper | EnsembleStepper
 
@@ -76,7 +76,7 @@ class Runtime(Generic[Decodes]):
         import torch
 
         from dragoman.compiled import kernels
-        from dragoman.model.families import prepare_for_decoding
+        from dragoman.model.transformer import prepare_for_decoding
 
         if self.device == "cpu":
             kernels.prepare(self._progress)

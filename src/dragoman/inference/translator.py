@@ -58,7 +58,7 @@ def refuse_misfit(first: StoredModel, other: StoredModel) -> None:
 
 
 if TYPE_CHECKING:
-    from dragoman.model.families import EncoderDecoder
+    from dragoman.model.transformer import EncoderDecoder
 
 _REQUESTS_A_WORKER, _TOKENS_A_WORKER = 2, 1_024
 """Another worker pays off if each gets at least so many requests and tokens; with fewer rows, its matrix products are

@@ -6,10 +6,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
-from dragoman.model.attention_backends import WAYS, AttentionContext, Keys, Way, choose_way, show_weights
+from dragoman.model.attention_backends import BACKENDS, AttentionContext, Backend, Keys, choose_backend, show_weights
 from dragoman.model.dropout import DropoutKey
 from dragoman.model.embedding import Rope
-from dragoman.model.observer import Observer, shower
+from dragoman.model.observer import Observer, row_observer
 from dragoman.model.packing import Packing
 from dragoman.model.projection import Dense, Projection, join, join_for_good
 
@@ -18,14 +18,15 @@ class Attention(nn.Module):
     """Multi-head attention (section 3.2.2) on rows of tokens, with one matrix per projection of the paper.
 
     `heads` query heads of width d_model / heads; `kv_heads` key and value heads (fewer: grouped-query attention).
-    `name` is its site for dropout and observers. `way` fixes how it is computed; None takes the fastest.
+    `name` is its site for dropout and observers. `backend` fixes how it is computed; None takes the
+    fastest.
     """
 
     query: Projection
     key: Projection
     value: Projection
     output: Projection
-    way: Way | None
+    backend: Backend | None
 
     def __init__(
         self,
@@ -35,7 +36,7 @@ class Attention(nn.Module):
         bias: bool = True,
         dropout: float = 0.0,
         name: str = "attention",
-        way: Way | None = None,
+        backend: Backend | None = None,
     ) -> None:
         super().__init__()
         kv_heads = kv_heads or heads
@@ -44,7 +45,7 @@ class Attention(nn.Module):
         if heads % kv_heads:
             raise ConfigError(f"kv_heads must divide heads, but {kv_heads} does not divide {heads}")
         self.heads, self.kv_heads, self.d_head = heads, kv_heads, d_model // heads
-        self.dropout, self.name, self.way = dropout, name, way
+        self.dropout, self.name, self.backend = dropout, name, backend
         self.query = Dense(d_model, heads * self.d_head, bias)
         self.key = Dense(d_model, kv_heads * self.d_head, bias)
         self.value = Dense(d_model, kv_heads * self.d_head, bias)
@@ -79,14 +80,14 @@ class Attention(nn.Module):
 
         `causal`: no query looks past its own place. `rope` rotates the queries, and the keys beside them.
         """
-        dropped = dropout_key if self.dropout > 0 else None
-        context = AttentionContext(packing, causal, rope, dropped, self.dropout, self.name)
+        key_of_weights = dropout_key if self.dropout > 0 else None
+        context = AttentionContext(self.heads, packing, causal, rope, key_of_weights, self.dropout, self.name)
         if observer is not None:
-            show_weights(observer, rows, self.heads, keys, context)
-        way = self.way or choose_way(rows, keys, context)
-        mixed = WAYS[way](rows, self.heads, keys, context)
+            show_weights(observer, rows, keys, context)
+        backend = self.backend or choose_backend(rows, keys, context)
+        mixed = BACKENDS[backend](rows, keys, context)
         output = self.output(mixed.flatten(1))  # (N, H, K) -> (N, H * K)
-        if show := shower(observer, packing):
-            show(f"{self.name}.mixed", mixed)
-            show(f"{self.name}.output", output)
+        observe = row_observer(observer, packing)
+        observe(f"{self.name}.mixed", mixed)
+        observe(f"{self.name}.output", output)
         return output

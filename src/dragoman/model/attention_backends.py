@@ -1,20 +1,8 @@
-"""What the queries of one attention have in common.
+"""Scaled dot-product attention (Vaswani et al. 2017, section 3.2.1): the equation, and faster backends that compute the
+same.
 
-Scaled dot-product attention on padded heads: the equation, and torch's fused form of it.
-
-Boolean masks are named for what True means: `visible`.
-
-What queries look at: the keys and values of some sentences, as rows of tokens or padded.
-
-Attention on packed rows that are padded first: by the equation, or by torch's fused kernel.
-
-Attention on rows as they lie on a GPU: torch's FlashAttention for sentences of any lengths (Dao et al. 2022).
-
-Attention on rows as they lie on a processor, by our own kernel (`compiled/attention.cpp`).
-
-Nothing is padded, and no attention weights are kept: the backward pass computes them again (Dao et al. 2022).
-
-Which way attention is computed: one table, read from the top.
+In this order: the equation, on padded heads; what queries look at; the backends, which take rows of tokens; the table
+by which one is chosen. Boolean masks are named for what True means: `visible`.
 """
 
 import ctypes
@@ -35,21 +23,6 @@ from dragoman.model.dropout import DropoutKey, draw, drop_weights
 from dragoman.model.embedding import Rope, rotate
 from dragoman.model.observer import Observer
 from dragoman.model.packing import Packing
-
-
-class AttentionContext(NamedTuple):
-    """What the queries of one attention have in common."""
-
-    queries: Packing
-    causal: bool
-    """Whether no query looks past its own place."""
-    rope: Rope | None = None
-    """Rotates the queries, and the keys that lie beside them."""
-    dropout_key: DropoutKey | None = None
-    """What dropout of the weights is keyed by; None where nothing is dropped."""
-    dropout: float = 0.0
-    site: str = "attention"
-    """Names the attention, for dropout and for observers."""
 
 
 def attend(
@@ -91,20 +64,6 @@ def weigh(scores: Float[Tensor, "B H T S"], visible: Bool[Tensor, "#B #H #T S"])
     return scores.softmax(-1).masked_fill(~visible, 0.0)
 
 
-def fused_attend(
-    query: Float[Tensor, "B H T K"],
-    key: Float[Tensor, "B G S K"],
-    value: Float[Tensor, "B G S K"],
-    visible: Bool[Tensor, "#B #H #T S"],
-) -> Float[Tensor, "B H T K"]:
-    """The mixed values of `attend` without dropout, by torch's kernel, which never holds all weights (Dao et al. 2022).
-
-    Every query must see some key.
-    """
-    key, value = _for_all_heads(key, query), _for_all_heads(value, query)
-    return nn.functional.scaled_dot_product_attention(query, key, value, visible)
-
-
 def _for_all_heads(x: Float[Tensor, "B G S K"], query: Float[Tensor, "B H T K"]) -> Float[Tensor, "B H S K"]:
     shared = query.size(1) // x.size(1)
     return x.repeat_interleave(shared, 1) if shared > 1 else x
@@ -142,6 +101,23 @@ class Keys:
         return (places <= own[..., None])[:, None]
 
 
+class AttentionContext(NamedTuple):
+    """What the queries of one attention have in common."""
+
+    heads: int
+    """Query heads."""
+    queries: Packing
+    causal: bool
+    """Whether no query looks past its own place."""
+    rope: Rope | None = None
+    """Rotates the queries, and the keys that lie beside them."""
+    dropout_key: DropoutKey | None = None
+    """What dropout of the weights is keyed by; None where nothing is dropped."""
+    dropout: float = 0.0
+    site: str = "attention"
+    """Names the attention, for dropout and for observers."""
+
+
 def split_rows(
     rows: Float[Tensor, "N P K"], heads: int, rope: Rope | None = None
 ) -> tuple[Float[Tensor, "N H K"], Float[Tensor, "N G K"], Float[Tensor, "N G K"]]:
@@ -160,44 +136,49 @@ class Padded(NamedTuple):
     visible: Bool[Tensor, "#B 1 #T S"]
 
 
-def pad(rows: Float[Tensor, "N P K"], heads: int, keys: Keys | None, context: AttentionContext) -> Padded:
+def pad(rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext) -> Padded:
     """What `rows` and `keys` hold (see `Attention.attend`), sentence by sentence."""
     query, queries = rows, context.queries
     if keys is None:
-        query, key, value = split_rows(rows, heads, context.rope)
+        query, key, value = split_rows(rows, context.heads, context.rope)
         keys = Keys.of_rows(key, value, queries)
     return Padded(queries.pad(query).transpose(1, 2), *keys.padded(), keys.visible(queries, context.causal))
 
 
-def equation_attention(
-    rows: Float[Tensor, "N P K"], heads: int, keys: Keys | None, context: AttentionContext
-) -> Float[Tensor, "N H K"]:
-    """By the equation, which holds all weights; takes everything, anywhere."""
-    queries, dropout_key = context.queries, context.dropout_key
-    tokens = queries.pad(dropout_key.tokens) if dropout_key is not None else None
-    mixed, _ = attend(*pad(rows, heads, keys, context), context.dropout, context.site, dropout_key, tokens)
-    return queries.unpad(mixed.transpose(1, 2))
-
-
-def fused_attention(
-    rows: Float[Tensor, "N P K"], heads: int, keys: Keys | None, context: AttentionContext
-) -> Float[Tensor, "N H K"]:
-    """By torch's fused kernel; drops nothing out."""
-    assert context.dropout_key is None, "torch's fused attention does not know our dropout"
-    return context.queries.unpad(fused_attend(*pad(rows, heads, keys, context)).transpose(1, 2))
-
-
 @torch.no_grad()
 def show_weights(
-    observer: Observer, rows: Float[Tensor, "N P K"], heads: int, keys: Keys | None, context: AttentionContext
+    observer: Observer, rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext
 ) -> None:
     """Shows an observer what attention sees and where it looks, computed apart from the result."""
-    query, key, value, visible = pad(rows, heads, keys, context)
+    query, key, value, visible = pad(rows, keys, context)
     products = score(query, key)
     scores = hide(products, visible)
     seen = {"query": query, "key": key, "value": value, "products": products, "scores": scores}
     for name, tensor in {**seen, "weights": weigh(scores, visible)}.items():
         observer.tensor(f"{context.site}.{name}", tensor.detach())
+
+
+def equation_attention(
+    rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext
+) -> Float[Tensor, "N H K"]:
+    """By the equation, which holds all weights; takes everything, anywhere."""
+    queries, dropout_key = context.queries, context.dropout_key
+    tokens = queries.pad(dropout_key.tokens) if dropout_key is not None else None
+    mixed, _ = attend(*pad(rows, keys, context), context.dropout, context.site, dropout_key, tokens)
+    return queries.unpad(mixed.transpose(1, 2))
+
+
+def fused_attention(
+    rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext
+) -> Float[Tensor, "N H K"]:
+    """By torch's fused kernel, which never holds all weights (Dao et al. 2022). Drops nothing out, and every query must
+    see some key.
+    """
+    assert context.dropout_key is None, "torch's fused attention does not know our dropout"
+    query, key, value, visible = pad(rows, keys, context)
+    key, value = _for_all_heads(key, query), _for_all_heads(value, query)
+    mixed = nn.functional.scaled_dot_product_attention(query, key, value, visible)
+    return context.queries.unpad(mixed.transpose(1, 2))
 
 
 _SETTINGS = {"window_size", "enable_gqa"}
@@ -215,14 +196,14 @@ def flash_takes(rows: Float[Tensor, "N P K"], keys: Keys | None, context: Attent
 
 
 def flash_attention(
-    rows: Float[Tensor, "N P K"], heads: int, keys: Keys | None, context: AttentionContext
+    rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext
 ) -> Float[Tensor, "N H K"]:
     """What `attend` computes, on rows as they lie."""
     attention, queries = varlen_attention(), context.queries
     assert attention is not None, "this torch has no FlashAttention for sentences of any lengths"
     query, of_keys = rows, queries
     if keys is None:
-        query, key, value = split_rows(rows, heads, context.rope)
+        query, key, value = split_rows(rows, context.heads, context.rope)
     else:
         assert keys.packing is not None, "padded keys do not lie in rows"
         key, value, of_keys = keys.key, keys.value, keys.packing
@@ -230,7 +211,7 @@ def flash_attention(
         *(query[: queries.tokens], key[: of_keys.tokens], value[: of_keys.tokens]),
         *(queries.edges, of_keys.edges, queries.longest, of_keys.longest),
         window_size=(-1, 0 if context.causal else -1),
-        enable_gqa=key.size(1) < heads,
+        enable_gqa=key.size(1) < context.heads,
     )
     return queries.fill(mixed)
 
@@ -257,21 +238,21 @@ def compiled_takes(rows: Float[Tensor, "N P K"], keys: Keys | None, context: Att
 
 
 def compiled_attention(
-    rows: Float[Tensor, "N P K"], heads: int, keys: Keys | None, context: AttentionContext
+    rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext
 ) -> Float[Tensor, "N H K"]:
     """What `attend` computes, on rows as they lie."""
     key, value = (None, None) if keys is None else (keys.key, keys.value)
-    return _CompiledAttention.apply(rows, key, value, heads, keys, context)
+    return _CompiledAttention.apply(rows, key, value, keys, context)
 
 
 class _CompiledAttention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, rows, key, value, heads, keys, context):
+    def forward(ctx, rows, key, value, keys, context):
         ctx.save_for_backward(rows, key, value)
-        ctx.heads, ctx.context = heads, context
+        ctx.context = context
         # The keys themselves are not kept, because what is kept here outlives the pass back.
         ctx.of_keys, ctx.lengths = (None, context.queries.lengths) if keys is None else (keys.packing, keys.lengths)
-        query, key, value = _parts(rows, heads, key, value)
+        query, key, value = _parts(rows, context.heads, key, value)
         mixed = rows.new_empty(query.shape)
         mixed[context.queries.tokens :] = 0
         layout, _alive = _layout(query, key, value, ctx.lengths, context)
@@ -288,13 +269,13 @@ class _CompiledAttention(torch.autograd.Function):
         if ctx.of_keys is not None:
             of_key, of_value = (rows.new_empty(key.shape) for _ in range(2))
             of_key[ctx.of_keys.tokens :] = of_value[ctx.of_keys.tokens :] = 0
-        query, key, value = _parts(rows, ctx.heads, key, value)
-        gradients = _parts(of_rows, ctx.heads, of_key, of_value)
+        query, key, value = _parts(rows, ctx.context.heads, key, value)
+        gradients = _parts(of_rows, ctx.context.heads, of_key, of_value)
         layout, _alive = _layout(query, key, value, ctx.lengths, ctx.context)
         strides = gradients[0].stride(0), gradients[1].stride(0)
         given = gradient.contiguous()
         kernels.run("attention_back", query, key, value, given, *gradients, ctypes.byref(layout), *strides)
-        return of_rows, of_key, of_value, None, None, None
+        return of_rows, of_key, of_value, None, None
 
 
 def _parts(rows: Tensor, heads: int, key: Tensor | None, value: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -345,15 +326,15 @@ def _layout(
     return layout, alive
 
 
-Way = Literal["flash", "fused", "compiled", "equation"]
+Backend = Literal["flash", "fused", "compiled", "equation"]
 
-WAYS: dict[Way, Callable[[Tensor, int, Keys | None, AttentionContext], Tensor]] = {
+BACKENDS: dict[Backend, Callable[[Tensor, Keys | None, AttentionContext], Tensor]] = {
     "flash": flash_attention,
     "fused": fused_attention,
     "compiled": compiled_attention,
     "equation": equation_attention,
 }
-"""Each takes rows (N, P, K), the number of query heads, keys and context, and returns mixed rows (N, H, K)."""
+"""Each takes rows (N, P, K), keys and context, and returns mixed rows (N, H, K)."""
 
 FUSED_FROM = {torch.float32: 128, torch.bfloat16: 512}
 """Queries of a sentence from which torch's fused attention beats the equation on a processor; never in float64."""
@@ -361,16 +342,16 @@ FUSED_BEATS_COMPILED_FROM = {torch.float32: 2_048, torch.bfloat16: 1_024}
 """And from which it beats our kernel; never under a causal mask (benchmarks/attention.py)."""
 
 
-def choose_way(rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext) -> Way:
-    """The fastest way that takes these tensors: the first line that holds."""
+def choose_backend(rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext) -> Backend:
+    """The fastest backend that takes these tensors: the first line that holds."""
     compiled = compiled_takes(rows, keys, context)
-    table: dict[Way, bool] = {
+    table: dict[Backend, bool] = {
         "flash": flash_takes(rows, keys, context),  # on a GPU, on rows as they lie
         "fused": _fused_pays(rows, context, compiled),  # on a GPU what flash does not take; on a processor the longest
         "compiled": compiled,  # on a processor, on rows as they lie
         "equation": True,  # anything, anywhere
     }
-    return next(way for way, holds in table.items() if holds)
+    return next(backend for backend, holds in table.items() if holds)
 
 
 def _fused_pays(rows: Float[Tensor, "N P K"], context: AttentionContext, compiled: bool) -> bool:

@@ -1,119 +1,121 @@
-"""One layer of each stack, in the order of the paper (Vaswani et al. 2017, section 3.1, figure 1).
+"""The layers of each stack, and the stacks (Vaswani et al. 2017, section 3.1, figure 1).
 
-`SelfBlock` is the encoder's layer; with a causal mask it is a language model's. `CrossBlock` is the decoder's.
-
-The encoder: a stack of self-attention blocks that see the whole sentence (section 3.1).
-
-The decoder: a causal stack, which with a memory also attends to it (section 3.1).
+`SelfBlock` is the encoder's layer; with a causal mask it is a language model's. `CrossBlock` is the decoder's. The
+encoder's self-attention sees the whole sentence; the decoder is causal, and attends to a memory if there is one.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import NamedTuple
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dragoman.model.attention import Attention
-from dragoman.model.attention_backends import split_rows
+from dragoman.model.attention_backends import Keys, split_rows
 from dragoman.model.cache import Cache, CrossKeys
 from dragoman.model.dropout import DropoutKey
 from dragoman.model.embedding import Rope, Rotary
 from dragoman.model.layers import FeedForward, LayerNorm, Residual, RMSNorm
-from dragoman.model.observer import Observer, Show, shower
+from dragoman.model.observer import Observer, RowObserver, row_observer
 from dragoman.model.packing import Packing
 from dragoman.model.projection import Projection, join, join_for_good
 
 
-class Pass(NamedTuple):
+class LayerContext(NamedTuple):
     """What every layer of one forward pass shares."""
 
     packing: Packing
     causal: bool
     """Whether self-attention sees nothing of the future."""
-    rope: Rope | None
+    rope: Rope | None = None
     """The rotation of the rows, if positions are rotary."""
     dropout_key: DropoutKey | None = None
     cache: Cache | None = None
     positions: Int[Tensor, "N"] | None = None
-    """Where the rows stand in their sentences; given with a cache."""
+    """Where the rows stand in their sentences; set if there is a cache."""
     observer: Observer | None = None
 
     @property
-    def shown(self) -> Show | None:
+    def observe(self) -> RowObserver:
         """Shows rows to the observer, if there is one."""
-        return shower(self.observer, self.packing)
-
-    def show(self, site: str, x: Float[Tensor, "N D"]) -> None:
-        """Shows these rows to the observer, if there is one."""
-        if show := self.shown:
-            show(site, x)
-
-
-class LayerParts(NamedTuple):
-    """Makes the parts of one layer; each is given its own name, which also names its dropout."""
-
-    layer: str
-    """The layer's name: `decoder.3`."""
-    attention: Callable[[str], Attention]
-    feed_forward: Callable[[str], FeedForward]
-    residual: Callable[[str], Residual]
+        return row_observer(self.observer, self.packing)
 
 
 class SelfBlock(nn.Module):
     """Self-attention, then the feed-forward network, each on its residual path."""
 
-    def __init__(self, index: int, parts: LayerParts) -> None:
+    def __init__(
+        self,
+        index: int,
+        name: str,
+        self_attention: Attention,
+        feed_forward: FeedForward,
+        self_residual: Residual,
+        feed_residual: Residual,
+    ) -> None:
         super().__init__()
-        self.index, self.name = index, parts.layer
-        self.self_attention = parts.attention("self_attention")
-        self.feed_forward = parts.feed_forward("feed_forward")
-        self.self_residual, self.feed_residual = parts.residual("self_residual"), parts.residual("feed_residual")
+        self.index, self.name = index, name
+        self.self_attention, self.feed_forward = self_attention, feed_forward
+        self.self_residual, self.feed_residual = self_residual, feed_residual
 
-    def forward(self, x: Float[Tensor, "N D"], given: Pass) -> Float[Tensor, "N D"]:
-        dropout_key, show = given.dropout_key, given.shown
-        x = self.self_residual(
-            x, lambda h: attend_to_self(self.self_attention, self.index, h, given), dropout_key, show
-        )
-        return self.feed_residual(x, lambda h: self.feed_forward(h, dropout_key, show), dropout_key, show)
+    def forward(self, x: Float[Tensor, "N D"], context: LayerContext) -> Float[Tensor, "N D"]:
+        dropout_key, observe = context.dropout_key, context.observe
+        attention = partial(attend_to_self, self.self_attention, self.index, context)
+        feed_forward = partial(self.feed_forward, dropout_key=dropout_key, observe=observe)
+        x = self.self_residual(x, attention, dropout_key, observe)
+        return self.feed_residual(x, feed_forward, dropout_key, observe)
 
 
 class CrossBlock(nn.Module):
     """Causal self-attention, attention to the memory, then the feed-forward network, each on its residual path."""
 
-    def __init__(self, index: int, parts: LayerParts) -> None:
+    def __init__(
+        self,
+        index: int,
+        name: str,
+        self_attention: Attention,
+        cross_attention: Attention,
+        feed_forward: FeedForward,
+        self_residual: Residual,
+        cross_residual: Residual,
+        feed_residual: Residual,
+    ) -> None:
         super().__init__()
-        self.index, self.name = index, parts.layer
-        self.self_attention = parts.attention("self_attention")
-        self.cross_attention = parts.attention("cross_attention")
-        self.feed_forward = parts.feed_forward("feed_forward")
-        self.self_residual = parts.residual("self_residual")
-        self.cross_residual = parts.residual("cross_residual")
-        self.feed_residual = parts.residual("feed_residual")
+        self.index, self.name = index, name
+        self.self_attention, self.cross_attention, self.feed_forward = self_attention, cross_attention, feed_forward
+        self.self_residual, self.cross_residual, self.feed_residual = self_residual, cross_residual, feed_residual
 
-    def forward(self, x: Float[Tensor, "N D"], given: Pass, cross_keys: CrossKeys) -> Float[Tensor, "N D"]:
-        dropout_key, show = given.dropout_key, given.shown
-        x = self.self_residual(
-            x, lambda h: attend_to_self(self.self_attention, self.index, h, given), dropout_key, show
-        )
-        x = self.cross_residual(x, lambda h: self._attend_to_memory(h, given, cross_keys), dropout_key, show)
-        return self.feed_residual(x, lambda h: self.feed_forward(h, dropout_key, show), dropout_key, show)
-
-    def _attend_to_memory(self, x: Float[Tensor, "N D"], given: Pass, cross_keys: CrossKeys) -> Float[Tensor, "N D"]:
-        attention, keys = self.cross_attention, cross_keys.layer(self.index)
-        given.show(f"{attention.name}.input", x)
-        return attention.attend(
-            attention.queries(x), keys, given.packing, dropout_key=given.dropout_key, observer=given.observer
-        )
+    def forward(self, x: Float[Tensor, "N D"], context: LayerContext, cross_keys: CrossKeys) -> Float[Tensor, "N D"]:
+        dropout_key, observe = context.dropout_key, context.observe
+        attention = partial(attend_to_self, self.self_attention, self.index, context)
+        cross_attention = partial(attend_to_memory, self.cross_attention, cross_keys.layer(self.index), context)
+        feed_forward = partial(self.feed_forward, dropout_key=dropout_key, observe=observe)
+        x = self.self_residual(x, attention, dropout_key, observe)
+        x = self.cross_residual(x, cross_attention, dropout_key, observe)
+        return self.feed_residual(x, feed_forward, dropout_key, observe)
 
 
-def attend_to_self(attention: Attention, layer: int, x: Float[Tensor, "N D"], given: Pass) -> Float[Tensor, "N D"]:
+def attend_to_self(
+    attention: Attention, layer: int, context: LayerContext, x: Float[Tensor, "N D"]
+) -> Float[Tensor, "N D"]:
     """Self-attention of packed rows; with a cache, also to what the rows wrote before."""
-    given.show(f"{attention.name}.input", x)
-    rows, keys, rope = attention.self_projections(x), None, given.rope
-    if given.cache is not None and given.positions is not None:
+    context.observe(f"{attention.name}.input", x)
+    rows, keys, rope = attention.self_projections(x), None, context.rope
+    if context.cache is not None and context.positions is not None:
         rows, key, value = split_rows(rows, attention.heads, rope)
-        keys, rope = given.cache.append(layer, given.packing, given.positions, key, value), None
-    return attention.attend(rows, keys, given.packing, given.causal, rope, given.dropout_key, given.observer)
+        keys, rope = context.cache.append(layer, context.packing, context.positions, key, value), None
+    return attention.attend(rows, keys, context.packing, context.causal, rope, context.dropout_key, context.observer)
+
+
+def attend_to_memory(
+    attention: Attention, keys: Keys, context: LayerContext, x: Float[Tensor, "N D"]
+) -> Float[Tensor, "N D"]:
+    """Cross-attention of packed rows to the keys that this layer made of the memory."""
+    context.observe(f"{attention.name}.input", x)
+    return attention.attend(
+        attention.queries(x), keys, context.packing, dropout_key=context.dropout_key, observer=context.observer
+    )
 
 
 class Encoder(nn.Module):
@@ -140,12 +142,12 @@ class Encoder(nn.Module):
         observer: Observer | None = None,
     ) -> Float[Tensor, "N D"]:
         rope = self.rotary.rope(packing.position, x.dtype) if self.rotary else None
-        given = Pass(packing, causal=False, rope=rope, dropout_key=dropout_key, observer=observer)
-        given.show("encoder.embedding", x)
+        context = LayerContext(packing, causal=False, rope=rope, dropout_key=dropout_key, observer=observer)
+        context.observe("encoder.embedding", x)
         for block in self.blocks:
-            x = block(x, given)
+            x = block(x, context)
         x = self.final_norm(x) if self.final_norm is not None else x
-        given.show("encoder.output", x)
+        context.observe("encoder.output", x)
         return x
 
 
@@ -180,14 +182,14 @@ class Decoder(nn.Module):
         """With a cache, the rows continue what it holds, and are appended to it."""
         position = cache.positions(packing) if cache is not None else packing.position
         rope = self.rotary.rope(position, x.dtype) if self.rotary else None
-        given = Pass(packing, True, rope, dropout_key, cache, position, observer)
-        given.show("decoder.embedding", x)
+        context = LayerContext(packing, True, rope, dropout_key, cache, position, observer)
+        context.observe("decoder.embedding", x)
         for block in self.blocks:
-            x = block(x, given, cross_keys) if isinstance(block, CrossBlock) else block(x, given)
+            x = block(x, context, cross_keys) if isinstance(block, CrossBlock) else block(x, context)
         if cache is not None:
             cache.advance(packing)
         x = self.final_norm(x) if self.final_norm is not None else x
-        given.show("decoder.output", x)
+        context.observe("decoder.output", x)
         return x
 
     def cross_keys(self, memory: Float[Tensor, "N D"], packing: Packing) -> CrossKeys:

@@ -1,8 +1,8 @@
-"""Where a token stands: sinusoids (Vaswani et al. 2017, section 3.5), learned vectors, or rotation (Su et al. 2021).
+"""Token ids to vectors: the embedding scaled by sqrt(d_model) (Vaswani et al. 2017, section 3.4), positions, a norm if
+asked for, dropout.
 
-Each takes positions as rows (N,), so that packed and cached decoding ask only for the positions they need.
-
-Token ids to vectors: the embedding scaled by sqrt(d_model) (section 3.4), positions, an optional norm, dropout.
+Positions are sinusoids (section 3.5), learned vectors, or a rotation of queries and keys (Su et al. 2021). Each takes
+positions as rows (N,), so that packed and cached decoding ask only for those they need.
 """
 
 import math
@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from dragoman.errors import ConfigError
 from dragoman.model.dropout import DropoutKey, drop
 from dragoman.model.layers import LayerNorm, RMSNorm
-from dragoman.model.observer import Show
+from dragoman.model.observer import RowObserver, ignore
 from dragoman.model.projection import Role
 
 Rope = tuple[Float[Tensor, "N 1 K"], Float[Tensor, "N 1 K"]]
@@ -50,7 +50,7 @@ class Learned(nn.Module):
         self.weight = nn.Parameter(torch.empty(max_positions, d_model))
 
     def forward(self, position: Int[Tensor, "N"]) -> Float[Tensor, "N D"]:
-        return nn.functional.embedding(position, self.weight)
+        return F.embedding(position, self.weight)
 
 
 class Rotary:
@@ -79,17 +79,10 @@ def rotate(x: Float[Tensor, "N H K"], rope: Rope) -> Float[Tensor, "N H K"]:
 
 def _angles(position: Int[Tensor, "N"], width: int, base: float) -> Float[Tensor, "N half"]:
     """position / base^(2i / width), in float64 so that far positions keep their digits."""
+    if position.device.type == "mps":  # Apple's GPUs have no float64
+        return _angles(position.cpu(), width, base).to(position.device)
     exponent = torch.arange(0, width, 2, device=position.device, dtype=torch.float64) / width
-    return (
-        (position[:, None] / base**exponent).float()
-        if position.device.type != "mps"
-        else _angles_on_mps(position, width, base)
-    )
-
-
-def _angles_on_mps(position: Int[Tensor, "N"], width: int, base: float) -> Float[Tensor, "N half"]:
-    """Makes the angles on the host, because Apple's GPUs have no float64."""
-    return _angles(position.cpu(), width, base).to(position.device)
+    return (position[:, None] / base**exponent).float()
 
 
 class Embedding(nn.Module):
@@ -120,19 +113,13 @@ class Embedding(nn.Module):
         ids: Int[Tensor, "N"],
         position: Int[Tensor, "N"],
         dropout_key: DropoutKey | None = None,
-        show: Show | None = None,
+        observe: RowObserver = ignore,
     ) -> Float[Tensor, "N D"]:
         x = F.embedding(ids, self.weight) * self.scale
-        places = self.positions(position).to(x.dtype) if self.positions is not None else None
-        if show is not None:
-            show(f"{self.name}.tokens", x)
-            if places is not None:
-                show(f"{self.name}.positions", places)
-        x = x + places if places is not None else x
+        observe(f"{self.name}.tokens", x)
+        if self.positions is not None:
+            places = self.positions(position).to(x.dtype)
+            observe(f"{self.name}.positions", places)
+            x = x + places
         x = self.norm(x) if self.norm is not None else x
         return drop(x, self.dropout, self.name, dropout_key)
-
-
-def table(vocabulary: int, d_model: int) -> nn.Parameter:
-    """An empty embedding matrix (V, D)."""
-    return nn.Parameter(torch.empty(vocabulary, d_model))

@@ -11,11 +11,9 @@ from torch.nn import functional as F
 
 from dragoman.compiled import kernels
 from dragoman.model.dropout import DropoutKey, drop
-from dragoman.model.observer import Show
+from dragoman.model.observer import RowObserver, ignore
 from dragoman.model.projection import Dense, Projection, Role
 
-NormKind = Literal["layer", "rms"]
-"""`LayerNorm` or `RMSNorm`."""
 NormPosition = Literal["pre", "post"]
 """Before a sublayer, or after it is added (the paper)."""
 Activation = Literal["relu", "gelu", "silu", "swiglu", "geglu"]
@@ -72,11 +70,6 @@ class _FusedRMSNorm(torch.autograd.Function):
         return of_x, of_weight.to(weight.dtype), None
 
 
-def make_norm(kind: NormKind, d_model: int, epsilon: float, bias: bool) -> LayerNorm | RMSNorm:
-    """A norm of this kind; `bias` is for LayerNorm, because RMSNorm has none."""
-    return RMSNorm(d_model, epsilon) if kind == "rms" else LayerNorm(d_model, epsilon, bias)
-
-
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": lambda x: F.relu(x, inplace=True),
     "gelu": F.gelu,
@@ -111,16 +104,15 @@ class FeedForward(nn.Module):
         self.outer = Dense(d_ff, d_model, bias)
 
     def forward(
-        self, x: Float[Tensor, "N D"], dropout_key: DropoutKey | None = None, show: Show | None = None
+        self, x: Float[Tensor, "N D"], dropout_key: DropoutKey | None = None, observe: RowObserver = ignore
     ) -> Float[Tensor, "N D"]:
         if self.gate is None:
             hidden = _ACTIVATIONS[self.activation](self.inner(x))
         else:
             gate, inner = self.gate(x), self.inner(x)
             hidden = (F.silu(gate) if self.activation == "swiglu" else F.gelu(gate)) * inner
-        if show is not None:
-            show(f"{self.name}.input", x)
-            show(f"{self.name}.hidden", hidden)
+        observe(f"{self.name}.input", x)
+        observe(f"{self.name}.hidden", hidden)
         return self.outer(drop(hidden, self.dropout, self.name, dropout_key))
 
 
@@ -142,14 +134,13 @@ class Residual(nn.Module):
         x: Float[Tensor, "N D"],
         sublayer: Callable[[Tensor], Tensor],
         dropout_key: DropoutKey | None = None,
-        show: Show | None = None,
+        observe: RowObserver = ignore,
     ) -> Float[Tensor, "N D"]:
         if self.pre:
             x = drop(sublayer(self.norm(x)), self.dropout, self.name, dropout_key, onto=x)
         else:
             x = self.norm(drop(sublayer(x), self.dropout, self.name, dropout_key, onto=x))
-        if show is not None:
-            show(self.name, x)
+        observe(self.name, x)
         return x
 
 

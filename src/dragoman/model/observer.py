@@ -41,12 +41,16 @@ class Observer(Protocol):
         ...
 
 
-Show = Callable[[str, Tensor], None]
-"""Shows rows (N, ...) at a site."""
+RowObserver = Callable[[str, Tensor], None]
+"""Is shown rows (N, ...) at named sites."""
 
 
-def shower(observer: Observer | None, packing: Packing) -> Show | None:
-    """What shows the rows of a packing to an observer, padded to (B, T, ...); None without an observer."""
+def ignore(site: str, rows: Tensor) -> None:
+    """The `RowObserver` of a pass that nobody observes."""
+
+
+def row_observer(observer: Observer | None, packing: Packing) -> RowObserver:
+    """Shows the rows of a packing to an observer, padded to (B, T, ...)."""
     if observer is None:
-        return None
+        return ignore
     return lambda site, rows: observer.tensor(site, packing.pad(rows.detach()))

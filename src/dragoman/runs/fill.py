@@ -16,7 +16,7 @@ from dragoman.evaluating.metrics import Score
 from dragoman.files import sha256
 from dragoman.inference.predictor import project
 from dragoman.model.dropout import StepKey
-from dragoman.model.families import EncoderModel
+from dragoman.model.transformer import EncoderModel
 from dragoman.runs.language_model import TextEvaluation, TextTask
 from dragoman.store.description import ModelFiles, StoredModel
 from dragoman.text.prepared import read_text_lines

@@ -30,7 +30,7 @@ from dragoman.evaluating.scores import write_scores
 from dragoman.files import sha256, write_file
 from dragoman.inference.labels import Transitions, best_labels, expected_calibration_error, fit_temperature
 from dragoman.inference.predictor import Predictor, project, softmax
-from dragoman.model.families import EncoderModel
+from dragoman.model.transformer import EncoderModel
 from dragoman.runs.choices import TextFacts
 from dragoman.runs.task import Corpora, Task
 from dragoman.store.description import ModelFiles

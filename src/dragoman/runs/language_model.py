@@ -17,7 +17,7 @@ from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.scores import write_scores
 from dragoman.files import sha256
 from dragoman.inference.generator import Generator
-from dragoman.model.families import LanguageModel
+from dragoman.model.transformer import LanguageModel
 from dragoman.runs.choices import TextFacts
 from dragoman.runs.task import Corpora, Task
 from dragoman.store.description import ModelFiles, StoredModel

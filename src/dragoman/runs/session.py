@@ -21,7 +21,7 @@ from dragoman.config import differences, flatten
 from dragoman.errors import CheckpointError, DecodeError, DiskFull, Interrupted
 from dragoman.memory import memory_bytes
 from dragoman.model.adapters import merged
-from dragoman.model.families import AnyModel
+from dragoman.model.transformer import AnyModel
 from dragoman.progress import Advance
 from dragoman.runs.metrics import MetricsLog
 from dragoman.runs.recipe import Recipe, without_removed

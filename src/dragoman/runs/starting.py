@@ -6,10 +6,9 @@ from torch import nn
 from dragoman.config import check
 from dragoman.errors import CheckpointError, ConfigError, OutOfMemory
 from dragoman.memory import usable_memory_bytes
-from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
-from dragoman.model.families import AnyModel, EncoderModel
 from dragoman.model.shapes import count_weights
+from dragoman.model.transformer import AnyModel, EncoderModel, build_model
 from dragoman.runs.choices import Start
 from dragoman.runs.recipe import FAMILIES, OF_LABELS, Recipe
 from dragoman.store.adapters import adapter_of

@@ -17,8 +17,7 @@ from dragoman.data.batching import build_batches
 from dragoman.data.corpus import EncodedCorpus
 from dragoman.errors import CheckpointError, ConfigError, TokenizerError
 from dragoman.files import new_folder
-from dragoman.model.build import build_model
-from dragoman.model.families import AnyModel
+from dragoman.model.transformer import AnyModel, build_model
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
 from dragoman.runs.choices import Prepared, TextFacts, Vocabularies

@@ -12,8 +12,8 @@ from dragoman.config import check
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.files import write_file
 from dragoman.model.adapters import adapt, merged
-from dragoman.model.build import build_model
 from dragoman.model.config import LoraSettings
+from dragoman.model.transformer import build_model
 from dragoman.serialization import read_object, write_json
 from dragoman.store.description import (
     ADAPTER,

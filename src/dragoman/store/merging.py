@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dragoman.config import flatten
 from dragoman.errors import ConfigError
-from dragoman.model.build import build_model
+from dragoman.model.transformer import build_model
 from dragoman.store.description import StoredModel, default_card, find_model, read_adapter
 from dragoman.store.folder import check_new_model, load_model, save_model
 from dragoman.store.tensors import named_weights, place_weights

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.compiled import kernels
-from dragoman.model.build import build_model
 from dragoman.model.config import ModelConfig
-from dragoman.model.families import AnyModel, Model, prepare_for_decoding
 from dragoman.model.projection import Projection
+from dragoman.model.transformer import AnyModel, Model, build_model, prepare_for_decoding
 from dragoman.progress import Progress
 from dragoman.store.weights import Weights
 from dragoman.system import choose_device, choose_precision

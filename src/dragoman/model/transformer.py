@@ -1,4 +1,8 @@
-"""Whole models, assembled from the stacks. All take and return rows of tokens; `project` alone knows the vocabulary."""
+"""Whole models, assembled from the stacks, and the builder, which alone knows settings.
+
+The three families take and return rows of tokens; `project` alone knows the vocabulary. `build_model` makes what a
+`ModelConfig` says, and gives weights their first values.
+"""
 
 import copy
 from typing import ClassVar, TypeVar
@@ -8,15 +12,16 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.model.blocks import Decoder, Encoder
+from dragoman.model.attention import Attention
+from dragoman.model.blocks import CrossBlock, Decoder, Encoder, SelfBlock
 from dragoman.model.cache import Cache, CrossKeys
-from dragoman.model.config import ModelConfig
+from dragoman.model.config import ModelConfig, check_vocabularies
 from dragoman.model.dropout import StepKey
-from dragoman.model.embedding import Embedding
-from dragoman.model.layers import Head
-from dragoman.model.observer import Observer, shower
+from dragoman.model.embedding import Embedding, Learned, Rotary, Sinusoidal
+from dragoman.model.layers import FeedForward, Head, LayerNorm, Residual, RMSNorm
+from dragoman.model.observer import Observer, row_observer
 from dragoman.model.packing import ROW_MULTIPLE, Packing, pick
-from dragoman.model.projection import Projection, Role
+from dragoman.model.projection import Projection, Role, weight_roles
 
 
 class EncoderDecoder(nn.Module):
@@ -52,9 +57,9 @@ class EncoderDecoder(nn.Module):
         observer: Observer | None = None,
     ) -> Float[Tensor, "N D"]:
         """Source ids to the memory, which is the encoder's output."""
-        of_rows = dropout_key.source(packing.rows, source.device) if dropout_key else None
-        x = self.source_embedding(source, packing.position, of_rows, shower(observer, packing))
-        return self.encoder(x, packing, of_rows, observer)
+        row_key = dropout_key.source(packing.rows, source.device) if dropout_key else None
+        x = self.source_embedding(source, packing.position, row_key, row_observer(observer, packing))
+        return self.encoder(x, packing, row_key, observer)
 
     def cross_keys(self, memory: Float[Tensor, "N D"], packing: Packing) -> CrossKeys:
         """What the cross-attention of every layer makes of the memory."""
@@ -69,19 +74,19 @@ class EncoderDecoder(nn.Module):
         self,
         target: Int[Tensor, "M"],
         packing: Packing,
-        given: CrossKeys | Cache,
+        keys: CrossKeys | Cache,
         dropout_key: StepKey | None = None,
         *,
         observer: Observer | None = None,
     ) -> Float[Tensor, "M D"]:
-        """Target ids to decoder output. Given `CrossKeys`: whole targets. Given a `Cache`: the next tokens of its rows,
-        which it takes in.
+        """Target ids to decoder output: whole targets with `CrossKeys`; with a `Cache`, which takes them in, the next
+        tokens of its rows.
         """
-        keys, cache = (given.cross_keys, given) if isinstance(given, Cache) else (given, None)
-        of_rows = dropout_key.target(packing.rows, target.device) if dropout_key else None
+        cross_keys, cache = (keys.cross_keys, keys) if isinstance(keys, Cache) else (keys, None)
+        row_key = dropout_key.target(packing.rows, target.device) if dropout_key else None
         position = cache.positions(packing) if cache is not None else packing.position
-        x = self.target_embedding(target, position, of_rows, shower(observer, packing))
-        return self.decoder(x, packing, keys, cache, of_rows, observer)
+        x = self.target_embedding(target, position, row_key, row_observer(observer, packing))
+        return self.decoder(x, packing, cross_keys, cache, row_key, observer)
 
     def project(self, hidden: Float[Tensor, "M D"]) -> Float[Tensor, "M V"]:
         """Decoder output to logits."""
@@ -137,10 +142,10 @@ class LanguageModel(nn.Module):
         observer: Observer | None = None,
     ) -> Float[Tensor, "M D"]:
         """Ids to decoder output: whole texts, or with a cache the next tokens of its rows, which it takes in."""
-        of_rows = dropout_key.target(packing.rows, target.device) if dropout_key else None
+        row_key = dropout_key.target(packing.rows, target.device) if dropout_key else None
         position = cache.positions(packing) if cache is not None else packing.position
-        x = self.target_embedding(target, position, of_rows, shower(observer, packing))
-        return self.decoder(x, packing, None, cache, of_rows, observer)
+        x = self.target_embedding(target, position, row_key, row_observer(observer, packing))
+        return self.decoder(x, packing, None, cache, row_key, observer)
 
     def project(self, hidden: Float[Tensor, "M D"]) -> Float[Tensor, "M V"]:
         """Decoder output to logits."""
@@ -183,9 +188,9 @@ class EncoderModel(nn.Module):
         observer: Observer | None = None,
     ) -> Float[Tensor, "N D"]:
         """Ids to a vector for each token."""
-        of_rows = dropout_key.source(packing.rows, source.device) if dropout_key else None
-        x = self.source_embedding(source, packing.position, of_rows, shower(observer, packing))
-        return self.encoder(x, packing, of_rows, observer)
+        row_key = dropout_key.source(packing.rows, source.device) if dropout_key else None
+        x = self.source_embedding(source, packing.position, row_key, row_observer(observer, packing))
+        return self.encoder(x, packing, row_key, observer)
 
     def predict_from(
         self,
@@ -249,3 +254,144 @@ def _prepare_projections(module: nn.Module) -> None:
             setattr(module, name, child.prepared())
         else:
             _prepare_projections(child)
+
+
+def build_model(config: ModelConfig, seed: int | None = 0) -> AnyModel:
+    """A model with fresh weights, the same for the same seed. With None they are arbitrary.
+
+    Raises:
+        ConfigError: the vocabulary is not known yet.
+    """
+    check_vocabularies(config)
+    model = _FAMILIES[config.family](config)
+    if seed is not None:
+        initialise(model, torch.Generator().manual_seed(seed))
+    return model
+
+
+def initialise(model: nn.Module, generator: torch.Generator) -> None:
+    """Fresh values by role: Xavier uniform for projections (Glorot and Bengio 2010), normal with deviation d_model^-0.5
+    for tables. Vectors keep what their modules begin with: ones in norms, zeros in biases.
+    """
+    roles = weight_roles(model)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if roles[name] == "table":
+                weight.normal_(0.0, weight.size(1) ** -0.5, generator=generator)
+            elif roles[name] == "projection":
+                nn.init.xavier_uniform_(weight, generator=generator)
+
+
+def _encoder_decoder(config: ModelConfig) -> EncoderDecoder:
+    source = _table(config, config.source_vocabulary)
+    target = source if config.tied == "all" else _table(config, config.target_vocabulary)
+    output = _table(config, config.target_vocabulary) if config.tied == "none" else target
+    return EncoderDecoder(
+        config,
+        _embedding(config, source, "source_embedding"),
+        _embedding(config, target, "target_embedding"),
+        _encoder(config),
+        Decoder([_cross_block(config, i) for i in range(config.decoder_layers)], _final_norm(config), _rotary(config)),
+        output,
+        _output_bias(config),
+    )
+
+
+def _language_model(config: ModelConfig) -> LanguageModel:
+    target = _table(config, config.target_vocabulary)
+    output = _table(config, config.target_vocabulary) if config.tied == "none" else target
+    blocks = [_self_block(config, "decoder", i) for i in range(config.decoder_layers)]
+    return LanguageModel(
+        config,
+        _embedding(config, target, "target_embedding"),
+        Decoder(blocks, _final_norm(config), _rotary(config)),
+        output,
+        _output_bias(config),
+    )
+
+
+def _encoder_model(config: ModelConfig) -> EncoderModel:
+    source = _table(config, config.source_vocabulary)
+    own_output = config.labels is not None or config.tied == "none"
+    output = _table(config, config.labels or config.source_vocabulary) if own_output else source
+    head = Head(config.d_model, _norm(config), config.dropout)
+    return EncoderModel(config, _embedding(config, source, "source_embedding"), _encoder(config), head, output)
+
+
+_FAMILIES = {"encoder_decoder": _encoder_decoder, "language_model": _language_model, "encoder": _encoder_model}
+
+
+def _encoder(config: ModelConfig) -> Encoder:
+    blocks = [_self_block(config, "encoder", i) for i in range(config.encoder_layers)]
+    return Encoder(blocks, _final_norm(config), _rotary(config))
+
+
+def _self_block(config: ModelConfig, stack: str, index: int) -> SelfBlock:
+    name = f"{stack}.{index}"
+    return SelfBlock(
+        index,
+        name,
+        _attention(config, f"{name}.self_attention"),
+        _feed_forward(config, f"{name}.feed_forward"),
+        _residual(config, f"{name}.self_residual"),
+        _residual(config, f"{name}.feed_residual"),
+    )
+
+
+def _cross_block(config: ModelConfig, index: int) -> CrossBlock:
+    name = f"decoder.{index}"
+    return CrossBlock(
+        index,
+        name,
+        _attention(config, f"{name}.self_attention"),
+        _attention(config, f"{name}.cross_attention"),
+        _feed_forward(config, f"{name}.feed_forward"),
+        _residual(config, f"{name}.self_residual"),
+        _residual(config, f"{name}.cross_residual"),
+        _residual(config, f"{name}.feed_residual"),
+    )
+
+
+def _attention(config: ModelConfig, name: str) -> Attention:
+    return Attention(config.d_model, config.heads, config.kv_heads, config.bias, config.attention_dropout, name)
+
+
+def _feed_forward(config: ModelConfig, name: str) -> FeedForward:
+    return FeedForward(config.d_model, config.d_ff, config.activation, config.bias, config.activation_dropout, name)
+
+
+def _residual(config: ModelConfig, name: str) -> Residual:
+    return Residual(_norm(config), config.norm_position, config.dropout, name)
+
+
+def _norm(config: ModelConfig) -> LayerNorm | RMSNorm:
+    if config.norm == "rms":
+        return RMSNorm(config.d_model, config.norm_epsilon)
+    return LayerNorm(config.d_model, config.norm_epsilon, config.bias)
+
+
+def _final_norm(config: ModelConfig) -> LayerNorm | RMSNorm | None:
+    return _norm(config) if config.final_norm else None
+
+
+def _rotary(config: ModelConfig) -> Rotary | None:
+    return Rotary(config.d_model // config.heads, config.position_base) if config.positions == "rotary" else None
+
+
+def _embedding(config: ModelConfig, weight: nn.Parameter, name: str) -> Embedding:
+    positions = None
+    if config.positions == "sinusoidal":
+        positions = Sinusoidal(config.d_model, config.position_base)
+    elif config.positions == "learned":
+        positions = Learned(config.max_positions or 0, config.d_model)
+    norm = _norm(config) if config.embedding_norm else None
+    return Embedding(weight, positions, config.embedding_scale, norm, config.dropout, name)
+
+
+def _table(config: ModelConfig, rows: int | None) -> nn.Parameter:
+    """An empty matrix (V, D). `check_vocabularies` has seen that the vocabulary is known."""
+    return nn.Parameter(torch.empty(rows or 0, config.d_model))
+
+
+def _output_bias(config: ModelConfig) -> nn.Parameter | None:
+    return nn.Parameter(torch.zeros(config.target_vocabulary or 0)) if config.output_bias else None
