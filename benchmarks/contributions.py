@@ -37,8 +37,10 @@ from torch import Tensor, nn
 from dragoman.errors import Error
 from dragoman.evaluating.metrics import SAMPLES, SEED, interval
 from dragoman.explaining.why import falls, read_choice
-from dragoman.inference.alignment import Given, Seen, Word, run_given, words_of
+from dragoman.inference.alignment import Word
+from dragoman.inference.teacher_forcing import Given, Seen, run_given
 from dragoman.inference.translator import Translator
+from dragoman.inference.words import words_of
 from dragoman.model.transformer import EncoderDecoder
 from dragoman.system import describe, machine
 from dragoman.text.lines import read_lines

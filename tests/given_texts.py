@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from dragoman.inference.alignment import Given, run_given
+from dragoman.inference.teacher_forcing import Given, run_given
 from dragoman.model.transformer import EncoderDecoder, LanguageModel
 
 

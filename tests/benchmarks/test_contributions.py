@@ -9,7 +9,7 @@ from contributions import gradients, kendall
 from small import translator
 from torch import Tensor, nn
 
-from dragoman.inference.alignment import Given, run_given
+from dragoman.inference.teacher_forcing import Given, run_given
 from dragoman.model.transformer import EncoderDecoder
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING
 

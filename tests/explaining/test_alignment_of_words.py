@@ -36,18 +36,16 @@ from dragoman.explaining.gold_alignment import (
 )
 from dragoman.inference.alignment import (
     AlignmentChoice,
-    Given,
-    Seen,
     Word,
     align_words,
     best_links,
-    run_given,
     split_words,
     word_weights,
     words_in_tokens,
-    words_of,
 )
+from dragoman.inference.teacher_forcing import Given, Seen, run_given
 from dragoman.inference.translator import Translator
+from dragoman.inference.words import words_of
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import EncoderDecoder, build_model
 from dragoman.store.description import Languages, ModelFiles

@@ -12,8 +12,10 @@ from torch import Tensor
 from dragoman.errors import DataError
 from dragoman.explaining.record import Contributions
 from dragoman.explaining.why import Why, contributions_of, falls, why
-from dragoman.inference.alignment import Given, Word, portions, run_given, words_of
+from dragoman.inference.alignment import Word
+from dragoman.inference.teacher_forcing import Given, portions, run_given
 from dragoman.inference.translator import Translator
+from dragoman.inference.words import words_of
 from dragoman.model.transformer import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.store.folder import load_model
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from dragoman.errors import ConfigError, DataError
 from dragoman.explaining.heads import Head, _cost, attention_of, heads_of, judge_heads, losses, without
-from dragoman.inference.alignment import Given, run_given
+from dragoman.inference.teacher_forcing import Given, run_given
 from dragoman.model.transformer import EncoderDecoder, LanguageModel
 from dragoman.store.folder import load_model
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING

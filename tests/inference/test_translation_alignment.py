@@ -7,19 +7,11 @@ import pytest
 from small_translators import SOURCES, asked, lines, make, make_plain, stored
 
 from dragoman.cli.main import main
-from dragoman.inference.alignment import (
-    AlignmentChoice,
-    Given,
-    Seen,
-    align_words,
-    places_in_line,
-    run_given,
-    split_words,
-    words_of,
-    words_written,
-)
+from dragoman.inference.alignment import AlignmentChoice, align_words, places_in_line, split_words, words_written
+from dragoman.inference.teacher_forcing import Given, Seen, run_given
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
+from dragoman.inference.words import words_of
 from dragoman.store.folder import save_model
 
 TWO = "Where is the cat ? The dog is old ."

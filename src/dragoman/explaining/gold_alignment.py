@@ -31,17 +31,16 @@ from jaxtyping import Float
 from dragoman.errors import DataError
 from dragoman.inference.alignment import (
     AlignmentChoice,
-    Given,
     Link,
     Links,
     Word,
     align_words,
     best_links,
-    cross_weights,
     split_words,
     word_weights,
     words_in_tokens,
 )
+from dragoman.inference.teacher_forcing import Given, cross_weights
 from dragoman.inference.translator import Translator
 from dragoman.text.lines import read_lines
 

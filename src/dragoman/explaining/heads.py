@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from dragoman.errors import ConfigError, DataError, DecodeError
 from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.references import own_test_set, read_references
-from dragoman.inference.alignment import Given, portions, run_given
+from dragoman.inference.teacher_forcing import Given, portions, run_given
 from dragoman.model.attention import Attention
 from dragoman.model.transformer import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.progress import Progress, silent

@@ -21,20 +21,13 @@ from dragoman.explaining.record import Alignment, Part, Record, Search
 from dragoman.explaining.search_tree import Candidates, search_tree
 from dragoman.explaining.stacks import find_layer, read_matrices, read_stack, read_steps, read_written
 from dragoman.explaining.why import Why, contributions_of, why
-from dragoman.inference.alignment import (
-    AlignmentChoice,
-    Given,
-    Seen,
-    Word,
-    align_words,
-    plain_attention,
-    run_given,
-    words_of,
-)
+from dragoman.inference.alignment import AlignmentChoice, Word, align_words
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.segments import Segments
+from dragoman.inference.teacher_forcing import Given, Seen, plain_attention, run_given
 from dragoman.inference.translation import MEANINGS, Translation
 from dragoman.inference.translator import Translator
+from dragoman.inference.words import words_of
 from dragoman.model.transformer import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.store.description import StoredModel
 from dragoman.store.folder import load_model

@@ -22,7 +22,8 @@ from dragoman.explaining.record import (
     Token,
     Units,
 )
-from dragoman.inference.alignment import Given, words_of
+from dragoman.inference.teacher_forcing import Given
+from dragoman.inference.words import words_of
 from dragoman.model.blocks import CrossBlock, SelfBlock
 from dragoman.model.projection import Projection
 from dragoman.tokenizing.tokenizer import Tokenizer

@@ -20,7 +20,9 @@ from torch import Tensor
 
 from dragoman.errors import DataError
 from dragoman.explaining.record import Contributions, Erased
-from dragoman.inference.alignment import Given, Word, portions, run_given, words_of
+from dragoman.inference.alignment import Word
+from dragoman.inference.teacher_forcing import Given, portions, run_given
+from dragoman.inference.words import words_of
 from dragoman.model.transformer import EncoderDecoder, LanguageModel
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizer import Tokenizer

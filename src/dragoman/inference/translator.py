@@ -21,7 +21,7 @@ from dragoman.decoding.hypothesis import Hypothesis, SearchObserver
 from dragoman.decoding.request import Request
 from dragoman.decoding.scoring import score
 from dragoman.errors import CheckpointError, ConfigError, DecodeError
-from dragoman.inference.line_alignment import TOKENS_AT_ONCE, align
+from dragoman.inference.alignment import TOKENS_AT_ONCE, align
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.requests import Asked, Requests
 from dragoman.inference.runtime import Runtime

@@ -17,8 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dragoman.decoding.hypothesis import Hypothesis, length_penalty
-from dragoman.inference.alignment import split_words
-from dragoman.inference.line_alignment import SegmentLinks, line_links
+from dragoman.inference.alignment import SegmentLinks, line_links, split_words
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.segments import Segments
 from dragoman.inference.sentences import join, spaceless

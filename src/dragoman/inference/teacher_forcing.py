@@ -1,0 +1,133 @@
+"""Passes over given texts, watched from inside: the model reads what it should have written, not what it would write.
+
+The model's own code runs, with attention by its equation.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from dragoman.model.attention import Attention
+from dragoman.model.attention_backends import Backend
+from dragoman.model.observer import Observer
+from dragoman.model.packing import Packing
+from dragoman.model.transformer import EncoderDecoder, LanguageModel
+from dragoman.tokenizing.special_tokens import Framing
+
+
+class Given(NamedTuple):
+    """One text as a model reads and writes it, in ids with the symbols around them."""
+
+    source: list[int] | None
+    """What the encoder reads; None in a model without one."""
+    target: list[int]
+    """What the decoder reads."""
+    labels: list[int]
+    """What it should write: one token for each that it reads."""
+
+    @classmethod
+    def of(cls, framing: Framing, source: Sequence[int], target: Sequence[int]) -> "Given":
+        """A source and its translation, in ids without symbols."""
+        return cls(framing.source(source), framing.target(target), framing.labels(target))
+
+    @property
+    def longest(self) -> int:
+        """The tokens of the longer side."""
+        return max(len(self.source or []), len(self.target))
+
+
+class Seen(dict[str, Tensor]):
+    """An observer that keeps the tensor of every site, by name."""
+
+    def tensor(self, site: str, value: Tensor) -> None:
+        self[site] = value
+
+
+@contextmanager
+def plain_attention(model: nn.Module) -> Iterator[None]:
+    """Computes every attention by its equation meanwhile, whatever is faster."""
+    attentions = [module for module in model.modules() if isinstance(module, Attention)]
+    before: list[Backend | None] = [attention.backend for attention in attentions]
+    for attention in attentions:
+        attention.backend = "equation"
+    try:
+        yield
+    finally:
+        for attention, backend in zip(attentions, before, strict=True):
+            attention.backend = backend
+
+
+def run_given(
+    model: EncoderDecoder | LanguageModel,
+    given: Sequence[Given],
+    observer: Observer | None = None,
+    *,
+    share_sources: bool = False,
+) -> tuple[Float[Tensor, "M D"], Packing]:
+    """Decoder output for every target token of these texts, in one pass, and how its rows lie.
+
+    `share_sources` encodes equal sources once. Then an observer, or a hook, sees fewer of them.
+    """
+    device = model.output.device
+    of_target = Packing.of([len(each.target) for each in given], device)
+    target = _rows([each.target for each in given], device)
+    with plain_attention(model):
+        if isinstance(model, LanguageModel):
+            return model.decode(target, of_target, observer=observer), of_target
+        sources = [tuple(each.source) for each in given if each.source is not None]
+        assert len(sources) == len(given), "an encoder needs a source for every text"
+        read = list(dict.fromkeys(sources)) if share_sources else sources
+        lengths = [len(source) for source in read]
+        memory = model.encode(_rows(read, device), Packing.of(lengths, device), observer=observer)
+        if share_sources:
+            memory_of = dict(zip(read, memory.split(lengths), strict=True))
+            memory = torch.cat([memory_of[source] for source in sources])
+        keys = model.cross_keys(memory, Packing.of([len(source) for source in sources], device))
+        return model.decode(target, of_target, keys, observer=observer), of_target
+
+
+def portions(texts: Sequence[Given], tokens: int = 1_024) -> Iterator[list[Given]]:
+    """The texts in order, in portions of at most so many tokens, so that memory does not grow with their number.
+
+    A longer text is a portion of its own.
+
+    >>> [len(portion) for portion in portions([Given([1, 2], [3], [4])] * 5, tokens=6)]
+    [2, 2, 1]
+    """
+    portion: list[Given] = []
+    held = 0
+    for text in texts:
+        size = len(text.source or []) + len(text.target)
+        if portion and held + size > tokens:
+            yield portion
+            portion, held = [], 0
+        portion.append(text)
+        held += size
+    if portion:
+        yield portion
+
+
+class _CrossWeights(dict[int, Tensor]):
+    """An observer that keeps the cross-attention weights (B, H, T, S) of each layer, and nothing else."""
+
+    def tensor(self, site: str, value: Tensor) -> None:
+        if site.endswith("cross_attention.weights"):
+            self[len(self)] = value
+
+
+@torch.inference_mode()
+def cross_weights(model: EncoderDecoder, given: Sequence[Given]) -> Float[np.ndarray, "B L H T S"]:
+    """The cross-attention weights of all layers, in one pass over these texts side by side."""
+    seen = _CrossWeights()
+    run_given(model, given, seen)
+    return torch.stack([seen[layer] for layer in range(len(seen))], dim=1).float().cpu().numpy()
+
+
+def _rows(ids: Sequence[Sequence[int]], device: torch.device) -> Tensor:
+    return torch.tensor(list(chain.from_iterable(ids)), dtype=torch.int64, device=device)
