@@ -29,9 +29,10 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.fixture
 def unprepared() -> Iterator[None]:
     """A process that has not asked for kernels yet."""
-    before, kernels._prepared = kernels._prepared, None
+    prepared = kernels._PREPARED
+    before, prepared.loaded = prepared.loaded, {}
     yield
-    kernels._prepared = before
+    prepared.loaded, prepared.failure = before, None
 
 
 LIBRARY = kernels.LIBRARIES[torch.float32]
@@ -90,7 +91,7 @@ def test_without_a_home_kernels_live_as_long_as_the_process(monkeypatch: pytest.
 
 @pytest.mark.usefixtures("unprepared")
 def test_before_they_are_prepared_the_plain_twins_run_and_nothing_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "load_libraries", refuse)
+    monkeypatch.setattr(libraries, "load_libraries", refuse)
     assert not kernels.available()
     assert not kernels.usable("rms_norm", torch.ones(2, 2))
     assert RMSNorm(2)(torch.ones(2, 2)).allclose(torch.ones(2, 2))
@@ -106,7 +107,7 @@ def test_a_room_that_says_no_is_asked_once_says_why_once_and_the_plain_twins_run
         asked.append(progress)
         raise NotCompiled("not today")
 
-    monkeypatch.setattr(kernels, "load_libraries", say_no)
+    monkeypatch.setattr(libraries, "load_libraries", say_no)
     with caplog.at_level(logging.WARNING):
         assert not kernels.prepare() and not kernels.prepare()
     (said,) = caplog.messages

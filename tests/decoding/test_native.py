@@ -17,6 +17,7 @@ from compiler import needs_compiler
 from small import END, START
 
 from dragoman.compiled import decoder as compiled
+from dragoman.compiled import libraries
 from dragoman.compiled.decoder import functions
 from dragoman.compiled.libraries import NotCompiled
 from dragoman.decoding.compiled_stepper import FORMATS, NativeModel, NativeStepper
@@ -373,9 +374,9 @@ def test_without_a_compiler_the_reason_is_asked_for_and_said_once(
         asked.append(1)
         raise NotCompiled("no C++ compiler was found")
 
-    monkeypatch.setattr(compiled, "_loaded", None)
-    monkeypatch.setattr(compiled, "_why_not", None)
-    monkeypatch.setattr(compiled, "load_libraries", refuse)
+    monkeypatch.setattr(compiled._PREPARED, "loaded", {})
+    monkeypatch.setattr(compiled._PREPARED, "failure", None)
+    monkeypatch.setattr(libraries, "load_libraries", refuse)
     model = random_model(preset="paper")
     stored = StoredModel(model, model.config, ModelFiles(), Path("model"))
     runtimes = [Runtime(stored, "cpu", "float32") for _ in range(2)]

@@ -1,24 +1,14 @@
-"""The compiled functions, with their signatures."""
+"""The functions of the compiled decoder, with their signatures."""
 
 import ctypes
-import logging
 from pathlib import Path
 
-from dragoman.compiled.libraries import Library, NotCompiled, load_libraries
-from dragoman.progress import Progress, silent
+from dragoman.compiled.libraries import Libraries, Library, Signature
 
-log = logging.getLogger(__name__)
-
-
-_SOURCES = (
-    *(
-        Path(__file__).with_name(name)
-        for name in ("decoder.cpp", "search.h", "arithmetic.h", "products.h", "team.h", "vectors.h")
-    ),
-    Path(__file__).with_name("numbers.h"),
-)
+_NAMES = ("decoder.cpp", "search.h", "arithmetic.h", "products.h", "team.h", "vectors.h", "numbers.h")
+_SOURCES = tuple(Path(__file__).with_name(name) for name in _NAMES)
 _POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int64
-_SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
+_SIGNATURES: dict[str, Signature] = {
     "model_open": (_POINTER, [_POINTER, _POINTER]),
     "model_close": (None, [_POINTER]),
     "decoder_open": (_POINTER, [_POINTER, _NUMBER]),
@@ -33,39 +23,22 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "best": (None, [_POINTER, _POINTER, _NUMBER, _NUMBER, _NUMBER, _POINTER, _POINTER]),
 }
 
-_loaded: ctypes.CDLL | None = None
-_why_not: NotCompiled | None = None
+_PREPARED = Libraries(
+    {"decoder": Library("native", _SOURCES)},
+    _SIGNATURES,
+    "the compiled decoder is not used: %s; PyTorch decodes instead, which is slower",
+)
+
+available = _PREPARED.prepare
+"""Compiles or loads the functions, and returns whether there are any."""
 
 
-def available(progress: Progress = silent) -> bool:
-    """Compiles or loads the functions, and returns whether there are any. Only the first call in a process does
-    anything; if it fails, a warning says why.
-    """
-    try:
-        functions(progress)
-    except NotCompiled:
-        return False
-    return True
-
-
-def functions(progress: Progress = silent) -> ctypes.CDLL:
+def functions() -> ctypes.CDLL:
     """The compiled functions.
 
     Raises:
         NotCompiled: there is no compiler, or it failed.
     """
-    global _loaded, _why_not
-    if _why_not is not None:
-        raise _why_not
-    if _loaded is None:
-        try:
-            (loaded,) = load_libraries([Library("native", _SOURCES)], progress)
-        except NotCompiled as why:
-            _why_not = why
-            log.warning("the compiled decoder is not used: %s; PyTorch decodes instead, which is slower", why)
-            raise
-        for name, (result, arguments) in _SIGNATURES.items():
-            function = getattr(loaded, name)
-            function.restype, function.argtypes = result, arguments
-        _loaded = loaded
-    return _loaded
+    if not available() and _PREPARED.failure is not None:
+        raise _PREPARED.failure
+    return _PREPARED.loaded["decoder"]

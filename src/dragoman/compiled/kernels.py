@@ -5,8 +5,7 @@ a tracer, and if no kernels were prepared. Results agree within rounding; dropou
 """
 
 import ctypes
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -15,23 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.compiled.libraries import Library, NotCompiled, load_libraries
-from dragoman.progress import Progress, silent
-
-log = logging.getLogger(__name__)
-
+from dragoman.compiled.libraries import Libraries, Library
 
 ELEMENTS = {torch.float32: "float", torch.bfloat16: "bf16"}
 """The types of numbers that have kernels, with their names in C++."""
 _NAMES = ("kernels.cpp", "attention.cpp", "kernels.h", "numbers.h")
 _SOURCES = tuple(Path(__file__).with_name(name) for name in _NAMES)
-LIBRARIES = {
-    dtype: Library(f"kernels-{element}", _SOURCES, (f"ELEMENT={element}",)) for dtype, element in ELEMENTS.items()
-}
-"""The same sources, compiled once for each type of number."""
 
 _POINTER, _NUMBER, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
-_SIGNATURES: dict[str, list[type]] = {
+_ARGUMENTS: dict[str, list[type]] = {
     "drop": [*[_POINTER] * 4, _NUMBER, _NUMBER, ctypes.c_uint32, ctypes.c_int32, _REAL],
     "rms_norm": [*[_POINTER] * 4, _NUMBER, _NUMBER, _REAL],
     "rms_norm_back": [*[_POINTER] * 6, _NUMBER, _NUMBER],
@@ -39,43 +30,33 @@ _SIGNATURES: dict[str, list[type]] = {
     "attention": [_POINTER] * 5,
     "attention_back": [*[_POINTER] * 8, _NUMBER, _NUMBER],
 }
-KERNELS = tuple(name for name in _SIGNATURES if not name.endswith("_back"))
+KERNELS = tuple(name for name in _ARGUMENTS if not name.endswith("_back"))
 """The names of the kernels; `NAME_back` is the backward pass of NAME."""
 
-Functions = dict[str, Callable[..., bool]]
-"""Compiled functions by name."""
-
-_prepared: dict[torch.dtype, Functions] | None = None
-"""The functions for each type of number: empty if they could not be compiled, None before `prepare`."""
+LIBRARIES = {
+    dtype: Library(f"kernels-{element}", _SOURCES, (f"ELEMENT={element}",)) for dtype, element in ELEMENTS.items()
+}
+"""The same sources, compiled once for each type of number."""
+_PREPARED = Libraries(
+    LIBRARIES,
+    {name: (ctypes.c_bool, arguments) for name, arguments in _ARGUMENTS.items()},
+    "compiled kernels are not used: %s; the same arithmetic runs in plain PyTorch, slower",
+)
 _off: ContextVar[frozenset[str]] = ContextVar("kernels switched off", default=frozenset())
 
-
-def prepare(progress: Progress = silent) -> bool:
-    """Compiles or loads the kernels, and returns whether there are any. Only the first call in a process does anything.
-
-    Compiling takes some seconds, which `progress` shows; loading from the user's cache takes no time. If both fail, a
-    warning says why, and the plain twins run.
-    """
-    global _prepared
-    if _prepared is None:
-        try:
-            loaded = load_libraries(list(LIBRARIES.values()), progress)
-            _prepared = {dtype: _declared(library) for dtype, library in zip(LIBRARIES, loaded, strict=True)}
-        except NotCompiled as why:
-            _prepared = {}
-            log.warning("compiled kernels are not used: %s; the same arithmetic runs in plain PyTorch, slower", why)
-    return bool(_prepared)
+prepare = _PREPARED.prepare
+"""Compiles or loads the kernels, and returns whether there are any; without them, the plain twins run."""
 
 
 def available() -> bool:
     """Whether this process has prepared kernels. Never compiles."""
-    return bool(_prepared)
+    return bool(_PREPARED.loaded)
 
 
 def usable(name: str, *tensors: Tensor) -> bool:
     """Whether the kernel of this name takes these tensors; if not, the caller runs the plain twin. Never compiles."""
     dtype = tensors[0].dtype
-    if not _prepared or dtype not in _prepared or name in _off.get() or torch.compiler.is_compiling():
+    if dtype not in _PREPARED.loaded or name in _off.get() or torch.compiler.is_compiling():
         return False
     return all(x.device.type == "cpu" and x.dtype == dtype for x in tensors)
 
@@ -88,8 +69,7 @@ def run(name: str, first: Tensor, *arguments: Any) -> None:
     Raises:
         MemoryError: there is too little memory for the kernel's scratch space.
     """
-    assert _prepared is not None, f"{name} is not usable here"
-    function = _prepared[first.dtype][name]
+    function = getattr(_PREPARED.loaded[first.dtype], name)
     if not function(*(x.data_ptr() if isinstance(x, Tensor) else x for x in (first, *arguments))):
         raise MemoryError(f"there is no memory for the kernel {name}")
 
@@ -102,13 +82,3 @@ def without(*names: str) -> Iterator[None]:
         yield
     finally:
         _off.reset(token)
-
-
-def _declared(library: ctypes.CDLL) -> Functions:
-    """The functions of a library, with the types of their arguments."""
-    functions: Functions = {}
-    for name, arguments in _SIGNATURES.items():
-        function = library[name]
-        function.argtypes, function.restype = arguments, ctypes.c_bool
-        functions[name] = function
-    return functions

@@ -13,16 +13,17 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from dragoman import system
 from dragoman.progress import Progress, silent
 
 log = logging.getLogger(__name__)
+Key = TypeVar("Key", bound=Hashable)
 
 
 FLAGS = "-O3 -std=c++17 -fno-math-errno -fno-trapping-math -fopenmp -fPIC -shared".split()
@@ -45,15 +46,45 @@ class Library(NamedTuple):
     defines: Sequence[str] = ()
     """Macros, as the compiler takes them after `-D`."""
 
-    def identity(self, compiler: str) -> str:
-        """A hash of all that the compiled library depends on."""
+    def file(self, compiler: str) -> str:
+        """The name under which it is kept, with a hash of all that the compiled library depends on."""
         source = [path.read_text(encoding="utf-8") for path in self.sources]
         facts = [source, list(self.defines), _flags(), compiler, system.compiler(), system.processor()]
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+        return f"{self.name}-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}.so"
 
-    def file(self, compiler: str) -> str:
-        """The name under which it is kept."""
-        return f"{self.name}-{self.identity(compiler)}.so"
+
+Signature = tuple[type | None, list[type]]
+"""What a function returns, and the types of its arguments."""
+
+
+class Libraries(Generic[Key]):
+    """Libraries that a process compiles or loads once, whose functions have these signatures."""
+
+    def __init__(self, libraries: Mapping[Key, Library], signatures: Mapping[str, Signature], warning: str) -> None:
+        self._libraries, self._signatures, self._warning = libraries, signatures, warning
+        self.loaded: dict[Key, ctypes.CDLL] = {}
+        """Empty before `prepare`, and if that failed."""
+        self.failure: NotCompiled | None = None
+
+    def prepare(self, progress: Progress = silent) -> bool:
+        """Compiles or loads them, and returns whether there are any. Only the first call in a process does anything; if
+        it fails, a warning says why.
+
+        Compiling takes some seconds, which `progress` shows; loading from the user's cache takes no time.
+        """
+        if not self.loaded and self.failure is None:
+            try:
+                loaded = load_libraries(list(self._libraries.values()), progress)
+            except NotCompiled as failure:
+                self.failure = failure
+                log.warning(self._warning, failure)
+                return False
+            for library in loaded:
+                for name, (result, arguments) in self._signatures.items():
+                    function = getattr(library, name)
+                    function.restype, function.argtypes = result, arguments
+            self.loaded = dict(zip(self._libraries, loaded, strict=True))
+        return bool(self.loaded)
 
 
 def load_libraries(wanted: Sequence[Library], progress: Progress = silent) -> list[ctypes.CDLL]:
@@ -65,18 +96,17 @@ def load_libraries(wanted: Sequence[Library], progress: Progress = silent) -> li
     compiler = system.compiler_path()
     if sys.platform != "linux" or compiler is None:
         raise NotCompiled("no C++ compiler was found (g++ or clang++)")
-    kept, names = cache_folder(), {each: each.file(compiler) for each in wanted}
-    found = {each: _load(kept / name) if kept else None for each, name in names.items()}
-    libraries = {each: library for each, library in found.items() if library is not None}
-    if missing := {each: name for each, name in names.items() if each not in libraries}:
+    kept, names = cache_folder(), {library: library.file(compiler) for library in wanted}
+    libraries = {library: _load(kept / name) if kept else None for library, name in names.items()}
+    if missing := {library: name for library, name in names.items() if libraries[library] is None}:
         libraries |= _compile_all(compiler, missing, kept, progress)
-    return [libraries[each] for each in wanted]
+    return [loaded for loaded in libraries.values() if loaded is not None]
 
 
 def _compile_all(
     compiler: str, names: dict[Library, str], kept: Path | None, progress: Progress
 ) -> dict[Library, ctypes.CDLL]:
-    """Compiles all libraries at the same time, into the folder that keeps them if there is one."""
+    """Compiles into the folder that keeps libraries, if there is one."""
     libraries: dict[Library, ctypes.CDLL] = {}
     try:
         with (
@@ -84,9 +114,11 @@ def _compile_all(
             _writable(kept) as folder,
             ThreadPoolExecutor() as pool,
         ):
-            made = {each: pool.submit(_compile, compiler, each, folder / name) for each, name in names.items()}
-            for each, library in made.items():
-                libraries[each] = library.result()
+            tasks = {
+                library: pool.submit(_compile, compiler, library, folder / name) for library, name in names.items()
+            }
+            for library, task in tasks.items():
+                libraries[library] = task.result()
                 advance()
     except (OSError, subprocess.SubprocessError) as error:
         reason = _first_error(getattr(error, "stderr", None) or str(error))
