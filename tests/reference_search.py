@@ -10,9 +10,8 @@ import torch
 
 from dragoman.decoding.beam import Beam
 from dragoman.decoding.engine import Engine
-from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.hypothesis import Hypothesis, Outputs
 from dragoman.decoding.model_stepper import TensorStep
-from dragoman.decoding.processors import Written
 from dragoman.decoding.request import Request
 from dragoman.decoding.sampling import Sampling
 
@@ -131,9 +130,10 @@ def defined(toy: Toy, request: Request, end: int) -> list[Hypothesis]:
 
     def follow(tokens: Beginning) -> list[float]:
         step = TensorStep(toy.log_probs(request.source, tokens)[None].clone())
-        written = Written(np.zeros(1, np.int64), np.array([[*tokens, 0]]), np.array([len(tokens)]))
-        for rule in request.rules:
-            rule(step, written)
+        outputs = Outputs()
+        outputs.tokens, outputs.lengths = np.array([[*tokens, 0]]), np.array([len(tokens)])
+        for processor in request.processors:
+            processor(step, np.zeros(1, np.int64), outputs)
         return step.log_probs()[0].tolist()
 
     return Beam(request, end).search(follow)

@@ -85,7 +85,7 @@ WISHES = st.fixed_dictionaries(
         "beam_size": st.integers(1, 5),
         "n_best": st.integers(1, 5),
         "length_penalty": st.sampled_from([0.0, 0.6, 1.0, 3.0]),
-        "rules": RULES.map(tuple),
+        "processors": RULES.map(tuple),
         "early_stopping": st.booleans(),
     }
 )
@@ -226,9 +226,9 @@ def test_one_nan_in_one_hypothesis_is_refused_although_the_others_could_go_on(wi
                 log_probs[-1] = torch.nan
             return log_probs
 
-    ((*second,),) = found(Toy(9, seed=3), [[5]], [2], beam_size=width, n_best=width, rules=(Ban([END]),))
+    ((*second,),) = found(Toy(9, seed=3), [[5]], [2], beam_size=width, n_best=width, processors=(Ban([END]),))
     with pytest.raises(DecodeError, match="NaN"):
-        found(Cracked(9, seed=3), [[5]], [6], beam_size=width, rules=(Ban([END]),))
+        found(Cracked(9, seed=3), [[5]], [6], beam_size=width, processors=(Ban([END]),))
 
 
 def test_expand_continues_the_hypotheses_of_each_sentence() -> None:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from reference_search import Toy, defined, search
 from small import translator
 
-from dragoman.decoding.engine import Engine, Found
+from dragoman.decoding.engine import Engine, Result
 from dragoman.decoding.hypothesis import Candidate, Hypothesis, SearchObserver
 from dragoman.decoding.model_stepper import ModelStepper, TensorStep
-from dragoman.decoding.processors import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule
+from dragoman.decoding.processors import Ban, ForcedPrefix, LogitsProcessor, MinimumLength, NoRepeatedNgram, NotBlank
 from dragoman.decoding.request import Request
 from dragoman.decoding.sampling import Sampling
 from dragoman.errors import DecodeError, Interrupted
@@ -53,9 +53,9 @@ WISHES = st.fixed_dictionaries(
 """Settings of a request and its visit, in plain numbers."""
 
 
-def visit(wishes: dict[str, Any], ban: Rule, not_blank: Rule) -> Visit:
+def visit(wishes: dict[str, Any], ban: LogitsProcessor, not_blank: LogitsProcessor) -> Visit:
     """A visit with these wishes; the two rules are shared among all."""
-    rules: list[Rule] = [ban] * wishes["banned"] + [not_blank] * wishes["not_blank"]
+    rules: list[LogitsProcessor] = [ban] * wishes["banned"] + [not_blank] * wishes["not_blank"]
     rules += [MinimumLength(wishes["minimum_length"], END), ForcedPrefix(wishes["prefix"])]
     rules += [NoRepeatedNgram(wishes["no_repeat_ngram"])] if wishes["no_repeat_ngram"] else []
     width = 1 if wishes["sampling"] else wishes["beam_size"]
@@ -147,14 +147,14 @@ def test_a_request_that_fails_disturbs_no_other(
 def test_a_request_that_fails_says_why_and_the_next_step_goes_on() -> None:
     engine = Engine(Failing(SIZE, {(7, 1): 2}), start=START, end=END)
     never = (Ban([END]),)
-    good, bad = (engine.admit(Request([7, number], 5, rules=never)) for number in (0, 1))
+    good, bad = (engine.admit(Request([7, number], 5, processors=never)) for number in (0, 1))
     ended = [found for _ in range(3) for found in engine.step()]
     assert [found.ticket for found in ended] == [bad]
     with pytest.raises(DecodeError, match="outputs are NaN; its weights are damaged"):
         _ = ended[0].hypotheses
     assert engine.under_way == [good]
     (found,) = engine.run()
-    assert [found.hypotheses] == search(Engine(Toy(SIZE), start=START, end=END), [Request([7, 0], 5, rules=never)])
+    assert [found.hypotheses] == search(Engine(Toy(SIZE), start=START, end=END), [Request([7, 0], 5, processors=never)])
 
 
 class Full(Toy):
@@ -175,13 +175,13 @@ class Full(Toy):
         return super().advance(token)
 
 
-def failures(found: Sequence[Found]) -> list[tuple[int, str]]:
+def failures(found: Sequence[Result]) -> list[tuple[int, str]]:
     return [(each.ticket, str(each.outcome)) for each in found if isinstance(each.outcome, Exception)]
 
 
 def test_a_source_that_the_stepper_cannot_admit_fails_alone_and_the_engine_goes_on() -> None:
     engine = Engine(toy := Full(SIZE), start=START, end=END)
-    asked = [Request([number], 5, 1 + number % 3, rules=(Ban([END]),)) for number in range(4)]
+    asked = [Request([number], 5, 1 + number % 3, processors=(Ban([END]),)) for number in range(4)]
     under_way = engine.admit(asked[0])
     engine.step()
     tickets = [under_way, engine.admit(asked[1]), bad := engine.admit(Request([7], 5)), *map(engine.admit, asked[2:])]
@@ -195,7 +195,7 @@ def test_a_source_that_the_stepper_cannot_admit_fails_alone_and_the_engine_goes_
 
 def test_an_error_at_a_step_ends_those_under_way_and_the_waiting_ones_enter() -> None:
     engine = Engine(toy := Full(SIZE), start=START, end=END, batch_tokens=2)
-    asked = [Request([number], 5, rules=(Ban([END]),)) for number in range(3)]
+    asked = [Request([number], 5, processors=(Ban([END]),)) for number in range(3)]
     tickets = [engine.admit(request) for request in asked]
     assert (engine.step(), engine.under_way) == ([], tickets[:2])
     toy.steps = 0
@@ -260,7 +260,7 @@ def test_a_cancelled_request_frees_its_rows_at_once() -> None:
     engine = Engine(toy, start=START, end=END, batch_tokens=40)
     never = (Ban([END]),)
     first, second, waiting = (
-        engine.admit(Request([7, length], 30, width, rules=never)) for length, width in ((3, 4), (4, 2), (5, 16))
+        engine.admit(Request([7, length], 30, width, processors=never)) for length, width in ((3, 4), (4, 2), (5, 16))
     )
     engine.step()
     assert (len(toy.rows), engine.under_way) == (6, [second, first])

@@ -355,7 +355,7 @@ def test_a_token_that_the_model_does_not_have_is_refused(token: int) -> None:
     with pytest.raises(IndexError, match="beyond those that the model has"):
         stepper.advance(np.array([token]))
     with pytest.raises(IndexError, match="beyond those that the model has"):
-        native(model).judge([[START, 7, END]], [[START]], [[token]])
+        native(model).score([[START, 7, END]], [[START]], [[token]])
 
 
 def test_a_position_that_the_model_does_not_have_is_refused() -> None:

@@ -14,7 +14,7 @@ from reference_search import Toy, defined, search
 
 from dragoman.decoding.compiled_stepper import LogitStep
 from dragoman.decoding.engine import Engine
-from dragoman.decoding.hypothesis import Table
+from dragoman.decoding.hypothesis import Outputs
 from dragoman.decoding.model_stepper import TensorStep
 from dragoman.decoding.processors import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram
 from dragoman.decoding.request import Request
@@ -71,8 +71,8 @@ class Counted(LogitStep):
 
     taken = 0
 
-    def write_next(self, table: Table, limits: np.ndarray, end: int) -> np.ndarray | None:
-        parents = super().write_next(table, limits, end)
+    def write_next(self, outputs: Outputs, limits: np.ndarray, end: int) -> np.ndarray | None:
+        parents = super().write_next(outputs, limits, end)
         Counted.taken += parents is not None
         return parents
 
@@ -93,7 +93,7 @@ WISHES = st.fixed_dictionaries(
         "beam_size": st.integers(1, 5),
         "n_best": st.integers(1, 5),
         "length_penalty": st.sampled_from([0.0, 0.6, 3.0]),
-        "rules": st.lists(st.sampled_from(RULES), max_size=3, unique=True).map(tuple),
+        "processors": st.lists(st.sampled_from(RULES), max_size=3, unique=True).map(tuple),
         "early_stopping": st.booleans(),
     }
 )
@@ -124,7 +124,7 @@ def test_a_search_whose_usual_steps_are_compiled_finds_what_the_plain_one_finds_
 @pytest.mark.parametrize("width", [1, 2, 4])
 def test_a_search_takes_its_usual_steps_in_one_call(width: int) -> None:
     Counted.taken = 0
-    toy, requests = CompiledToy(9), [Request([number], 80, width, rules=(Ban([END]),)) for number in range(3)]
+    toy, requests = CompiledToy(9), [Request([number], 80, width, processors=(Ban([END]),)) for number in range(3)]
     found = search(Engine(toy, start=START, end=END), requests)
     assert found == [defined(toy, request, END) for request in requests]
     assert Counted.taken == 80 - 1, "the last step ends them all"
@@ -141,7 +141,7 @@ def test_nan_in_the_midst_of_usual_steps_fails_its_request_alone(width: int, at:
             return log_probs
 
     engine = Engine(Cracked(9), start=START, end=END)
-    requests = [Request([number], 9, width, rules=(Ban([END]),)) for number in range(3)]
+    requests = [Request([number], 9, width, processors=(Ban([END]),)) for number in range(3)]
     tickets = [engine.admit(request) for request in requests]
     found = {each.ticket: each for each in engine.run()}
     assert [found[tickets[n]].hypotheses for n in (0, 2)] == [defined(Toy(9), requests[n], END) for n in (0, 2)]

@@ -68,7 +68,9 @@ def test_rules_come_before_the_draw() -> None:
     toy, never = Toy(SIZE), (Ban([2]), MinimumLength(3, END))
     for seed in range(20):
         sampling = Sampling(seed=seed, temperature=2.0)
-        (found,) = search(Engine(toy, start=START, end=END), [Request([seed], 8, rules=never, sampling=sampling)])[0]
+        (found,) = search(Engine(toy, start=START, end=END), [Request([seed], 8, processors=never, sampling=sampling)])[
+            0
+        ]
         assert 2 not in found.tokens and END not in found.tokens[:3]
 
         def masked(tokens: tuple[int, ...], source: int = seed) -> list[float]:
@@ -87,11 +89,11 @@ def test_the_narrowest_draws_are_greedy(sampling: Sampling) -> None:
 
 
 def test_samples_of_one_request_differ_and_each_is_the_same_in_any_company() -> None:
-    request = Request([4, 5], 8, rules=(Ban([END]),), sampling=Sampling(temperature=3.0, seed=7))
+    request = Request([4, 5], 8, processors=(Ban([END]),), sampling=Sampling(temperature=3.0, seed=7))
     together = [found[0].tokens for found in search(Engine(Toy(SIZE), start=START, end=END), request.samples(12))]
     assert len(set(together)) == 12
     for number, tokens in enumerate(together):
-        assert sample(Toy(SIZE), [4, 5], Sampling(3.0, seed=7, sample=number), rules=request.rules) == tokens
+        assert sample(Toy(SIZE), [4, 5], Sampling(3.0, seed=7, sample=number), processors=request.processors) == tokens
 
 
 def test_every_source_has_random_numbers_of_its_own() -> None:
@@ -153,7 +155,7 @@ def test_rows_with_different_settings_are_drawn_as_alone() -> None:
 
 
 def test_a_sample_with_nothing_left_to_draw_ends_and_a_broken_model_is_named() -> None:
-    assert sample(Toy(SIZE), [1], Sampling(), rules=(Ban(range(SIZE)),)) == ()
+    assert sample(Toy(SIZE), [1], Sampling(), processors=(Ban(range(SIZE)),)) == ()
     broken = Toy(SIZE)
     broken.log_probs = lambda source, tokens: torch.full((SIZE,), math.nan)
     with pytest.raises(DecodeError, match="outputs are NaN"):

@@ -16,7 +16,7 @@ from reference_search import Toy
 from small_records import learn, store_translator
 
 from dragoman.decoding.engine import Engine
-from dragoman.decoding.processors import Written
+from dragoman.decoding.hypothesis import Outputs
 from dragoman.decoding.request import Request
 from dragoman.decoding.steppers import Step
 from dragoman.explaining.record import Node, Search
@@ -212,12 +212,12 @@ class Silence:
     def __init__(self, tokens: int, vocabulary: int) -> None:
         self.tokens, self.vocabulary = tokens, np.arange(vocabulary)
 
-    def __call__(self, step: Step, written: Written) -> None:
-        step.forbid(written.rows[written.lengths >= self.tokens][:, None], self.vocabulary)
+    def __call__(self, step: Step, rows: np.ndarray, outputs: Outputs) -> None:
+        step.forbid(rows[outputs.lengths[rows] >= self.tokens][:, None], self.vocabulary)
 
 
 def test_a_search_that_may_write_nothing_more_says_so() -> None:
-    tree = tree_of(Toy(6, seed=3), Request(SOURCE, limit=6, beam_size=2, rules=(Silence(2, 6),)))
+    tree = tree_of(Toy(6, seed=3), Request(SOURCE, limit=6, beam_size=2, processors=(Silence(2, 6),)))
     reasons = {node.reason for node in live(steps_of(tree)[-1])}
     assert tree.nodes[-1].step == 2
     assert "still live when the search stopped: the rules forbid every further token" in reasons

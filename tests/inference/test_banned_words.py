@@ -11,7 +11,7 @@ import pytest
 from small_translators import SOURCES, TARGETS, asked, lines, make
 
 from dragoman.config import choose
-from dragoman.decoding.processors import Rule
+from dragoman.decoding.processors import LogitsProcessor
 from dragoman.errors import ConfigError, DecodeError
 from dragoman.inference import banned_words
 from dragoman.inference.banned_words import BannedWords, NoBannedEnd, Tail
@@ -59,7 +59,7 @@ def allows(rule: BannedWords, ids: list[int]) -> bool:
 
 def test_both_are_rules() -> None:
     words = BannedWords(["car"], learnt("bpe"), END)
-    assert isinstance(words, Rule) and isinstance(NoBannedEnd(words, 5), Rule)
+    assert isinstance(words, LogitsProcessor) and isinstance(NoBannedEnd(words, 5), LogitsProcessor)
 
 
 @pytest.mark.parametrize(

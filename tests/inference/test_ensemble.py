@@ -66,7 +66,7 @@ def test_probabilities_are_the_mean_of_the_models(native: bool, models: list[Pat
         for folder in models:
             judge = Translator(load_model(folder), "cpu", "float32", native=False).runtime.stepper(1)
             given = [translator.framing.target_start, *labels[:-1]]
-            parts.append(torch.from_numpy(judge.judge([source], [given], [labels])).double().exp())
+            parts.append(torch.from_numpy(judge.score([source], [given], [labels])).double().exp())
         wanted = torch.stack(parts).mean(0).log().numpy()
         np.testing.assert_allclose(scored.token_log_probs, wanted, atol=1e-4)
 

@@ -21,7 +21,7 @@ import dragoman
 from dragoman.cli.main import main
 from dragoman.decoding.compiled_stepper import LogitStep
 from dragoman.decoding.engine import Engine
-from dragoman.decoding.hypothesis import Table
+from dragoman.decoding.hypothesis import Outputs
 from dragoman.decoding.model_stepper import ModelStepper
 from dragoman.decoding.request import Request
 from dragoman.decoding.sampling import Sampling
@@ -273,7 +273,7 @@ def test_a_step_reads_no_more_of_a_long_text_than_of_a_short_one(
     generator: Generator, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = 0
-    hypothesis, spelling = Table.hypothesis, Tokenizer.spelling
+    hypothesis, spelling = Outputs.hypothesis, Tokenizer.spelling
 
     def counted(*given: Any) -> Any:
         nonlocal read
@@ -281,7 +281,7 @@ def test_a_step_reads_no_more_of_a_long_text_than_of_a_short_one(
         return spelling(*given)
 
     monkeypatch.setattr(Tokenizer, "spelling", counted)
-    monkeypatch.setattr(Table, "hypothesis", lambda *given: whole.append(1) or hypothesis(*given))
+    monkeypatch.setattr(Outputs, "hypothesis", lambda *given: whole.append(1) or hypothesis(*given))
     whole: list[int] = []
     costs = []
     for tokens in (50, 100):

@@ -1,14 +1,13 @@
-"""Requests of one kind, continued side by side: what `beam` does for one request, as arrays for all of them."""
+"""Beams of one width, continued side by side: what `beam` does for one request, as arrays for many."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from dragoman.decoding.beam import Beam
-from dragoman.decoding.hypothesis import Candidate, Hypothesis, SearchObserver, Table
-from dragoman.decoding.request import Request
+from dragoman.decoding.hypothesis import Candidate, Fate, Hypothesis, Outputs, SearchObserver
 from dragoman.decoding.sampling import draw
 from dragoman.decoding.steppers import Best, Step
 from dragoman.errors import DecodeError
@@ -19,31 +18,13 @@ Outcome = list[Hypothesis] | Exception
 _NAN = "the model's outputs are NaN; its weights are damaged or its precision is too low"
 
 
-class Search(Beam):
-    """A request under way; its live hypotheses are rows of a `Table`."""
-
-    def __init__(self, ticket: int, request: Request, end: int) -> None:
-        super().__init__(request, end)
-        self.ticket = ticket
-
-    @property
-    def kind(self) -> tuple[int, bool]:
-        """What requests have in common that are continued together: their width, and whether they draw samples."""
-        return self.request.beam_size, self.request.sampling is not None
-
-
 class Expansion(NamedTuple):
-    """The best C continuations of each of B requests, in order."""
+    """The best C continuations of each of B beams, in order."""
 
     total: Float[np.ndarray, "B C"]
-    parent: Int[np.ndarray, "B C"]  # among the request's hypotheses
+    parent: Int[np.ndarray, "B C"]  # among the beam's hypotheses
     token: Int[np.ndarray, "B C"]
     log_prob: Float[np.ndarray, "B C"]  # of the token
-
-    @property
-    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Token, log-probability and total."""
-        return self.token, self.log_prob, self.total
 
 
 class Next(NamedTuple):
@@ -56,7 +37,7 @@ class Next(NamedTuple):
 
 
 def expand(total: Float[np.ndarray, "B W"], best: Best) -> Expansion:
-    """Continues W hypotheses of each of B requests by the best tokens of their rows; R = B * W.
+    """Continues W hypotheses of each of B beams by the best tokens of their rows; R = B * W.
 
     `total` holds their log-probabilities so far, minus infinity for an empty place. Returns as many continuations as a
     search can use: one if W is 1, else 2 W, because W of them may end.
@@ -70,18 +51,18 @@ def expand(total: Float[np.ndarray, "B W"], best: Best) -> Expansion:
     return Expansion(candidates.take(flat), order // each, best.token.take(flat), best.log_prob.take(flat))
 
 
-class Company:
-    """Searches of one kind, whose rows follow one another in the table, from row `first` on."""
+class BeamBatch:
+    """Beams of one width that all search or all draw. Their rows follow one another in `Outputs`, from `first` on."""
 
-    def __init__(self, searches: Sequence[Search], first: int) -> None:
-        self.searches, self.first, self.end = searches, first, searches[0].end
-        self.width, self.draws = searches[0].kind
-        self.rows = slice(first, first + self.width * len(searches))
-        self.limits = np.array([search.request.limit for search in searches])
-        self._undecided = {b for b, each in enumerate(searches) if each.ended}
-        """Requests that may be done before their limit although something lives."""
-        self._stops = {b: each.request.stops for b, each in enumerate(searches) if each.request.stops is not None}
-        self._lives = np.ones(len(searches), np.int64)  # hypotheses of each request, after a step
+    def __init__(self, beams: Sequence[Beam], first: int) -> None:
+        self.beams, self.first, self.end = beams, first, beams[0].end
+        self.width, self.draws = beams[0].request.kind
+        self.rows = slice(first, first + self.width * len(beams))
+        self.limits = np.array([beam.request.limit for beam in beams])
+        self._undecided = {b for b, beam in enumerate(beams) if beam.ended}
+        """Beams that may be done before their limit although something lives."""
+        self._stops = [(b, beam.request.stops) for b, beam in enumerate(beams) if beam.request.stops is not None]
+        self._live = np.ones(len(beams), np.int64)  # hypotheses of each beam, after a step
         self._outcomes: dict[int, Outcome] = {}
 
     @property
@@ -94,106 +75,117 @@ class Company:
         """How many tokens of each row a step looks at."""
         return 1 if self.width == 1 else 2 * self.width
 
-    def drawn(self, step: Step, table: Table) -> Best:
+    def drawn(self, step: Step, outputs: Outputs) -> Best:
         """The token that each row draws."""
-        lengths = table.lengths[self.rows].tolist()
-        uniforms = [each.request.uniform(length) for each, length in zip(self.searches, lengths, strict=True)]
-        samplings = [each.request.sampling for each in self.searches if each.request.sampling is not None]
+        lengths = outputs.lengths[self.rows].tolist()
+        uniforms = [beam.request.uniform(length) for beam, length in zip(self.beams, lengths, strict=True)]
+        samplings = [beam.request.sampling for beam in self.beams if beam.request.sampling is not None]
         return draw(step, np.arange(self.rows.start, self.rows.stop), samplings, uniforms)
 
-    def continued(self, table: Table, best: Best, observer: SearchObserver | None) -> Next:
-        """Continues every request by its best continuations. Those that end are set aside with their requests.
+    def advance(self, outputs: Outputs, best: Best, observer: SearchObserver | None) -> Next:
+        """How every row goes on by its best tokens. Hypotheses that end are set aside with their beams.
 
         As many live as the beam is wide, or fewer; then the other rows are empty places.
         """
         width = self.width
-        expansion = expand(table.totals[self.rows].reshape(-1, width), best)
-        goes_on = (expansion.total > -np.inf) & (expansion.token != self.end)
+        expansion = expand(outputs.totals[self.rows].reshape(-1, width), best)
+        is_live = (expansion.total > -np.inf) & (expansion.token != self.end)
         is_nan = np.isnan(best.log_prob[:, 0])
-        if observer is not None or not goes_on[:, :width].all() or is_nan.any():
-            self._set_aside(table, expansion, goes_on, is_nan, observer)
-        if width == 1:
-            self._lives = goes_on[:, 0]
-            return Next(np.arange(self.rows.start, self.rows.stop), *(each[:, 0] for each in expansion.columns))
-        self._lives = np.minimum(goes_on.sum(1), width)
-        in_order = np.argsort(~goes_on, axis=1, kind="stable")  # those that go on before those that end
-        request = np.arange(len(in_order))[:, None]
-        chosen = in_order[:, :width] + request * expansion.total.shape[1]  # places in flattened arrays
-        token, log_prob, total = (each.take(chosen) for each in expansion.columns)
-        is_empty = np.arange(width) >= self._lives[:, None]
-        total[is_empty] = -np.inf
-        first_row = self.first + request * width
-        parent = first_row + expansion.parent.take(chosen)
+        if observer is not None or not is_live[:, :width].all() or is_nan.any():
+            self._set_aside(outputs, expansion, is_live, is_nan, observer)
+        if width > 1:
+            return self._keep_best(expansion, is_live)
+        self._live = is_live[:, 0]
+        parent = np.arange(self.rows.start, self.rows.stop)
+        return Next(parent, expansion.token[:, 0], expansion.log_prob[:, 0], expansion.total[:, 0])
+
+    def _keep_best(self, expansion: Expansion, is_live: Bool[np.ndarray, "B C"]) -> Next:
+        """The first `width` continuations of each beam that live; after them, empty places."""
+        width, beams = self.width, np.arange(len(is_live))[:, None]
+        self._live = np.minimum(is_live.sum(1), width)
+        live_first = np.argsort(~is_live, axis=1, kind="stable")[:, :width]
+        flat = live_first + beams * is_live.shape[1]
+        token, log_prob, total = expansion.token.take(flat), expansion.log_prob.take(flat), expansion.total.take(flat)
+        total[np.arange(width) >= self._live[:, None]] = -np.inf
+        parent = self.first + beams * width + expansion.parent.take(flat)
         return Next(parent.ravel(), token.ravel(), log_prob.ravel(), total.ravel())
 
-    def ended(self, table: Table) -> dict[int, Outcome]:
-        """How the requests ended that ended with this step, which `table` has taken in; by ticket."""
-        closing = (self._lives == 0) | (table.lengths[self.rows][:: self.width] >= self.limits)
+    def ended(self, outputs: Outputs) -> dict[int, Outcome]:
+        """How the requests ended that ended with this step, which `outputs` has taken in; by ticket."""
+        closing = (self._live == 0) | (outputs.lengths[self.rows][:: self.width] >= self.limits)
         for b in sorted({*closing.nonzero()[0].tolist(), *self._undecided}):
-            search = self.searches[b]
-            live = self._hypotheses(b, table, int(self._lives[b]))
-            if search.ticket not in self._outcomes and search.done(live):
-                self._outcomes[search.ticket] = search.result(live)
-        outcomes, self._outcomes = self.stopped(table) | self._outcomes, {}
+            beam = self.beams[b]
+            live = self._hypotheses(b, outputs, int(self._live[b]))
+            if beam.ticket not in self._outcomes and beam.done(live):
+                self._outcomes[beam.ticket] = beam.result(live)
+        outcomes, self._outcomes = self.stopped(outputs) | self._outcomes, {}
         return outcomes
 
-    def stopped(self, table: Table) -> dict[int, Outcome]:
+    def stopped(self, outputs: Outputs) -> dict[int, Outcome]:
         """How the requests ended whose output is complete by what it says; by ticket. It looks at no more of an output
         than its `stops` does.
         """
-        complete = [b for b, stops in self._stops.items() if stops(table.written(self.first + b))]
-        return {self.searches[b].ticket: self.searches[b].result(self.live(b, table)) for b in complete}
+        complete = [b for b, stops in self._stops if stops(outputs.written(self.first + b))]
+        return {self.beams[b].ticket: self.beams[b].result(self.live(b, outputs)) for b in complete}
 
-    def agreed(self, b: int, table: Table, after: int) -> tuple[int, ...]:
-        """The tokens that every possible result of request b begins with, those from the place `after` on."""
+    def agreed(self, b: int, outputs: Outputs, after: int) -> tuple[int, ...]:
+        """The tokens that every possible result of beam b begins with, those from the place `after` on."""
         if self.width == 1:
-            return tuple(table.written(self.first + b)[after:].tolist())
-        return self.searches[b].agreed(self.live(b, table))[after:]
+            return tuple(outputs.written(self.first + b)[after:].tolist())
+        return self.beams[b].agreed(self.live(b, outputs))[after:]
 
-    def live(self, b: int, table: Table) -> list[Hypothesis]:
-        """The live hypotheses of request b between two steps, likeliest first."""
+    def live(self, b: int, outputs: Outputs) -> list[Hypothesis]:
+        """The live hypotheses of beam b between two steps, likeliest first."""
         first = self.first + b * self.width
-        return self._hypotheses(b, table, int((table.totals[first : first + self.width] > -np.inf).sum()))
+        return self._hypotheses(b, outputs, int((outputs.totals[first : first + self.width] > -np.inf).sum()))
 
-    def _hypotheses(self, b: int, table: Table, count: int) -> list[Hypothesis]:
-        return [table.hypothesis(self.first + b * self.width + i) for i in range(count)]
+    def _hypotheses(self, b: int, outputs: Outputs, count: int) -> list[Hypothesis]:
+        first = self.first + b * self.width
+        return [outputs.hypothesis(row) for row in range(first, first + count)]
 
     def _set_aside(
         self,
-        table: Table,
+        outputs: Outputs,
         expansion: Expansion,
-        goes_on: Bool[np.ndarray, "B C"],
+        is_live: Bool[np.ndarray, "B C"],
         is_nan: Bool[np.ndarray, "R"],
         observer: SearchObserver | None,
     ) -> None:
-        """Gives each request the hypotheses that end now. Those that fail, or may write nothing more, have ended."""
+        """Gives each beam the hypotheses that end now. Those that fail, or may write nothing more, have ended."""
         fails: Bool[np.ndarray, "B"] = np.any(is_nan.reshape(-1, self.width), axis=1)
-        ends: Bool[np.ndarray, "B"] = ~np.all(goes_on[:, : self.width], axis=1)
+        ends: Bool[np.ndarray, "B"] = ~np.all(is_live[:, : self.width], axis=1)
         for b in np.flatnonzero(fails | ends | (observer is not None)).tolist():
-            search = self.searches[b]
+            beam = self.beams[b]
             if fails[b]:
-                self._outcomes[search.ticket] = DecodeError(_NAN)
+                self._outcomes[beam.ticket] = DecodeError(_NAN)
                 continue
-            parents = self.live(b, table)
-            columns = zip(*(each[b].tolist() for each in expansion), goes_on[b].tolist(), strict=True)
-            judged = list(_judged(columns, parents, self.width, self.end))
-            ended = [each.hypothesis for each in judged if each.fate == "ended"]
-            search.ended += ended
+            parents = self.live(b, outputs)
+            candidates = self._candidates(b, expansion, is_live[b].tolist(), parents)
+            ended = [candidate.hypothesis for candidate in candidates if candidate.fate == "ended"]
+            beam.ended += ended
             if ended:
                 self._undecided.add(b)
-            if not judged:
-                self._outcomes[search.ticket] = search.result(parents)  # the rules forbid every token
+            if not candidates:
+                self._outcomes[beam.ticket] = beam.result(parents)  # the processors forbid every token
             if observer is not None:
-                observer.candidates(search.ticket, judged)
+                observer.candidates(beam.ticket, candidates)
 
-
-def _judged(
-    columns: Iterable[tuple[float, int, int, float, bool]], parents: Sequence[Hypothesis], width: int, end: int
-) -> Iterator[Candidate]:
-    """The continuations of one request, in order, and what becomes of each."""
-    lives = 0
-    for rank, (total, parent, token, log_prob, goes_on) in enumerate(columns):
-        if total > -np.inf:
-            fate = ("live" if lives < width else "dropped") if goes_on else "ended" if rank < width else "dropped"
-            lives += goes_on
-            yield Candidate(parents[parent].continued(token, log_prob, total, end), fate)
+    def _candidates(
+        self, b: int, expansion: Expansion, is_live: Sequence[bool], parents: Sequence[Hypothesis]
+    ) -> list[Candidate]:
+        """The continuations of beam b, in order, and what becomes of each."""
+        candidates: list[Candidate] = []
+        columns = zip(*(part[b].tolist() for part in expansion), strict=True)
+        live = 0
+        for rank, (total, parent, token, log_prob) in enumerate(columns):
+            if total == -np.inf:
+                continue
+            fate: Fate = "dropped"
+            if is_live[rank] and live < self.width:
+                fate = "live"
+                live += 1
+            elif token == self.end and rank < self.width:
+                fate = "ended"
+            hypothesis = parents[parent].continued(token, log_prob, total, self.end)
+            candidates.append(Candidate(hypothesis, fate))
+        return candidates

@@ -11,14 +11,15 @@ from dragoman.decoding.hypothesis import Hypothesis, common_beginning, length_pe
 from dragoman.decoding.request import Request
 
 Follow = Callable[[tuple[int, ...]], Sequence[float]]
-"""The log-probability of every token after a beginning; minus infinity where a rule forbids it."""
+"""The log-probability of every token after a beginning; minus infinity where it is forbidden."""
 
 
 class Beam:
     """The ended hypotheses of one request, and the live ones, likeliest first, while plain Python searches."""
 
-    def __init__(self, request: Request, end: int) -> None:
-        self.request, self.end = request, end
+    def __init__(self, request: Request, end: int, ticket: int = 0) -> None:
+        """`ticket` tells the beams of an engine apart."""
+        self.request, self.end, self.ticket = request, end, ticket
         self.live = [Hypothesis()]
         self.ended: list[Hypothesis] = []
 
@@ -27,7 +28,7 @@ class Beam:
         while not self.done(self.live):
             continuations = self.continuations(follow)
             if not continuations:
-                break  # the rules forbid every token
+                break  # every token is forbidden
             self.take(continuations)
         return self.result(self.live)
 

@@ -1,9 +1,4 @@
-"""How many threads a step of few rows pays for: found out while it works, because no result depends on it.
-
-The weights of a translation or language model, packed once for the decoder in C++.
-
-A packed model that steps: a `Stepper` whose rows under way lie in C++.
-"""
+"""The decoder in C++ as a `Stepper`: weights that are packed once, and rows under way that lie in C++."""
 
 import ctypes
 import math
@@ -19,7 +14,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
 from dragoman.compiled.decoder import functions
-from dragoman.decoding.hypothesis import Table
+from dragoman.decoding.hypothesis import Outputs
 from dragoman.decoding.steppers import Best
 from dragoman.model.config import ModelConfig
 from dragoman.model.shapes import possible_weights
@@ -33,9 +28,11 @@ and a step whose threads wait for a processor takes many times as long.
 """
 
 
-class Pace:
-    """Lets steps of few rows take turns with 1, 2, 4 ... threads, up to `most`, keeps to the fastest for a while, and
-    begins again.
+class ThreadTuner:
+    """Finds out how many threads make steps of few rows fastest, while they are taken; no result depends on it.
+
+    Such steps take turns with 1, 2, 4 ... threads, up to `most`. The fastest number is kept for a while; then all are
+    tried again.
     """
 
     def __init__(self, most: int) -> None:
@@ -43,11 +40,10 @@ class Pace:
         self._begin()
 
     def _begin(self) -> None:
+        counts = [*(1 << i for i in range(self.most.bit_length())), self.most]
         self._best = 1 if self.most == 1 else None
         self._left = _SECONDS
-        self._seconds: dict[int, list[float]] = {
-            count: [] for count in (*(1 << i for i in range(self.most.bit_length())), self.most)
-        }
+        self._seconds: dict[int, list[float]] = {count: [] for count in counts}
 
     def threads(self, rows: int) -> int:
         """With how many threads the next step of so many rows is computed."""
@@ -117,14 +113,14 @@ class NativeModel:
         if not self.address:
             raise MemoryError("there is no memory for the packed weights")
         weakref.finalize(self, functions().model_close, self.address)
-        self._paces: dict[int, Pace] = {}
+        self._tuners: dict[int, ThreadTuner] = {}
 
     def __deepcopy__(self, memo: object) -> "NativeModel":
         return self  # it never changes
 
-    def pace(self, threads: int) -> Pace:
+    def tuner(self, threads: int) -> ThreadTuner:
         """That of all decoders with so many threads."""
-        return self._paces.setdefault(threads, Pace(threads))
+        return self._tuners.setdefault(threads, ThreadTuner(threads))
 
 
 def _given(weight: NDArray[np.float32] | None) -> _Given:
@@ -146,7 +142,7 @@ def _shape(config: ModelConfig, precision: str) -> _Shape:
 
 
 class _Search(ctypes.Structure):
-    """The arrays of a `Table`, and its requests: the `Written` of search.h."""
+    """The arrays of `Outputs`, and its requests: the `Written` of search.h."""
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("tokens", "log_probs", "lengths", "totals", "last", "limits")),
@@ -161,11 +157,11 @@ class _Arrays:
         self._described: tuple[np.ndarray | None, ...] = (None,) * 6
         self._search, self.parents = _Search(), np.empty(0, np.int64)
 
-    def describe(self, table: Table, limits: Int[np.ndarray, "B"], end: int) -> _Search:
-        table.make_room()
-        arrays = (table.tokens, table.log_probs, table.lengths, table.totals, table.last, limits)
+    def describe(self, outputs: Outputs, limits: Int[np.ndarray, "B"], end: int) -> _Search:
+        outputs.make_room()
+        arrays = (outputs.tokens, outputs.log_probs, outputs.lengths, outputs.totals, outputs.last, limits)
         if not all(map(is_, arrays, self._described)):
-            rows, room = table.tokens.shape
+            rows, room = outputs.tokens.shape
             self._described, self.parents = arrays, np.empty(rows, np.int64)
             self._search = _Search(*map(_address, arrays), room, len(limits), rows // len(limits), end)
         return self._search
@@ -196,16 +192,20 @@ class LogitStep:
         functions().best(*map(_address, (self.logits, self.norms)), rows, vocabulary, count, *map(_address, best))
         return best
 
-    def write_next(self, table: Table, limits: Int[np.ndarray, "B"], end: int) -> Int[np.ndarray, "R"] | None:
-        search, parents = self._arrays.describe(table, limits, end), self._arrays.parents
+    def write_next(self, outputs: Outputs, limits: Int[np.ndarray, "B"], end: int) -> Int[np.ndarray, "R"] | None:
+        search, parents = self._arrays.describe(outputs, limits, end), self._arrays.parents
         made = _address(self.logits), _address(self.norms), self.logits.shape[1]
         if not functions().write_next(ctypes.byref(search), *made, _address(parents)):
             return None
-        table.has_grown()
+        outputs.has_grown()
         return parents
 
     def log_probs(self) -> Float[np.ndarray, "R V"]:
         return self.logits - self.norms[:, None]
+
+    def of_log_probs(self, log_prob: Float[np.ndarray, "R V"]) -> "LogitStep":
+        damaged = np.isnan(log_prob).any(1)  # which a search finds out from the norms
+        return LogitStep(log_prob, np.where(damaged, np.float32(np.nan), np.float32(0)))
 
 
 class NativeStepper:
@@ -217,7 +217,7 @@ class NativeStepper:
 
     def __init__(self, model: NativeModel, threads: int = 1) -> None:
         self.model, self.rows = model, 0
-        self._pace, self._threads = model.pace(threads), threads
+        self._tuner, self._threads = model.tuner(threads), threads
         self._functions = functions()
         self._decoder = self._functions.decoder_open(model.address, threads)
         if not self._decoder:
@@ -229,7 +229,7 @@ class NativeStepper:
 
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
         ids = np.fromiter(chain.from_iterable(sources), np.int64)
-        self._use_threads(self._pace.threads(len(ids)))
+        self._use_threads(self._tuner.threads(len(ids)))
         lengths = np.array([len(source) for source in sources], np.int64)
         _done(self._functions.decoder_admit(self._decoder, _address(ids), _address(lengths), len(lengths)))
         if self.model.config.family == "language_model":
@@ -244,10 +244,10 @@ class NativeStepper:
             self._norms = np.empty(self.rows, np.float32)
             self._made = _address(self._logits), _address(self._norms)
         assert len(token) == self.rows, "every row is fed a token"
-        self._use_threads(self._pace.threads(self.rows))
+        self._use_threads(self._tuner.threads(self.rows))
         start = time.perf_counter()
         _done(self._functions.decoder_advance(self._decoder, _address(token), *self._made))
-        self._pace.took(self.rows, self._threads, time.perf_counter() - start)
+        self._tuner.took(self.rows, self._threads, time.perf_counter() - start)
         return LogitStep(self._logits[: self.rows], self._norms[: self.rows], self._arrays)
 
     def _use_threads(self, count: int) -> None:
@@ -255,7 +255,7 @@ class NativeStepper:
             self._functions.decoder_use_threads(self._decoder, count)
             self._threads = count
 
-    def judge(
+    def score(
         self, sources: Sequence[Sequence[int]], given: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
     ) -> Float[np.ndarray, "M"]:
         self.admit(sources)

@@ -1,17 +1,13 @@
-"""What a search writes: outputs, the beginnings of outputs, and the penalty by which their lengths compare.
-
-What all rows under way have written, as arrays.
-
-Lets a caller watch a search: every candidate of every step, and what became of it.
-
-A search without an observer does no work for one.
-"""
+"""What a search writes: hypotheses, the penalty by which their lengths compare, and all rows under way as arrays."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def length_penalty(length: int, exponent: float) -> float:
@@ -52,11 +48,37 @@ def common_beginning(rivals: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     return first[: min(len(first), len(last)) if same is None else same]
 
 
-_GROWTH = 32  # tokens by which the room for outputs grows
+Fate = Literal["live", "ended", "dropped"]
+"""`live`: continued at the next step. `ended`: a finished hypothesis. `dropped`: better candidates filled the beam."""
 
 
-class Table:
-    """R rows of tokens with their log-probabilities; those of row r are `tokens[r, : lengths[r]]`."""
+class Candidate(NamedTuple):
+    """A hypothesis that a search considered, and what became of it."""
+
+    hypothesis: Hypothesis
+    fate: Fate
+
+
+@runtime_checkable
+class SearchObserver(Protocol):
+    """Watches a search, and the model below it where the stepper shows it. Without one a search does no extra work."""
+
+    def tensor(self, site: str, value: "Tensor") -> None:
+        """What the model shows: see `model.observer.Observer`."""
+        ...
+
+    def candidates(self, ticket: int, candidates: Sequence[Candidate]) -> None:
+        """Takes every candidate that one step considered for the request with this ticket, best first: one for a
+        greedy search, else twice the beam size; fewer where processors forbid the others.
+        """
+        ...
+
+
+_GROWTH = 32  # tokens
+
+
+class Outputs:
+    """What R rows have written, with its log-probabilities; the tokens of row r are `tokens[r, : lengths[r]]`."""
 
     def __init__(self) -> None:
         self.tokens: Int[np.ndarray, "R T"] = np.empty((0, _GROWTH), np.int64)
@@ -118,34 +140,3 @@ class Table:
         """What a row has written."""
         tokens, log_probs = self.written(row).tolist(), self.log_probs[row, : self.lengths[row]].tolist()
         return Hypothesis(tuple(tokens), tuple(log_probs), float(self.totals[row]))
-
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-Fate = Literal["live", "ended", "dropped"]
-"""`live`: continued at the next step. `ended`: a finished hypothesis. `dropped`: better candidates filled the beam."""
-
-
-class Candidate(NamedTuple):
-    """A hypothesis that a search considered, and what became of it."""
-
-    hypothesis: Hypothesis
-    fate: Fate
-
-
-@runtime_checkable
-class SearchObserver(Protocol):
-    """Watches a search, and the model below it where the stepper shows it: one observer is handed to both."""
-
-    def tensor(self, site: str, value: "Tensor") -> None:
-        """What the model shows: see `model.observer.Observer`."""
-        ...
-
-    def candidates(self, ticket: int, candidates: Sequence[Candidate]) -> None:
-        """Takes every candidate that one step considered for the request with this ticket, best first.
-
-        One for a greedy search, else twice the beam size; fewer where rules forbid the
-        others.
-        """
-        ...

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.decoding.hypothesis import Table
+from dragoman.decoding.hypothesis import Outputs
 from dragoman.decoding.steppers import Best
 from dragoman.model.cache import Cache
 from dragoman.model.observer import Observer
@@ -40,11 +40,14 @@ class TensorStep:
         value, token = best_tokens(self.log_prob, min(count, self.log_prob.size(1)))
         return Best(value.cpu().numpy(), token.cpu().numpy())
 
-    def write_next(self, table: Table, limits: Int[np.ndarray, "B"], end: int) -> None:
+    def write_next(self, outputs: Outputs, limits: Int[np.ndarray, "B"], end: int) -> None:
         return None  # PyTorch knows no shorter way
 
     def log_probs(self) -> Float[np.ndarray, "R V"]:
         return self.log_prob.cpu().numpy()
+
+    def of_log_probs(self, log_prob: Float[np.ndarray, "R V"]) -> "TensorStep":
+        return TensorStep(torch.from_numpy(log_prob))
 
     def _here(self, numbers: Int[np.ndarray, "..."]) -> Int[Tensor, "..."]:
         return torch.from_numpy(numbers).to(self.log_prob.device)
@@ -114,10 +117,10 @@ class ModelStepper:
             self.cache.reorder(torch.from_numpy(row).to(self.device))
 
     @torch.inference_mode()
-    def judge(
+    def score(
         self, sources: Sequence[Sequence[int]], given: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
     ) -> Float[np.ndarray, "M"]:
-        assert isinstance(self.model, EncoderDecoder), "a translation is judged by its source"
+        assert isinstance(self.model, EncoderDecoder), "a translation is scored with its source"
         of_sources = Packing.of([len(source) for source in sources], self.device)
         of_targets = Packing.of([len(each) for each in labels], self.device)
         source, fed, label = (self._joined(rows) for rows in (sources, given, labels))

@@ -1,7 +1,7 @@
-"""What a search may not write: each rule is a small object that forbids some tokens at a step.
+"""Logits processors: each is a small object that forbids some tokens at a step.
 
-It leaves the other log-probabilities as they are, so that scores stay those of the model. Rules may be applied in any
-order. A rule sees the tokens that rows have written, and nothing else.
+It leaves the other log-probabilities as they are, so that scores stay those of the model. So processors may be applied
+in any order.
 """
 
 import math
@@ -11,36 +11,19 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Int
 
+from dragoman.decoding.hypothesis import Outputs
 from dragoman.decoding.steppers import Step
 
 
-class Written:
-    """Rows that obey a rule, and what each has written: `tokens[i, : lengths[i]]`."""
-
-    def __init__(
-        self, rows: Int[np.ndarray, "Q"], tokens: Int[np.ndarray, "R T"], lengths: Int[np.ndarray, "R"]
-    ) -> None:
-        """`tokens` and `lengths` are those of all rows under way."""
-        self.rows, self._tokens, self._lengths = rows, tokens, lengths
-
-    @property
-    def lengths(self) -> Int[np.ndarray, "Q"]:
-        return self._lengths[self.rows]
-
-    @property
-    def tokens(self) -> Int[np.ndarray, "Q T"]:
-        return self._tokens[self.rows]
-
-
 @runtime_checkable
-class Rule(Protocol):
+class LogitsProcessor(Protocol):
     @property
     def until(self) -> float:
-        """Tokens of a row after which the rule has nothing more to say about it; infinite: it always has."""
+        """Tokens of a row after which the processor changes nothing more of it; infinite: it always may."""
         ...
 
-    def __call__(self, step: Step, written: Written) -> None:
-        """Forbids in `step` what these rows may not write next; other rows do not obey the rule."""
+    def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
+        """Forbids in `step` what these rows may not write next, after what they have written in `outputs`."""
         ...
 
 
@@ -52,8 +35,8 @@ class Ban:
     def __init__(self, tokens: Sequence[int]) -> None:
         self.tokens = np.array(tokens, np.int64)
 
-    def __call__(self, step: Step, written: Written) -> None:
-        step.forbid(written.rows[:, None], self.tokens)
+    def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
+        step.forbid(rows[:, None], self.tokens)
 
 
 class MinimumLength:
@@ -62,8 +45,8 @@ class MinimumLength:
     def __init__(self, length: int, end: int) -> None:
         self.until, self.end = length, np.array(end)
 
-    def __call__(self, step: Step, written: Written) -> None:
-        step.forbid(written.rows[written.lengths < self.until], self.end)
+    def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
+        step.forbid(rows[outputs.lengths[rows] < self.until], self.end)
 
 
 class NotBlank:
@@ -79,13 +62,13 @@ class NotBlank:
         self.is_blank: Bool[np.ndarray, "V"] = np.zeros(vocabulary, np.bool_)
         self.is_blank[self.blank] = True
 
-    def __call__(self, step: Step, written: Written) -> None:
-        lengths, first = written.lengths, written.tokens[:, 0]
+    def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
+        lengths, first = outputs.lengths[rows], outputs.tokens[rows, 0]
         begun = lengths == 1
         begun_blank = begun & self.is_blank[np.where(begun, first, 0)]
-        step.forbid(written.rows[(lengths == 0) | begun_blank], self.end)
+        step.forbid(rows[(lengths == 0) | begun_blank], self.end)
         if len(self.blank):
-            step.forbid(written.rows[begun_blank][:, None], self.blank)
+            step.forbid(rows[begun_blank][:, None], self.blank)
 
 
 class NoRepeatedNgram:
@@ -96,12 +79,11 @@ class NoRepeatedNgram:
     def __init__(self, size: int) -> None:
         self.size = size
 
-    def __call__(self, step: Step, written: Written) -> None:
-        lengths, tokens = written.lengths, written.tokens
-        long_enough = lengths >= self.size
-        if not long_enough.any():
+    def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
+        rows = rows[outputs.lengths[rows] >= self.size]
+        if not len(rows):
             return
-        rows, lengths, tokens = written.rows[long_enough], lengths[long_enough], tokens[long_enough]
+        lengths, tokens = outputs.lengths[rows], outputs.tokens[rows]
         runs = np.lib.stride_tricks.sliding_window_view(tokens[:, : lengths.max()], self.size, axis=1)  # (Q, T', size)
         ends = lengths[:, None] - self.size + 1 + np.arange(self.size - 1)  # places of the last size - 1 tokens
         now = np.take_along_axis(tokens, ends, axis=1)[:, None]
@@ -116,7 +98,6 @@ class ForcedPrefix:
     def __init__(self, prefix: Sequence[int]) -> None:
         self.prefix, self.until = np.array(prefix, np.int64), len(prefix)
 
-    def __call__(self, step: Step, written: Written) -> None:
-        place = written.lengths
-        within = place < self.until
-        step.allow_only(written.rows[within], self.prefix[place[within]])
+    def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
+        rows = rows[outputs.lengths[rows] < self.until]
+        step.allow_only(rows, self.prefix[outputs.lengths[rows]])

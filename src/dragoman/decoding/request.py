@@ -1,4 +1,4 @@
-"""A request to the search, in ids. `translating` makes it from text and `SearchOptions`, which have the defaults."""
+"""A request to the search, in ids. `inference` makes it from text and options, which have the defaults."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dragoman.decoding.processors import Rule
+from dragoman.decoding.processors import LogitsProcessor
 from dragoman.decoding.sampling import Sampling, source_hash
 from dragoman.errors import DecodeError
 
@@ -25,8 +25,8 @@ class Request:
     """Hypotheses handed back, at most `beam_size`."""
     length_penalty: float = 0.0
     """Exponent of `length_penalty`."""
-    rules: tuple[Rule, ...] = ()
-    """What may not be written. A rule object that several requests share is applied once a step."""
+    processors: tuple[LogitsProcessor, ...] = ()
+    """What may not be written. A processor that several requests share is applied once a step."""
     sampling: Sampling | None = None
     """Draws one output instead of searching for the best."""
     start: int | None = None
@@ -43,6 +43,11 @@ class Request:
     def __post_init__(self) -> None:
         if self.beam_size > 1 and (self.sampling is not None or self.stops is not None):
             raise DecodeError(f"a sample, or an output that stops, has one row, but beam_size is {self.beam_size}")
+
+    @property
+    def kind(self) -> tuple[int, bool]:
+        """What requests have in common that are continued together: their width, and whether they draw samples."""
+        return self.beam_size, self.sampling is not None
 
     @property
     def room(self) -> int:

@@ -75,40 +75,41 @@ def draw(step: Step, rows: Int[np.ndarray, "Q"], samplings: Sequence[Sampling], 
     log_probs = step.log_probs()[rows]
     likeliest = Best(*(part[rows] for part in step.best(_LIKELIEST)))
     token = np.empty((len(rows), 1), np.int64)
-    for number, (sampling, uniform) in enumerate(zip(samplings, uniforms, strict=True)):
-        few = likeliest.log_prob[number], likeliest.token[number]
-        token[number] = _draw(log_probs[number], *few, sampling, uniform)
+    for i, (sampling, uniform) in enumerate(zip(samplings, uniforms, strict=True)):
+        token[i] = _draw(log_probs[i], likeliest.log_prob[i], likeliest.token[i], sampling, uniform)
     return Best(np.take_along_axis(log_probs, token, 1), token)
 
 
 def _draw(
     log_prob: Float[np.ndarray, "V"],
-    ordered: Float[np.ndarray, "C"],
+    likeliest: Float[np.ndarray, "C"],
     token: Int[np.ndarray, "C"],
     sampling: Sampling,
     uniform: float,
 ) -> int:
-    """The token that one row draws, given its likeliest tokens in order: they are enough for most draws."""
-    best = float(ordered[0])
+    """The token that one row draws. Its likeliest tokens, in order, are enough for most draws."""
+    best = float(likeliest[0])
     if not best > -np.inf:
         return int(token[0])
-
-    most = min(sampling.top_k or len(log_prob), len(log_prob))
-    few = _weigh(ordered[:most], best, sampling)
-    if most <= len(ordered):
-        everything = few.sum()
+    count = min(sampling.top_k or len(log_prob), len(log_prob))  # tokens that may be drawn
+    weights = _weigh(likeliest[:count], best, sampling)
+    everything = None
+    if count <= len(likeliest):
+        everything = float(weights.sum())
     elif sampling.top_k is None:
-        everything = _weigh(log_prob, best, sampling).sum()
-    else:
-        everything = None  # which tokens are the likeliest `top_k` is known only once all are in order
+        everything = float(_weigh(log_prob, best, sampling).sum())
     if everything is not None:
-        place = _place(few.cumsum(), everything, sampling.top_p, uniform)
+        place = _place(weights.cumsum(), everything, sampling.top_p, uniform)
         if place is not None:
             return int(token[place])
-    order = np.argsort(-log_prob, kind="stable")[:most]
+
+    # The draw lies beyond them, or which tokens are the likeliest `top_k` is known only when all are in order.
+    order = np.argsort(-log_prob, kind="stable")[:count]
     reached = _weigh(log_prob[order], best, sampling).cumsum()
-    place = _place(reached, reached[-1] if everything is None else everything, sampling.top_p, uniform)
-    return int(order[len(order) - 1 if place is None else place])
+    if everything is None:
+        everything = float(reached[-1])
+    place = _place(reached, everything, sampling.top_p, uniform)
+    return int(order[-1 if place is None else place])
 
 
 def _weigh(x: Float[np.ndarray, "N"], best: float, sampling: Sampling) -> Float[np.ndarray, "N"]:
@@ -117,10 +118,15 @@ def _weigh(x: Float[np.ndarray, "N"], best: float, sampling: Sampling) -> Float[
 
 
 def _place(reached: Float[np.ndarray, "C"], everything: float, top_p: float, uniform: float) -> int | None:
-    """At which of the likeliest tokens the sum first exceeds the uniform number; None if that lies after them."""
-    nucleus = int(np.searchsorted(reached, top_p * everything)) if top_p < 1 else len(reached)
-    if nucleus == len(reached) and top_p < 1:
-        return None
-    mass = reached[nucleus] if top_p < 1 else everything
+    """At which of the likeliest tokens the sum first exceeds the uniform number; None if that lies after them.
+
+    `reached` are the sums of their weights, `everything` the sum over all tokens that may be drawn.
+    """
+    mass = everything
+    if top_p < 1:
+        last = int(np.searchsorted(reached, top_p * everything))
+        if last == len(reached):
+            return None
+        mass = float(reached[last])
     place = int(np.searchsorted(reached, uniform * mass, side="right"))
     return place if place < len(reached) else None

@@ -2,27 +2,16 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
+
+from dragoman.decoding.steppers import ScoringStepper
 
 Ids = Sequence[int]
 
 
-@runtime_checkable
-class Judge(Protocol):
-    """What scoring needs of a model."""
-
-    def judge(self, sources: Sequence[Ids], given: Sequence[Ids], labels: Sequence[Ids]) -> Float[np.ndarray, "M"]:
-        """The log-probability of each label of each target in turn: that of what follows the tokens that the decoder is
-        `given` up to its place. The judge is idle before and after.
-        """
-        ...
-
-
 def score(
-    judge: Callable[[], Judge],
+    stepper: Callable[[], ScoringStepper],
     sources: Sequence[Ids],
     targets: Sequence[Ids],
     start: int,
@@ -32,14 +21,15 @@ def score(
     """The log-probability of each token of each target, given its source and the tokens before it.
 
     Sources hold the symbols around them, and targets their end symbol. The decoder is fed `start` before the first
-    token. Batches are shared among `workers`, threads with a judge of their own.
+    token. Batches are shared among `workers`, threads with a `stepper` of their own.
     """
     results: list[list[float]] = [[] for _ in sources]
 
     def work(batch: Sequence[int]) -> None:
         labels = [targets[i] for i in batch]
-        found = judge().judge([sources[i] for i in batch], [[start, *each[:-1]] for each in labels], labels)
-        ends = np.cumsum([len(each) for each in labels])[:-1]
+        given = [[start, *label[:-1]] for label in labels]
+        found = stepper().score([sources[i] for i in batch], given, labels)
+        ends = np.cumsum([len(label) for label in labels])[:-1]
         for i, log_probs in zip(batch, np.split(found, ends), strict=True):
             results[i] = log_probs.tolist()
 

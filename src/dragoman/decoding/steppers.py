@@ -1,15 +1,13 @@
-"""What a search needs of any model, and what may come next in each row. A search never sees a model itself.
+"""What a search needs of any model, which it never sees itself; models that step as one, and texts beyond a context."""
 
-A language model that sees a part of its text.
-"""
-
+import math
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from dragoman.decoding.hypothesis import Table
+from dragoman.decoding.hypothesis import Outputs
 
 
 class Best(NamedTuple):
@@ -37,7 +35,7 @@ class Step(Protocol):
         """The best `count` tokens of each row, or all if there are fewer. NaN anywhere in a row is seen in it."""
         ...
 
-    def write_next(self, table: Table, limits: Int[np.ndarray, "B"], end: int) -> Int[np.ndarray, "R"] | None:
+    def write_next(self, outputs: Outputs, limits: Int[np.ndarray, "B"], end: int) -> Int[np.ndarray, "R"] | None:
         """Writes the best next token of every row, for B requests of equally many rows, if this can be done at once and
         nothing ends by it: no hypothesis, no request at its limit, none with NaN. Returns from which row each row goes
         on; None if it did nothing.
@@ -46,6 +44,10 @@ class Step(Protocol):
 
     def log_probs(self) -> Float[np.ndarray, "R V"]:
         """All log-probabilities, float32."""
+        ...
+
+    def of_log_probs(self, log_prob: Float[np.ndarray, "R V"]) -> "Step":
+        """Another step of this kind, with these log-probabilities."""
         ...
 
 
@@ -67,6 +69,51 @@ class Stepper(Protocol):
     def select(self, row: Int[np.ndarray, "R2"]) -> None:
         """Keeps these rows, in this order; a row may be named twice or not at all."""
         ...
+
+
+@runtime_checkable
+class ScoringStepper(Stepper, Protocol):
+    """A stepper of a translation model, which also scores given targets."""
+
+    def score(
+        self, sources: Sequence[Sequence[int]], given: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
+    ) -> Float[np.ndarray, "M"]:
+        """The log-probability of each label of each target in turn: that of what follows the tokens that the decoder is
+        `given` up to its place. No row is under way before and after.
+        """
+        ...
+
+
+class EnsembleStepper:
+    """Steps models of one vocabulary side by side. What follows has the mean of the probabilities that they give it
+    (Sutskever et al. 2014, section 3.6), so the order of the models changes nothing but the last bit.
+    """
+
+    def __init__(self, steppers: Sequence[ScoringStepper]) -> None:
+        self.steppers = steppers
+
+    def admit(self, sources: Sequence[Sequence[int]]) -> None:
+        for stepper in self.steppers:
+            stepper.admit(sources)
+
+    def advance(self, token: Int[np.ndarray, "R"]) -> Step:
+        steps = [stepper.advance(token) for stepper in self.steppers]
+        return steps[0].of_log_probs(_log_mean([step.log_probs() for step in steps]))
+
+    def select(self, row: Int[np.ndarray, "R2"]) -> None:
+        for stepper in self.steppers:
+            stepper.select(row)
+
+    def score(
+        self, sources: Sequence[Sequence[int]], given: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
+    ) -> Float[np.ndarray, "M"]:
+        return _log_mean([stepper.score(sources, given, labels) for stepper in self.steppers])
+
+
+def _log_mean(log_probs: Sequence[Float[np.ndarray, "..."]]) -> Float[np.ndarray, "..."]:
+    """The logarithm of the mean probability; NaN where one of them is NaN."""
+    with np.errstate(invalid="ignore"):
+        return np.logaddexp.reduce(np.stack(log_probs)) - np.float32(math.log(len(log_probs)))
 
 
 class TextStepper:

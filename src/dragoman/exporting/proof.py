@@ -90,7 +90,7 @@ def _greedy(translator: Translator, sources: Sequence[Ids]) -> list[list[int]]:
     """By the model alone: only symbols that no translation holds are left out, as the other runtime leaves them out."""
     framing = translator.framing
     ban = Ban(never_written(translator.tokenizers, translator.framing))
-    requests = [Request(source, len(source) + _EXTRA, rules=(ban,)) for source in sources]
+    requests = [Request(source, len(source) + _EXTRA, processors=(ban,)) for source in sources]
     engine = translator.engine(translator.options)
     tickets = [engine.admit(request) for request in requests]
     best = {ended.ticket: ended.hypotheses[0].tokens for ended in engine.run()}

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Int
 
-from dragoman.decoding.processors import Written
+from dragoman.decoding.hypothesis import Outputs
 from dragoman.decoding.steppers import Step
 from dragoman.inference.sentences import spaceless
 from dragoman.tokenizing.tokenizer import Tokenizer
@@ -71,9 +71,9 @@ class BannedWords:
         self.after = lru_cache(1_024)(self._find_forbidden)
         """What may not follow a tail."""
 
-    def __call__(self, step: Step, written: Written) -> None:
-        for tail, rows in self.tails(written.rows, written.tokens, written.lengths).items():
-            step.forbid(np.array(rows)[:, None], self.after(tail).anywhere)
+    def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
+        for tail, those in self.tails(rows, outputs.tokens[rows], outputs.lengths[rows]).items():
+            step.forbid(np.array(those)[:, None], self.after(tail).anywhere)
 
     def held_by(self, text: str) -> str | None:
         """The first banned phrase that a text holds."""
@@ -169,13 +169,12 @@ class NoBannedEnd:
     def __init__(self, words: BannedWords, limit: int) -> None:
         self.words, self.until = words, limit
 
-    def __call__(self, step: Step, written: Written) -> None:
-        chosen = written.lengths == self.until - 1
-        if not chosen.any():
+    def __call__(self, step: Step, rows: Int[np.ndarray, "Q"], outputs: Outputs) -> None:
+        rows = rows[outputs.lengths[rows] == self.until - 1]
+        if not len(rows):
             return
-        found = self.words.tails(written.rows[chosen], written.tokens[chosen], written.lengths[chosen])
-        for tail, rows in found.items():
-            step.forbid(np.array(rows)[:, None], self.words.after(tail).last)
+        for tail, those in self.words.tails(rows, outputs.tokens[rows], outputs.lengths[rows]).items():
+            step.forbid(np.array(those)[:, None], self.words.after(tail).last)
 
 
 def _places(phrase: str, text: str) -> Iterator[int]:

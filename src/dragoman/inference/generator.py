@@ -277,7 +277,7 @@ class Generator:
         request = Request(
             before,
             options.tokens,
-            rules=(self._never,),
+            processors=(self._never,),
             sampling=options.sampling,
             start=last,
             context=self.context(options),

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 
-from dragoman.decoding.engine import Found
+from dragoman.decoding.engine import Result
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.processors import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule
+from dragoman.decoding.processors import Ban, ForcedPrefix, LogitsProcessor, MinimumLength, NoRepeatedNgram, NotBlank
 from dragoman.decoding.request import Request
 from dragoman.errors import DecodeError
 from dragoman.inference.banned_words import BannedWords, NoBannedEnd
@@ -48,7 +48,7 @@ class Requests:
         return [[request(each, each is text.all[0]) for each in text.translated] for text in texts]
 
     def _request(
-        self, segment: Segment, options: SearchOptions, rules: tuple[Rule, ...], prefix_tokens: int = 0
+        self, segment: Segment, options: SearchOptions, rules: tuple[LogitsProcessor, ...], prefix_tokens: int = 0
     ) -> Request:
         longest = int(options.length_ratio * len(segment.ids)) + options.length_extra + prefix_tokens
         limit = max(longest, options.minimum_length + 1)
@@ -65,10 +65,10 @@ class Requests:
             early_stopping=options.early_stopping,
         )
 
-    def _rules(self, options: SearchOptions) -> list[Rule]:
+    def _rules(self, options: SearchOptions) -> list[LogitsProcessor]:
         """What no segment may write."""
         unknown = [] if options.allow_unknown else [self.tokenizers.target.unknown]
-        rules: list[Rule] = [Ban([*self.framing.never_written, *unknown])]
+        rules: list[LogitsProcessor] = [Ban([*self.framing.never_written, *unknown])]
         if options.minimum_length:
             rules.append(MinimumLength(options.minimum_length, self.framing.target_end))
         if options.no_repeat_ngram is not None:
@@ -77,7 +77,7 @@ class Requests:
             rules.append(self._banned_words(options.banned_words))
         return rules
 
-    def _rules_of_end(self, options: SearchOptions, limit: int) -> Iterator[Rule]:
+    def _rules_of_end(self, options: SearchOptions, limit: int) -> Iterator[LogitsProcessor]:
         """What an output may not end in where it is cut."""
         if options.banned_words:
             yield NoBannedEnd(self._banned_words(options.banned_words), limit)
@@ -127,7 +127,7 @@ class Asked:
                 self.requests += request.samples(samples)
                 self._tickets[-1].append(range(first, len(self.requests)))
 
-    def complete(self, ends: Iterable[Found]) -> Iterator[tuple[int, list[list[Hypothesis]]]]:
+    def complete(self, ends: Iterable[Result]) -> Iterator[tuple[int, list[list[Hypothesis]]]]:
         """Each line as soon as all of its requests have ended: its number, and what was found for each segment.
 
         Raises:

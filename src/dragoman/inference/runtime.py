@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from dragoman.compiled.decoder import available
 from dragoman.decoding.compiled_stepper import FORMATS, NativeModel, NativeStepper
-from dragoman.decoding.ensemble import EnsembleStepper
+from dragoman.decoding.steppers import EnsembleStepper, ScoringStepper
 from dragoman.errors import ConfigError
 from dragoman.progress import Progress, silent
 from dragoman.store.description import StoredModel
 from dragoman.system import choose_device, choose_precision
 
 if TYPE_CHECKING:
-    from dragoman.decoding.model_stepper import ModelStepper
     from dragoman.model.observer import Observer
     from dragoman.model.transformer import EncoderDecoder, LanguageModel
-
-    Judging = ModelStepper | NativeStepper | EnsembleStepper
 
 Decodes = TypeVar("Decodes", "EncoderDecoder", "LanguageModel")
 """A model of a family that writes."""
@@ -95,7 +92,7 @@ class Runtime(Generic[Decodes]):
         other.native, other.model = None, self.model
         return other
 
-    def stepper(self, threads: int, observer: "Observer | None" = None) -> "Judging":
+    def stepper(self, threads: int, observer: "Observer | None" = None) -> ScoringStepper:
         """A fresh stepper. An observer sees into PyTorch alone, so with one PyTorch runs.
 
         Raises:
@@ -111,7 +108,7 @@ class Runtime(Generic[Decodes]):
         if self.others:
             raise ConfigError("an ensemble has no single model to look into; take one of its models")
 
-    def _own_stepper(self, threads: int, observer: "Observer | None") -> "ModelStepper | NativeStepper":
+    def _own_stepper(self, threads: int, observer: "Observer | None") -> ScoringStepper:
         if self.native is not None and observer is None:
             return NativeStepper(self.native, threads)
         from dragoman.decoding.model_stepper import ModelStepper

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.config import check
-from dragoman.decoding.engine import Crew, Engine, Queue
+from dragoman.decoding.engine import Engine, Inbox, WorkerPool
 from dragoman.decoding.hypothesis import Hypothesis, SearchObserver
 from dragoman.decoding.request import Request
 from dragoman.decoding.scoring import score
@@ -200,8 +200,8 @@ class Translator:
             progress.track("translate", len(lines), "lines") as advance,
             self._computing(options, self._in_torch(observer)),
         ):
-            crew = self._crew(len(asked.requests), options, observer)
-            with closing(crew.run(asked.requests)) as ends:  # it stops also where a request failed
+            pool = self._pool(len(asked.requests), options, observer)
+            with closing(pool.run(asked.requests)) as ends:  # it stops also where a request failed
                 for number, found in asked.complete(ends):
                     chosen[number] = self.writer.choose(found, options)
                     if not options.align:  # while others are under way
@@ -283,9 +283,9 @@ class Translator:
         labels = [self.framing.labels(ids) for ids in self._whole(targets, target=True)]
         with self._computing(options, self._in_torch()):
             workers = 1 if self._in_torch() else self.threads
-            judge = partial(self.runtime.stepper, self.threads // workers)
+            stepper = partial(self.runtime.stepper, self.threads // workers)
             room = self._batch_tokens(options) // workers
-            found = score(judge, rows, labels, self.framing.target_start, room, workers)
+            found = score(stepper, rows, labels, self.framing.target_start, room, workers)
         return [
             self.writer.scored(*each, options.length_penalty)
             for each in zip(sources, targets, labels, found, strict=True)
@@ -303,7 +303,7 @@ class Translator:
         options: SearchOptions,
         observer: SearchObserver | None = None,
         workers: int = 1,
-        queue: Queue | None = None,
+        inbox: Inbox | None = None,
     ) -> Engine:
         """A fresh search over this model, one of so many; the observer is shown both."""
         return Engine(
@@ -312,7 +312,7 @@ class Translator:
             end=self.framing.target_end,
             batch_tokens=max(1, self._batch_tokens(options, observer) // workers),
             observer=observer,
-            queue=queue,
+            inbox=inbox,
         )
 
     def _written(
@@ -328,9 +328,9 @@ class Translator:
                 links = align(self.model, self.tokenizers, self.framing, self.writer.text, pairs, at_once)
         return [self.writer.translation(line, best, options, links) for line, best in each]
 
-    def _crew(self, requests: int, options: SearchOptions, observer: SearchObserver | None) -> Crew:
+    def _pool(self, requests: int, options: SearchOptions, observer: SearchObserver | None) -> WorkerPool:
         workers = self.workers(options, requests, observer)
-        return Crew(workers, lambda queue: self.engine(options, observer, workers, queue))
+        return WorkerPool(workers, lambda inbox: self.engine(options, observer, workers, inbox))
 
     def _in_torch(self, observer: SearchObserver | None = None) -> bool:
         return self.runtime.native is None or observer is not None

@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 from reference_search import Toy, beam_search, search
 
 from dragoman.decoding.engine import Engine
-from dragoman.decoding.hypothesis import Table
+from dragoman.decoding.hypothesis import Outputs
 from dragoman.decoding.model_stepper import TensorStep
-from dragoman.decoding.processors import Ban, ForcedPrefix, MinimumLength, NoRepeatedNgram, NotBlank, Rule, Written
+from dragoman.decoding.processors import Ban, ForcedPrefix, LogitsProcessor, MinimumLength, NoRepeatedNgram, NotBlank
 from dragoman.decoding.request import Request
 
 SIZE, START, END = 6, 0, 1
 Rows = st.lists(st.lists(st.integers(2, SIZE - 1), max_size=7), min_size=1, max_size=4)
 
 
-def allowed(rule: Rule, rows: Sequence[Sequence[int]]) -> list[set[int]]:
+def allowed(rule: LogitsProcessor, rows: Sequence[Sequence[int]]) -> list[set[int]]:
     """What the rule leaves to rows that wrote this. It must not change what it leaves, nor rows that do not obey it."""
     everyone = [[3, 3, 3], *rows, [3, 3, 3]]
-    table = written_by(everyone)
+    outputs = written_by(everyone)
     before = torch.randn(len(everyone), SIZE)
     after = before.clone()
-    rule(TensorStep(after), Written(np.arange(1, len(rows) + 1), table.tokens, table.lengths))
+    rule(TensorStep(after), np.arange(1, len(rows) + 1), outputs)
     assert torch.equal(after[[0, -1]], before[[0, -1]])
     if not any(len(row) < rule.until for row in rows):
         assert torch.equal(after, before), "the rule said that it has nothing more to say"
@@ -37,29 +37,29 @@ def allowed(rule: Rule, rows: Sequence[Sequence[int]]) -> list[set[int]]:
     return left
 
 
-def written_by(rows: Sequence[Sequence[int]]) -> Table:
-    """A table whose rows entered one after the other, so that all have written this by now, and what they wrote before
+def written_by(rows: Sequence[Sequence[int]]) -> Outputs:
+    """Outputs whose rows entered one after the other, so that all have written this by now, and what they wrote before
     they were selected is still there.
     """
-    table = Table()
+    outputs = Outputs()
     longest = max(map(len, rows))
     for step in range(longest):
         entering = sum(longest - len(row) == step for row in rows)
-        table.enter([START] * entering)
-        late = sorted(rows, key=len, reverse=True)[: len(table)]
+        outputs.enter([START] * entering)
+        late = sorted(rows, key=len, reverse=True)[: len(outputs)]
         token = np.array([row[step - (longest - len(row))] for row in late])
-        table.append(token, np.zeros(len(table), np.float32), np.zeros(len(table)))
-    table.enter([START] * (len(rows) - len(table)))
+        outputs.append(token, np.zeros(len(outputs), np.float32), np.zeros(len(outputs)))
+    outputs.enter([START] * (len(rows) - len(outputs)))
     order = sorted(range(len(rows)), key=lambda number: -len(rows[number]))
-    table.select(np.argsort(order))
-    assert [table.hypothesis(number).tokens for number in range(len(rows))] == [tuple(row) for row in rows]
-    return table
+    outputs.select(np.argsort(order))
+    assert [outputs.hypothesis(number).tokens for number in range(len(rows))] == [tuple(row) for row in rows]
+    return outputs
 
 
 def test_every_rule_is_a_rule() -> None:
     not_blank = NotBlank([START, 3], END, SIZE)
     for rule in (Ban([2]), MinimumLength(3, END), NoRepeatedNgram(2), ForcedPrefix([3]), not_blank):
-        assert isinstance(rule, Rule)
+        assert isinstance(rule, LogitsProcessor)
 
 
 @given(rows=Rows)

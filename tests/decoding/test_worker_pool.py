@@ -1,4 +1,4 @@
-"""Several engines over one queue: they find what one finds, and an error fails the requests that it met."""
+"""Several engines over one inbox: they find what one finds, and an error fails the requests that it met."""
 
 import threading
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from reference_search import Toy, search
 
-from dragoman.decoding.engine import Crew, Engine, Queue
+from dragoman.decoding.engine import Engine, Inbox, WorkerPool
 from dragoman.decoding.model_stepper import TensorStep
 from dragoman.decoding.request import Request
 
@@ -18,30 +18,32 @@ def requests(count: int) -> list[Request]:
     return [Request([number, *range(number % 5)], 4 + number % 7, 1 + number % 3, 1, 0.6) for number in range(count)]
 
 
-def crew(workers: int, toy: type[Toy] = Toy, batch_tokens: int = 20) -> Crew:
-    return Crew(workers, lambda queue: Engine(toy(SIZE), start=START, end=END, batch_tokens=batch_tokens, queue=queue))
+def pool(workers: int, toy: type[Toy] = Toy, batch_tokens: int = 20) -> WorkerPool:
+    return WorkerPool(
+        workers, lambda inbox: Engine(toy(SIZE), start=START, end=END, batch_tokens=batch_tokens, inbox=inbox)
+    )
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
-def test_a_crew_finds_what_one_engine_finds(workers: int) -> None:
+def test_a_pool_finds_what_one_engine_finds(workers: int) -> None:
     asked = requests(40)
-    found = {each.ticket: each.hypotheses for each in crew(workers).run(asked)}
+    found = {each.ticket: each.hypotheses for each in pool(workers).run(asked)}
     assert [found[number] for number in range(40)] == search(Engine(Toy(SIZE), start=START, end=END), asked)
 
 
 def test_engines_share_what_they_begin_with() -> None:
-    queue = Queue(takers=2)
+    inbox = Inbox(takers=2)
     for request in requests(7):
-        queue.add(request, END)
-    began = [len(queue.take(0, 0, 4096)) for _ in range(2)]
-    assert began == [4, 3] and not queue
+        inbox.add(request)
+    began = [len(inbox.take(0, 0, 4096)) for _ in range(2)]
+    assert began == [4, 3] and not inbox
     for request in requests(7):
-        queue.add(request, END)
-    assert len(queue.take(0, 0, 4096)) == 7, "later, one that has room takes all"
+        inbox.add(request)
+    assert len(inbox.take(0, 0, 4096)) == 7, "later, one that has room takes all"
 
 
-def test_an_idle_crew_finds_nothing() -> None:
-    assert list(crew(3).run([])) == []
+def test_an_idle_pool_finds_nothing() -> None:
+    assert list(pool(3).run([])) == []
 
 
 class Broken(Toy):
@@ -56,7 +58,7 @@ class Broken(Toy):
 @pytest.mark.parametrize("workers", [1, 3])
 def test_an_error_of_one_stepper_is_that_of_the_requests_it_met_alone(workers: int) -> None:
     asked = requests(40)
-    found = {each.ticket: each for each in crew(workers, Broken).run(asked)}
+    found = {each.ticket: each for each in pool(workers, Broken).run(asked)}
     with pytest.raises(MemoryError, match="rows under way"):
         _ = found.pop(7).hypotheses
     plain = search(Engine(Toy(SIZE), start=START, end=END), asked)
@@ -74,18 +76,18 @@ class Endless(Toy):
         return step
 
 
-def test_who_stops_listening_stops_the_crew() -> None:
+def test_who_stops_listening_stops_the_pool() -> None:
     before = threading.active_count()
     asked = [Request([number], 3 if number == 0 else 100_000) for number in range(4)]
-    running = crew(2, Endless).run(asked)
+    running = pool(2, Endless).run(asked)
     assert next(running).ticket == 0
     running.close()
     assert threading.active_count() == before
 
 
 def test_engines_share_what_waits_and_no_ticket_is_given_twice() -> None:
-    queue = Queue()
-    one, other = (Engine(Toy(SIZE), start=START, end=END, batch_tokens=1, queue=queue) for _ in range(2))
+    inbox = Inbox()
+    one, other = (Engine(Toy(SIZE), start=START, end=END, batch_tokens=1, inbox=inbox) for _ in range(2))
     tickets = [engine.admit(request) for engine, request in zip((one, other), requests(2), strict=True)]
     assert len(set(tickets)) == 2
     one.cancel(tickets[0])
@@ -94,3 +96,14 @@ def test_engines_share_what_waits_and_no_ticket_is_given_twice() -> None:
     one.step()
     other.step()
     assert sorted([*one.under_way, *other.under_way]) == tickets
+
+
+def test_who_cancels_through_the_inbox_frees_the_rows_before_the_next_step() -> None:
+    inbox, toy = Inbox(), Endless(SIZE)
+    engine = Engine(toy, start=START, end=END, inbox=inbox)
+    kept, dropped = (inbox.add(Request([number], 5)) for number in range(2))
+    engine.step()
+    inbox.cancel(dropped)
+    assert engine.under_way == [kept, dropped]
+    assert engine.step() == [] and len(toy.rows) == 1
+    assert [result.ticket for result in engine.run()] == [kept]
