@@ -1,19 +1,5 @@
 """The errors that a user can cause, as one tree of exceptions, each with its exit code on the command line.
 
-    Error 2
-    ├── ConfigError 2        a setting, an option, a recipe
-    │   └── MissingExtra 2   an optional package that is not installed
-    ├── DataError 2          a file of text, a test set, a prepared corpus
-    ├── TokenizerError 2     a tokenizer file, or text that no tokenizer takes
-    ├── DecodeError 2        a request that no search can answer
-    ├── Interrupted 3        stopped on request, resumable: printed as a note, not as an error
-    ├── CheckpointError 4    a model folder or checkpoint that is damaged, cut, foreign or newer
-    ├── Diverged 5           the numbers of a training run left the finite ones
-    ├── OutOfMemory 6
-    ├── DiskFull 7           a folder, a file or standard output that cannot be written, so that nothing can go on
-    ├── FolderInUse 8        another process works on the same folder
-    └── GateFailed 9         an expected score was not met
-
 Where the system refuses a file, the command line names the file and the reason (exit code 2). Any other exception is
 our own mistake and keeps its traceback (exit code 1).
 A message says what was given, what is allowed and what to do, in the user's own words.
@@ -49,7 +35,7 @@ class DecodeError(Error):
 
 
 class Interrupted(Error):
-    """Work that was stopped on request; the message says how to go on."""
+    """Work that was stopped on request: printed as a note, not as an error. The message says how to go on."""
 
     exit_code = 3
 

@@ -12,8 +12,9 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
+from itertools import chain, count
 from pathlib import Path
 from typing import IO, Any
 
@@ -70,13 +71,15 @@ def growing_file(path: Path | str, aside: Path | str) -> Generator[IO[bytes]]:
         FolderInUse: another process writes it.
     """
     path, aside = Path(path), Path(aside)
-    unless = os.O_CREAT if aside.exists() else 0  # what another process has just finished is not begun again
+    is_begun = aside.exists()
 
-    def opened(name: str, flags: int) -> int:
-        return os.open(name, flags & ~unless | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    def open_aside(name: str, flags: int) -> int:
+        if is_begun:  # what another process finishes just now is not begun again
+            flags &= ~os.O_CREAT
+        return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
     with _explained(path, aside):
-        with open(aside, "a+b", opener=opened) as file:
+        with open(aside, "a+b", opener=open_aside) as file:
             file.seek(0)  # where Windows locks
             _hold(file, f"{aside} is in use by another process; wait for it, or name another file")
             if not aside.exists() or not os.path.samestat(os.fstat(file.fileno()), aside.lstat()):
@@ -114,7 +117,7 @@ def check_output(path: Path | str, *inputs: Path | str | None) -> None:
     path = Path(path)
     if path.suffix == ".gz":
         raise DataError(f"{path} would not be packed: only input may be; leave .gz out")
-    if any(each is not None and same_file(path, each) for each in (*inputs, 0)):
+    if any(source is not None and same_file(path, source) for source in (*inputs, 0)):
         raise DataError(f"{path} is also read, and would be lost; name another file to write")
     if same_file(path, 1):  # a new file would take the place of what the shell has opened, perhaps with >>
         raise DataError(f"{path} is also standard output, and what it holds would be lost; leave it out to print there")
@@ -129,8 +132,8 @@ def check_output(path: Path | str, *inputs: Path | str | None) -> None:
             raise DataError(f"{path} cannot be written: it is a link that leads back to itself") from None
     if model_around(path):
         raise DataError(f"{path} lies in a model folder, which is whole only with its own files; name another place")
-    found = Path(os.path.realpath(path))
-    if run := next((above for above in map(RunFolder, found.parents) if above.owns(found)), None):
+    real_path = Path(os.path.realpath(path))
+    if run := next((run for run in map(RunFolder, real_path.parents) if run.owns(real_path)), None):
         raise DataError(f"{path} is one of the run's own files in {run}, or lies among them; name another place")
     if not path.parent.is_dir():
         raise DataError(f"{path} cannot be written: there is no folder {path.parent}")
@@ -140,7 +143,8 @@ def check_output(path: Path | str, *inputs: Path | str | None) -> None:
 
 def same_file(one: Path | str | int, other: Path | str | int) -> bool:
     """Whether two names, or numbers of open files, stand for one regular file. Until it exists, paths decide."""
-    return (found := _identity(one)) is not None and found == _identity(other)
+    identity = _identity(one)
+    return identity is not None and identity == _identity(other)
 
 
 def _identity(file: Path | str | int) -> object:
@@ -171,7 +175,7 @@ def check_new_folder(path: Path | str) -> None:
     path = Path(path)
     if path.exists() or path.is_symlink():
         raise DataError(f"{path} exists already; name another folder or move it away")
-    above = next(each for each in path.absolute().parents if each.exists())
+    above = next(folder for folder in path.absolute().parents if folder.exists())
     if not above.is_dir():
         raise DataError(f"{path} cannot be made: {above} is no folder")
 
@@ -273,13 +277,13 @@ def remove_partial(folder: Path | str, name: str | None = None) -> None:
     aside. What a living process is writing stays.
     """
     for leftover in Path(folder).glob(".*.partial"):
-        found = _PARTIAL.fullmatch(leftover.name)
-        if found is None or name not in (None, found["name"]):
+        match = _PARTIAL.fullmatch(leftover.name)
+        if match is None or name not in (None, match["name"]):
             continue
         with _claim(leftover) as abandoned:
             if abandoned:
-                if found["before"]:
-                    _bring_back(leftover, leftover.with_name(found["name"]))
+                if match["before"]:
+                    _bring_back(leftover, leftover.with_name(match["name"]))
                 remove(leftover)
 
 
@@ -308,11 +312,19 @@ def remove(path: Path) -> None:
 
 def set_aside(path: Path) -> Path:
     """Renames a file or folder to a free name beside it, and returns the name. Nothing is deleted."""
-    number = 1
-    while os.path.lexists(name := path.with_name(f"{path.name}.broken-{number}")):
-        number += 1
+    name = _first_free(path.with_name(f"{path.name}.broken-{number}") for number in count(1))
     os.replace(path, name)
     return name
+
+
+def free_name(folder: Path | str) -> Path:
+    """`folder` if nothing stands there, else the first free of `folder-2`, `folder-3` …"""
+    folder = Path(folder)
+    return _first_free(chain([folder], (folder.with_name(f"{folder.name}-{number}") for number in count(2))))
+
+
+def _first_free(names: Iterable[Path]) -> Path:
+    return next(name for name in names if not os.path.lexists(name))
 
 
 @contextmanager
@@ -340,21 +352,16 @@ def is_locked(folder: Path | str) -> bool:
     return False
 
 
-def _hold(handle: IO[Any], refusal: str) -> None:
-    """Takes the lock of an open file, until it is closed."""
-    try:
-        _take_soon(handle.fileno())
-    except OSError:
-        raise FolderInUse(refusal) from None
-
-
-def _take_soon(handle: int) -> None:
-    """Takes a lock. It tries twice, because `is_locked` of another process holds the lock for an instant."""
-    try:
-        _take(handle)
-    except OSError:
-        time.sleep(0.1)
-        _take(handle)
+def _hold(file: IO[Any], refusal: str) -> None:
+    """Locks an open file until it is closed."""
+    for is_last in (False, True):
+        try:
+            _take(file.fileno())
+            return
+        except OSError:
+            if is_last:
+                raise FolderInUse(refusal) from None
+            time.sleep(0.1)  # `is_locked` of another process holds the lock for an instant
 
 
 def sha256(path: Path | str) -> str:
@@ -363,23 +370,13 @@ def sha256(path: Path | str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def free_name(folder: Path | str) -> Path:
-    """`folder` if nothing stands there, else the first free of `folder-2`, `folder-3` …"""
-    folder, number = Path(folder), 2
-    name = folder
-    while os.path.lexists(name):
-        name = folder.with_name(f"{folder.name}-{number}")
-        number += 1
-    return name
-
-
 def nearest(path: Path | str, prefixes: bool = False) -> str:
     """The existing name that a missing one was probably meant for, as a question; empty if no name is similar.
 
     With `prefixes`, the common beginning of several names counts too: `train` for `train.en` and `train.it`.
     """
-    found = _nearest(Path(path), prefixes)
-    return f"; did you mean {found}?" if found else ""
+    name = _nearest(Path(path), prefixes)
+    return f"; did you mean {name}?" if name else ""
 
 
 def _nearest(path: Path, prefixes: bool) -> Path | None:
@@ -392,8 +389,8 @@ def _nearest(path: Path, prefixes: bool) -> Path | None:
         beginnings = [name.partition(".")[0] for name in names]
         names += sorted({name for name in beginnings if beginnings.count(name) > 1})
     cutoff = 0.5 if len(path.name) <= 4 else 0.6  # "mu" and "my" have half of their letters in common
-    near = difflib.get_close_matches(path.name, names, n=1, cutoff=cutoff)
-    return parent / near[0] if parent and near else None
+    similar = difflib.get_close_matches(path.name, names, n=1, cutoff=cutoff)
+    return parent / similar[0] if parent and similar else None
 
 
 @contextmanager

@@ -55,10 +55,8 @@ def group_limits(root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc
 
 @contextmanager
 def out_of_memory_as(message: str) -> Generator[None]:
-    """Raises `OutOfMemory` with this message, which says what to lower, if the block runs out of memory.
-
-    Raises:
-        OutOfMemory: an allocation failed in the memory of this process or of a GPU.
+    """Raises `OutOfMemory` with this message, which says what to lower, if the block runs out of this process's memory
+    or of a GPU's.
     """
     try:
         yield
@@ -116,8 +114,8 @@ def _refused_beyond(limit: int | None) -> Generator[None]:
     import resource
 
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    lower = [limit, *(each for each in before if each != resource.RLIM_INFINITY)]
-    resource.setrlimit(resource.RLIMIT_DATA, (min(lower), before[1]))
+    finite = [limit, *(bound for bound in before if bound != resource.RLIM_INFINITY)]
+    resource.setrlimit(resource.RLIMIT_DATA, (min(finite), before[1]))
     try:
         yield
     finally:
@@ -141,7 +139,7 @@ def keep_freed_memory() -> bool:
 def _proc_bytes(path: Path, key: str) -> int | None:
     """A figure in bytes that a file under `/proc` gives in kB."""
     try:
-        found = re.search(rf"^{key}:\s+(\d+) kB", path.read_text(), re.MULTILINE)
+        match = re.search(rf"^{key}:\s+(\d+) kB", path.read_text(), re.MULTILINE)
     except OSError:
         return None
-    return int(found[1]) * 1024 if found else None
+    return int(match[1]) * 1024 if match else None

@@ -125,17 +125,16 @@ def gemm_rate(precision: str = "float32", seconds: float = 1.0, size: int = 2048
     import torch
 
     dtype = {"float32": torch.float32, "bf16": torch.bfloat16}[precision]
-    one = torch.randn(size, size, device=device).to(dtype)
-    other = torch.randn(size, size, device=device).to(dtype)
-    result = torch.mm(one, other)
-    taken: list[float] = []
+    left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+    product = torch.mm(left, right)
+    durations: list[float] = []
     end = time.perf_counter() + seconds
-    while not taken or time.perf_counter() < end:
+    while not durations or time.perf_counter() < end:
         start = time.perf_counter()
-        torch.mm(one, other, out=result)
-        result[0, 0].item()  # waits for a GPU
-        taken.append(time.perf_counter() - start)
-    return 2 * size**3 / statistics.median(taken) / 1e9
+        torch.mm(left, right, out=product)
+        product[0, 0].item()  # waits for a GPU
+        durations.append(time.perf_counter() - start)
+    return 2 * size**3 / statistics.median(durations) / 1e9
 
 
 def prepare_environment() -> None:
@@ -174,29 +173,25 @@ def _physical_cores() -> int:
     return len(siblings) or cores()
 
 
-def choose_threads(asked: int | None) -> int:
-    """The number of threads that was asked for, or the usual one; no more than the quota of this process's container.
+def choose_threads(requested: int | None) -> int:
+    """The requested number of threads, or the usual one; no more than the quota of this process's container.
 
     Raises:
         ConfigError: fewer than one, or more than `MOST_THREADS`.
     """
-    if asked is not None and not 1 <= asked <= MOST_THREADS:
-        raise ConfigError(f"threads must be from 1 to {MOST_THREADS:,}, but is {asked:,}")
-    return min([asked, *processor_quotas()]) if asked else threads()
+    if requested is not None and not 1 <= requested <= MOST_THREADS:
+        raise ConfigError(f"threads must be from 1 to {MOST_THREADS:,}, but is {requested:,}")
+    return min([requested, *processor_quotas()]) if requested else threads()
 
 
-def use_threads(asked: int | None) -> AbstractContextManager[None]:
-    """Within the block, torch computes with as many threads as `choose_threads` says, in this thread alone.
-
-    Raises:
-        ConfigError: fewer than one, or more than `MOST_THREADS`.
-    """
-    return torch_threads(choose_threads(asked))
+def use_threads(requested: int | None) -> AbstractContextManager[None]:
+    """Within the block, torch computes with as many threads as `choose_threads` says, in this thread alone."""
+    return torch_threads(choose_threads(requested))
 
 
 @contextmanager
 def torch_threads(count: int) -> Generator[None]:
-    """Within the block, torch computes with so many threads, in this thread alone."""
+    """Within the block, torch computes with `count` threads, in this thread alone."""
     import torch
 
     before = torch.get_num_threads()
@@ -283,14 +278,14 @@ def gpus() -> list[dict[str, Any]]:
     """Name, memory and capability of every GPU that torch can use."""
     import torch
 
-    found: list[dict[str, Any]] = []
+    devices: list[dict[str, Any]] = []
     for index in range(torch.cuda.device_count()):
         facts = torch.cuda.get_device_properties(index)
         capability = f"{facts.major}.{facts.minor}"
-        found.append({"name": facts.name, "memory_bytes": facts.total_memory, "capability": capability})
+        devices.append({"name": facts.name, "memory_bytes": facts.total_memory, "capability": capability})
     if torch.backends.mps.is_available():
-        found.append({"name": "Apple GPU (mps)", "memory_bytes": None, "capability": None})
-    return found
+        devices.append({"name": "Apple GPU (mps)", "memory_bytes": None, "capability": None})
+    return devices
 
 
 # Instructions that multiply bf16 natively; without them bf16 is emulated and slower than float32.
@@ -338,10 +333,12 @@ def choose_precision(requested: str = "auto", device: str = "cpu") -> tuple[str,
 
         native = torch.cuda.is_bf16_supported(including_emulation=False)
         return ("bf16", "the GPU multiplies it natively") if native else ("float32", "the GPU has no bf16")
-    found = [flag for flag in _BF16_FLAGS if flag in processor()["flags"]] if device == "cpu" else []
-    if found:
-        return "bf16", f"the processor has {found[0]}"
-    return "float32", "the processor multiplies no bf16" if device == "cpu" else f"bf16 is not tried on {device}"
+    if device != "cpu":
+        return "float32", f"bf16 is not tried on {device}"
+    for flag in _BF16_FLAGS:
+        if flag in processor()["flags"]:
+            return "bf16", f"the processor has {flag}"
+    return "float32", "the processor multiplies no bf16"
 
 
 def _windows_memory_bytes() -> int | None:
