@@ -139,10 +139,10 @@ def read_json_as(
         if newest is not None:
             content = _upgraded(content, path, number_key, newest, upgrades or {})
         return check(content, f"{path} is damaged", schema)
-    except _Newer as found:
-        raise error(str(found)) from None
-    except (CheckpointError, ConfigError) as found:
-        raise error("; ".join(filter(None, (str(found), advice)))) from None
+    except _Newer as newer:
+        raise error(str(newer)) from None
+    except (CheckpointError, ConfigError) as refusal:
+        raise error("; ".join(filter(None, (str(refusal), advice)))) from None
 
 
 def render(settings: Settings, reasons: Mapping[str, str] | None = None) -> str:

@@ -111,12 +111,12 @@ def refuse_surrogates(text: str) -> None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    content = dict(pairs)
+    if len(content) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))
         raise ValueError(f"it holds the key {twice[:100]!r} twice")
-    return found
+    return content
 
 
 def _whole_number(digits: str) -> int:

@@ -211,9 +211,9 @@ def _set_torch_threads(count: int) -> None:
     if count == torch.get_num_threads():
         return
     with _SETTING, ThreadPoolExecutor(1) as other:
-        of_later_threads = other.submit(torch.get_num_threads).result()
+        later_threads = other.submit(torch.get_num_threads).result()
         torch.set_num_threads(count)
-        other.submit(torch.set_num_threads, of_later_threads).result()
+        other.submit(torch.set_num_threads, later_threads).result()
 
 
 _SETTING = Lock()
@@ -449,7 +449,7 @@ def _from_identifier(text: str) -> Processor:
     """From Windows' line: `Intel64 Family 6 Model 158 Stepping 10, GenuineIntel`. It has no flags and no caches."""
     name, _, vendor = (part.strip() for part in text.partition(","))
     family, model, stepping = (
-        found[1] if (found := re.search(rf"{word} (\w+)", text)) else None for word in ("Family", "Model", "Stepping")
+        match[1] if (match := re.search(rf"{word} (\w+)", text)) else None for word in ("Family", "Model", "Stepping")
     )
     return Processor(
         name=name or None, vendor=vendor or None, family=family, model=model, stepping=stepping, flags=[], caches={}

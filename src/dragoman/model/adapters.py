@@ -54,8 +54,8 @@ class LowRank(Projection):
         """A, without the columns of features that are dropped."""
         if self.dropout_key is None:
             return self.down
-        of_rows = self.dropout_key.source(self.down.size(0), self.down.device)
-        same_for_all = replace(of_rows, tokens=torch.zeros_like(of_rows.tokens))
+        row_key = self.dropout_key.source(self.down.size(0), self.down.device)
+        same_for_all = replace(row_key, tokens=torch.zeros_like(row_key.tokens))
         return drop(self.down, self.dropout, f"{self.name}.adapter", same_for_all)
 
 

@@ -95,10 +95,10 @@ class Keys:
         places = torch.arange(longest, device=self.lengths.device)
         if not causal:
             return (places < self.lengths[:, None])[:, None, None]
-        own = torch.arange(queries.longest, device=self.lengths.device)[None]
+        query_places = torch.arange(queries.longest, device=self.lengths.device)[None]
         if self.packing is not queries:
-            own = own + (self.lengths - queries.lengths)[:, None]
-        return (places <= own[..., None])[:, None]
+            query_places = query_places + (self.lengths - queries.lengths)[:, None]
+        return (places <= query_places[..., None])[:, None]
 
 
 class AttentionContext(NamedTuple):
@@ -201,15 +201,15 @@ def flash_attention(
     """What `attend` computes, on rows as they lie."""
     attention, queries = varlen_attention(), context.queries
     assert attention is not None, "this torch has no FlashAttention for sentences of any lengths"
-    query, of_keys = rows, queries
+    query, key_packing = rows, queries
     if keys is None:
         query, key, value = split_rows(rows, context.heads, context.rope)
     else:
         assert keys.packing is not None, "padded keys do not lie in rows"
-        key, value, of_keys = keys.key, keys.value, keys.packing
+        key, value, key_packing = keys.key, keys.value, keys.packing
     mixed = attention(
-        *(query[: queries.tokens], key[: of_keys.tokens], value[: of_keys.tokens]),
-        *(queries.edges, of_keys.edges, queries.longest, of_keys.longest),
+        *(query[: queries.tokens], key[: key_packing.tokens], value[: key_packing.tokens]),
+        *(queries.edges, key_packing.edges, queries.longest, key_packing.longest),
         window_size=(-1, 0 if context.causal else -1),
         enable_gqa=key.size(1) < context.heads,
     )
@@ -251,7 +251,7 @@ class _CompiledAttention(torch.autograd.Function):
         ctx.save_for_backward(rows, key, value)
         ctx.context = context
         # The keys themselves are not kept, because what is kept here outlives the pass back.
-        ctx.of_keys, ctx.lengths = (None, context.queries.lengths) if keys is None else (keys.packing, keys.lengths)
+        ctx.key_packing, ctx.lengths = (None, context.queries.lengths) if keys is None else (keys.packing, keys.lengths)
         query, key, value = _parts(rows, context.heads, key, value)
         mixed = rows.new_empty(query.shape)
         mixed[context.queries.tokens :] = 0
@@ -263,19 +263,19 @@ class _CompiledAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, gradient):
         rows, key, value = ctx.saved_tensors
-        of_rows = rows.new_empty(rows.shape)
-        of_rows[ctx.context.queries.tokens :] = 0
-        of_key = of_value = None
-        if ctx.of_keys is not None:
-            of_key, of_value = (rows.new_empty(key.shape) for _ in range(2))
-            of_key[ctx.of_keys.tokens :] = of_value[ctx.of_keys.tokens :] = 0
+        rows_gradient = rows.new_empty(rows.shape)
+        rows_gradient[ctx.context.queries.tokens :] = 0
+        key_gradient = value_gradient = None
+        if ctx.key_packing is not None:
+            key_gradient, value_gradient = (rows.new_empty(key.shape) for _ in range(2))
+            key_gradient[ctx.key_packing.tokens :] = value_gradient[ctx.key_packing.tokens :] = 0
         query, key, value = _parts(rows, ctx.context.heads, key, value)
-        gradients = _parts(of_rows, ctx.context.heads, of_key, of_value)
+        gradients = _parts(rows_gradient, ctx.context.heads, key_gradient, value_gradient)
         layout, _alive = _layout(query, key, value, ctx.lengths, ctx.context)
         strides = gradients[0].stride(0), gradients[1].stride(0)
-        given = gradient.contiguous()
-        kernels.run("attention_back", query, key, value, given, *gradients, ctypes.byref(layout), *strides)
-        return of_rows, of_key, of_value, None, None
+        mixed_gradient = gradient.contiguous()
+        kernels.run("attention_back", query, key, value, mixed_gradient, *gradients, ctypes.byref(layout), *strides)
+        return rows_gradient, key_gradient, value_gradient, None, None
 
 
 def _parts(rows: Tensor, heads: int, key: Tensor | None, value: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:

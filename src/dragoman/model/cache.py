@@ -51,7 +51,7 @@ class CrossKeys:
 
     def join(self, other: "CrossKeys") -> "CrossKeys":
         """The padded rows of both, one after the other."""
-        longest = max(each.keys[0].size(2) for each in (self, other))
+        longest = max(self.keys[0].size(2), other.keys[0].size(2))
         keys, values = (
             [torch.cat([_widen(a, longest), _widen(b, longest)]) for a, b in zip(mine, theirs, strict=True)]
             for mine, theirs in ((self.keys, other.keys), (self.values, other.values))

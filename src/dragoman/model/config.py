@@ -135,14 +135,14 @@ class ModelConfig(Settings):
 
     @pydantic.model_validator(mode="before")
     @classmethod
-    def _fill_from_preset(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
+    def _fill_from_preset(cls, settings: Any) -> Any:
+        if not isinstance(settings, dict):
+            return settings
         # An unknown preset or size is refused by its own field, and only there.
-        preset = paper if given.get("preset") == "paper" else modern
-        size = cast("Size", given.get("size"))
-        filled = {**preset(size if size in get_args(Size) else "small"), **given}
-        if filled["positions"] == "learned" and "max_positions" not in given:
+        preset = paper if settings.get("preset") == "paper" else modern
+        size = cast("Size", settings.get("size"))
+        filled = {**preset(size if size in get_args(Size) else "small"), **settings}
+        if filled["positions"] == "learned" and "max_positions" not in settings:
             filled["max_positions"] = 512
         return filled
 

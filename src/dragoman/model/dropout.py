@@ -69,13 +69,15 @@ def drop(
     onto: Float[Tensor, "N F"] | None = None,
 ) -> Float[Tensor, "N F"]:
     """Zeroes each element with probability `rate` and scales the others by 1 / (1 - rate). Without a key nothing is
-    dropped. The result is added to `onto`, if that is given.
+    dropped. The result is added to `onto`, if there is one.
     """
     if dropout_key is None or rate == 0.0:
         return x if onto is None else onto + x
     if kernels.usable("drop", x, x if onto is None else onto):
         return _FusedDrop.apply(x, onto, dropout_key.tokens, *draw(rate, site, dropout_key))
-    dropped = _dropped(x, rate, site, dropout_key)
+    features = torch.arange(x.size(1), dtype=torch.int32, device=x.device)
+    row = _row_hash(_site_key(dropout_key, site), dropout_key.tokens)
+    dropped = _Drop.apply(x, _keep(row[:, None], features, rate), rate)
     return dropped if onto is None else onto + dropped
 
 
@@ -96,13 +98,6 @@ def site_number(site: str) -> int:
 
 def _site_key(dropout_key: DropoutKey, site: str) -> int:
     return _fold(dropout_key.seed_and_step, site_number(site))
-
-
-def _dropped(x: Float[Tensor, "N F"], rate: float, site: str, dropout_key: DropoutKey) -> Float[Tensor, "N F"]:
-    features = torch.arange(x.size(1), dtype=torch.int32, device=x.device)
-    return _Drop.apply(
-        x, _keep(_row_hash(_site_key(dropout_key, site), dropout_key.tokens)[:, None], features, rate), rate
-    )
 
 
 def drop_weights(
@@ -134,8 +129,8 @@ class _FusedDrop(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, gradient):
         (tokens,) = ctx.saved_tensors
-        of_onto = gradient if ctx.needs_input_grad[1] else None
-        return _run_drop(gradient, None, tokens, *ctx.draw), of_onto, None, None, None, None
+        onto_gradient = gradient if ctx.needs_input_grad[1] else None
+        return _run_drop(gradient, None, tokens, *ctx.draw), onto_gradient, None, None, None, None
 
 
 def _run_drop(x: Tensor, onto: Tensor | None, tokens: Tensor, scale: float, key: int, threshold: int) -> Tensor:

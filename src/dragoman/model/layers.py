@@ -64,10 +64,12 @@ class _FusedRMSNorm(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, gradient):
         x, weight, inverse = ctx.saved_tensors
-        gradient, of_x = gradient.contiguous(), torch.empty_like(x)
-        of_weight = torch.empty(weight.shape, dtype=torch.float32)
-        kernels.run("rms_norm_back", gradient, x, weight, inverse, of_x, of_weight, inverse.numel(), x.size(-1))
-        return of_x, of_weight.to(weight.dtype), None
+        gradient, x_gradient = gradient.contiguous(), torch.empty_like(x)
+        weight_gradient = torch.empty(weight.shape, dtype=torch.float32)
+        kernels.run(
+            "rms_norm_back", gradient, x, weight, inverse, x_gradient, weight_gradient, inverse.numel(), x.size(-1)
+        )
+        return x_gradient, weight_gradient.to(weight.dtype), None
 
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -103,11 +103,13 @@ class EncoderDecoder(nn.Module):
         observer: Observer | None = None,
     ) -> Float[Tensor, "M D"]:
         """Decoder output for every target token, before `project`: a loss takes the vocabulary piece by piece."""
-        of_source = Packing.of(source_lengths, source.device, ROW_MULTIPLE)
-        of_target = Packing.of(target_lengths, target.device, ROW_MULTIPLE)
-        memory = self.encode(of_source.fill(source), of_source, dropout_key, observer=observer)
-        keys = self.cross_keys(memory, of_source)
-        return self.decode(of_target.fill(target), of_target, keys, dropout_key, observer=observer)[: of_target.tokens]
+        source_packing = Packing.of(source_lengths, source.device, ROW_MULTIPLE)
+        target_packing = Packing.of(target_lengths, target.device, ROW_MULTIPLE)
+        memory = self.encode(source_packing.fill(source), source_packing, dropout_key, observer=observer)
+        keys = self.cross_keys(memory, source_packing)
+        return self.decode(target_packing.fill(target), target_packing, keys, dropout_key, observer=observer)[
+            : target_packing.tokens
+        ]
 
 
 class LanguageModel(nn.Module):
