@@ -7,7 +7,8 @@ import torch
 from small import Source, few_batches, language_model, objective, random_batch, train_settings, translator
 from torch import nn
 
-from dragoman.cli.train import tuning_overrides
+import dragoman
+from dragoman.cli.main import main
 from dragoman.config import check, override
 from dragoman.errors import ConfigError
 from dragoman.model.adapters import is_named
@@ -185,10 +186,19 @@ def test_words_of_a_name_are_joined_by_dots() -> None:
     assert not any(is_named(name, asked) for asked in ("encoder", "decoder.1", "self_attention", "query.*", ""))
 
 
-def test_the_command_line_says_what_is_tuned() -> None:
-    def asked(freeze: list[str] | None, lora: int | None, *overrides: str) -> Any:
-        return override({}, [*tuning_overrides(freeze, lora), *overrides]).get("tuning")
+def test_the_command_line_says_what_is_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[str] = []
 
-    assert asked(["encoder", "all but norms"], None) == {"freeze": ["encoder", "all but norms"]}
-    assert asked(None, 4, "tuning.lora.alpha=8") == {"lora": {"rank": 4, "alpha": 8}}
-    assert asked(None, None) is None
+    def fine_tune(*_: Any, overrides: list[str], **__: Any) -> None:
+        given[:] = overrides
+        raise ConfigError("this is only a test")
+
+    def asked(*options: str) -> Any:
+        assert main(["fine-tune", "model", "data", *options]) == ConfigError.exit_code
+        return override({}, given).get("tuning")
+
+    monkeypatch.setattr(dragoman, "fine_tune", fine_tune, raising=False)
+    parts = ["encoder", "all but norms"]
+    assert asked(*(f"--freeze={part}" for part in parts)) == {"freeze": parts}
+    assert asked("--lora", "4", "--set", "tuning.lora.alpha=8") == {"lora": {"rank": 4, "alpha": 8}}
+    assert asked() is None

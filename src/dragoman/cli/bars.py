@@ -13,7 +13,7 @@ from dragoman.progress import Advance
 
 SECONDS_BETWEEN_LINES = 30.0
 SECONDS_OF_RATE = 120.0
-"""The rate is that of the last seconds."""
+"""Window over which the rate is measured."""
 
 
 class Bars:

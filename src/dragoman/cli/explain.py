@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,10 +13,10 @@ from dragoman.cli.console import note, open_screen, write, write_json, write_tab
 from dragoman.cli.options import Format, Model, Quiet, Threads
 from dragoman.errors import ConfigError
 from dragoman.files import check_output
-from dragoman.progress import Progress
 
 if TYPE_CHECKING:
     from dragoman.explaining.embeddings import Answer, EmbeddingSpace
+    from dragoman.explaining.heads import HeadTable
     from dragoman.explaining.why import Why
 
 Form = Literal["html", "json", "png", "svg", "pdf", "terminal"]
@@ -89,14 +89,17 @@ def explain(
     quiet: Quiet = False,
 ) -> None:
     """Show what a model did with a text, on one page: from its pieces to the search, with every number."""
-    from dragoman.explaining.writing import render
-
     progress = open_screen(quiet)
     of_page = {"output": output, "weights": weights, "head": head, "aligned": aligned}
     if heads:
         refuse("--heads judges a test set, and takes no", {"target": target, "instead": instead, **of_page})
         check_printed(form)
-        judge(model, text, references or (), sentences, threads, progress, form == "json")
+        count = {} if sentences is None else {"sentences": sentences}
+        table = dragoman.judge_heads(model, text, references or (), threads=threads, progress=progress, **count)
+        if form == "json":
+            write_json(table.facts())
+        else:
+            show_heads(table)
         return
     refuse("only --heads takes", {"sentences": sentences})
     if references:
@@ -113,7 +116,13 @@ def explain(
         else:
             show_choice(why)
         return
-    form, output = page_output(form, output, weights, head, aligned)
+    from dragoman.explaining.writing import form_of, render
+
+    form = form or (form_of(output) if output is not None else "html")
+    check_form(form, weights, head)
+    output = output or (None if form in ("json", "terminal") else Path(f"explanation.{form}"))
+    if output is not None:
+        check_output(output, aligned)
     started = time.monotonic()
     record = dragoman.record(model, text, target, weights=weights, aligned=aligned, threads=threads)
     if output is None:
@@ -137,23 +146,7 @@ def check_printed(form: Form | None) -> None:
         raise ConfigError(f"--format {form} is for the page of one text; this is printed as text, or as json")
 
 
-def judge(
-    model: Path,
-    test: str | None,
-    references: Sequence[Path],
-    sentences: int | None,
-    threads: int | None,
-    progress: Progress,
-    as_json: bool,
-) -> None:
-    """Writes a table of all heads."""
-    from dragoman.explaining.heads import SENTENCES
-
-    sentences = sentences or SENTENCES
-    table = dragoman.judge_heads(model, test, references, sentences=sentences, threads=threads, progress=progress)
-    if as_json:
-        write_json(table.facts())
-        return
+def show_heads(table: "HeadTable") -> None:
     write_table(table.headings, table.rows())
     for each in table.notes:
         note(each)
@@ -185,25 +178,13 @@ def show_choice(why: "Why") -> None:
     write_table(columns, rows)
 
 
-def page_output(
-    form: Form | None, output: Path | None, weights: str | None, head: str | None, aligned: Path | None
-) -> tuple[Form, Path | None]:
-    """In which form a record is written, and to which file; none if it is printed."""
-    from dragoman.explaining.writing import form_of
-
-    if output is not None:
-        check_output(output, aligned)
-    form = form or (form_of(output) if output is not None else "html")
+def check_form(form: Form, weights: str | None, head: str | None) -> None:
+    """Refuses what this form of a page does not show."""
     whole = form in ("html", "json")
     if head is not None and whole:
         raise ConfigError(f"--head names what a picture shows; {form} has every head")
     if weights is not None and not whole:
         raise ConfigError(f"--weights is for html and json; {form} shows no matrices")
-    if output is not None or form in ("json", "terminal"):
-        return form, output
-    path = Path(f"explanation.{form}")
-    check_output(path, aligned)
-    return form, path
 
 
 def embeddings(

@@ -1,8 +1,9 @@
 """Arguments and options that several commands share, so that each has one name and one explanation."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -77,21 +78,22 @@ Format = Annotated[Literal["text", "json"], typer.Option("--format", help="How r
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show only results, warnings and errors.")]
 
 
-def with_minutes(overrides: Sequence[str] | None, minutes: float | None) -> list[str]:
-    """The overrides and a limit in minutes, which becomes one of them."""
-    return [*(overrides or ()), *([] if minutes is None else [f"train.minutes={minutes}"])]
+def as_overrides(options: Mapping[str, Any], settings: Sequence[str] | None) -> list[str]:
+    """Options that were given, by the setting that each stands for, as `dotted.key=value`. A `--set` comes last, so
+    that it wins.
+    """
+    given = [f"{key}={json.dumps(value)}" for key, value in options.items() if value is not None]
+    return [*given, *(settings or ())]
 
 
 def search_overrides(beam_size: int | None, length_penalty: float | None, settings: Sequence[str] | None) -> list[str]:
-    """How to search, as `dotted.key=value`; a `--set` comes last, so that it wins."""
+    """How to search, as `dotted.key=value`."""
     from dragoman.inference.options import DRAWS
 
-    settings = settings or ()
-    drawn = [text for text in settings if text.partition("=")[0].split(".")[-1].strip() in DRAWS]
+    drawn = [text for text in settings or () if text.partition("=")[0].split(".")[-1].strip() in DRAWS]
     if drawn and (beam_size or 1) > 1:
         raise ConfigError(f"{drawn[0]} draws samples and --beam-size {beam_size} searches; leave one of them out")
-    options = {"beam_size": beam_size, "length_penalty": length_penalty}
-    return [*(f"decode.{name}={value}" for name, value in options.items() if value is not None), *settings]
+    return as_overrides({"decode.beam_size": beam_size, "decode.length_penalty": length_penalty}, settings)
 
 
 def one_or_two(data: list[str]) -> str | tuple[str, str]:

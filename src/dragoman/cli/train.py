@@ -1,6 +1,5 @@
 """Commands that train: `train`, `fine-tune` and `demo`. The same command resumes a run."""
 
-import json
 import logging
 import sys
 from collections.abc import Sequence
@@ -26,8 +25,8 @@ from dragoman.cli.options import (
     Runs,
     Set,
     Threads,
+    as_overrides,
     one_or_two,
-    with_minutes,
 )
 from dragoman.cli.translate import Work
 from dragoman.errors import CheckpointError, ConfigError, GateFailed
@@ -110,7 +109,7 @@ def train(
 ) -> None:
     """Train a model, or resume a run, and score it on its test sets."""
     options: dict[str, Any] = {
-        "overrides": [*([] if task is None else [f"task={task}"]), *with_minutes(overrides, minutes)],
+        "overrides": as_overrides({"task": task, "train.minutes": minutes}, overrides),
         "name": name,
         "runs": runs,
         "fresh": fresh,
@@ -220,9 +219,7 @@ def fine_tune(
     model: Model,
     data: Data,
     overrides: Set = None,
-    name: Annotated[str | None, typer.Option(help="Name of the run.", show_default="from the model and the data")] = (
-        None
-    ),
+    name: Annotated[str | None, typer.Option(help="Name of the run.", show_default="from the model and data")] = None,
     runs: Runs = Path("runs"),
     fresh: Fresh = False,
     anyway: Anyway = False,
@@ -268,7 +265,9 @@ def fine_tune(
         one_or_two(data),
         mix_rate=mix_rate,
         mix_data=mix_data,
-        overrides=[*tuning_overrides(freeze, lora), *with_minutes(overrides, minutes)],
+        overrides=as_overrides(
+            {"tuning.freeze": freeze or None, "tuning.lora.rank": lora, "train.minutes": minutes}, overrides
+        ),
         name=name,
         runs=runs,
         fresh=fresh,
@@ -288,12 +287,6 @@ def fine_tune(
         note(f"merge both into one model: dragoman merge {result.folder} --to FOLDER")
 
 
-def tuning_overrides(freeze: list[str] | None, lora: int | None) -> list[str]:
-    """What is frozen and the rank of adapters, as `dotted.key=value`."""
-    frozen = [f"tuning.freeze={json.dumps(freeze)}"] if freeze else []
-    return [*frozen, *([] if lora is None else [f"tuning.lora.rank={lora}"])]
-
-
 def demo(
     minutes: Annotated[float | None, typer.Option(help="Minutes of training.", show_default="4.5")] = None,
     runs: Runs = Path("runs"),
@@ -307,7 +300,7 @@ def demo(
 
     progress = open_screen(quiet)
     dragoman.keep_freed_memory()
-    overrides = with_minutes(None, minutes)
+    overrides = as_overrides({"train.minutes": minutes}, None)
     run = dragoman.train("phrasebook", overrides=overrides, runs=runs, threads=threads, progress=progress).folder
     show_curves(run)
     show_demo_scores(run)
