@@ -25,9 +25,8 @@ from dragoman.evaluating.evaluation import describe as in_words
 from dragoman.evaluating.metrics import score
 from dragoman.evaluating.references import ReferenceSet, read_references
 from dragoman.inference.options import SearchOptions
-from dragoman.inference.translation import Translation
+from dragoman.inference.translation import Translation, chrf
 from dragoman.inference.translator import Translator
-from dragoman.inference.writing import chrf
 from dragoman.system import describe, machine
 
 BASELINE = "beam 5"

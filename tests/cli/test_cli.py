@@ -431,7 +431,7 @@ def test_flags_are_counted_and_explained_once(
 def test_scores_count_the_flags_of_the_translations(
     run_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("dragoman.inference.writing.DOUBTFUL_LOG_PROB", 0.0)  # whatever a model is not sure of
+    monkeypatch.setattr("dragoman.inference.translation.DOUBTFUL_LOG_PROB", 0.0)  # whatever a model is not sure of
     assert main(["evaluate", str(run_folder), "--samples", "0", "--beam-size", "1", "--quiet"]) == 0
     assert "6 doubtful" in capsys.readouterr().out
 

@@ -14,9 +14,8 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import ConfigError
 from dragoman.evaluating.evaluation import describe
 from dragoman.inference.options import SearchOptions
-from dragoman.inference.translation import Translation
+from dragoman.inference.translation import Translation, chrf, least_risk
 from dragoman.inference.translator import Translator
-from dragoman.inference.writing import chrf, least_risk
 
 TEXTS = [
     "",

@@ -296,7 +296,7 @@ def line_of(pair: "ScoredPair", as_json: bool, figures: bool) -> str:
 
 def cell(text: str) -> str:
     """A text as one cell of a line: tabs and line breaks in it become spaces."""
-    from dragoman.inference.writing import one_line
+    from dragoman.inference.sentences import one_line
 
     return one_line(text.replace("\t", " "))[0]
 

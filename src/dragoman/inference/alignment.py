@@ -5,7 +5,7 @@ A word's weight on a source word is summed over the source word's tokens and ave
 found; only that loads PyTorch.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,7 @@ from jaxtyping import Float
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.scoring import batches
 from dragoman.inference.segments import Segment, Segments
-from dragoman.inference.sentences import join
+from dragoman.inference.sentences import join, one_line
 from dragoman.inference.words import Word, places_in_line, split_words, words_in_tokens, words_written
 from dragoman.tokenizing.special_tokens import Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
@@ -130,48 +130,40 @@ def _membership(words: Sequence[Word], tokens: int, shift: int = 0) -> Float[np.
     return member
 
 
-Rendered = tuple[str, tuple[int, ...]]
-"""The text of a segment, and the tokens of its translation."""
-SegmentLinks = Mapping[Rendered, Links]
-"""Of each segment and translation, links between their words, both counted from 0."""
+SegmentLinks = Mapping[tuple[str, tuple[int, ...]], Links]
+"""The links of each segment and translation, by the text of the one and the tokens of the other."""
 
 TOKENS_AT_ONCE = 1_024
 """Most tokens in one pass: pairs times those of the longest side. Few, because all weights are kept meanwhile."""
-
-
-def rendered(segment: Segment, part: Hypothesis) -> Rendered:
-    return segment.text, part.tokens
 
 
 def align(
     model: "EncoderDecoder",
     tokenizers: Tokenizers,
     framing: Framing,
-    text: Callable[[Sequence[int]], str],
     pairs: Sequence[tuple[Segment, Hypothesis]],
     tokens_at_once: int = TOKENS_AT_ONCE,
 ) -> SegmentLinks:
-    """The links of each segment and its translation, whose tokens `text` makes readable.
+    """The links of each segment and its translation, from one more pass over them.
 
     The weights are the mean over the heads of the last decoder layer but one, at the step that writes a word.
     """
     from dragoman.inference.teacher_forcing import Given, cross_weights
 
     choice = AlignmentChoice.unmeasured(len(model.decoder.blocks))
-    before = len(framing.source_before)
-    found: dict[Rendered, Links] = {}
-    different = [*{rendered(*pair): pair for pair in pairs}.values()]
+    links: dict[tuple[str, tuple[int, ...]], Links] = {}
+    different = [*{(segment.text, part.tokens): segment for segment, part in pairs}.items()]
     given = [
-        Given(framing.source(segment.ids), framing.target(part.tokens[:-1]), list(part.tokens))
-        for segment, part in different
+        Given(framing.source(segment.ids), framing.target(tokens[:-1]), list(tokens))
+        for (_, tokens), segment in different
     ]
     for batch in batches([each.source or () for each in given], [each.target for each in given], tokens_at_once):
         for number, weights in zip(batch, cross_weights(model, [given[i] for i in batch]), strict=True):
-            segment, part = different[number]
-            source = words_in_tokens(tokenizers.source, segment.text, split_words(segment.text), before)
-            target = words_written(tokenizers.target, part.tokens, text(part.tokens))
-            found[rendered(segment, part)] = align_words(list(weights), source, target, choice).links
-    return found
+            (text, tokens), _ = different[number]
+            source = words_in_tokens(tokenizers.source, text, split_words(text), len(framing.source_before))
+            target = words_written(tokenizers.target, tokens, one_line(tokenizers.target.decode(tokens))[0])
+            links[text, tokens] = align_words(list(weights), source, target, choice).links
+    return links
 
 
 def line_links(
@@ -183,11 +175,12 @@ def line_links(
     """
     sources = places_in_line(segments.text, [segment.text for segment in segments.all])
     _, *targets = places_in_line(join([prefix, *written]), [prefix, *written])
-    each = iter(parts)
+    hypotheses = iter(parts)
     found: set[Link] = set()
     for segment, source, target in zip(segments.all, sources, targets, strict=True):
         if segment.copied:
             found.update(zip(source, target, strict=False))  # a control character is no word of the target
         else:
-            found.update((source[one], target[other]) for one, other in links[rendered(segment, next(each))])
+            of_segment = links[segment.text, next(hypotheses).tokens]
+            found.update((source[one], target[other]) for one, other in of_segment)
     return tuple(sorted(found))

@@ -48,7 +48,7 @@ class Forbidden(NamedTuple):
 
 
 class BannedWords:
-    """A rule of the search: no output holds one of these words or phrases as whole words.
+    """No output holds one of these words or phrases as whole words.
 
     They are compared as they are given, letter case included; only how many spaces stand between words, or beside
     punctuation, does not matter. A script without spaces has no whole words, so there a phrase is banned anywhere.
@@ -83,10 +83,10 @@ class BannedWords:
         self, rows: Int[np.ndarray, "Q"], tokens: Int[np.ndarray, "Q T"], lengths: Int[np.ndarray, "Q"]
     ) -> dict[Tail, list[int]]:
         """These rows, which have written so many of these tokens, by what decides how they may go on."""
-        found: dict[Tail, list[int]] = {}
+        tails: dict[Tail, list[int]] = {}
         for row, written, length in zip(rows.tolist(), tokens, lengths.tolist(), strict=True):
-            found.setdefault(self._tail(written[:length]), []).append(row)
-        return found
+            tails.setdefault(self._tail(written[:length]), []).append(row)
+        return tails
 
     def _tail(self, written: Int[np.ndarray, "T"]) -> Tail:
         """The tail of a text: one token after that of the text before, which is remembered from the step before."""
@@ -128,15 +128,17 @@ class BannedWords:
         text it has not if another letter may follow.
         """
         for phrase in self._phrases:
-            for place in _places(phrase, text):
-                begins_inside = inside if place == 0 else _in_word(text[place - 1])
-                follows = text[place + len(phrase) :][:1]
-                ends_in_word = _in_word(phrase[-1])
-                if begins_inside and _in_word(phrase[0]):
-                    continue  # it is the end of a longer word
-                if follows and _in_word(follows) and ends_in_word:
-                    continue  # it is the beginning of one
-                yield phrase, bool(follows) or not ends_in_word
+            begins_with_letter, ends_with_letter = _in_word(phrase[0]), _in_word(phrase[-1])
+            place = text.find(phrase)
+            while place >= 0:
+                end = place + len(phrase)
+                letter_before = inside if place == 0 else _in_word(text[place - 1])
+                letter_after = end < len(text) and _in_word(text[end])
+                ends_longer_word = letter_before and begins_with_letter
+                begins_longer_word = letter_after and ends_with_letter
+                if not ends_longer_word and not begins_longer_word:
+                    yield phrase, end < len(text) or not ends_with_letter
+                place = text.find(phrase, place + 1)  # one occurrence over another counts too
 
     def _find_tail(self, tail: Tail, token: int) -> Tail:
         """The tail of a text after one more token."""
@@ -175,14 +177,6 @@ class NoBannedEnd:
             return
         for tail, those in self.words.tails(rows, outputs.tokens[rows], outputs.lengths[rows]).items():
             step.forbid(np.array(those)[:, None], self.words.after(tail).last)
-
-
-def _places(phrase: str, text: str) -> Iterator[int]:
-    """Where a phrase begins in a text, one occurrence over another counted too."""
-    place = text.find(phrase)
-    while place >= 0:
-        yield place
-        place = text.find(phrase, place + 1)
 
 
 def _in_word(character: str) -> bool:

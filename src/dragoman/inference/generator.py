@@ -1,6 +1,4 @@
-"""A text that grows by tokens: which part of it no further token changes, and where it stops.
-
-A language model that goes on with a text: loaded once, asked often.
+"""A language model that goes on with a text: loaded once, asked often.
 
     generator = Generator.load("runs/shakespeare")
     for piece in generator.stream("To be"):
@@ -12,29 +10,35 @@ Prompts that are given together are continued side by side, and none affects ano
 import codecs
 import collections.abc
 from collections.abc import Iterable, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from dragoman.config import check
 from dragoman.decoding.engine import Engine
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.processors import Ban
 from dragoman.decoding.request import Request
 from dragoman.decoding.steppers import TextStepper
-from dragoman.errors import CheckpointError, ConfigError, DecodeError
+from dragoman.errors import DecodeError
 from dragoman.inference.options import GenerateOptions
-from dragoman.inference.runtime import Runtime
-from dragoman.memory import out_of_memory_as
+from dragoman.inference.runtime import Runtime, computing, options_of, refuse_other_family
 from dragoman.progress import Progress, silent
-from dragoman.store.description import GENERATION, USES, StoredModel
+from dragoman.store.description import StoredModel
 from dragoman.store.folder import load_model
-from dragoman.system import choose_threads, torch_threads
+from dragoman.system import choose_threads
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, SYMBOLS
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
+
+if TYPE_CHECKING:
+    from dragoman.model.transformer import LanguageModel
+
+_ROOM = 32_768
+"""Tokens under way at a time."""
+_BEGINNING = "\n"
+"""What stands before an empty prompt: the text begins as after the end of a line."""
 
 
 class StopTexts:
@@ -88,16 +92,6 @@ class GrowingText:
         settled = len(text) if final else len(text) - self._stops.unsettled(text)
         self._unsettled = self._unsettled[settled:]
         return text[:settled]
-
-
-if TYPE_CHECKING:
-    from dragoman.model.transformer import LanguageModel
-
-_ROOM = 32_768
-"""Tokens under way at a time."""
-_FULL = "the device is out of memory; lower generate.samples or generate.context"
-_BEGINNING = "\n"
-"""What stands before an empty prompt: the text begins as after the end of a line."""
 
 
 @dataclass(frozen=True)
@@ -167,16 +161,12 @@ class Generator:
         progress: Progress = silent,
         threads: int | None = None,
     ) -> None:
-        if stored.config.family != "language_model":
-            raise DecodeError(f"{stored.folder} holds a model that {USES[stored.config.family]}")
+        refuse_other_family(stored, "language_model")
         self.config = stored.config
         self.runtime: Runtime["LanguageModel"] = Runtime(stored, device, precision, progress=progress)
         self.device, self.precision = self.runtime.device, self.runtime.precision
         self.threads, self.tokenizer = choose_threads(threads), stored.tokenizers.target
-        try:
-            self.options = check(stored.files.generation, str(stored.folder / GENERATION), GenerateOptions)
-        except ConfigError as error:
-            raise CheckpointError(str(error)) from None
+        self.options = options_of(stored, GenerateOptions)
         self._never = Ban(range(SYMBOLS))
 
     @classmethod
@@ -210,19 +200,17 @@ class Generator:
         if isinstance(prompts, str):
             raise DecodeError("generate takes several prompts, but was given one; put it in a list")
         options = options or self.options
-        read = [self._read(prompt) for prompt in prompts]
         engine, stops = self._engine(options), StopTexts(options.stop, self.tokenizer)
-        asked = [(prompt, request) for prompt in read for request in self._requests(prompt, options, stops)]
-        tickets = [engine.admit(request) for _, request in asked]
+        asked: list[tuple[_Prompt, int, int]] = []  # each with the number of its sample and its ticket
+        for prompt in [self._read(text) for text in prompts]:
+            for number, request in enumerate(self._requests(prompt, options, stops)):
+                asked.append((prompt, number, engine.admit(request)))
         found: dict[int, Hypothesis] = {}
         with progress.track("generate", len(asked), "texts") as advance, self._computing():
-            for ended in engine.run():
-                found[ended.ticket] = ended.hypotheses[0]
+            for result in engine.run():
+                found[result.ticket] = result.hypotheses[0]
                 advance(1)
-        return [
-            self._written(prompt, number % options.samples, found[ticket], options, stops)
-            for number, ((prompt, _), ticket) in enumerate(zip(asked, tickets, strict=True))
-        ]
+        return [self._written(prompt, number, found[ticket], options, stops) for prompt, number, ticket in asked]
 
     def stream(
         self, prompt: str, options: GenerateOptions | None = None
@@ -234,7 +222,7 @@ class Generator:
             TokenizerError: the prompt or a stop text is not Unicode.
             OutOfMemory: the device is full.
         """
-        return self._stream(self._read(prompt), options or self.options)
+        return self._stream(self._read(prompt), options or self.options)  # reads, and refuses, before the first piece
 
     def _stream(self, prompt: _Prompt, options: GenerateOptions) -> collections.abc.Generator[str, None, Generation]:
         engine, stops = self._engine(options), StopTexts(options.stop, self.tokenizer)
@@ -255,12 +243,9 @@ class Generator:
         asked, positions = options.context or self.options.context, self.config.max_positions
         return asked if positions is None else min(asked or positions, positions)
 
-    @contextmanager
-    def _computing(self) -> collections.abc.Generator[None]:
-        """Turns a full memory into advice, and sets PyTorch's threads."""
-        threads = nullcontext() if self.runtime.native else torch_threads(self.threads)
-        with threads, out_of_memory_as(_FULL):
-            yield
+    def _computing(self) -> AbstractContextManager[None]:
+        threads = None if self.runtime.native else self.threads
+        return computing(threads, "the device is out of memory; lower generate.samples or generate.context")
 
     def _read(self, prompt: str) -> _Prompt:
         if not isinstance(prompt, str):

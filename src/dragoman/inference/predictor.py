@@ -1,13 +1,4 @@
-"""From texts to the batches that an encoder alone takes, and from its logits back to texts, in order.
-
-What a model with an encoder alone says of one text, as plain values.
-
-Which words of a text spoke for its label: how much less likely the label is without each of them (Li et al. 2016).
-
-The product of gradient and input, which is cheaper, says almost nothing where a last norm ignores the scale of its
-input, as in models of the preset `modern`.
-
-Labels of texts, labels of words, and words for masks: a model with an encoder alone, loaded once and asked often.
+"""Labels of texts, labels of words, and words for masks: a model with an encoder alone, loaded once and asked often.
 
 predictor = Predictor.load("runs/questions")
 predictor.predict(["Who wrote Emma ?"])[0].label
@@ -17,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import accumulate, chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +20,13 @@ from torch import Tensor
 from dragoman.data.batching import LabelledBatch
 from dragoman.errors import DecodeError
 from dragoman.inference.labels import Transitions, best_labels
-from dragoman.memory import out_of_memory_as
+from dragoman.inference.runtime import computing, refuse_other_family
 from dragoman.model.transformer import EncoderModel
 from dragoman.progress import Progress, silent
-from dragoman.store.description import USES, StoredModel
+from dragoman.store.description import StoredModel
 from dragoman.store.folder import load_model
 from dragoman.store.tensors import make_ready
-from dragoman.system import choose_threads, torch_threads
+from dragoman.system import choose_threads
 from dragoman.tokenizing.pretokenizing import is_word
 from dragoman.tokenizing.special_tokens import MASK, SYMBOLS, UNKNOWN, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer, encode_words, split_words
@@ -55,52 +46,38 @@ class Row:
     places: Sequence[int] | None = None
 
 
-def batched(rows: Iterable[Row], framing: Framing) -> Iterator[list[Row]]:
-    """The rows that are read together, in order."""
+def logits_of(model: EncoderModel, rows: Iterable[Row], framing: Framing) -> Iterator[np.ndarray]:
+    """The logits of each row: (C) for a text, (P, C) for P places in it; float32, on the host. Memory holds one batch
+    of rows, which may be made as they are asked for.
+    """
     batch: list[Row] = []
     tokens = 0
     for row in rows:
         length = len(row.ids) + framing.source_symbols
         if batch and tokens + length > BATCH_TOKENS:
-            yield batch
+            yield from _read(model, batch, framing)
             batch, tokens = [], 0
         batch.append(row)
         tokens += length
     if batch:
-        yield batch
-
-
-def laid_out(rows: Sequence[Row], framing: Framing, device: torch.device | str) -> LabelledBatch:
-    """These rows as a batch whose labels are not known."""
-    framed = [framing.source(row.ids) for row in rows]
-    lengths = torch.tensor([len(ids) for ids in framed])
-    places = None
-    if rows[0].places is not None:
-        firsts = (lengths.cumsum(0) - lengths + len(framing.source_before)).tolist()
-        found = [[first + place for place in row.places or ()] for first, row in zip(firsts, rows, strict=True)]
-        places = torch.tensor([*chain.from_iterable(found)], dtype=torch.int64)
-    source = torch.tensor([*chain.from_iterable(framed)])
-    return LabelledBatch(source, lengths, places, torch.empty(0, dtype=torch.int64), torch.arange(len(rows))).to(device)
-
-
-def logits_of(model: EncoderModel, rows: Sequence[Row], framing: Framing) -> list[np.ndarray]:
-    """The logits of each row, in order; rows of similar length are read together."""
-    order = sorted(range(len(rows)), key=lambda number: len(rows[number].ids))
-    found = dict(zip(order, logits_in_turn(model, (rows[number] for number in order), framing), strict=True))
-    return [found[number] for number in range(len(rows))]
-
-
-def logits_in_turn(model: EncoderModel, rows: Iterable[Row], framing: Framing) -> Iterator[np.ndarray]:
-    """The logits of each row: (C) for a text, (P, C) for P places in it; float32, on the host. Memory holds one batch
-    of rows, which may be made as they are asked for.
-    """
-    for batch in batched(rows, framing):
         yield from _read(model, batch, framing)
 
 
 @torch.inference_mode()
 def _read(model: EncoderModel, rows: Sequence[Row], framing: Framing) -> list[np.ndarray]:
-    logits = project(model, laid_out(rows, framing, model.output.device)).cpu().numpy()
+    framed = [framing.source(row.ids) for row in rows]
+    lengths = torch.tensor([len(ids) for ids in framed])
+    places = None
+    if rows[0].places is not None:
+        before = lengths.cumsum(0) - lengths + len(framing.source_before)  # the first token of each row in the batch
+        of_rows = [
+            [first + place for place in row.places or ()] for first, row in zip(before.tolist(), rows, strict=True)
+        ]
+        places = torch.tensor([*chain.from_iterable(of_rows)], dtype=torch.int64)
+    source = torch.tensor([*chain.from_iterable(framed)])
+    unknown = torch.empty(0, dtype=torch.int64)
+    batch = LabelledBatch(source, lengths, places, unknown, torch.arange(len(rows))).to(model.output.device)
+    logits = project(model, batch).cpu().numpy()
     sizes = [1 if row.places is None else len(row.places) for row in rows]
     parts = np.split(logits, np.cumsum(sizes)[:-1])
     return [part[0] if row.places is None else part for row, part in zip(rows, parts, strict=True)]
@@ -161,7 +138,9 @@ class Filled(Prediction):
 
 
 def without_each(text: str, row: Row, words: Sequence[tuple[str, int]], tokenizer: Tokenizer) -> Iterator[Row]:
-    """The row of a text without each of its words, which are given with the places where they begin.
+    """The row of a text without each of its words, which are given with the places where they begin: how much less
+    likely a label is without a word says whether it spoke for it (Li et al. 2016). The product of gradient and input is
+    cheaper, but says almost nothing where a last norm ignores the scale of its input, as in the preset `modern`.
 
     A token belongs to the word that it ends in, so the space before a word goes with it.
     """
@@ -169,13 +148,6 @@ def without_each(text: str, row: Row, words: Sequence[tuple[str, int]], tokenize
     for word, begin in words:
         inside = range(begin + 1, begin + len(word) + 1)
         yield Row([token for token, last in zip(row.ids, ends, strict=False) if last not in inside])
-
-
-def spoke_for(label: int, whole: np.ndarray, without: np.ndarray) -> float:
-    """By how many nats the label's log-probability falls, from the logits of a text and of the text without a word;
-    below 0 the word spoke against the label.
-    """
-    return _log_prob(whole, label) - _log_prob(without, label)
 
 
 def _log_prob(logits: np.ndarray, label: int) -> float:
@@ -212,6 +184,7 @@ def predict(
         CheckpointError: the model folder is missing, damaged or newer.
         ConfigError: a device, precision or number of threads that cannot be had.
         DecodeError: the model does something else, or a text is one that it cannot read.
+        OutOfMemory: the device is full.
     """
     predictor = Predictor.load(model, device, precision, progress, threads)
     return predictor.predict(texts, best, words, pretokenized)
@@ -228,8 +201,8 @@ class Predictor:
         progress: Progress = silent,
         threads: int | None = None,
     ) -> None:
-        if not isinstance(stored.model, EncoderModel):
-            raise DecodeError(f"{stored.folder} holds a model that {USES[stored.config.family]}")
+        refuse_other_family(stored, "encoder")
+        assert isinstance(stored.model, EncoderModel), "an encoder alone"
         self.model, self.device, self.precision = make_ready(stored.model, device, precision, progress)
         self.stored, self.framing, self.threads = stored, stored.files.framing, choose_threads(threads)
         self.tokenizer, self.labels = stored.tokenizers.source, stored.files.labels
@@ -277,40 +250,36 @@ class Predictor:
             return self.tag_texts(texts, pretokenized)
         if pretokenized:
             raise DecodeError(f"{self.stored.folder} labels no words, so its texts are plain; leave pretokenized out")
-        with torch_threads(self.threads):
-            return self.classify(texts, best, words) if self.task == "classify" else self.fill(texts, best)
+        if self.task == "fill":
+            return self.fill(texts, best)
+        with computing(self.threads, _TOO_LONG):
+            return self.classify(texts, best, words)
 
     def classify(self, texts: Sequence[str], best: int = 5, words: bool = True) -> list[Prediction]:
         """Labels with calibrated probabilities, and the words that spoke for the first."""
         assert self.labels is not None, "a classifier has labels"
         names, temperature = self.labels.names, self.labels.temperature
         rows = self._rows(texts)
-        logits = self.logits(rows)
-        own = [split_words(text) if words else [] for text in texts]
-        rest = self._without_words(texts, rows, own)
+        words_of = [split_words(text) if words else [] for text in texts]
+        # These rows are as many as all words together, so they are made when they are read.
+        without = chain.from_iterable(map(without_each, texts, rows, words_of, repeat(self.tokenizer)))
+        without_logits = logits_of(self.model, without, self.framing)
         found: list[Prediction] = []
-        for text, whole, each in zip(texts, logits, own, strict=True):
+        for text, whole, words_here in zip(texts, self.logits(rows), words_of, strict=True):
             probability = softmax(whole / temperature)
             order = np.argsort(-probability, kind="stable")[:best]
             labels = tuple(Choice(names[i], float(probability[i])) for i in order)
-            spoken = tuple((word, spoke_for(int(order[0]), whole, next(rest))) for word, _ in each)
-            found.append(Classified(text, labels, spoken))
+            first = int(order[0])
+            spoken = [
+                (word, _log_prob(whole, first) - _log_prob(next(without_logits), first)) for word, _ in words_here
+            ]
+            found.append(Classified(text, labels, tuple(spoken)))
         return found
-
-    def _without_words(
-        self, texts: Sequence[str], rows: Sequence[Row], words: Sequence[Sequence[tuple[str, int]]]
-    ) -> Iterator[np.ndarray]:
-        """The logits of each text without each of its words. These rows are as many as all words together, so they are
-        made when they are read.
-        """
-        without = (without_each(*each, self.tokenizer) for each in zip(texts, rows, words, strict=True))
-        with out_of_memory_as(_TOO_LONG):
-            yield from logits_in_turn(self.model, chain.from_iterable(without), self.framing)
 
     def tag_texts(self, texts: Sequence[str], pretokenized: bool = False) -> list[Prediction]:
         """The words of each text with their labels."""
         words = [tuple(text.split() if pretokenized else (word for word, _ in split_words(text))) for text in texts]
-        return [Tagged(*each) for each in zip(texts, words, self.tag(words), strict=True)]
+        return [Tagged(*tagged) for tagged in zip(texts, words, self.tag(words), strict=True)]
 
     def tag(self, sentences: Sequence[Sequence[str]]) -> list[tuple[Choice, ...]]:
         """A label for each word of each sentence. Labels of entities follow each other as they may (Viterbi)."""
@@ -345,8 +314,11 @@ class Predictor:
             OutOfMemory: the device is full.
         """
         self._refuse_long(rows)
-        with torch_threads(self.threads), out_of_memory_as(_TOO_LONG):
-            return logits_of(self.model, rows, self.framing)
+        order = sorted(range(len(rows)), key=lambda number: len(rows[number].ids))  # alike in length, read together
+        with computing(self.threads, _TOO_LONG):
+            in_order = [*logits_of(self.model, (rows[number] for number in order), self.framing)]
+        found = dict(zip(order, in_order, strict=True))
+        return [found[number] for number in range(len(rows))]
 
     def text_logits(self, texts: Sequence[str]) -> np.ndarray:
         """The logits (n, C) of the labels of n texts."""

@@ -1,20 +1,20 @@
-"""How a finished translation or language model runs: compiled, or in PyTorch where it cannot be.
-
-Only where PyTorch runs is it loaded.
-"""
+"""How a finished model runs: compiled, or in PyTorch where it cannot be. Only where PyTorch runs is it loaded."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from dragoman.compiled.decoder import available
+from dragoman.config import Settings, check
 from dragoman.decoding.compiled_stepper import FORMATS, NativeModel, NativeStepper
 from dragoman.decoding.steppers import EnsembleStepper, ScoringStepper
-from dragoman.errors import ConfigError
+from dragoman.errors import CheckpointError, ConfigError, DecodeError
+from dragoman.memory import out_of_memory_as
 from dragoman.progress import Progress, silent
-from dragoman.store.description import StoredModel
-from dragoman.system import choose_device, choose_precision
+from dragoman.store.description import GENERATION, USES, StoredModel
+from dragoman.system import choose_device, choose_precision, torch_threads
 
 if TYPE_CHECKING:
     from dragoman.model.observer import Observer
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Decodes = TypeVar("Decodes", "EncoderDecoder", "LanguageModel")
 """A model of a family that writes."""
+S = TypeVar("S", bound=Settings)
 _WIDEST_INT8 = 65_536
 """Products of a wider axis could exceed a 32-bit sum."""
 
@@ -87,7 +88,7 @@ class Runtime(Generic[Decodes]):
         Raises:
             ConfigError: this is an ensemble.
         """
-        self._refuse_others()
+        self._refuse_ensemble()
         other = copy.copy(self)
         other.native, other.model = None, self.model
         return other
@@ -98,19 +99,40 @@ class Runtime(Generic[Decodes]):
         Raises:
             ConfigError: an observer is to see into an ensemble.
         """
-        if not self.others:
-            return self._own_stepper(threads, observer)
         if observer is not None:
-            self._refuse_others()
-        return EnsembleStepper([each._own_stepper(threads, None) for each in (self, *self.others)])
-
-    def _refuse_others(self) -> None:
+            self._refuse_ensemble()
         if self.others:
-            raise ConfigError("an ensemble has no single model to look into; take one of its models")
+            return EnsembleStepper([self._stepper(threads), *(other.stepper(threads) for other in self.others)])
+        return self._stepper(threads, observer)
 
-    def _own_stepper(self, threads: int, observer: "Observer | None") -> ScoringStepper:
+    def _stepper(self, threads: int, observer: "Observer | None" = None) -> ScoringStepper:
         if self.native is not None and observer is None:
             return NativeStepper(self.native, threads)
         from dragoman.decoding.model_stepper import ModelStepper
 
         return ModelStepper(self.model, observer)
+
+    def _refuse_ensemble(self) -> None:
+        if self.others:
+            raise ConfigError("an ensemble has no single model to look into; take one of its models")
+
+
+def refuse_other_family(stored: StoredModel, family: str) -> None:
+    if stored.config.family != family:
+        raise DecodeError(f"{stored.folder} holds a model that {USES[stored.config.family]}")
+
+
+def options_of(stored: StoredModel, schema: type[S]) -> S:
+    """How a model writes when it is not told otherwise, as its folder says."""
+    try:
+        return check(stored.files.generation, str(stored.folder / GENERATION), schema)
+    except ConfigError as error:
+        raise CheckpointError(str(error)) from None
+
+
+@contextmanager
+def computing(torch_threads_used: int | None, advice: str) -> Generator[None]:
+    """Turns a full memory into advice, and sets PyTorch's threads; None: it does not compute."""
+    threads = nullcontext() if torch_threads_used is None else torch_threads(torch_threads_used)
+    with threads, out_of_memory_as(advice):
+        yield

@@ -1,6 +1,6 @@
-"""Texts in chunks that are worked on together, so that memory holds one chunk, however many texts there are.
+"""Cuts texts into segments of ids that a model takes, as `split` and `max_source_tokens` say; nothing is left out.
 
-Cuts texts into segments of ids that a model takes, as `split` and `max_source_tokens` say. Nothing is left out.
+Many texts are cut into chunks that are worked on together.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,13 +9,19 @@ from typing import Literal, NamedTuple, TypeVar
 
 from dragoman.errors import DecodeError
 from dragoman.inference.sentences import split_sentences, split_to_fit, split_words
-from dragoman.inference.translation import Flag
 from dragoman.tokenizing.tokenizer import Tokenizer, only_unicode
+
+Split = Literal["sentence", "long", "never"]
+Flag = Literal["split", "broken", "copied", "truncated", "repetition", "doubtful", "cleaned", "untranslatable"]
+"""What a reader should know about a translation; `translation.MEANINGS` says what each means."""
 
 LINES = 1000
 CHARACTERS = 1_000_000
 
 T = TypeVar("T")
+
+CHARACTERS_A_TOKEN = 16
+"""A sentence with more characters for each allowed token is cut without asking the tokenizer first."""
 
 
 class Arriving(Iterator[T]):
@@ -45,12 +51,6 @@ def chunks(texts: Iterable[T], length: Callable[[T], int]) -> Iterator[list[T]]:
             chunk, characters = [], 0
     if chunk:
         yield chunk
-
-
-Split = Literal["sentence", "long", "never"]
-
-CHARACTERS_A_TOKEN = 16
-"""A sentence with more characters for each allowed token is cut without asking the tokenizer first."""
 
 
 class Segment(NamedTuple):
@@ -91,37 +91,32 @@ def read_segments(texts: Sequence[str], tokenizer: Tokenizer, longest: int, spli
         DecodeError: a text is longer and may not be split, or is not a string.
         TokenizerError: a text is not Unicode.
     """
-    cut = [_segments(number, text, split) for number, text in enumerate(texts, 1)]
-    ids = iter(tokenizer.encode_batch([each.text for segments in cut for each in segments if not each.copied]))
+    pieces = [_split(number, text, split) for number, text in enumerate(texts, 1)]
+    ids = iter(tokenizer.encode_batch([piece.text for of_text in pieces for piece in of_text if not piece.copied]))
     found: list[Segments] = []
-    for number, (text, own) in enumerate(zip(texts, cut, strict=True), 1):
-        segments = [each if each.copied else Segment(each.text, next(ids)) for each in own]
-        too_long = max((len(each.ids) for each in segments if len(each.ids) > longest), default=0)
-        if too_long and split == "never":
-            raise DecodeError(
-                f"text {number} has {too_long:,} tokens, but the model is given at most {longest:,}; "
-                "set decode.split = 'long', or raise decode.max_source_tokens"
-            )
+    for number, (text, of_text) in enumerate(zip(texts, pieces, strict=True), 1):
+        segments = [piece if piece.copied else Segment(piece.text, next(ids)) for piece in of_text]
+        tokens = max((len(segment.ids) for segment in segments), default=0)
         broken = False
-        if too_long:
+        if tokens > longest:
+            if split == "never":
+                raise DecodeError(
+                    f"text {number} has {tokens:,} tokens, but the model is given at most {longest:,}; "
+                    "set decode.split = 'long', or raise decode.max_source_tokens"
+                )
             segments, broken = _break(segments, tokenizer, longest)
-        found.append(_flagged(text, segments, broken))
+        kept = tuple(segment for segment in segments if segment.ids or segment.copied)
+        flags: dict[Flag, bool] = {
+            "broken": broken,
+            "split": len(segments) > 1,
+            "copied": any(segment.copied for segment in segments),
+            "untranslatable": len(kept) < len(segments),
+        }
+        found.append(Segments(text, kept, tuple(flag for flag, is_so in flags.items() if is_so)))
     return found
 
 
-def _flagged(text: str, segments: Sequence[Segment], broken: bool) -> Segments:
-    """A text's segments without those that no token spells, and what a reader should know of them."""
-    flags: dict[Flag, bool] = {
-        "broken": broken,
-        "split": len(segments) > 1,
-        "copied": any(each.copied for each in segments),
-        "untranslatable": not all(each.ids or each.copied for each in segments),
-    }
-    kept = tuple(each for each in segments if each.ids or each.copied)
-    return Segments(text, kept, tuple(flag for flag, is_so in flags.items() if is_so))
-
-
-def _segments(number: int, text: str, split: Split) -> list[Segment]:
+def _split(number: int, text: str, split: Split) -> list[Segment]:
     """A text's segments, without ids yet."""
     if not isinstance(text, str):
         raise DecodeError(f"text {number} should be a string, but is {text!r}")

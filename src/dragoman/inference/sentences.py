@@ -56,6 +56,9 @@ address, a key or an encoded file.
 """
 _LONGER_WORD = re.compile(rf"(?<![^\s{SPACELESS}])[^\s{SPACELESS}]{{{LONGEST_WORD + 1},}}+")
 
+# One line in, one line out: NUL, and whatever any program might take for the end of a line.
+_BREAKS = re.compile("[\0\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+
 # Where a sentence that is too long is cut, the gentlest kind first. Each place is the end of a match.
 _CUTS = (
     re.compile(r"[,;:—–]\s++|[，；：、،؛]|(?<![.!?…])[.!?…]++[\"'”’»)\]]*+\s++|(?<!\s)\s++[—–-]\s++"),
@@ -124,6 +127,12 @@ def join(pieces: Iterable[str]) -> str:
         parts += [separator(last, piece), piece]
         last = piece
     return "".join(parts)
+
+
+def one_line(text: str) -> tuple[str, int]:
+    """A text as one line, and how many characters became spaces for it."""
+    text, count = _BREAKS.subn(" ", text)
+    return text.strip(), count
 
 
 def separator(before: str, after: str) -> str:

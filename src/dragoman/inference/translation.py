@@ -1,13 +1,24 @@
-"""What a translator hands back: translations, and what a reader should know about them."""
+"""What a translator hands back, and how it is made of hypotheses: chosen, put together, and flagged."""
 
-from collections.abc import Sequence
+import dataclasses
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import NamedTuple
 
-from dragoman.inference.sentences import LONGEST_WORD
+import numpy as np
+from jaxtyping import Float
 
-Flag = Literal["split", "broken", "copied", "truncated", "repetition", "doubtful", "cleaned", "untranslatable"]
-"""What a reader should know about a translation; `MEANINGS` says what each means."""
+from dragoman.decoding.hypothesis import Hypothesis, length_penalty
+from dragoman.inference.alignment import SegmentLinks, line_links
+from dragoman.inference.options import SearchOptions
+from dragoman.inference.segments import Flag, Segments
+from dragoman.inference.sentences import LONGEST_WORD, join, one_line, spaceless
+from dragoman.inference.words import split_words
+from dragoman.tokenizing.tokenizers import Tokenizers
+
+logger = logging.getLogger(__name__)
 
 DOUBTFUL_LOG_PROB = -2.0
 """A translation is doubtful if the mean log-probability of its tokens, or of those of one of its sentences, is lower.
@@ -30,6 +41,8 @@ MEANINGS: dict[Flag, str] = {
 
 _LONGEST_LOOP = 8
 _LOOPS = 4
+_LONGEST_NGRAM = 6
+_BETA = 2.0
 
 
 @dataclass(frozen=True)
@@ -65,6 +78,154 @@ class Translation:
     alternatives: tuple["Translation", ...] = ()
 
 
+class Rated(NamedTuple):
+    """A hypothesis and what it is chosen by; more is better."""
+
+    value: float
+    hypothesis: Hypothesis
+
+
+class Writer:
+    """Writes translations in the words of one model's tokenizers."""
+
+    def __init__(self, tokenizers: Tokenizers) -> None:
+        self.tokenizers = tokenizers
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Ids as one line of text."""
+        return one_line(self.tokenizers.target.decode(ids))[0]
+
+    def settled_text(self, ids: Sequence[int]) -> str:
+        """The beginning of an unfinished text that no further token changes: all but the word it ends in."""
+        text = self.text(ids)
+        for i in range(len(text) - 1, 0, -1):
+            if text[i].isspace() or (spaceless(text[i - 1]) and i < len(text) - 1):
+                return text[:i].rstrip()
+        return ""
+
+    def choose(self, found: Sequence[Sequence[Hypothesis]], options: SearchOptions) -> list[tuple[Hypothesis, ...]]:
+        """One hypothesis for each segment, as often as asked for: the best, best first; or as drawn."""
+        if options.risk_samples is not None:
+            return _combinations([least_risk(samples, self.text) for samples in found], options.n_best)
+        if options.sampling is None:
+            rated = [[Rated(each.score(options.length_penalty), each) for each in beam] for beam in found]
+            return _combinations(rated, options.n_best)
+        return list(zip(*found, strict=True)) if found else [()]
+
+    def translation(
+        self,
+        segments: Segments,
+        chosen: Sequence[Sequence[Hypothesis]],
+        options: SearchOptions,
+        links: SegmentLinks | None = None,
+    ) -> Translation:
+        """One text's translation: the first that was chosen, with the next best beside it. With `links`, aligned."""
+        unknown_words = self.tokenizers.source.unknown_words
+        unknown = [word for segment in segments.translated for word in unknown_words(segment.text, segment.ids)]
+        best, *others = [
+            self._joined(segments, parts, tuple(dict.fromkeys(unknown)), options, links) for parts in chosen
+        ]
+        return dataclasses.replace(best, alternatives=tuple(others)) if others else best
+
+    def scored(
+        self, source: str, target: str, labels: Sequence[int], log_probs: Sequence[float], exponent: float
+    ) -> Translation:
+        """A given translation with the model's log-probabilities of its tokens."""
+        return Translation(
+            source=source,
+            text=target,
+            log_prob=sum(log_probs),
+            score=sum(log_probs) / length_penalty(len(log_probs), exponent),
+            tokens=tuple(self.tokenizers.target.tokens(labels)),
+            token_log_probs=tuple(log_probs),
+            unknown_words=tuple(self.tokenizers.source.unknown_words(source)),
+        )
+
+    def _joined(
+        self,
+        segments: Segments,
+        parts: Sequence[Hypothesis],
+        unknown_words: tuple[str, ...],
+        options: SearchOptions,
+        links: SegmentLinks | None,
+    ) -> Translation:
+        """The translation whose segments have these hypotheses."""
+        hypotheses = iter(parts)
+        lines = [
+            one_line(segment.text if segment.copied else self.tokenizers.target.decode(next(hypotheses).tokens))
+            for segment in segments.all
+        ]
+        texts = [text for text, _ in lines]
+        cleaned = sum(count for _, count in lines)
+        if cleaned:
+            logger.warning("%d control characters in a translation became spaces", cleaned)
+        prefix = options.prefix.strip() if segments.begins_with_copy else ""
+        ids = [token for part in parts for token in part.tokens]
+        translation = Translation(
+            source=segments.text,
+            text=join([prefix, *texts]),
+            log_prob=sum((part.total for part in parts), 0.0),
+            score=sum((part.score(options.length_penalty) for part in parts), 0.0),
+            tokens=tuple(self.tokenizers.target.tokens(ids)),
+            token_log_probs=tuple(log_prob for part in parts for log_prob in part.log_probs),
+            flags=(*segments.flags, *_flags(segments, parts, cleaned > 0)),
+            unknown_words=unknown_words,
+        )
+        if links is None:
+            return translation
+        return dataclasses.replace(
+            translation,
+            alignment=line_links(segments, parts, prefix, texts, links),
+            source_words=tuple(split_words(segments.text)),
+            target_words=tuple(split_words(translation.text)),
+        )
+
+
+def least_risk(samples: Sequence[Hypothesis], text: Callable[[Sequence[int]], str]) -> list[Rated]:
+    """One sample of each different text with its mean chrF against all samples, the best first: minimum Bayes risk
+    (Eikema and Aziz 2020).
+
+    Of samples with the same text the likeliest stands for them; of texts with the same value the likeliest comes first.
+    """
+    texts = [text(sample.tokens) for sample in samples]
+    times = Counter(texts)
+    likeliest = dict(sorted(zip(texts, samples, strict=True), key=lambda pair: pair[1].total))
+    values = chrf(list(times)) @ np.array([*times.values()]) / len(samples)
+    rated = [Rated(value, likeliest[text]) for text, value in zip(times, values.tolist(), strict=True)]
+    return sorted(rated, key=lambda each: (-each.value, -each.hypothesis.total))
+
+
+def _flags(segments: Segments, parts: Sequence[Hypothesis], cleaned: bool) -> list[Flag]:
+    translated = zip(segments.translated, parts, strict=True)
+    flags: dict[Flag, bool] = {
+        "truncated": not all(part.ended for part in parts),
+        "repetition": any(repeats(segment.ids, part.tokens) for segment, part in translated),
+        "doubtful": any(part.total < DOUBTFUL_LOG_PROB * len(part.tokens) for part in parts),
+        "cleaned": cleaned,
+    }
+    return [flag for flag, is_so in flags.items() if is_so]
+
+
+def _combinations(found: Sequence[Sequence[Rated]], wanted: int) -> list[tuple[Hypothesis, ...]]:
+    """The best ways to take one hypothesis for each segment, by the sum of their values, best first."""
+    totals = [0.0]
+    steps: list[list[tuple[int, Hypothesis]]] = []  # for each segment, which way so far goes on by what
+    for rated in found:
+        longer = [(total + value, way, hypothesis) for way, total in enumerate(totals) for value, hypothesis in rated]
+        best = sorted(longer, key=lambda each: -each[0])[:wanted]
+        totals = [total for total, _, _ in best]
+        steps.append([(way, hypothesis) for _, way, hypothesis in best])
+    combinations: list[tuple[Hypothesis, ...]] = []
+    for last in range(len(totals)):
+        way = last
+        hypotheses: list[Hypothesis] = []
+        for step in reversed(steps):
+            way, hypothesis = step[way]
+            hypotheses.append(hypothesis)
+        combinations.append(tuple(reversed(hypotheses)))
+    return combinations
+
+
 def repeats(source: Sequence[int], target: Sequence[int]) -> bool:
     """Whether some run of tokens repeats in the target four times or more, and more often than in its source.
 
@@ -87,3 +248,42 @@ def most_loops(tokens: Sequence[int]) -> int:
             same += 1
             best = max(best, same // size + 1)
     return best
+
+
+def chrf(texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
+    """The sentence chrF of sacreBLEU (Popović 2015: characters without spaces, n-grams up to 6, beta 2) of each text
+    (row), 0 to 100, with each text (column) as its reference.
+    """
+    bare = ["".join(text.split()) for text in texts]
+    precision, recall, orders = (np.zeros((len(bare), len(bare))) for _ in range(3))
+    for n in range(1, _LONGEST_NGRAM + 1):
+        shared = _shared_ngrams(bare, n)
+        count = shared.diagonal()
+        both = (count[:, None] > 0) & (count > 0)  # an order that one text is too short for counts for neither
+        precision += np.divide(shared, count[:, None], where=both, out=np.zeros_like(shared))
+        recall += np.divide(shared, count, where=both, out=np.zeros_like(shared))
+        orders += both
+    precision, recall = (each / np.maximum(orders, 1) for each in (precision, recall))
+    weighed = _BETA**2 * precision + recall
+    return 100 * (1 + _BETA**2) * precision * recall / np.where(weighed > 0, weighed, 1)
+
+
+def _shared_ngrams(texts: Sequence[str], n: int) -> Float[np.ndarray, "N N"]:
+    """How many n-grams each two texts share; each with itself, how many it has.
+
+    The first "e" of a text, its second and so on are things of their own, which a text has or has not. So the sum over
+    n-grams of the smaller count is a product of matrices of ones and zeros.
+    """
+    column: dict[tuple[str, int], int] = {}
+    columns: list[list[int]] = []
+    for text in texts:
+        seen: Counter[str] = Counter()
+        columns.append([])
+        for first in range(len(text) - n + 1):
+            ngram = text[first : first + n]
+            seen[ngram] += 1
+            columns[-1].append(column.setdefault((ngram, seen[ngram]), len(column)))
+    has = np.zeros((len(texts), len(column)), np.float32)
+    for row, own in zip(has, columns, strict=True):
+        row[own] = 1
+    return (has @ has.T).astype(np.float64)

@@ -1,6 +1,4 @@
-"""Which models translate as one; `decoding/ensemble.py` steps them.
-
-Text to text: a model, its tokenizers and a search, as one object that is loaded once and asked often.
+"""Text to text: a model, its tokenizers and a search, as one object that is loaded once and asked often.
 
     translator = Translator.load("runs/en-it")
     translator.translate(["Where is the station?"])[0].text
@@ -9,53 +7,30 @@ Texts that are given together are translated side by side, and none affects anot
 """
 
 import copy
+import itertools
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.config import check
 from dragoman.decoding.engine import Engine, Inbox, WorkerPool
 from dragoman.decoding.hypothesis import Hypothesis, SearchObserver
 from dragoman.decoding.request import Request
 from dragoman.decoding.scoring import score
-from dragoman.errors import CheckpointError, ConfigError, DecodeError
+from dragoman.errors import ConfigError, DecodeError
 from dragoman.inference.alignment import TOKENS_AT_ONCE, align
 from dragoman.inference.options import SearchOptions
-from dragoman.inference.requests import Asked, Requests
-from dragoman.inference.runtime import Runtime
+from dragoman.inference.requests import RequestBuilder
+from dragoman.inference.runtime import Runtime, computing, options_of, refuse_other_family
 from dragoman.inference.segments import Segments, read_segments
-from dragoman.inference.sentences import separator
-from dragoman.inference.translation import Translation
-from dragoman.inference.writing import Writer, one_line
-from dragoman.memory import out_of_memory_as
+from dragoman.inference.sentences import one_line, separator
+from dragoman.inference.translation import Translation, Writer
 from dragoman.progress import Progress, silent
-from dragoman.store.description import GENERATION, USES, StoredModel
+from dragoman.store.description import USES, StoredModel
 from dragoman.store.folder import load_model
-from dragoman.system import choose_threads, torch_threads
-
-
-def refuse_misfit(first: StoredModel, other: StoredModel) -> None:
-    """Refuses a model that can't translate with the first one as one.
-
-    Raises:
-        ConfigError: it is of another family, or has other vocabularies, symbols or languages.
-    """
-    if other.config.family != first.config.family:
-        raise ConfigError(f"{other.folder} can't join the ensemble: it {USES[other.config.family]}")
-    pairs = zip(first.tokenizers._fields, first.tokenizers, other.tokenizers, strict=True)
-    if others := [side for side, ours, theirs in pairs if ours.identity != theirs.identity]:
-        raise ConfigError(
-            f"{other.folder} can't join the ensemble: its {' and '.join(others)} vocabulary is not that of "
-            f"{first.folder}; train both on one tokenizer"
-        )
-    if other.files.framing != first.files.framing:
-        raise ConfigError(f"{other.folder} can't join the ensemble: its sentences stand between other symbols")
-    if other.languages != first.languages:
-        ours, theirs = (" to ".join(each.languages) for each in (first, other))
-        raise ConfigError(f"{other.folder} can't join the ensemble: it translates {theirs}, not {ours}")
-
+from dragoman.system import choose_threads
 
 if TYPE_CHECKING:
     from dragoman.model.transformer import EncoderDecoder
@@ -78,8 +53,7 @@ def translate(
 ) -> list[Translation]:
     """Translates texts with a model folder, or the best model of a run folder; one translation for each, in order.
 
-    An `adapter` is merged into the model when it is loaded. The models of
-    an `ensemble` translate with it as one.
+    An `adapter` is merged into the model when it is loaded. The models of an `ensemble` translate with it as one.
 
     Raises:
         CheckpointError: the model folder is missing, damaged or newer.
@@ -113,29 +87,20 @@ class Translator:
         threads: int | None = None,
     ) -> None:
         """Without `native`, the model runs in PyTorch also where it could run compiled."""
-        if stored.config.family != "encoder_decoder":
-            raise DecodeError(f"{stored.folder} holds a model that {USES[stored.config.family]}")
+        refuse_other_family(stored, "encoder_decoder")
         self.runtime: Runtime["EncoderDecoder"] = Runtime(stored, device, precision, native, progress)
         self.device, self.precision = self.runtime.device, self.runtime.precision
         self.threads = choose_threads(threads)
         self.tokenizers, self.languages = stored.tokenizers, stored.languages
-        try:
-            self.options = check(stored.files.generation, str(stored.folder / GENERATION), SearchOptions)
-        except ConfigError as error:
-            raise CheckpointError(str(error)) from None
+        self.options = options_of(stored, SearchOptions)
         self.framing = stored.files.framing
-        self.limit_positions(stored.config.max_positions)
+        self.requests = RequestBuilder(self.tokenizers, self.framing, stored.config.max_positions)
         self.writer = Writer(self.tokenizers)
 
     @property
     def model(self) -> "EncoderDecoder":
         """The model in PyTorch."""
         return self.runtime.model
-
-    def limit_positions(self, positions: int | None) -> None:
-        """Sources and translations have so many tokens at most; None: as many as memory holds."""
-        self._positions = positions
-        self.requests = Requests(self.tokenizers, self.framing, positions)
 
     def in_torch(self) -> "Translator":
         """The same translator with its model run in PyTorch: what is changed in `model` then changes translations."""
@@ -166,13 +131,13 @@ class Translator:
         threads = choose_threads(threads)
         first = load_model(path, adapter=adapter)
         translator = cls(first, device, precision, progress=progress, threads=threads)
-        others = [load_model(each) for each in ensemble]
+        others = [load_model(member) for member in ensemble]
         for other in others:
-            refuse_misfit(first, other)
-        runtimes = [Runtime["EncoderDecoder"](each, device, precision, progress=progress) for each in others]
-        translator.runtime.others = runtimes
-        limits = [each.config.max_positions for each in (first, *others) if each.config.max_positions is not None]
-        translator.limit_positions(min(limits, default=None))
+            _refuse_misfit(first, other)
+        translator.runtime.others = [Runtime(other, device, precision, progress=progress) for other in others]
+        limits = [stored.config.max_positions for stored in (first, *others)]
+        positions = min((limit for limit in limits if limit is not None), default=None)
+        translator.requests = RequestBuilder(translator.tokenizers, translator.framing, positions)
         return translator
 
     def translate(
@@ -193,24 +158,47 @@ class Translator:
         """
         options = options or self.options
         lines = self.read(texts, options)
-        asked = Asked(self.requests.of(lines, options), options.samples)
+        requests = self.requests.of(lines, options)
         chosen: dict[int, list[tuple[Hypothesis, ...]]] = {}
         written: dict[int, Translation] = {}
         with (
             progress.track("translate", len(lines), "lines") as advance,
-            self._computing(options, self._in_torch(observer)),
+            self._computing(options, observer),
+            closing(self._search(requests, options, observer)) as searched,
         ):
-            pool = self._pool(len(asked.requests), options, observer)
-            with closing(pool.run(asked.requests)) as ends:  # it stops also where a request failed
-                for number, found in asked.complete(ends):
-                    chosen[number] = self.writer.choose(found, options)
-                    if not options.align:  # while others are under way
-                        written[number] = self.writer.translation(lines[number], chosen[number], options)
-                    advance(1)
+            for number, hypotheses in searched:
+                chosen[number] = self.writer.choose(hypotheses, options)
+                if not options.align:  # while others are under way
+                    written[number] = self.writer.translation(lines[number], chosen[number], options)
+                advance(1)
         numbers = range(len(lines))
         if options.align:
-            return self._written(lines, [chosen[number] for number in numbers], options)
+            return self._aligned(lines, [chosen[number] for number in numbers], options)
         return [written[number] for number in numbers]
+
+    def _search(
+        self, lines: Sequence[Sequence[Request]], options: SearchOptions, observer: SearchObserver | None
+    ) -> Generator[tuple[int, list[list[Hypothesis]]]]:
+        """Each line as soon as all of its requests have ended: its number, and what was found for each of them."""
+        samples = [[request.samples(options.samples) for request in line] for line in lines]
+        requests = [sample for line in samples for drawn in line for sample in drawn]
+        line_of = [number for number, line in enumerate(samples) for drawn in line for _ in drawn]
+        first_ticket = {number: ticket for ticket, number in reversed([*enumerate(line_of)])}
+        left = Counter(line_of)
+        found: dict[int, list[Hypothesis]] = {}
+        for number, line in enumerate(lines):
+            if not line:
+                yield number, []
+        workers = self.workers(options, len(requests), observer)
+        pool = WorkerPool(workers, lambda inbox: self.engine(options, observer, workers, inbox))
+        with closing(pool.run(requests)) as results:  # it stops also where a request failed
+            for result in results:
+                found[result.ticket] = result.hypotheses
+                number = line_of[result.ticket]
+                left[number] -= 1
+                if not left[number]:
+                    tickets = itertools.count(first_ticket[number])
+                    yield number, [_joined([found.pop(next(tickets)) for _ in drawn]) for drawn in samples[number]]
 
     def workers(
         self,
@@ -221,7 +209,7 @@ class Translator:
         """How many engines share so many requests, or any number: one for each thread that has enough to do, if the
         threads can be used. One alone uses every thread that makes its steps faster.
         """
-        if self._in_torch(observer):
+        if self._runs_in_torch(observer):
             return 1
         most = min(self.threads, (options or self.options).batch_tokens // _TOKENS_A_WORKER)
         return max(1, most if requests is None else min(most, requests // _REQUESTS_A_WORKER))
@@ -241,27 +229,27 @@ class Translator:
             before = options.prefix.strip()
             yield before
         for segment in segments.all:
-            said = written = ""
-            copied = iter([one_line(segment.text)[0]])
-            for written in copied if segment.copied else self._grow(next(requests), options, found):
-                now = separator(before, written) + written
-                if len(now) > len(said):
-                    yield now[len(said) :]
-                    said = now
+            growing = [one_line(segment.text)[0]] if segment.copied else self._grow(next(requests), options, found)
+            written, yielded = "", 0
+            for written in growing:
+                piece = separator(before, written) + written
+                if len(piece) > yielded:
+                    yield piece[yielded:]
+                    yielded = len(piece)
             before = written or before
-        return self._written([segments], [self.writer.choose(found, options)], options)[0]
+        return self._aligned([segments], [self.writer.choose(found, options)], options)[0]
 
     def _grow(self, request: Request, options: SearchOptions, found: list[list[Hypothesis]]) -> Iterator[str]:
         """Yields the final part of one segment's text as it grows; its hypotheses go to `found` at the end."""
         engine = self.engine(options)
-        tickets = [engine.admit(each) for each in request.samples(options.samples)]
+        tickets = [engine.admit(sample) for sample in request.samples(options.samples)]
         ended: dict[int, list[Hypothesis]] = {}
         while engine.busy:
-            with self._computing(options, self._in_torch()):
-                ended |= {each.ticket: each.hypotheses for each in engine.step()}
+            with self._computing(options):
+                ended |= {result.ticket: result.hypotheses for result in engine.step()}
             if options.risk_samples is None and tickets[0] not in ended:
                 yield self.writer.settled_text(engine.agreed(tickets[0]))
-        found.append([each for ticket in tickets for each in ended[ticket]])
+        found.append(_joined([ended[ticket] for ticket in tickets]))
         ((best,), *_) = self.writer.choose(found[-1:], options)
         yield self.writer.text(best.tokens)
 
@@ -281,14 +269,14 @@ class Translator:
         options = options or self.options
         rows = [self.framing.source(ids) for ids in self._whole(sources)]
         labels = [self.framing.labels(ids) for ids in self._whole(targets, target=True)]
-        with self._computing(options, self._in_torch()):
-            workers = 1 if self._in_torch() else self.threads
+        with self._computing(options):
+            workers = 1 if self._runs_in_torch() else self.threads
             stepper = partial(self.runtime.stepper, self.threads // workers)
-            room = self._batch_tokens(options) // workers
-            found = score(stepper, rows, labels, self.framing.target_start, room, workers)
+            batch_tokens = self._batch_tokens(options) // workers
+            log_probs = score(stepper, rows, labels, self.framing.target_start, batch_tokens, workers)
         return [
-            self.writer.scored(*each, options.length_penalty)
-            for each in zip(sources, targets, labels, found, strict=True)
+            self.writer.scored(*pair, options.length_penalty)
+            for pair in zip(sources, targets, labels, log_probs, strict=True)
         ]
 
     def read(self, texts: Iterable[str], options: SearchOptions) -> list[Segments]:
@@ -315,58 +303,73 @@ class Translator:
             inbox=inbox,
         )
 
-    def _written(
+    def _aligned(
         self, lines: Sequence[Segments], chosen: Sequence[Sequence[tuple[Hypothesis, ...]]], options: SearchOptions
     ) -> list[Translation]:
         """The translation of each line, from what was chosen for its segments; aligned, if that was asked for."""
-        each = list(zip(lines, chosen, strict=True))
         links = None
         if options.align:
-            pairs = [pair for line, best in each for parts in best for pair in zip(line.translated, parts, strict=True)]
-            at_once = 1 if options.batch_invariant else min(options.batch_tokens, TOKENS_AT_ONCE)
+            pairs = [
+                pair
+                for line, ways in zip(lines, chosen, strict=True)
+                for hypotheses in ways
+                for pair in zip(line.translated, hypotheses, strict=True)
+            ]
+            tokens_at_once = 1 if options.batch_invariant else min(options.batch_tokens, TOKENS_AT_ONCE)
             with self._computing(options, in_torch=True):
-                links = align(self.model, self.tokenizers, self.framing, self.writer.text, pairs, at_once)
-        return [self.writer.translation(line, best, options, links) for line, best in each]
+                links = align(self.model, self.tokenizers, self.framing, pairs, tokens_at_once)
+        return [self.writer.translation(line, ways, options, links) for line, ways in zip(lines, chosen, strict=True)]
 
-    def _pool(self, requests: int, options: SearchOptions, observer: SearchObserver | None) -> WorkerPool:
-        workers = self.workers(options, requests, observer)
-        return WorkerPool(workers, lambda inbox: self.engine(options, observer, workers, inbox))
-
-    def _in_torch(self, observer: SearchObserver | None = None) -> bool:
+    def _runs_in_torch(self, observer: SearchObserver | None = None) -> bool:
         return self.runtime.native is None or observer is not None
 
     def _batch_tokens(self, options: SearchOptions, observer: SearchObserver | None = None) -> int:
         """Most tokens under way; with `batch_invariant` in PyTorch, one sentence at a time."""
-        return 1 if options.batch_invariant and self._in_torch(observer) else options.batch_tokens
+        return 1 if options.batch_invariant and self._runs_in_torch(observer) else options.batch_tokens
 
-    @contextmanager
-    def _computing(self, options: SearchOptions, in_torch: bool) -> Generator[None]:
-        """Turns a full memory into advice, and sets PyTorch's threads: one with `batch_invariant`, because its sums
-        depend on their number.
-        """
-        threads = torch_threads(1 if options.batch_invariant else self.threads) if in_torch else nullcontext()
-        with threads, out_of_memory_as(_lower(options)):
-            yield
+    def _computing(
+        self, options: SearchOptions, observer: SearchObserver | None = None, in_torch: bool = False
+    ) -> AbstractContextManager[None]:
+        """With `batch_invariant`, PyTorch computes on one thread, because its sums depend on their number."""
+        threads = 1 if options.batch_invariant else self.threads
+        return computing(
+            threads if in_torch or self._runs_in_torch(observer) else None,
+            f"the device is out of memory; lower decode.batch_tokens (now {options.batch_tokens:,}) "
+            f"or decode.beam_size (now {options.beam_size})",
+        )
 
     def _whole(self, texts: Sequence[str], target: bool = False) -> list[list[int]]:
         """Ids of texts that are not split."""
         tokenizer, side = (self.tokenizers.target, "target") if target else (self.tokenizers.source, "source")
         symbols = self.framing.target_symbols if target else self.framing.source_symbols
+        positions = self.requests.positions
         rows = tokenizer.encode_batch(list(texts))
         for number, row in enumerate(rows, 1):
             if not row:
                 raise DecodeError(f"{side} {number} is blank; there is nothing to score")
-            if self._positions and len(row) > self._positions - symbols:
+            if positions and len(row) > positions - symbols:
                 raise DecodeError(
-                    f"{side} {number} has {len(row):,} tokens, but the model has positions for "
-                    f"{self._positions - symbols:,}"
+                    f"{side} {number} has {len(row):,} tokens, but the model has positions for {positions - symbols:,}"
                 )
         return rows
 
 
-def _lower(options: SearchOptions) -> str:
-    """What to do about a full memory."""
-    return (
-        f"the device is out of memory; lower decode.batch_tokens (now {options.batch_tokens:,}) "
-        f"or decode.beam_size (now {options.beam_size})"
-    )
+def _joined(found: Iterable[Sequence[Hypothesis]]) -> list[Hypothesis]:
+    return [hypothesis for hypotheses in found for hypothesis in hypotheses]
+
+
+def _refuse_misfit(first: StoredModel, other: StoredModel) -> None:
+    """Refuses a model that can't translate with the first one as one."""
+    if other.config.family != first.config.family:
+        raise ConfigError(f"{other.folder} can't join the ensemble: it {USES[other.config.family]}")
+    pairs = zip(first.tokenizers._fields, first.tokenizers, other.tokenizers, strict=True)
+    if others := [side for side, ours, theirs in pairs if ours.identity != theirs.identity]:
+        raise ConfigError(
+            f"{other.folder} can't join the ensemble: its {' and '.join(others)} vocabulary is not that of "
+            f"{first.folder}; train both on one tokenizer"
+        )
+    if other.files.framing != first.files.framing:
+        raise ConfigError(f"{other.folder} can't join the ensemble: its sentences stand between other symbols")
+    if other.languages != first.languages:
+        ours, theirs = (" to ".join(stored.languages) for stored in (first, other))
+        raise ConfigError(f"{other.folder} can't join the ensemble: it translates {theirs}, not {ours}")
