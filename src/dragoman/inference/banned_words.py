@@ -58,7 +58,8 @@ class BannedWords:
 
     def __init__(self, phrases: Sequence[str], tokenizer: Tokenizer, end: int) -> None:
         """`end` is the symbol that ends an output."""
-        self._phrases = sorted({_plain(form.strip()) for each in phrases for form in (each, tokenizer.normalise(each))})
+        forms = [*phrases, *map(tokenizer.normalise, phrases)]
+        self._phrases = sorted({_plain(form.strip()) for form in forms})
         self._beginnings = [phrase.encode() for phrase in self._phrases]
         self._any = re.compile("|".join(map(re.escape, self._phrases)))
         self._end = end
@@ -151,8 +152,8 @@ class BannedWords:
 
     def _may_begin(self, text: str) -> bool:
         """Whether a banned phrase begins with this, or it is the beginning of a character."""
-        spellings = {each.encode(errors=_BYTES) for each in (text, _BEFORE_BYTES.sub("", text))}
-        begun = any(each.startswith(spelled) for each in self._beginnings for spelled in spellings)
+        spellings = tuple({spelled.encode(errors=_BYTES) for spelled in (text, _BEFORE_BYTES.sub("", text))})
+        begun = any(phrase.startswith(spellings) for phrase in self._beginnings)
         return begun or _PENDING.fullmatch(text) is not None
 
     def _with(self, tail: Tail, token: int) -> tuple[bool, str]:

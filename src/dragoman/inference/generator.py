@@ -178,13 +178,7 @@ class Generator:
         progress: Progress = silent,
         threads: int | None = None,
     ) -> "Generator":
-        """The generator of a model folder, or of the best model of a run folder.
-
-        Raises:
-            CheckpointError: the model folder is missing, damaged or newer.
-            ConfigError: a device, precision or number of threads that cannot be had.
-            DecodeError: the model is of another kind.
-        """
+        """The generator of a model folder, or of the best model of a run folder."""
         return cls(load_model(path), device, precision, progress=progress, threads=threads)
 
     def generate(
@@ -193,7 +187,6 @@ class Generator:
         """The samples of each prompt, one after another. An empty prompt begins as after the end of a line.
 
         Raises:
-            DecodeError: one text was given instead of several.
             TokenizerError: a prompt or a stop text is not Unicode.
             OutOfMemory: the device is full.
         """
@@ -201,26 +194,22 @@ class Generator:
             raise DecodeError("generate takes several prompts, but was given one; put it in a list")
         options = options or self.options
         engine, stops = self._engine(options), StopTexts(options.stop, self.tokenizer)
-        asked: list[tuple[_Prompt, int, int]] = []  # each with the number of its sample and its ticket
+        samples: list[tuple[_Prompt, int, int]] = []  # a prompt, which of its samples, the ticket
         for prompt in [self._read(text) for text in prompts]:
             for number, request in enumerate(self._requests(prompt, options, stops)):
-                asked.append((prompt, number, engine.admit(request)))
-        found: dict[int, Hypothesis] = {}
-        with progress.track("generate", len(asked), "texts") as advance, self._computing():
+                samples.append((prompt, number, engine.admit(request)))
+        written: dict[int, Hypothesis] = {}
+        with progress.track("generate", len(samples), "texts") as advance, self._computing():
             for result in engine.run():
-                found[result.ticket] = result.hypotheses[0]
+                written[result.ticket] = result.hypotheses[0]
                 advance(1)
-        return [self._written(prompt, number, found[ticket], options, stops) for prompt, number, ticket in asked]
+        return [self._generation(prompt, number, written[ticket], options, stops) for prompt, number, ticket in samples]
 
     def stream(
         self, prompt: str, options: GenerateOptions | None = None
     ) -> collections.abc.Generator[str, None, Generation]:
         """Yields the first sample of one prompt as it is written, in pieces that no longer change; returns the whole.
         Joined, the pieces are the text that `generate` gives.
-
-        Raises:
-            TokenizerError: the prompt or a stop text is not Unicode.
-            OutOfMemory: the device is full.
         """
         return self._stream(self._read(prompt), options or self.options)  # reads, and refuses, before the first piece
 
@@ -236,12 +225,12 @@ class Generator:
             if new := text.grow(tokens, final=written is not None):
                 yield new
             if written:
-                return self._written(prompt, 0, written, options, stops)
+                return self._generation(prompt, 0, written, options, stops)
 
     def context(self, options: GenerateOptions) -> int | None:
         """Most tokens of a text that the model sees at a time; None if it sees all."""
-        asked, positions = options.context or self.options.context, self.config.max_positions
-        return asked if positions is None else min(asked or positions, positions)
+        context, positions = options.context or self.options.context, self.config.max_positions
+        return context if positions is None else min(context or positions, positions)
 
     def _computing(self) -> AbstractContextManager[None]:
         threads = None if self.runtime.native else self.threads
@@ -270,16 +259,16 @@ class Generator:
         )
         return request.samples(options.samples)
 
-    def _written(
-        self, prompt: _Prompt, number: int, found: Hypothesis, options: GenerateOptions, stops: StopTexts
+    def _generation(
+        self, prompt: _Prompt, number: int, written: Hypothesis, options: GenerateOptions, stops: StopTexts
     ) -> Generation:
         context = self.context(options) or len(prompt.ids)
         return Generation(
             prompt.text,
-            GrowingText(self.tokenizer, stops).grow(found.tokens, final=True),
+            GrowingText(self.tokenizer, stops).grow(written.tokens, final=True),
             number + 1,
-            "stop" if stops(found.tokens) else "tokens",
-            len(found.tokens),
-            found.total,
+            "stop" if stops(written.tokens) else "tokens",
+            len(written.tokens),
+            written.total,
             max(0, len(prompt.ids) - context),
         )

@@ -1,7 +1,4 @@
-"""Probabilities that mean what they say: a temperature chosen on held-out text, and how far they are off.
-
-The best labels of a sentence: of BIO labels the best valid sequence, of others the best label of each word.
-"""
+"""Labels from logits: calibrated probabilities, and the best labels of a sentence, for BIO labels the best valid."""
 
 from typing import NamedTuple
 

@@ -1,7 +1,4 @@
-"""What can be asked of a translation, checked as a whole before any work is done.
-
-What can be asked of a language model, checked as a whole before any work is done.
-"""
+"""What can be asked of a translation and of a language model, checked as a whole before any work is done."""
 
 import re
 from typing import TYPE_CHECKING, Any, Literal
@@ -118,10 +115,6 @@ class SearchOptions(Settings):
         if problems:
             raise ValueError("; ".join(problems))
         return self
-
-
-if TYPE_CHECKING:
-    from dragoman.decoding.sampling import Sampling
 
 
 class GenerateOptions(Settings):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import accumulate, chain, repeat
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -216,13 +216,7 @@ class Predictor:
         progress: Progress = silent,
         threads: int | None = None,
     ) -> "Predictor":
-        """The predictor of a model folder, or of the best model of a run folder.
-
-        Raises:
-            CheckpointError: the model folder is missing, damaged or newer.
-            ConfigError: a device, precision or number of threads that cannot be had.
-            DecodeError: the model does something else.
-        """
+        """The predictor of a model folder, or of the best model of a run folder."""
         return cls(load_model(path), device, precision, progress, threads)
 
     @property
@@ -247,16 +241,18 @@ class Predictor:
         if best < 1:
             raise DecodeError(f"best must be at least 1, but is {best}")
         if self.task == "tag":
-            return self.tag_texts(texts, pretokenized)
+            words_of = [
+                tuple(text.split() if pretokenized else (word for word, _ in split_words(text))) for text in texts
+            ]
+            return [Tagged(*tagged) for tagged in zip(texts, words_of, self.tag(words_of), strict=True)]
         if pretokenized:
             raise DecodeError(f"{self.stored.folder} labels no words, so its texts are plain; leave pretokenized out")
         if self.task == "fill":
-            return self.fill(texts, best)
+            return self._fill(texts, best)
         with computing(self.threads, _TOO_LONG):
-            return self.classify(texts, best, words)
+            return self._classify(texts, best, words)
 
-    def classify(self, texts: Sequence[str], best: int = 5, words: bool = True) -> list[Prediction]:
-        """Labels with calibrated probabilities, and the words that spoke for the first."""
+    def _classify(self, texts: Sequence[str], best: int, words: bool) -> list[Prediction]:
         assert self.labels is not None, "a classifier has labels"
         names, temperature = self.labels.names, self.labels.temperature
         rows = self._rows(texts)
@@ -264,7 +260,7 @@ class Predictor:
         # These rows are as many as all words together, so they are made when they are read.
         without = chain.from_iterable(map(without_each, texts, rows, words_of, repeat(self.tokenizer)))
         without_logits = logits_of(self.model, without, self.framing)
-        found: list[Prediction] = []
+        predictions: list[Prediction] = []
         for text, whole, words_here in zip(texts, self.logits(rows), words_of, strict=True):
             probability = softmax(whole / temperature)
             order = np.argsort(-probability, kind="stable")[:best]
@@ -273,29 +269,24 @@ class Predictor:
             spoken = [
                 (word, _log_prob(whole, first) - _log_prob(next(without_logits), first)) for word, _ in words_here
             ]
-            found.append(Classified(text, labels, tuple(spoken)))
-        return found
-
-    def tag_texts(self, texts: Sequence[str], pretokenized: bool = False) -> list[Prediction]:
-        """The words of each text with their labels."""
-        words = [tuple(text.split() if pretokenized else (word for word, _ in split_words(text))) for text in texts]
-        return [Tagged(*tagged) for tagged in zip(texts, words, self.tag(words), strict=True)]
+            predictions.append(Classified(text, labels, tuple(spoken)))
+        return predictions
 
     def tag(self, sentences: Sequence[Sequence[str]]) -> list[tuple[Choice, ...]]:
         """A label for each word of each sentence. Labels of entities follow each other as they may (Viterbi)."""
         assert self.labels is not None, "a tagger has labels"
         names, temperature = self.labels.names, self.labels.temperature
-        found = []
+        choices: list[tuple[Choice, ...]] = []
         for logits in self.word_logits(sentences):
             best = best_labels(torch.from_numpy(logits), self._transitions)
             probability = softmax(logits / temperature)
-            found.append(tuple(Choice(names[i], float(row[i])) for i, row in zip(best, probability, strict=True)))
-        return found
+            choices.append(tuple(Choice(names[i], float(row[i])) for i, row in zip(best, probability, strict=True)))
+        return choices
 
-    def fill(self, texts: Sequence[str], best: int = 5) -> list[Prediction]:
+    def _fill(self, texts: Sequence[str], best: int) -> list[Prediction]:
         """The whole words that may stand for each `[MASK]`, those that are one token. Probabilities are among these."""
         words = self._whole_words
-        found: list[Prediction] = []
+        predictions: list[Prediction] = []
         for text, logits in zip(texts, self.logits([self._masked(text) for text in texts]), strict=True):
             probability = softmax(logits[:, words])
             orders = np.argsort(-probability, axis=1, kind="stable")[:, :best]
@@ -303,22 +294,17 @@ class Predictor:
                 tuple(Choice(self.tokenizer.spelling(words[i]).decode().strip(), float(row[i])) for i in order)
                 for order, row in zip(orders, probability, strict=True)
             )
-            found.append(Filled(text, masks))
-        return found
+            predictions.append(Filled(text, masks))
+        return predictions
 
     def logits(self, rows: Sequence[Row]) -> list[np.ndarray]:
-        """The logits of each row, in order.
-
-        Raises:
-            DecodeError: a row is longer than the model's positions.
-            OutOfMemory: the device is full.
-        """
+        """The logits of each row, in order. One that is longer than the model's positions is refused."""
         self._refuse_long(rows)
         order = sorted(range(len(rows)), key=lambda number: len(rows[number].ids))  # alike in length, read together
         with computing(self.threads, _TOO_LONG):
             in_order = [*logits_of(self.model, (rows[number] for number in order), self.framing)]
-        found = dict(zip(order, in_order, strict=True))
-        return [found[number] for number in range(len(rows))]
+        logits = dict(zip(order, in_order, strict=True))
+        return [logits[number] for number in range(len(rows))]
 
     def text_logits(self, texts: Sequence[str]) -> np.ndarray:
         """The logits (n, C) of the labels of n texts."""
@@ -329,26 +315,44 @@ class Predictor:
         rows = [row_of_words(pieces) for pieces in encode_words(sentences, self.tokenizer)]
         self._refuse_long(rows)
         full = [number for number, row in enumerate(rows) if row.places]
-        found = dict(zip(full, self.logits([rows[number] for number in full]), strict=True))
+        logits = dict(zip(full, self.logits([rows[number] for number in full]), strict=True))
         nothing = np.empty((0, self.model.output.size(0)), np.float32)
-        return [found.get(number, nothing) for number in range(len(rows))]
+        return [logits.get(number, nothing) for number in range(len(rows))]
 
     def _rows(self, texts: Sequence[str]) -> list[Row]:
         return [Row(ids or [UNKNOWN]) for ids in self.tokenizer.encode_batch(texts)]  # as `encode_words` does
 
     def _masked(self, text: str) -> Row:
         """The row of a text, with one mask token in the place of each `[MASK]` and of the space before it."""
-        shown, holes = _with_holes(text)
+        if MASK_NAME not in text:
+            raise DecodeError(
+                f'"{text[:60]}" has no {MASK_NAME} to fill in; write {MASK_NAME} where a word is to be found'
+            )
+        part_of_a_word = DecodeError(
+            f'in "{text[:60]}" {MASK_NAME} is part of a word, but stands for a whole one; put spaces around it'
+        )
+        if _GLUED.search(text):
+            raise part_of_a_word
+        shown, *parts = text.split(MASK_NAME)
+        holes: list[
+            tuple[int, int]
+        ] = []  # each with the space before it, because most tokens hold a word and its space
+        for part in parts:
+            first = len(shown) - shown.endswith(" ")
+            shown += STANDS_FOR_IT
+            holes.append((first, len(shown)))
+            shown += part
         ids, places = list[int](), list[int]()
-        for token, place in zip(self.tokenizer.encode(shown), self.tokenizer.offsets(shown), strict=True):
-            hole = _hole_around(place, holes)
+        for token, (first, last) in zip(self.tokenizer.encode(shown), self.tokenizer.offsets(shown), strict=True):
+            inside = (number for number, hole in enumerate(holes) if hole[0] <= first and last <= hole[1])
+            hole = next(inside, None)
             if hole is None:
                 ids.append(token)
             elif hole == len(places):  # later pieces of it add nothing
                 places.append(len(ids))
                 ids.append(MASK)
         if len(places) < len(holes):  # a token holds more than the hole
-            raise _part_of_a_word(text)
+            raise part_of_a_word
         return Row(ids, places)
 
     @cached_property
@@ -361,12 +365,12 @@ class Predictor:
         numbers = range(SYMBOLS, self.tokenizer.size)
         texts = {number: self.tokenizer.spelling(number).decode(errors="replace") for number in numbers}
         if self.tokenizer.kind in WHOLE_WORDS:
-            found = [number for number, text in texts.items() if any(map(str.isalpha, text))]
+            whole = [number for number, text in texts.items() if any(map(str.isalpha, text))]
         else:
-            found = [number for number, text in texts.items() if text.startswith(" ") and is_word(text[1:])]
-        if not found:
+            whole = [number for number, text in texts.items() if text.startswith(" ") and is_word(text[1:])]
+        if not whole:
             raise DecodeError(f"{self.stored.folder} has no token that is a whole word, so it cannot fill in words")
-        return found
+        return whole
 
     def _refuse_long(self, rows: Sequence[Row]) -> None:
         positions = self.stored.config.max_positions
@@ -390,32 +394,3 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     exact = logits.astype(np.float64)
     exact = np.exp(exact - exact.max(axis=-1, keepdims=True))
     return exact / exact.sum(axis=-1, keepdims=True)
-
-
-def _with_holes(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """A text with some word in the place of each `[MASK]`, and where these words stand, each with the space before it,
-    because most tokens hold a word and its space.
-
-    Raises:
-        DecodeError: there is no mask, or one is part of a word.
-    """
-    if MASK_NAME not in text:
-        raise DecodeError(f'"{text[:60]}" has no {MASK_NAME} to fill in; write {MASK_NAME} where a word is to be found')
-    if _GLUED.search(text):
-        raise _part_of_a_word(text)
-    parts = text.split(MASK_NAME)
-    ends = accumulate(len(part) + len(STANDS_FOR_IT) for part in parts[:-1])
-    holes = [(end - len(STANDS_FOR_IT) - part.endswith(" "), end) for part, end in zip(parts[:-1], ends, strict=True)]
-    return STANDS_FOR_IT.join(parts), holes
-
-
-def _hole_around(place: tuple[int, int], holes: Sequence[tuple[int, int]]) -> int | None:
-    """The number of the hole that a token lies in."""
-    found = (number for number, (first, last) in enumerate(holes) if first <= place[0] and place[1] <= last)
-    return next(found, None)
-
-
-def _part_of_a_word(text: str) -> DecodeError:
-    return DecodeError(
-        f'in "{text[:60]}" {MASK_NAME} is part of a word, but stands for a whole one; put spaces around it'
-    )

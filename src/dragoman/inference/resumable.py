@@ -90,23 +90,22 @@ class ResumableFile:
         """Writes the results of the next lines, and then the record."""
         content = results.encode()
         if self.record.results is None:
-            self._save(self.record.but(results=self._written.hexdigest()))
+            self._save(results=self._written.hexdigest())
         self._file.write(content)
         flush_file(self._file)
         self._written.update(content)
         for line in lines:
             self._add(line)
         self._save(
-            self.record.but(
-                lines=self.record.lines + len(lines),
-                sha256=self._read.hexdigest(),
-                bytes=self.record.bytes + len(content),
-                results=self._written.hexdigest(),
-                counts=dict(self.counts),
-            )
+            lines=self.record.lines + len(lines),
+            sha256=self._read.hexdigest(),
+            bytes=self.record.bytes + len(content),
+            results=self._written.hexdigest(),
+            counts=dict(self.counts),
         )
 
-    def _save(self, record: Record) -> None:
+    def _save(self, **changes: Any) -> None:
+        record = self.record.but(**changes)
         _write_record(self.part, record)
         self.record = record
 
@@ -176,8 +175,8 @@ def check_working_files(path: Path, *inputs: Path | None) -> None:
         DataError: one stands there; it is left as it is.
     """
     part = part_of(path)
-    for each in (part, record_of(part)):
-        check_output(each, *inputs)
+    for working in (part, record_of(part)):
+        check_output(working, *inputs)
     if os.path.lexists(part) or os.path.lexists(record_of(part)):
         _read_record(part)
 
@@ -187,11 +186,7 @@ def _write_record(part: Path, record: Record) -> None:
 
 
 def _read_record(part: Path) -> Record:
-    """The record of a part.
-
-    Raises:
-        DataError: there is none, or one of the two is not ours.
-    """
+    """The record of a part; refused if there is none, or one of the two is not ours."""
     for path in (part, record_of(part)):
         if is_plain_file(path) is False:
             raise DataError(f"{path} is no regular file, so this command did not make it; {MOVE}")
@@ -223,9 +218,9 @@ def _begun(part: Path, file: IO[bytes], asked: Mapping[str, Any], fresh: bool) -
 
 def _hash_of(file: IO[bytes], count: int) -> "hashlib._Hash":
     """The SHA-256 of the first bytes of a file."""
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     file.seek(0)
     while count and (block := file.read(min(count, 1 << 20))):
-        found.update(block)
+        sha256.update(block)
         count -= len(block)
-    return found
+    return sha256

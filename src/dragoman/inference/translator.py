@@ -56,8 +56,9 @@ def translate(
     An `adapter` is merged into the model when it is loaded. The models of an `ensemble` translate with it as one.
 
     Raises:
-        CheckpointError: the model folder is missing, damaged or newer.
-        ConfigError: a device, precision or number of threads that cannot be had.
+        CheckpointError: the model folder is missing, damaged or newer; the adapter is, or has another base.
+        ConfigError: a device, precision or number of threads that cannot be had, or a model of the ensemble that does
+            not fit.
         DecodeError: a request that no search can answer.
         OutOfMemory: the device is full.
     """
@@ -122,11 +123,6 @@ class Translator:
         """The translator of a model folder, or of the best model of a run folder, with an `adapter` of it if one is
         given. The folder of an adapter finds its base by itself. The models of an `ensemble` translate with it as one:
         what is written next has the mean of the probabilities that they give it.
-
-        Raises:
-            CheckpointError: the model folder is missing, damaged or newer; the adapter is, or has another base.
-            ConfigError: a device, precision or number of threads that cannot be had, or a model of the ensemble that
-                does not fit.
         """
         threads = choose_threads(threads)
         first = load_model(path, adapter=adapter)

@@ -4,6 +4,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from tokenizers import Regex, pre_tokenizers
@@ -58,9 +59,9 @@ def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Word]:
         numbered.append((number, place, spelled))
         start = end
     words = []
-    for _, group in groupby(numbered, key=lambda each: each[0]):
+    for _, group in groupby(numbered, key=itemgetter(0)):
         tokens = list(group)
-        spelled = b"".join(each for _, _, each in tokens).decode(errors="replace").strip()
+        spelled = b"".join(token for _, _, token in tokens).decode(errors="replace").strip()
         words.append(Word(spelled, tokens[0][1], tokens[-1][1] + 1))
     return words
 
@@ -71,17 +72,17 @@ def words_in_tokens(tokenizer: Tokenizer, text: str, words: Sequence[str], symbo
 
     A token of spaces alone belongs to the word after it, as in `words_of`.
     """
-    tokens, found, end = tokenizer.offsets(text), [], 0
+    tokens, in_tokens, end = tokenizer.offsets(text), [], 0
     for word in words:
         before, start = end, text.index(word, end)
         end = start + len(word)
-        own = [
+        touched = [
             place
             for place, (first, last) in enumerate(tokens, symbols)
             if first < end and (last > start or (last >= before and not text[first:last].strip()))
         ]
-        found.append(Word(word, own[0], own[-1] + 1) if own else Word(word, 0, 0))
-    return found
+        in_tokens.append(Word(word, touched[0], touched[-1] + 1) if touched else Word(word, 0, 0))
+    return in_tokens
 
 
 def words_written(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[Word]:
@@ -92,12 +93,12 @@ def words_written(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[W
     """
     spelled = words_of(tokenizer, ids)
     ends = [*accumulate(_visible(each.text) for each in spelled)]
-    found, end = [], 0
+    written, end = [], 0
     for word in split_words(text):
         begin, end = end, end + _visible(word)
-        own = spelled[bisect_right(ends, begin) : bisect_left(ends, end) + 1]
-        found.append(Word(word, own[0].first, own[-1].last) if own else Word(word, 0, 0))
-    return found
+        shared = spelled[bisect_right(ends, begin) : bisect_left(ends, end) + 1]
+        written.append(Word(word, shared[0].first, shared[-1].last) if shared else Word(word, 0, 0))
+    return written
 
 
 def places_in_line(line: str, parts: Sequence[str]) -> list[list[int]]:
