@@ -1,4 +1,4 @@
-// The usual step of a search: every row writes a token, and nothing ends. `decoding/company.py` is its definition, and
+// The usual step of a search: every row writes a token, and nothing ends. `decoding/batched_beam.py` is its definition, and
 // does what is left.
 
 #pragma once

@@ -133,11 +133,24 @@ def _given(weight: NDArray[np.float32] | None) -> _Given:
 def _shape(config: ModelConfig, precision: str) -> _Shape:
     cross = config.family == "encoder_decoder"
     return _Shape(
-        *(FORMATS.index(precision), config.d_model, config.heads, config.kv_heads or config.heads, config.d_ff),
-        *(config.encoder_layers if cross else 0, config.decoder_layers, config.target_vocabulary, cross),
-        *(config.norm == "rms", config.norm_position == "pre", config.final_norm, config.embedding_norm),
-        *(_ACTIVATIONS.index(config.activation), _POSITIONS.index(config.positions)),
-        *(config.norm_epsilon, config.position_base, math.sqrt(config.d_model) if config.embedding_scale else 1.0),
+        format=FORMATS.index(precision),
+        d_model=config.d_model,
+        heads=config.heads,
+        kv_heads=config.kv_heads or config.heads,
+        d_ff=config.d_ff,
+        encoder_layers=config.encoder_layers if cross else 0,
+        decoder_layers=config.decoder_layers,
+        vocabulary=config.target_vocabulary,
+        cross=cross,
+        rms=config.norm == "rms",
+        pre=config.norm_position == "pre",
+        final_norm=config.final_norm,
+        embedding_norm=config.embedding_norm,
+        activation=_ACTIVATIONS.index(config.activation),
+        positions=_POSITIONS.index(config.positions),
+        epsilon=config.norm_epsilon,
+        position_base=config.position_base,
+        embedding_scale=math.sqrt(config.d_model) if config.embedding_scale else 1.0,
     )
 
 
