@@ -107,3 +107,14 @@ def test_who_cancels_through_the_inbox_frees_the_rows_before_the_next_step() -> 
     assert engine.under_way == [kept, dropped]
     assert engine.step() == [] and len(toy.rows) == 1
     assert [result.ticket for result in engine.run()] == [kept]
+
+
+def test_cancelling_what_has_ended_leaves_nothing_behind() -> None:
+    inbox = Inbox()
+    engine = Engine(Endless(SIZE), start=START, end=END, inbox=inbox)
+    under_way, waits = inbox.add(Request([0], 3)), inbox.add(Request([1], 3))
+    inbox.cancel(waits)
+    assert [result.ticket for result in engine.run()] == [under_way]
+    for ticket in (under_way, waits, 99):
+        inbox.cancel(ticket)
+    assert not inbox.cancelled and not engine.busy

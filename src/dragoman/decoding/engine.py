@@ -14,7 +14,7 @@ all requests under way. An engine belongs to one thread; others reach it through
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
 from typing import NamedTuple
@@ -54,8 +54,9 @@ class Inbox:
         self._added: list[Waiting] = []
         self._waiting: deque[Waiting] = deque()
         self._lock = Lock()
+        self._open: set[int] = set()  # tickets of requests that have not ended
         self.cancelled: set[int] = set()
-        """Tickets that an engine may have under way; it drops them before its next step."""
+        """Tickets that an engine has under way; it drops them before its next step."""
 
     def __bool__(self) -> bool:
         return bool(self._added or self._waiting)
@@ -64,17 +65,28 @@ class Inbox:
         """Lets a request wait; returns its ticket, the only one of this number."""
         with self._lock:
             ticket = next(self._tickets)
+            self._open.add(ticket)
             self._added.append(Waiting(ticket, request))
         return ticket
 
     def cancel(self, ticket: int) -> None:
-        """Forgets a request that waits or is under way."""
+        """Forgets a request that waits or is under way. For a ticket that has ended it does nothing."""
         with self._lock:
+            if ticket not in self._open:
+                return
             count = len(self._added) + len(self._waiting)
             self._added = [waiting for waiting in self._added if waiting.ticket != ticket]
             self._waiting = deque(waiting for waiting in self._waiting if waiting.ticket != ticket)
             if len(self._added) + len(self._waiting) == count:
                 self.cancelled.add(ticket)
+            else:
+                self._open.discard(ticket)
+
+    def close(self, tickets: Iterable[int]) -> None:
+        """Notes that these requests have ended, cancelled or not."""
+        with self._lock:
+            self._open.difference_update(tickets)
+            self.cancelled.difference_update(tickets)
 
     def take(self, rows: int, longest: int, batch_tokens: int) -> list[Waiting]:
         """Those that enter beside so many `rows`, the longest of which has so many tokens: rows times the longest stay
@@ -189,23 +201,24 @@ class Engine:
         """
         if self.inbox.cancelled:
             self._drop_cancelled()
-        failed = self._enter()
-        if not self._beams:
-            return failed
-        try:
-            return failed + self._advance()
-        except Interrupted:
-            raise
-        except Exception as error:
-            failed += [Result(ticket, error) for ticket in self.under_way]
-            self._keep(lambda _: False)
-            return failed
+        results = self._enter()
+        if self._beams:
+            try:
+                results += self._advance()
+            except Interrupted:
+                raise
+            except Exception as error:
+                results += [Result(ticket, error) for ticket in self.under_way]
+                self._keep(lambda _: False)
+        if results:
+            self.inbox.close(result.ticket for result in results)
+        return results
 
     def _drop_cancelled(self) -> None:
         dropped = self.inbox.cancelled.intersection(self.under_way)
         if dropped:
             self._keep(lambda beam: beam.ticket not in dropped)
-            self.inbox.cancelled -= dropped
+            self.inbox.close(dropped)
 
     def _enter(self) -> list[Result]:
         """Lets waiting requests in, once enough of the room is free; returns those that the stepper cannot admit."""
