@@ -4,9 +4,10 @@
     python scripts/mutants.py --try mutants.json --tests OTHER_CHECKOUT    # the survivors, under the tests of another
 
 A seeded draw picks places in the functions of `TARGETS`, evenly over the subjects. At each, one operator changes: a
-comparison, a sum, a product, `and`, a condition, or a number. The tests run in a copy of the checkout and stop at the
-first failure. Those that import the mutated file come first; the others follow only if these pass. What survives is a
-fault that nobody would notice, a change that changes nothing, or a place that only `make test-all` reaches.
+comparison, a sum, a product, `and`, a condition, or a number. The tests run in a clone of the checkout and stop at the
+first failure. Those that import the mutated file, or lie in the folder of its room, come first; the others follow only
+if these pass. What survives is a fault that nobody would notice, a change that changes nothing, or a place that only
+`make test-all` reaches.
 """
 
 import argparse
@@ -15,7 +16,6 @@ import json
 import os
 import random
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,7 +39,6 @@ TARGETS = {
     "export": ["exporting/ctranslate2.py", "exporting/marian.py", "exporting/proof.py"],
 }
 """Files of the package by subject."""
-COPIED = ["src", "tests", "tools", "benchmarks", "scripts", "examples", "docs", "pyproject.toml", "README.md"]
 SWAPS: dict[type[ast.AST], str] = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.In: "not in",
     ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is", ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*",
@@ -89,10 +88,8 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="dragoman-mutants-") as scratch:
         place = Path(scratch) / "dragoman"
-        place.mkdir()
-        for name in filter(lambda name: (options.tests / name).exists(), COPIED):
-            source = options.tests / name
-            (shutil.copytree if source.is_dir() else shutil.copy)(source, place / name)
+        subprocess.run(["git", "clone", "--quiet", options.tests, place], check=True)
+        (Path(scratch) / "shared").symlink_to((options.tests.parent / "shared").resolve())  # real data, if there is any
         for mutant in mutants:
             caught = noticed(mutant, place)
             rows.append({**mutant._asdict(), "caught_by": caught})
@@ -184,12 +181,14 @@ def noticed(mutant: Mutant, place: Path) -> str | None:
 
 
 def tests_by_import(file: str, place: Path) -> tuple[list[str], list[str]]:
-    """The test files that import a file of the package or name it, and the others."""
+    """The test files that import a file of the package or mirror its room, and the others."""
     module = "dragoman." + file.removesuffix(".py").replace("/", ".")
     room, _, name = module.rpartition(".")
     imports = re.compile(rf"\b{re.escape(module)}\b|from {re.escape(room)} import .*\b{name}\b")
     files = sorted(path for path in (place / "tests").rglob("test_*.py") if "browser" not in path.parts)
-    near = [path for path in files if imports.search(path.read_text("utf-8"))]
+    near = [
+        path for path in files if path.parent.name == room.rpartition(".")[2] or imports.search(path.read_text("utf-8"))
+    ]
     return [str(path) for path in near], [str(path) for path in files if path not in near]
 
 
