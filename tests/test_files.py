@@ -372,6 +372,12 @@ def test_whatever_was_touched_is_named(listed: Path, name: str, content: bytes |
         verify_manifest(listed)
 
 
+def test_a_listed_name_longer_than_any_file_has_is_cut_where_it_is_named(listed: Path) -> None:
+    write_json(listed / MANIFEST, {"files": {"n" * 1_000: {"bytes": 1, "sha256": "0" * 64}}})
+    with pytest.raises(CheckpointError, match=rf"/n{{255}} is missing, but {MANIFEST} lists it"):
+        verify_manifest(listed)
+
+
 def test_json_is_readable_and_ends_with_a_line_end(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", {"b": "è", "a": [1]})
     assert (tmp_path / "a.json").read_text() == '{\n  "b": "è",\n  "a": [\n    1\n  ]\n}\n'

@@ -115,6 +115,7 @@ def comparison(p_value: float, delta: float = 0.8) -> Comparison:
     [
         (comparison(1e-6), "A is better than B by 0.8 BLEU (p < 0.0001, 1,000 paired randomisations)"),
         (comparison(0.003), "A is better than B by 0.8 BLEU (p = 0.003, 1,000 paired randomisations)"),
+        (comparison(0.003, 1.0), "A is better than B by 1.0 BLEU (p = 0.003, 1,000 paired randomisations)"),
         (comparison(0.003, -0.8), "B is better than A by 0.8 BLEU (p = 0.003, 1,000 paired randomisations)"),
         (
             comparison(0.25),

@@ -115,7 +115,7 @@ def test_an_export_that_translates_otherwise_leaves_nothing(
 ) -> None:
     model = make(tmp_path / "model", {"preset": "paper"})
     monkeypatch.setattr(proof, "TOLERANCE", 1e-12)
-    with pytest.raises(ConfigError, match="other log-probabilities: they differ by .*e-0"):
+    with pytest.raises(ConfigError, match="gives sentence 1 other log-probabilities: they differ by .*e-0"):
         dragoman.export(model, target, tmp_path / "out", ["Where is the station?"])
     assert sorted(each.name for each in tmp_path.iterdir()) == ["model"]
 
