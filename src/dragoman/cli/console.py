@@ -103,15 +103,17 @@ def open_screen(quiet: bool = False) -> Progress:
     """
     from rich.console import Console
 
-    from dragoman.cli.bars import Bars
-
     console = Console(stderr=True)
     logger = logging.getLogger("dragoman")
     for earlier in [handler for handler in logger.handlers if isinstance(handler, ScreenHandler)]:
         logger.removeHandler(earlier)
     logger.addHandler(ScreenHandler(console))
     logger.setLevel(logging.CRITICAL if system.rank() else logging.WARNING if quiet else logging.INFO)
-    return silent if quiet or system.rank() else Bars(console)
+    if quiet or system.rank():
+        return silent
+    from dragoman.cli.bars import Bars  # here, because a quiet command starts without
+
+    return Bars(console)
 
 
 class ScreenHandler(logging.Handler):
