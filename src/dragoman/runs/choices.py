@@ -190,7 +190,7 @@ def keep_start(draft: Draft, start: Start) -> None:
 
 
 def share_steps(draft: Draft, processes: int) -> None:
-    """A batch of every step for each process."""
+    """Gives each process one batch a step."""
     if processes > 1:
         if draft.recipe.batches.batch_tokens == AUTO:
             raise ConfigError("batches.batch_tokens = 'auto' tries what fits in one process; give several a number")

@@ -69,7 +69,7 @@ def sentence_key(text: str) -> int:
 
 
 def text_key(text: str) -> int:
-    """64 bits of an exact text."""
+    """A 64-bit hash of the exact text."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
