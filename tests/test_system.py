@@ -36,6 +36,7 @@ def test_the_envelope_holds_everything_that_decides_the_bits():
     assert set(inside["processor"]) == {"vendor", "family", "model", "stepping", "flags", "caches"}
     assert (inside["threads"], inside["world_size"], inside["precision"], inside["compiled"]) == (2, 3, "bf16", True)
     assert inside["compiler"] == system.compiler()
+    assert inside["kernel sums"] == "by halves"
     assert inside["dragoman"] == dragoman.__version__
     assert inside["torch"]["commit"] and inside["torch"]["capability"]
 

@@ -108,6 +108,7 @@ def envelope(
         "numpy": versions().get("numpy"),
         "kernels": {name: os.environ[name] for name in _KERNEL_VARIABLES if name in os.environ},
         "compiler": compiler() if compiled else None,
+        "kernel sums": "by halves" if compiled else None,  # older checkpoints lack it: kernels summed in another order
         "gpus": gpus() if device.startswith("cuda") else [],
         "device": device.partition(":")[0],
         "threads": threads,

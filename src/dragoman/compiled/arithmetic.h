@@ -6,11 +6,6 @@
 
 namespace {
 
-// e^x for x up to 0; below -87 it is e^-87. NaN stays NaN.
-inline Lanes exponential_below_one(Lanes x) {
-    return exponential_within<Lanes, Wholes>(x < -87.0f ? Lanes{} - 87.0f : x);
-}
-
 // e^x for any x; beyond e^87 it is e^87.
 inline Lanes exponential(Lanes x) {
     Lanes y = exponential_below_one(x > 0.0f ? -x : x);
@@ -111,33 +106,6 @@ inline void rotate(float *x, int64_t heads, int64_t width, const float *angles) 
             x[i + half] = b * angles[i] + a * angles[i + half];
         }
     }
-}
-
-// The largest of some numbers, and the sum of e^(x - largest), which are kept if there is a place for them.
-struct Exponentials {
-    float largest, sum;
-};
-
-inline Exponentials exponentials(const float *x, int64_t count, float *kept = nullptr) {
-    const float least = -__builtin_inff();
-    Lanes most = Lanes{} + least, sums{};
-    for (int64_t i = 0; i < count; i += PANEL) {
-        Lanes each = first_lanes(x + i, count - i, least);
-        most = larger(most, each);
-    }
-    const float largest = most_of(most);
-    for (int64_t i = 0; i < count; i += PANEL) {
-        Lanes each = exponential_below_one(first_lanes(x + i, count - i, least) - largest);
-        sums += ascending() < float(count - i) ? each : Lanes{};
-        if (kept) keep(kept + i, each);
-    }
-    return {largest, sum_of(sums)};
-}
-
-// A softmax over `count` scores. NaN stays NaN.
-inline void softmax(float *scores, int64_t count) {
-    const float share = 1.0f / exponentials(scores, count, scores).sum;
-    for (int64_t i = 0; i < count; i += PANEL) keep(scores + i, lanes(scores + i) * share);
 }
 
 // Where the keys of a row lie: `count` of them, each `at[i] + offset`; the values follow the keys after `apart`.
@@ -260,13 +228,13 @@ inline void attend(const Queries &rows, const Sequence &to, int64_t head, int64_
     for (int n = 0; n < HEADS * QUERIES; ++n) softmax(scores + n * room, to.count);
     float *mixed = rows.to + head * width;
     if constexpr (WIDTH != 0) {
-        constexpr int LANES = WIDTH / PANEL;
-        Lanes sums[HEADS][QUERIES][LANES] = {};
+        constexpr int VECTORS = WIDTH / PANEL;
+        Lanes sums[HEADS][QUERIES][VECTORS] = {};
         for (int64_t i = 0; i < to.count; ++i)
 #pragma GCC unroll 8
             for (int h = 0; h < HEADS; ++h)
 #pragma GCC unroll 8
-                for (int l = 0; l < LANES; ++l) {
+                for (int l = 0; l < VECTORS; ++l) {
                     const Lanes each = lanes(to.values + i * to.width + offset[h] + l * PANEL);
 #pragma GCC unroll 8
                     for (int q = 0; q < QUERIES; ++q)
@@ -277,7 +245,7 @@ inline void attend(const Queries &rows, const Sequence &to, int64_t head, int64_
 #pragma GCC unroll 8
             for (int q = 0; q < QUERIES; ++q)
 #pragma GCC unroll 8
-                for (int l = 0; l < LANES; ++l) keep(mixed + q * rows.to_row + h * width + l * PANEL, sums[h][q][l]);
+                for (int l = 0; l < VECTORS; ++l) keep(mixed + q * rows.to_row + h * width + l * PANEL, sums[h][q][l]);
     } else {
         for (int h = 0; h < HEADS; ++h)
             for (int q = 0; q < QUERIES; ++q) {

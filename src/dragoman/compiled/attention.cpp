@@ -7,27 +7,7 @@ namespace {
 
 constexpr int64_t BLOCK = 32;  // queries whose weights are held at a time
 
-int64_t full(int64_t width) { return (width + LANES - 1) / LANES * LANES; }
-
-inline Lanes lanes(const float *x) { return *(const Lanes *)x; }
-inline void keep(float *to, Lanes x) { *(Lanes *)to = x; }
-inline Lanes all(float x) { return x - Lanes{}; }
-
-inline Lanes ascending() {
-    Lanes x;
-    for (int i = 0; i < LANES; ++i) x[i] = float(i);
-    return x;
-}
-
-// Reduces all lanes to one number, in a fixed order.
-template <class Join> inline float folded(Lanes x, Join join) {
-    typedef float Four __attribute__((vector_size(16)));
-    Four parts[LANES / 4];
-    std::memcpy(parts, &x, sizeof parts);
-    for (int half = LANES / 8; half; half /= 2)
-        for (int i = 0; i < half; ++i) parts[i] = join(parts[i], parts[i + half]);
-    return join(join(parts[0][0], parts[0][1]), join(parts[0][2], parts[0][3]));
-}
+int64_t full(int64_t width) { return rounded_up(width, LANES); }
 
 // Small products of matrices
 
@@ -43,7 +23,7 @@ inline void multiply_tile(Left a, const float *b, int64_t b_row, float *c, int64
         for (int i = 0; i < ROWS; ++i) left[i] = all(a.start[i * a.row + k * a.step]);
         for (int j = 0; j < VECTORS; ++j) {
             Lanes right = lanes(b + k * b_row + j * LANES);
-            for (int i = 0; i < ROWS; ++i) sums[i][j] += left[i] * right;
+            for (int i = 0; i < ROWS; ++i) sums[i][j] = fused(left[i], right, sums[i][j]);
         }
     }
     for (int i = 0; i < ROWS; ++i)
@@ -64,9 +44,10 @@ void multiply_columns(Left a, const float *b, int64_t b_row, float *c, int64_t c
 // c (rows, columns) = a (rows, inner) b (inner, columns), or added to c. `columns` is a multiple of LANES.
 void multiply(Left a, const float *b, int64_t b_row, float *c, int64_t c_row, int64_t rows, int64_t inner,
               int64_t columns, bool add = false) {
+    constexpr int WIDE = LANES == 16 ? 4 : 2;  // AVX-512 has 32 registers for the sums; others would spill to memory
     int64_t j = 0;
-    for (; j + 4 * LANES <= columns; j += 4 * LANES)
-        multiply_columns<4>(a, b + j, b_row, c + j, c_row, rows, inner, add);
+    for (; j + WIDE * LANES <= columns; j += WIDE * LANES)
+        multiply_columns<WIDE>(a, b + j, b_row, c + j, c_row, rows, inner, add);
     for (; j + 2 * LANES <= columns; j += 2 * LANES)
         multiply_columns<2>(a, b + j, b_row, c + j, c_row, rows, inner, add);
     for (; j < columns; j += LANES) multiply_columns<1>(a, b + j, b_row, c + j, c_row, rows, inner, add);
@@ -110,24 +91,6 @@ void transpose(const float *from, int64_t columns, float *to, int64_t to_row, in
             transpose_square(square);
             for (int k = 0; k < LANES; ++k) keep(to + (j + k) * to_row + i, square[k]);
         }
-}
-
-// Turns scores into weights: a softmax over the first `seen`, then zeros; all zeros if nothing is seen. NaN stays NaN.
-inline void softmax(float *row, int64_t seen) {
-    const Lanes index = ascending(), none{}, least = none - __builtin_inff();
-    Lanes most = least, sums{};
-    for (int64_t i = 0; i < seen; i += LANES) {
-        Lanes x = index < float(seen - i) ? lanes(row + i) : least;
-        most = x > most ? x : most;
-    }
-    float highest = folded(most, [](auto a, auto b) { return a > b ? a : b; });
-    for (int64_t i = 0; i < seen; i += LANES) {
-        Lanes x = index < float(seen - i) ? exponential<Lanes, Wholes>(lanes(row + i) - highest) : none;
-        sums += x;
-        keep(row + i, x);
-    }
-    float sum = folded(sums, [](auto a, auto b) { return a + b; }), each = seen ? 1.0f / sum : 0.0f;
-    for (int64_t i = 0; i < seen; i += LANES) keep(row + i, index < float(seen - i) ? lanes(row + i) * each : none);
 }
 
 struct Rope { const T *cosine, *sine; };  // of one row; null: no rotation

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dragoman.compiled.libraries import Libraries, Library, Signature
 
-_NAMES = ("decoder.cpp", "search.h", "arithmetic.h", "products.h", "team.h", "vectors.h", "numbers.h")
+_NAMES = ("decoder.cpp", "search.h", "arithmetic.h", "products.h", "team.h", "vectors.h")
 _SOURCES = tuple(Path(__file__).with_name(name) for name in _NAMES)
 _POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int64
 _SIGNATURES: dict[str, Signature] = {

@@ -81,7 +81,7 @@ bool smoothed_loss(T *logits, const int64_t *labels, float *losses, int64_t rows
         }
 #pragma omp simd reduction(+ : sum)
         for (int64_t i = 0; i < width; ++i) {
-            shares[i] = exponential<float, int32_t>(load(row_of[i]) - highest);
+            shares[i] = exponential_below_one<float, int32_t>(load(row_of[i]) - highest);
             sum += shares[i];
         }
         float norm = highest + __builtin_logf(sum), picked = load(row_of[label]), each = smoothing / float(width);

@@ -6,7 +6,7 @@
 #include <new>
 #include <vector>
 
-#include "numbers.h"
+#include "vectors.h"
 
 namespace {
 
@@ -18,21 +18,6 @@ inline float load(float x) { return x; }
 inline float load(bf16 x) { return bits_of<float>(uint32_t(x.bits) << 16); }
 inline void store(float &to, float x) { to = x; }
 inline void store(bf16 &to, float x) { to.bits = to_bf16(x); }
-
-#ifdef __AVX512F__
-constexpr int LANES = 16;
-#else
-constexpr int LANES = 8;
-#endif
-typedef float Lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef int32_t Wholes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-
-// e^x of one number or of many: 0 below -87.3, infinite above 88.7, and NaN for NaN.
-template <class Number, class Whole> inline Number exponential(Number x) {
-    const Number nothing{};
-    Number y = exponential_within<Number, Whole>(x < -87.3f ? nothing - 87.3f : x > 88.3f ? nothing + 88.3f : x);
-    return x < -87.3f ? nothing : x > 88.7f ? nothing + __builtin_inff() : y;
-}
 
 // Scratch space for `width` float32, one for each thread. It starts at a cache line, so that no vector spans two.
 inline float *scratch(int64_t width) {

@@ -18,7 +18,7 @@ from dragoman.compiled.libraries import Libraries, Library
 
 ELEMENTS = {torch.float32: "float", torch.bfloat16: "bf16"}
 """The types of numbers that have kernels, with their names in C++."""
-_NAMES = ("kernels.cpp", "attention.cpp", "kernels.h", "numbers.h")
+_NAMES = ("kernels.cpp", "attention.cpp", "kernels.h", "vectors.h")
 _SOURCES = tuple(Path(__file__).with_name(name) for name in _NAMES)
 
 _POINTER, _NUMBER, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float

@@ -25,7 +25,22 @@ namespace {
 
 enum Format : int64_t { FLOAT32, BF16, INT8 };
 
-inline int64_t rounded_up(int64_t x, int64_t multiple) { return (x + multiple - 1) / multiple * multiple; }
+// Outputs of a panel of weights: as many as a register has lanes.
+constexpr int64_t PANEL = LANES;
+
+// Rows of activations and panels of weights whose sums are held in registers at a time.
+struct Tile {
+    int rows, panels;
+};
+
+// There are 32 registers with AVX-512, else 16. NARROW_TILE is for bf16 and int8.
+#if defined(__AVX512BW__)
+constexpr Tile FLOAT32_TILE{8, 3}, NARROW_TILE{8, 3};
+#elif defined(__AVX2__)
+constexpr Tile FLOAT32_TILE{6, 2}, NARROW_TILE{4, 3};
+#else
+constexpr Tile FLOAT32_TILE{4, 3}, NARROW_TILE{4, 3};
+#endif
 
 // Memory that starts at a cache line; much of it lies in huge pages, so that few addresses need to be translated.
 inline void *aligned(size_t bytes) {

@@ -1,8 +1,9 @@
-// Many numbers side by side, as wide as this processor's registers, and what its instructions do with them.
+// Numbers, one and many side by side, as wide as this processor's registers: for the kernels of training and the decoder.
 
 #pragma once
 
-#include "numbers.h"
+#include <cstdint>
+#include <cstring>
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -12,24 +13,25 @@
 
 namespace {
 
-// Rows of activations and panels of weights whose sums are held in registers at a time.
-struct Tile {
-    int rows, panels;
-};
+template <class To, class From> inline To bits_of(From from) { To to; std::memcpy(&to, &from, sizeof to); return to; }
 
-// PANEL: 32-bit numbers of a register. There are 32 registers with AVX-512, else 16. NARROW_TILE is for bf16 and int8.
+inline uint16_t to_bf16(float x) {  // rounds to nearest, ties to even; NaN stays NaN
+    uint32_t bits = bits_of<uint32_t>(x);
+    return uint16_t(x != x ? 0x7fc0 : (bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+inline int64_t rounded_up(int64_t x, int64_t multiple) { return (x + multiple - 1) / multiple * multiple; }
+
+// 32-bit numbers of a register.
 #if defined(__AVX512BW__)
-constexpr int64_t PANEL = 16;
-constexpr Tile FLOAT32_TILE{8, 3}, NARROW_TILE{8, 3};
+constexpr int64_t LANES = 16;
 #elif defined(__AVX2__)
-constexpr int64_t PANEL = 8;
-constexpr Tile FLOAT32_TILE{6, 2}, NARROW_TILE{4, 3};
+constexpr int64_t LANES = 8;
 #else
-constexpr int64_t PANEL = 4;
-constexpr Tile FLOAT32_TILE{4, 3}, NARROW_TILE{4, 3};
+constexpr int64_t LANES = 4;
 #endif
 
-#define VECTOR(number) number __attribute__((vector_size(PANEL * 4), aligned(4), may_alias))
+#define VECTOR(number) number __attribute__((vector_size(LANES * 4), aligned(4), may_alias))
 typedef VECTOR(float) Lanes;
 typedef VECTOR(int32_t) Wholes;
 typedef VECTOR(uint32_t) Bits;
@@ -39,6 +41,9 @@ typedef uint32_t Word __attribute__((may_alias));  // of memory that holds numbe
 
 inline Lanes lanes(const float *x) { return *(const Lanes *)x; }
 inline void keep(float *x, Lanes y) { *(Lanes *)x = y; }
+
+// x in all lanes. `Lanes{} + x` would remain an addition, because it changes -0.
+inline Lanes all(float x) { return (Lanes)(Bits{} + bits_of<uint32_t>(x)); }
 
 // a b + c, rounded once where the processor can. Left to themselves, compilers decide this anew for every loop, and a
 // row's bits would depend on how many rows stand beside it.
@@ -55,13 +60,13 @@ inline Lanes fused(Lanes a, Lanes b, Lanes c) {
     return a * b + c;
 #endif
 }
-inline Lanes fused(float a, Lanes b, Lanes c) { return fused((Lanes)(Bits{} + bits_of<uint32_t>(a)), b, c); }
+inline Lanes fused(float a, Lanes b, Lanes c) { return fused(all(a), b, c); }
 
 inline Lanes larger(Lanes a, Lanes b) { return a > b ? a : b; }
 
 inline Lanes ascending() {
     Lanes index;
-    for (int i = 0; i < PANEL; ++i) index[i] = float(i);
+    for (int i = 0; i < LANES; ++i) index[i] = float(i);
     return index;
 }
 
@@ -90,7 +95,7 @@ inline float most_of(Lanes x) {
 inline bool any(Wholes x) { return !_mm256_testz_si256((__m256i)x, (__m256i)x); }
 #else
 template <class Each, class Fold> inline auto folded(Each x, Fold fold) {
-    for (int half = PANEL / 2; half > 0; half /= 2)
+    for (int half = LANES / 2; half > 0; half /= 2)
         for (int i = 0; i < half; ++i) x[i] = fold(x[i], x[i + half]);
     return x[0];
 }
@@ -104,6 +109,52 @@ inline bool any(Wholes x) {
     return folded(x, [](int32_t a, int32_t b) { return a | b; });
 }
 #endif
+
+// e^x of one number or of many, for x up to 0, to 2 units in the last place (Cephes' polynomial). Below -87 it is e^-87,
+// because 2^whole would leave the range of float32. NaN stays NaN.
+template <class Number, class Whole> inline Number exponential_below_one(Number x) {
+    x = x < -87.0f ? Number{} - 87.0f : x;
+    Number shifted = x * 1.44269504f + 12582912.0f;  // adding 1.5 * 2^23 rounds to a whole number
+    Number whole = shifted - 12582912.0f;
+    Number rest = x - whole * 0.693359375f - whole * -2.12194440e-4f;
+    Number y = rest * 1.9875691500e-4f + 1.3981999507e-3f;
+    y = y * rest + 8.3334519073e-3f;
+    y = y * rest + 4.1665795894e-2f;
+    y = y * rest + 1.6666665459e-1f;
+    y = y * rest + 5.0000001201e-1f;
+    y = y * rest * rest + rest + 1.0f;
+    return y * bits_of<Number>((bits_of<Whole>(shifted) - 0x4B400000 + 127) << 23);
+}
+inline Lanes exponential_below_one(Lanes x) { return exponential_below_one<Lanes, Wholes>(x); }
+
+// The largest of some numbers, and the sum of e^(x - largest), which are kept if there is a place for them: whole vectors,
+// with zeros after the last.
+struct Exponentials {
+    float largest, sum;
+};
+
+inline Exponentials exponentials(const float *x, int64_t count, float *kept = nullptr) {
+    const float least = -__builtin_inff();
+    Lanes most = Lanes{} + least, sums{};
+    for (int64_t i = 0; i < count; i += LANES) {
+        Lanes each = first_lanes(x + i, count - i, least);
+        most = larger(most, each);
+    }
+    const float largest = most_of(most);
+    for (int64_t i = 0; i < count; i += LANES) {
+        Lanes each = exponential_below_one(first_lanes(x + i, count - i, least) - largest);
+        each = ascending() < float(count - i) ? each : Lanes{};
+        sums += each;
+        if (kept) keep(kept + i, each);
+    }
+    return {largest, sum_of(sums)};
+}
+
+// A softmax over `count` scores, with zeros up to a whole vector. NaN stays NaN.
+inline void softmax(float *scores, int64_t count) {
+    const float share = 1.0f / exponentials(scores, count, scores).sum;
+    for (int64_t i = 0; i < count; i += LANES) keep(scores + i, lanes(scores + i) * share);
+}
 
 // Each lane's sum plus the products of its own pair of bf16 with the pair of `row`.
 inline Lanes add_bf16(Lanes sum, uint32_t row, Bits weights) {
