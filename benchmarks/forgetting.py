@@ -36,7 +36,7 @@ from dragoman.inference.options import SearchOptions
 from dragoman.inference.translator import Translator
 from dragoman.memory import keep_freed_memory, peak_memory_bytes
 from dragoman.run_folder import RunFolder
-from dragoman.runs.metrics import read_metrics
+from dragoman.runs.metrics_log import read_metrics
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.train import train
 from dragoman.serialization import write_json

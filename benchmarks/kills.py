@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from command_line import command_line, figures_file
 
 from dragoman.files import sha256
-from dragoman.runs.metrics import read_metrics
+from dragoman.runs.metrics_log import read_metrics
 from dragoman.system import describe, machine
 
 SAVES = 20

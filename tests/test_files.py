@@ -28,7 +28,7 @@ from dragoman.files import (
     write_file,
 )
 from dragoman.run_folder import RunFolder
-from dragoman.runs.folder import make_folder
+from dragoman.runs.status import make_folder
 from dragoman.serialization import read_object, write_json
 from dragoman.store.manifest import MANIFEST, verify_manifest, write_manifest
 

@@ -173,7 +173,7 @@ def test_libraries_get_our_variables_unless_the_user_set_them(monkeypatch: pytes
 
 
 def test_doctor_finds_every_extra_that_is_installed() -> None:
-    from dragoman.installation import EXTRAS
+    from dragoman.runs.installation import EXTRAS
 
     installed = system.versions(EXTRAS.values())
     found = {fact.name: fact.found for fact in dragoman.doctor() if fact.name.startswith("extra ")}

@@ -19,15 +19,15 @@ from dragoman.inference.predictor import Predictor as Predictor
 from dragoman.inference.predictor import predict as predict
 from dragoman.inference.translator import Translator as Translator
 from dragoman.inference.translator import translate as translate
-from dragoman.installation import doctor as doctor
 from dragoman.memory import keep_freed_memory as keep_freed_memory
 from dragoman.runs.compare import compare as compare
 from dragoman.runs.fine_tune import fine_tune as fine_tune
-from dragoman.runs.folder import list_runs as list_runs
 from dragoman.runs.forecast import forecast as forecast
+from dragoman.runs.installation import doctor as doctor
 from dragoman.runs.quantize import quantize as quantize
 from dragoman.runs.recipe import Recipe as Recipe
 from dragoman.runs.recipe import list_settings as list_settings
+from dragoman.runs.status import list_runs as list_runs
 from dragoman.runs.train import train as train
 from dragoman.runs.train import train_seeds as train_seeds
 from dragoman.store.folder import load_model as load_model

@@ -23,7 +23,7 @@ from dragoman.model.transformer import EncoderModel, build_model
 from dragoman.runs import trial
 from dragoman.runs.compare import compare
 from dragoman.runs.labelled import read_labelled
-from dragoman.runs.metrics import read_metrics
+from dragoman.runs.metrics_log import read_metrics
 from dragoman.runs.recipe import read_recipe
 from dragoman.runs.starting import fresh_state
 from dragoman.runs.train import seed_runs, spreads, train_seeds

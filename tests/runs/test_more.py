@@ -31,7 +31,7 @@ from dragoman.errors import CheckpointError, ConfigError, DataError, Interrupted
 from dragoman.files import remove
 from dragoman.runs import trial
 from dragoman.runs.forecast import forecast
-from dragoman.runs.metrics import read_metrics
+from dragoman.runs.metrics_log import read_metrics
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.train import RunResult, train
 from dragoman.store.manifest import write_manifest

@@ -42,7 +42,7 @@ from dragoman.errors import (
     TokenizerError,
 )
 from dragoman.files import lock, remove, remove_partial
-from dragoman.runs.metrics import read_metrics
+from dragoman.runs.metrics_log import read_metrics
 from dragoman.runs.recipe import Recipe, read_recipe
 from dragoman.runs.starting import fresh_state
 from dragoman.runs.train import train
@@ -120,7 +120,7 @@ def test_a_run_whose_recipe_names_a_removed_setting_that_was_off_goes_on(stopped
 
 def test_a_run_that_needs_a_removed_setting_is_refused_by_its_name(stopped: Path) -> None:
     name_removed(run_of(stopped), 5.0)
-    with pytest.raises(ConfigError, match=r"the setting train.r_drop was removed, but is 5.0; .* the version of"):
+    with pytest.raises(ConfigError, match=r"sets train.r_drop to 5.0, but this setting was removed; .* the version of"):
         train(run_of(stopped), device="cpu")
 
 

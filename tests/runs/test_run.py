@@ -27,7 +27,7 @@ from dragoman.run_folder import RunFolder
 from dragoman.runs import resolving, starting, trial
 from dragoman.runs import translation as pairs_module
 from dragoman.runs.lookup import RunOptions
-from dragoman.runs.metrics import read_metrics
+from dragoman.runs.metrics_log import read_metrics
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.train import RunResult, train
 from dragoman.store.folder import load_model

@@ -15,7 +15,7 @@ from dragoman.errors import CheckpointError, DataError, Interrupted
 from dragoman.evaluating.scores import read_scores
 from dragoman.files import FolderInUse, is_locked, lock
 from dragoman.runs.fine_tune import _is_scored
-from dragoman.runs.folder import RunScore
+from dragoman.runs.status import RunScore
 from dragoman.runs.train import spreads
 
 

@@ -23,7 +23,9 @@ def test_a_removed_setting_passes_where_it_was_off_and_is_refused_by_name_where_
     recipe.write_text("[train]\nsteps = 5\nr_drop = 0.0\n")
     assert find_recipe(recipe).tables == {"train": {"steps": 5}}
     recipe.write_text("[train]\nsteps = 5\nr_drop = 5.0\n")
-    with pytest.raises(ConfigError, match=r"old.toml: the setting train.r_drop was removed, but is 5.0; leave it out"):
+    with pytest.raises(
+        ConfigError, match=r"old.toml sets train.r_drop to 5.0, but this setting was removed; leave it out"
+    ):
         find_recipe(recipe)
 
 

@@ -24,8 +24,8 @@ from dragoman.model.dropout import StepKey
 from dragoman.model.transformer import LanguageModel
 from dragoman.run_folder import RunFolder
 from dragoman.runs import language_model, trial
-from dragoman.runs.metrics import read_metrics
-from dragoman.runs.task import Task
+from dragoman.runs.metrics_log import read_metrics
+from dragoman.runs.task import Task, Validated
 from dragoman.store.description import ModelFiles
 from dragoman.text import lines
 from dragoman.text.prepare import prepare_text
@@ -33,7 +33,7 @@ from dragoman.text.prepared import read_text
 from dragoman.text.settings import DataSettings
 from dragoman.training.loop import run_steps
 from dragoman.training.loss import Loss
-from dragoman.training.objective import Objective, Validated
+from dragoman.training.objective import Objective
 
 # A third task: which of two numbers is larger? No text, no vocabulary, a model of its own.
 

@@ -24,7 +24,7 @@ from dragoman.compiled import kernels
 from dragoman.data.batching import Batch
 from dragoman.errors import OutOfMemory
 from dragoman.runs import trial
-from dragoman.runs.metrics import read_metrics
+from dragoman.runs.metrics_log import read_metrics
 from dragoman.runs.recipe import Recipe
 from dragoman.training import distributed, loop
 from dragoman.training.distributed import ALONE, World, join

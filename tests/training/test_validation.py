@@ -10,7 +10,7 @@ from small_runs import SETTINGS, some_pairs, train_small, write_corpus
 
 from dragoman.runs import train as run
 from dragoman.runs import translation as validation
-from dragoman.runs.metrics import read_metrics
+from dragoman.runs.metrics_log import read_metrics
 from dragoman.runs.translation import SIGNS, signs_of_nothing
 
 YOUNG = "has learnt next to nothing"

@@ -11,7 +11,7 @@ from dragoman.cli.console import note, open_screen, write_json, write_table
 from dragoman.cli.options import Format, Quiet
 
 if TYPE_CHECKING:
-    from dragoman.runs.folder import RunFacts
+    from dragoman.runs.status import RunFacts
 
 UNITS = {"day": 86_400, "h": 3_600, "min": 60, "s": 1}
 

@@ -155,7 +155,7 @@ def show_judgement(result: "RunResult") -> None:
 
 
 def show_curves(run: Path) -> None:
-    from dragoman.runs.metrics import curve_lines
+    from dragoman.runs.metrics_log import curve_lines
 
     for line in curve_lines(run):
         note(line)

@@ -25,7 +25,7 @@ WIDEST_FOR_MUON = 192
 """Muon makes a step of width 128 13 % longer, and one of width 256 40 %, which does not pay. Widths in between were not
 compared.
 """
-CHANGEABLE = {"dropout", "attention_dropout", "activation_dropout", "pooling"}
+CHANGEABLE_AT_START = {"dropout", "attention_dropout", "activation_dropout", "pooling"}
 """Settings of a finished model that a run which starts from it may change."""
 LEARNT_PIECES = ("bpe", "unigram", "byte_bpe")
 """Kinds of tokenizers that learn a vocabulary of the size asked for."""
@@ -179,7 +179,7 @@ def keep_start(draft: Draft, start: Start) -> None:
     for group, settings in (("model", start.model), ("tokenizer", tokenizer)):
         kept = settings.model_dump(mode="json", exclude_none=True)
         for name, value in draft.asked.get(group, {}).items():
-            if name not in CHANGEABLE and kept.get(name) != value:
+            if name not in CHANGEABLE_AT_START and kept.get(name) != value:
                 what = "architecture" if group == "model" else group
                 raise ConfigError(f"fine-tuning keeps the model's {what}; {group}.{name} cannot be set")
         for name, value in kept.items():
@@ -258,7 +258,7 @@ def choose_by_text(draft: Draft, text: TextFacts) -> None:
             "decode.split", "long", f"{text.several_sentences:.0%} of the training lines hold several sentences"
         )
     if draft.recipe.task == "classify" and text.labels:
-        weigh_classes(draft, text.labels)
+        choose_class_weights(draft, text.labels)
     refuse_useless(draft.recipe)
 
 
@@ -289,9 +289,9 @@ def choose_sizes(draft: Draft, amount: int) -> None:
         draft.choose("train.label_smoothing", 0.0, "masked words are measured by their likelihood")
 
 
-def weigh_classes(draft: Draft, counts: tuple[int, ...]) -> None:
-    """All labels count alike: where weights were tried, on very uneven labels, rare ones were found less often with
-    them (LOG.md). The reason says how uneven the labels are.
+def choose_class_weights(draft: Draft, counts: tuple[int, ...]) -> None:
+    """Without weights: every example counts alike, so a frequent label weighs more than a rare one. Where weights were
+    tried, on very uneven labels, rare ones were found less often with them (LOG.md).
     """
     uneven = f"the most frequent label has {max(counts):,} texts, the rarest {min(counts):,}"
     draft.choose("train.class_weights", "none", f"{uneven}; balanced makes the rare ones count more")
@@ -351,11 +351,11 @@ def choose_optimiser(draft: Draft) -> None:
         draft.choose("train.optimiser", "muon", reason)
 
 
-# When it was tried what fits in memory
+# After trying what fits in memory
 
 
 def fit_batches(draft: Draft, parts: int) -> None:
-    """A step's tokens, of which there are as many as the amount of text asks for, in as many batches as fit."""
+    """Splits a step into `parts` smaller batches; tokens per step stay about the same."""
     tokens = draft.recipe.batches.batch_tokens
     assert isinstance(tokens, int), "chosen by the amount of text"
     draft.set("batches.batch_tokens", -(-tokens // parts), "auto: tried, and fits in memory")

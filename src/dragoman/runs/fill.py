@@ -18,11 +18,12 @@ from dragoman.inference.predictor import project
 from dragoman.model.dropout import StepKey
 from dragoman.model.transformer import EncoderModel
 from dragoman.runs.language_model import TextEvaluation, TextTask
+from dragoman.runs.task import Validated
 from dragoman.store.description import ModelFiles, StoredModel
 from dragoman.text.prepared import read_text_lines
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.training.masking import MaskedBatches, MaskedTokens, mask
-from dragoman.training.objective import CrossEntropy, Validated
+from dragoman.training.objective import CrossEntropy
 
 SEED = 12_345
 """Of the masks by which weights are measured: always the same ones."""

@@ -16,11 +16,11 @@ from dragoman.errors import ConfigError, Error
 from dragoman.files import free_name, lock
 from dragoman.memory import memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.run_folder import RunFolder
-from dragoman.runs.folder import PREPARED, make_folder, note, read_facts_to_go_on, remove_unmade
-from dragoman.runs.lookup import Request, RunOptions, What, find_run
+from dragoman.runs.lookup import RunOptions, RunRequest, What, identify_run
 from dragoman.runs.opening import open_run, refuse_changes
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.resolving import resolve_run
+from dragoman.runs.status import PREPARED, make_folder, note, read_facts_to_go_on, remove_unmade
 from dragoman.runs.trial import Trial
 from dragoman.training.distributed import refuse_several
 
@@ -67,7 +67,7 @@ def _forecast(what: What, options: RunOptions) -> Forecast:
     refuse_several("a forecast (--dry-run)")
     device, _ = system.choose_device(options.device)
     options = replace(options, device=device)
-    request, keeps = find_for_forecast(what, options)
+    request, keeps = identify_for_forecast(what, options)
     run, asked = request.run, request.asked
     assert asked is not None, "a forecast is of settings"
     if device == "cpu":
@@ -99,7 +99,7 @@ def _forecast(what: What, options: RunOptions) -> Forecast:
     )
 
 
-def find_for_forecast(what: What, options: RunOptions) -> tuple[Request, bool]:
+def identify_for_forecast(what: What, options: RunOptions) -> tuple[RunRequest, bool]:
     """The run that `train` would begin or continue with these options, and the settings that it would use; then whether
     `train` would go on from text that is prepared in its folder now.
 
@@ -107,7 +107,7 @@ def find_for_forecast(what: What, options: RunOptions) -> tuple[Request, bool]:
     """
     if options.more:
         raise ConfigError("--dry-run estimates a run from its beginning; leave --more out")
-    request = find_run(what, options)
+    request = identify_run(what, options)
     run, asked = request.run, request.asked
     if asked is None:
         facts = read_facts_to_go_on(run)
@@ -120,12 +120,12 @@ def find_for_forecast(what: What, options: RunOptions) -> tuple[Request, bool]:
             refuse_changes(run, facts["asked"], asked)
         except ConfigError:
             log.info("%s was begun with other settings; this is what a new run would take", run)
-            return Request(RunFolder(free_name(run.path)), asked), False
+            return RunRequest(RunFolder(free_name(run.path)), asked), False
     return request, not run.path.exists()
 
 
 @contextmanager
-def _kept(request: Request, threads: int | None) -> Generator[None]:
+def _kept(request: RunRequest, threads: int | None) -> Generator[None]:
     """Holds the folder of a run while its text is prepared there."""
     run = request.run
     make_folder(run)

@@ -11,16 +11,16 @@ from dragoman.config import Settings, check, flatten
 from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.scores import read_scores
 from dragoman.run_folder import RunFolder
-from dragoman.runs.folder import read_facts
 from dragoman.runs.recipe import Recipe, read_recipe
-from dragoman.training.settings import HARMLESS
+from dragoman.runs.status import read_facts
+from dragoman.training.settings import CHANGEABLE_ON_RESUME
 
 POINTS, NATS, DEVIATIONS = 1.0, 0.02, 3.0
 """How far from the mean of the seeds a run may score: the larger of so many points of 100, or nats, and so many
 standard deviations."""
 
 
-NO_CHANGE = {"data.folder", "train.seed", *(f"train.{name}" for name in HARMLESS)}
+NO_CHANGE = {"data.folder", "train.seed", *(f"train.{name}" for name in CHANGEABLE_ON_RESUME)}
 """Settings that leave a recipe what it is: where its text lies, the seed, and when to save."""
 
 

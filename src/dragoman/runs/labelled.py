@@ -32,7 +32,7 @@ from dragoman.inference.labels import Transitions, best_labels, expected_calibra
 from dragoman.inference.predictor import Predictor, project, softmax
 from dragoman.model.transformer import EncoderModel
 from dragoman.runs.choices import TextFacts
-from dragoman.runs.task import Corpora, Task
+from dragoman.runs.task import Corpora, Task, Validated
 from dragoman.store.description import ModelFiles
 from dragoman.text.prepare import prepare_labelled
 from dragoman.text.prepared import read_examples, read_tagged
@@ -40,7 +40,7 @@ from dragoman.text.report import LabelledReport, read_labelled_report
 from dragoman.tokenizing.labels import Labels, class_weights
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizer
-from dragoman.training.objective import CrossEntropy, Validated
+from dragoman.training.objective import CrossEntropy
 
 SHOWN = 4
 """Held-out texts that the log shows at each validation, wrong ones first."""

@@ -19,7 +19,7 @@ from dragoman.files import sha256
 from dragoman.inference.generator import Generator
 from dragoman.model.transformer import LanguageModel
 from dragoman.runs.choices import TextFacts
-from dragoman.runs.task import Corpora, Task
+from dragoman.runs.task import Corpora, Task, Validated
 from dragoman.store.description import ModelFiles, StoredModel
 from dragoman.store.folder import load_model
 from dragoman.text.prepare import prepare_text
@@ -28,7 +28,7 @@ from dragoman.text.report import TextReport, read_text_report
 from dragoman.tokenizing.pretokenizing import SPACE_BETWEEN_WORDS, cut_running
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizer
-from dragoman.training.objective import Validated, mean_loss
+from dragoman.training.objective import mean_loss
 
 SAMPLE_TOKENS = 80
 """Tokens that the model writes at each validation."""

@@ -17,10 +17,10 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.files import free_name, nearest
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
-from dragoman.runs.folder import read_facts_to_go_on
 from dragoman.runs.judgement import Expectation, Expected, changed_settings
 from dragoman.runs.recipe import LIMITS, Recipe, read_tables
 from dragoman.runs.refusals import OF_EVERY_TASK
+from dragoman.runs.status import read_facts_to_go_on
 from dragoman.text.addresses import HUB, Address, is_pattern, is_prefix
 from dragoman.text.guess import guess_task
 
@@ -190,7 +190,7 @@ def run_named(what: What) -> RunFolder | None:
     return run if run.is_run else None
 
 
-class Request(NamedTuple):
+class RunRequest(NamedTuple):
     """Which run is meant, and what is asked of it."""
 
     run: RunFolder
@@ -202,7 +202,7 @@ class Request(NamedTuple):
     """Settings of `[train]` for new steps; None if none are added."""
 
 
-def find_run(what: What, options: RunOptions) -> Request:
+def identify_run(what: What, options: RunOptions) -> RunRequest:
     """The run's folder, and the settings asked for."""
     check_name(options.name)
     what = only_one(what)
@@ -215,14 +215,14 @@ def find_run(what: What, options: RunOptions) -> Request:
         expectation = kept and Expectation(**kept).but(before["asked"], asked)
         if options.fresh:
             path = run.path.with_name(options.name) if options.name else run.path
-            return Request(RunFolder(free_name(path)), asked, expectation)
+            return RunRequest(RunFolder(free_name(path)), asked, expectation)
         if options.name is not None:
             raise ConfigError(f"{what} is a run and has its name; --name goes with a recipe, data, or --fresh")
-        return Request(run, asked if overrides else None, expectation, more)
+        return RunRequest(run, asked if overrides else None, expectation, more)
     source = find_recipe(what, overrides)
     folder = Path(options.runs) / (options.name or source.name)
     expectation = source.expected and Expectation(source.expected.model_dump(mode="json"), source.changed)
-    return Request(RunFolder(free_name(folder) if options.fresh else folder), source.tables, expectation)
+    return RunRequest(RunFolder(free_name(folder) if options.fresh else folder), source.tables, expectation)
 
 
 def split_overrides(what: What, options: RunOptions) -> tuple[list[str], dict[str, Any]]:

@@ -13,13 +13,13 @@ from dragoman.config import check, flatten
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.files import LOCK, remove, remove_partial
 from dragoman.run_folder import RunFolder
-from dragoman.runs.folder import FORMAT, PREPARED, note, read_facts, read_facts_to_go_on
-from dragoman.runs.lookup import Request
+from dragoman.runs.lookup import RunRequest
 from dragoman.runs.recipe import LIMITS, Recipe, read_recipe
-from dragoman.runs.tasks import task_of
+from dragoman.runs.status import FORMAT, PREPARED, note, read_facts, read_facts_to_go_on
 from dragoman.serialization import write_json
+from dragoman.text.prepare import is_made_from
 from dragoman.training.checkpoint import newest_checkpoint, read_checkpoint_facts
-from dragoman.training.settings import HARMLESS
+from dragoman.training.settings import CHANGEABLE_ON_RESUME
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class OpenRun(NamedTuple):
     new_steps: NewSteps | None
 
 
-def open_run(request: Request, threads: int | None) -> OpenRun:
+def open_run(request: RunRequest, threads: int | None) -> OpenRun:
     """Writes what is asked for into `run.json`. So it is there before anything is made from it, and the same command
     goes on wherever it is cut off.
     """
@@ -64,7 +64,7 @@ def open_run(request: Request, threads: int | None) -> OpenRun:
     return OpenRun(facts["asked"], facts["threads"], facts["steps"] if is_over else None, new_steps)
 
 
-def _open(request: Request, threads: int | None) -> dict[str, Any]:
+def _open(request: RunRequest, threads: int | None) -> dict[str, Any]:
     """The content of `run.json`."""
     run, asked = request.run, request.asked
     if not run.is_run:
@@ -86,14 +86,14 @@ def _open(request: Request, threads: int | None) -> dict[str, Any]:
     return read_facts_to_go_on(run)
 
 
-def _begin(request: Request, asked: dict[str, Any], threads: int | None) -> dict[str, Any]:
+def _begin(request: RunRequest, asked: dict[str, Any], threads: int | None) -> dict[str, Any]:
     facts = {"format": FORMAT, "dragoman": dragoman.__version__, "threads": system.choose_threads(threads)}
     facts |= {"asked": asked, **_expected(request), "status": "preparing"}
     write_json(request.run.facts, facts)
     return read_facts(request.run)
 
 
-def _expected(request: Request) -> dict[str, Any]:
+def _expected(request: RunRequest) -> dict[str, Any]:
     return {"expectation": request.expectation._asdict()} if request.expectation else {}
 
 
@@ -116,7 +116,7 @@ def refuse_changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any], 
     harmful = {
         key: values
         for key, values in changes.items()
-        if key.removeprefix("train.") not in HARMLESS and _made_from(run, key).exists()
+        if key.removeprefix("train.") not in CHANGEABLE_ON_RESUME and _made_from(run, key).exists()
     }
     if finished and harmful and all(key.removeprefix("train.") in LIMITS for key in harmful):
         raise ConfigError(
@@ -152,7 +152,7 @@ def _given(tables: dict[str, Any], origin: str) -> dict[str, Any]:
 
 
 def _is_same_text(run: RunFolder, recipe: Recipe) -> bool:
-    return run.report.is_file() and task_of(run, recipe).is_made_from_its_text()
+    return run.report.is_file() and is_made_from(run.data, recipe.data, recipe.task)
 
 
 def _shown(value: Any) -> str:

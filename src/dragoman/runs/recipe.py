@@ -151,8 +151,8 @@ def without_removed(tables: Mapping[str, Any], origin: str) -> dict[str, Any]:
     for key, value in flatten(tables).items():
         if key in REMOVED and value != REMOVED[key]:
             raise ConfigError(
-                f"{origin}: the setting {key} was removed, but is {value}; leave it out for a new run, or go on with "
-                "the version of Dragoman that began this one"
+                f"{origin} sets {key} to {value}, but this setting was removed; leave it out for a new run, or go on "
+                "with the version of Dragoman that began this one"
             )
 
     kept: dict[str, Any] = {}

@@ -21,19 +21,30 @@ from dragoman.runs.choices import (
     fit_batches,
     refuse_idle_processes,
 )
+from dragoman.runs.fill import FillTask
+from dragoman.runs.labelled import LabelledTask
+from dragoman.runs.language_model import LanguageModelTask
 from dragoman.runs.lookup import RunOptions
 from dragoman.runs.opening import PATHS, NewSteps
 from dragoman.runs.recipe import LIMITS, Recipe, read_recipe
 from dragoman.runs.starting import look_at_start, refuse_too_large
 from dragoman.runs.steps import choose_length, limit_of
 from dragoman.runs.task import Task
-from dragoman.runs.tasks import task_of
+from dragoman.runs.translation import TranslationTask
 from dragoman.runs.trial import fits, try_out
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.objective import BatchSource
 from dragoman.training.schedule import ENDLESS
-from dragoman.training.settings import HARMLESS
+from dragoman.training.settings import CHANGEABLE_ON_RESUME
 
+TASKS: dict[str, type[Task]] = {
+    "translation": TranslationTask,
+    "language_model": LanguageModelTask,
+    "fill": FillTask,
+    "classify": LabelledTask,
+    "tag": LabelledTask,
+}
+"""The class of each task that a recipe can name."""
 TRIAL_STEPS = 1_000
 """`train.steps` of a trial, which takes only a few of them."""
 COUNTED_EPOCHS = 100
@@ -55,8 +66,8 @@ def resolve_run(
 ) -> Task:
     """The task of a run with the complete recipe and the encoded text, found in its folder or made there.
 
-    A finished run gets `new_steps`. Unless it is to `decide`, a new recipe is not written, so that its settings may
-    still change.
+    `new_steps` are added to a finished run. Without `decide`, the recipe of a new run is not written, so that its
+    settings may still change.
 
     Raises:
         ConfigError, DataError, TokenizerError: what was asked for cannot be used.
@@ -65,11 +76,11 @@ def resolve_run(
     kept = world.share(lambda: read_recipe(run.recipe) if run.recipe.is_file() else None)
     if kept is None:
         return _resolve_new(run, asked, options, world, decide)
-    recipe = _with_harmless(kept, asked)
+    recipe = _with_changes(kept, asked)
     if recipe.train.steps is None:
         raise ConfigError(f"{run.recipe} is damaged: train.steps is missing; put it back, or use --fresh for a new run")
     refuse_idle_processes(recipe, world.size)
-    task = task_of(run, recipe, options.device, options.progress)
+    task = TASKS[recipe.task](run, recipe, options.device, options.progress)
     _prepare(task, options.anyway, world)
     task = world.after_first(task.encode)
     return task if new_steps is None else _add_steps(task, new_steps, asked, world)
@@ -81,7 +92,7 @@ def _resolve_new(run: RunFolder, asked: dict[str, Any], options: RunOptions, wor
             "train.continued_from belongs to a run that --more trained further; leave it out of a new run's recipe"
         )
     draft = Draft(asked)
-    task = task_of(run, draft.recipe, options.device, options.progress)
+    task = TASKS[draft.recipe.task](run, draft.recipe, options.device, options.progress)
     prepared = world.share(task.prepared_before)
     choose_before_text(draft, world.size, look_at_start(draft.recipe), prepared)
     task = task.of(draft.recipe)
@@ -129,10 +140,10 @@ def _tables(recipe: Recipe) -> dict[str, Any]:
     return recipe.model_dump(mode="json", exclude_none=True)
 
 
-def _with_harmless(kept: Recipe, asked: dict[str, Any]) -> Recipe:
+def _with_changes(kept: Recipe, asked: dict[str, Any]) -> Recipe:
     """A run's recipe, with the settings of a new request that may change: when to save, and where the data lies."""
     now = check(asked, "the recipe", Recipe)
-    saving = now.train.model_dump(mode="json", include=HARMLESS & asked.get("train", {}).keys())
+    saving = now.train.model_dump(mode="json", include=CHANGEABLE_ON_RESUME & asked.get("train", {}).keys())
     return kept.but(
         data={**kept.data.model_dump(mode="json"), **now.data.model_dump(mode="json", include=set(PATHS))},
         train={**kept.train.model_dump(mode="json"), **saving},
@@ -168,21 +179,21 @@ def _keep_data(task: Task, error: DataError, anyway: bool) -> None:
 
 def _trial_recipe(draft: Draft) -> Recipe:
     """The recipe as far as it is known, with some number of steps: enough to time a step."""
-    trial = draft.copy()
+    draft_copy = draft.copy()
     for name in LIMITS:
-        trial.set(f"train.{name}", None)
-    trial.set("train.steps", TRIAL_STEPS)
-    choose_length(trial)
-    return trial.recipe
+        draft_copy.set(f"train.{name}", None)
+    draft_copy.set("train.steps", TRIAL_STEPS)
+    choose_length(draft_copy)
+    return draft_copy.recipe
 
 
 def _parts_that_fit(draft: Draft, task: Task) -> int:
     """The smallest number of batches into which a step of the usual size must be cut to fit in memory."""
     recipe = draft.recipe
     for parts in PARTS:
-        trial = draft.copy()
-        fit_batches(trial, parts)
-        recipe = _trial_recipe(trial)
+        draft_copy = draft.copy()
+        fit_batches(draft_copy, parts)
+        recipe = _trial_recipe(draft_copy)
         if fits(task.of(recipe)):
             return parts
     raise OutOfMemory(
@@ -192,10 +203,10 @@ def _parts_that_fit(draft: Draft, task: Task) -> int:
 
 def _choose_length(draft: Draft, task: Task, world: World, continued_from: int | None = None) -> None:
     """Chooses the number of steps, after counting batches or a trial if the limit asks for it."""
-    limit, trial = limit_of(draft.recipe), task.of(_trial_recipe(draft))
-    batches = trial.batches  # refuses data without a usable batch before the recipe is written
+    limit, trial_task = limit_of(draft.recipe), task.of(_trial_recipe(draft))
+    batches = trial_task.batches  # refuses data without a usable batch before the recipe is written
     count = batches_in(batches, limit.amount) if limit.name == "epochs" else None
-    seconds = try_out(trial, world) if limit.name == "minutes" else None
+    seconds = try_out(trial_task, world) if limit.name == "minutes" else None
     choose_length(draft, count, seconds, continued_from)
 
 

@@ -23,11 +23,11 @@ from dragoman.memory import memory_bytes
 from dragoman.model.adapters import merged
 from dragoman.model.transformer import AnyModel
 from dragoman.progress import Advance
-from dragoman.runs.metrics import MetricsLog
+from dragoman.runs.metrics_log import MetricsLog
 from dragoman.runs.recipe import Recipe, without_removed
 from dragoman.runs.signals import stop_on_signals
 from dragoman.runs.starting import adapter_for, fresh_state
-from dragoman.runs.task import Task
+from dragoman.runs.task import Task, Validated
 from dragoman.serialization import write_json
 from dragoman.store.description import Adapter, ModelFiles
 from dragoman.store.folder import save_model
@@ -35,8 +35,7 @@ from dragoman.training.checkpoint import newest_checkpoint, read_checkpoint_fact
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.freezing import count_trained
 from dragoman.training.loop import Every, StepReport, run_steps
-from dragoman.training.objective import Validated
-from dragoman.training.settings import HARMLESS, TrainSettings
+from dragoman.training.settings import CHANGEABLE_ON_RESUME, TrainSettings
 from dragoman.training.state import TrainState
 
 log = logging.getLogger(__name__)
@@ -67,8 +66,8 @@ class Session:
 
     @classmethod
     def begin(cls, task: Task, world: World = ALONE, anyway: bool = False) -> "Session":
-        """A session at the newest undamaged checkpoint, or before the first step. `anyway`, the checkpoint may be of
-        another machine.
+        """A session at the newest undamaged checkpoint, or before the first step. With `anyway`, the checkpoint may
+        come from another machine.
         """
         recipe = task.recipe
         envelope = {"dropout sites": "by name"} | system.envelope(
@@ -290,5 +289,5 @@ def refuse_other_checkpoint(
 def decisive_settings(recipe: Recipe) -> dict[str, Any]:
     """The settings that decide the weights once data and tokenizer are made; a resumed run must have the same."""
     groups = recipe.model_dump(mode="json", include={"model", "batches", "train", "tuning"})
-    groups["train"] = {name: value for name, value in groups["train"].items() if name not in HARMLESS}
+    groups["train"] = {name: value for name, value in groups["train"].items() if name not in CHANGEABLE_ON_RESUME}
     return flatten(groups)

@@ -65,8 +65,9 @@ def _with_some_labels(config: ModelConfig, recipe: Recipe) -> ModelConfig:
 def refuse_too_large(config: ModelConfig, device: str, in_part: bool = False) -> None:
     """Refuses a model whose training cannot fit in this machine's memory, by arithmetic and before anything is built.
 
-    It counts weights, gradients and at least one moment, float32 each; for a GPU only the weights, which are made on
-    the host, and so for a model that trains `in_part`. Vocabularies that are not known yet count as almost nothing.
+    On the CPU, it counts weights, gradients and one moment, in float32. On a GPU it counts only the weights, because
+    they are made on the host; also for a model that trains `in_part`, which has few gradients. A vocabulary that is not
+    known yet counts as five tokens.
     """
     sizes = {side: getattr(config, side) or 5 for side in ("source_vocabulary", "target_vocabulary")}
     weights, limit = count_weights(config.model_copy(update=sizes)), usable_memory_bytes()
@@ -80,8 +81,10 @@ def refuse_too_large(config: ModelConfig, device: str, in_part: bool = False) ->
 
 
 def fresh_state(recipe: Recipe, device: str, resumed: bool = False) -> tuple[AnyModel, TrainState]:
-    """A model before its first step, with new weights or those of the model that it starts from, and its state. If
-    `resumed`, a checkpoint will replace the weights, so they are new; but adapters always need the weights below.
+    """A model before its first step, and its state. It has new weights, or those of the model that it starts from.
+
+    If a run is `resumed`, a checkpoint will replace the weights, so the start is not loaded. Only adapters need it even
+    then, because their checkpoints do not hold the model that they adapt.
     """
     settings = recipe.train
     refuse_too_large(recipe.model, device, recipe.tuning is not None)

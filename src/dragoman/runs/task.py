@@ -25,12 +25,11 @@ from dragoman.runs.recipe import Recipe, too_few_positions
 from dragoman.store.description import Description, ModelFiles, find_model, read_config
 from dragoman.store.folder import load_model
 from dragoman.store.tensors import place_weights
-from dragoman.text.prepare import is_made_from
 from dragoman.text.settings import name_on_card
 from dragoman.tokenizing.labels import Labels
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING, Framing
 from dragoman.tokenizing.tokenizers import Tokenizers
-from dragoman.training.objective import CrossEntropy, Objective, Validated
+from dragoman.training.objective import CrossEntropy, Objective
 
 UNMEASURED = "The scores of its run are in `scores.json` there.\n"
 """What a model card says of the quality of a model that validation did not choose."""
@@ -44,6 +43,23 @@ class Corpora(NamedTuple):
     train: EncodedCorpus
     dev: EncodedCorpus | None
     """None if nothing is held out."""
+
+
+class Validated(NamedTuple):
+    """The result of one validation."""
+
+    score: float
+    """The model with the highest score is the best."""
+    facts: Mapping[str, float]
+    """The numbers for the metrics: `dev_loss` and others."""
+    summary: str
+    """The same in a sentence, for the log."""
+    brief: str
+    """The same in a few characters, for the progress bar."""
+    samples: str = ""
+    """The model's output for some examples, one a line."""
+    quality: str = ""
+    """The paragraph about quality in the model card."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +95,6 @@ class Task(ABC):
     @abstractmethod
     def report(self) -> Any:
         """The report on the prepared text."""
-
-    def is_made_from_its_text(self) -> bool:
-        """Whether the text in the run's folder was made from the text that the recipe names, by the same rules."""
-        return is_made_from(self.run.data, self.recipe.data, self.recipe.task)
 
     @abstractmethod
     def text_facts(self) -> TextFacts:

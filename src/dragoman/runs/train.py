@@ -24,16 +24,25 @@ from dragoman.files import lock
 from dragoman.memory import memory_limit, peak_memory_bytes, usable_memory_bytes
 from dragoman.progress import Progress, silent
 from dragoman.run_folder import RunFolder
-from dragoman.runs.folder import make_folder, note, remove_unmade
 from dragoman.runs.judgement import Judgement, judge
 from dragoman.runs.language_model import TextEvaluation
-from dragoman.runs.lookup import Request, RunOptions, What, check_name, find_recipe, find_run, only_one, run_named
-from dragoman.runs.metrics import draw_curves, read_metrics
+from dragoman.runs.lookup import (
+    RunOptions,
+    RunRequest,
+    What,
+    check_name,
+    find_recipe,
+    identify_run,
+    only_one,
+    run_named,
+)
+from dragoman.runs.metrics_log import draw_curves, read_metrics
 from dragoman.runs.opening import open_run
 from dragoman.runs.recipe import Recipe
 from dragoman.runs.resolving import resolve_run
 from dragoman.runs.session import Session
 from dragoman.runs.signals import interrupted_by_signals
+from dragoman.runs.status import make_folder, note, remove_unmade
 from dragoman.runs.task import Task
 from dragoman.training.distributed import World, join, refuse_several
 from dragoman.training.state import TrainState
@@ -97,9 +106,9 @@ def train_run(what: What, options: RunOptions) -> RunResult:
             kernels.prepare(options.progress)
         with memory_limit(usable_memory_bytes() if device == "cpu" else None):
 
-            def look_up() -> Request:
-                system.choose_threads(options.threads)
-                request = find_run(what, options)
+            def look_up() -> RunRequest:
+                system.choose_threads(options.threads)  # refuses a wrong number before a folder is made
+                request = identify_run(what, options)
                 make_folder(request.run)
                 log.info("device %s: %s", device, why)
                 return request
@@ -122,7 +131,7 @@ def _owned(run: RunFolder, world: World) -> Generator[None]:
         yield
 
 
-def _train(request: Request, options: RunOptions, world: World) -> RunResult:
+def _train(request: RunRequest, options: RunOptions, world: World) -> RunResult:
     """Everything that happens while the run's folder is locked."""
     run = request.run
     opened = world.share(lambda: open_run(request, options.threads))

@@ -22,7 +22,7 @@ from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.runs.choices import FEW_PAIRS, Prepared, TextFacts
 from dragoman.runs.recipe import StartSettings
-from dragoman.runs.task import Corpora, Task, to_device
+from dragoman.runs.task import Corpora, Task, Validated, to_device
 from dragoman.store.description import Languages, ModelFiles, StoredModel
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.prepare import prepare_data
@@ -30,7 +30,7 @@ from dragoman.text.prepared import evenly_spaced, read_split
 from dragoman.text.report import REPORT, DataReport, read_report
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import learn_tokenizers
-from dragoman.training.objective import Validated, mean_loss
+from dragoman.training.objective import mean_loss
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from dragoman.store.description import StoredModel, default_card, find_model, re
 from dragoman.store.folder import check_new_model, load_model, save_model
 from dragoman.store.tensors import named_weights, place_weights
 
-CHANGEABLE = {"dropout", "attention_dropout", "activation_dropout"}
+MAY_DIFFER = {"dropout", "attention_dropout", "activation_dropout"}
 """Settings in which the two models may differ."""
 
 
@@ -49,7 +49,7 @@ def refuse_other_model(before: StoredModel, after: StoredModel) -> None:
     Raises:
         ConfigError: they do; the error names the first setting.
     """
-    one, other = (flatten(each.config.model_dump(mode="json", exclude=CHANGEABLE)) for each in (before, after))
+    one, other = (flatten(each.config.model_dump(mode="json", exclude=MAY_DIFFER)) for each in (before, after))
     if differ := [name for name in one if one[name] != other[name]]:
         name = differ[0]
         raise ConfigError(

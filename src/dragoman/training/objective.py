@@ -1,12 +1,12 @@
-"""What training minimises, batches and their loss, and what a validation says.
+"""What training minimises: batches and their loss.
 
 The loop needs only an `Objective`. `CrossEntropy` is that of every task: a translation or language model predicts each
 next token, an encoder alone the labels of texts or words, or masked words.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -43,23 +43,6 @@ class Objective(Protocol):
     def loss(self, model: nn.Module, batch: Any, dropout_key: StepKey) -> Loss:
         """Sums over the target tokens of one micro-batch, as many as its `BatchSize` says."""
         ...
-
-
-class Validated(NamedTuple):
-    """The result of one validation."""
-
-    score: float
-    """The model with the highest score is the best."""
-    facts: Mapping[str, float]
-    """The numbers for the metrics: `dev_loss` and others."""
-    summary: str
-    """The same in a sentence, for the log."""
-    brief: str
-    """The same in a few characters, for the progress bar."""
-    samples: str = ""
-    """The model's output for some examples, one a line."""
-    quality: str = ""
-    """The paragraph about quality in the model card."""
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ class TrainSettings(Settings):
         return self
 
 
-HARMLESS = frozenset({"save_minutes", "save_every", "keep_checkpoints"})
+CHANGEABLE_ON_RESUME = frozenset({"save_minutes", "save_every", "keep_checkpoints"})
 """Settings of `[train]` that a resumed run may change."""
 
 

@@ -13,7 +13,7 @@ from dragoman.errors import ConfigError, DataError, Error
 from dragoman.evaluating.scores import read_evaluations
 from dragoman.files import LOCK, is_locked, make_folders, remove
 from dragoman.run_folder import RunFolder
-from dragoman.runs.metrics import read_metrics
+from dragoman.runs.metrics_log import read_metrics
 from dragoman.runs.recipe import without_removed
 from dragoman.serialization import write_json
 

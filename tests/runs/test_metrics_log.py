@@ -1,4 +1,4 @@
-"""The journal of a run: every step once, whatever the disk and the trackers do."""
+"""The metrics of a run: every step once, whatever the disk and the trackers do."""
 
 import errno
 import json
@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from dragoman.errors import DiskFull
-from dragoman.runs import metrics as journal
-from dragoman.runs.metrics import MetricsLog, curve_lines, dev_curve, draw_curves, read_metrics, training_losses
+from dragoman.runs import metrics_log
+from dragoman.runs.metrics_log import MetricsLog, curve_lines, dev_curve, draw_curves, read_metrics, training_losses
 
 METRICS = "metrics.jsonl"
 
@@ -205,7 +205,7 @@ def test_a_tracker_that_raises_is_left_out(
             raise ConnectionError("the server is away")
 
     works = Works()
-    monkeypatch.setattr(journal, "_trackers", lambda *_: [Fails(), works])
+    monkeypatch.setattr(metrics_log, "_trackers", lambda *_: [Fails(), works])
     write_steps(tmp_path, [1, 2])
     assert caplog.text.count("a tracker failed and is not used any more: the server is away") == 1
     assert works.told == [("loss", 1.0, 1), ("loss", 0.5, 2)]
