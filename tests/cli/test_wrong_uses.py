@@ -42,7 +42,7 @@ WRONG = [
         2,
     ),
     ("train unparted.conll --task tag", "holds 1 labelled sentences (a blank line ends each); at least 20", 2),
-    ("train labelled.csv --task fill", "labelled.csv is a table, of which running text has none", 2),
+    ("train labelled.csv --task fill", "labelled.csv is a table, but a language model learns from running text", 2),
     ("fine-tune MODELS/translator pairs.tsv --set task=classify", "fine-tune keeps the task, translation", 2),
     ("train labelled.csv --set model.pooling=max", "model.pooling should be 'first' or 'mean', but is \"max\"", 2),
     ("train labelled.csv --set train.class_weights=yes", "should be 'none' or 'balanced', but is \"yes\"", 2),

@@ -549,6 +549,10 @@ def test_addresses_that_no_labelled_text_has_are_refused(tmp_path: Path):
     refused("train does not exist, and train.en, train.it are several files", str(tmp_path / "side" / "train"))
     refused(r"holds 2 files named for train \(train.en, train.it\)", str(tmp_path / "side"))
     refused("only parallel text is read from the hub", "hub:trec")
+    refused("only parallel text is read from the hub", str(tmp_path / "reviews.csv"), format="hub")
+    words = write(tmp_path / "words.conll", "a\tX\n\n")
+    with pytest.raises(DataError, match="only parallel text is read from the hub; leave data.format out"):
+        prepare_labelled(data(words, format="hub"), "tag", tmp_path / "data")
     refused("no file matches", str(tmp_path / "*.tsv"))
     refused("a.txt does not exist; the text comes from the web; say where it lies", "a.txt", origin="the web")
     refused("the phrasebook brings its own sets and labels; leave data.dev_size out", "phrasebook", dev_size=9)

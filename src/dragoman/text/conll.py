@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from dragoman.errors import DataError
 from dragoman.text.columns import LEAST_ROWS, MOST_LABELS, position_of
-from dragoman.text.formats import Table, format_of, kind_of, open_table
+from dragoman.text.formats import Table, format_of, holds_records, kind_of, open_table
 from dragoman.text.labels import Example, Source, shortened, written
 from dragoman.text.lines import read_lines, without_gz
 from dragoman.text.settings import DataSettings
@@ -48,7 +48,7 @@ class Rows(NamedTuple):
 def open_words(path: Path, settings: DataSettings) -> Source:
     """Opens a file of words with a label each."""
     format, reason = format_of(path, settings.format)
-    if format in ("jsonl", "parquet"):
+    if holds_records(format):
         return _open_lists(path, open_table(path, format, reason, settings.encoding_errors), settings)
     rows = _rows_of(path, settings)
     word, label = _positions(path, rows, settings)

@@ -15,7 +15,7 @@ from dragoman.errors import DataError
 from dragoman.text.checks import mend
 from dragoman.text.columns import Naming, choose_label_columns
 from dragoman.text.conll import are_tagged_words, open_words
-from dragoman.text.formats import Format, Table, format_of, kind_of, open_table, values_of
+from dragoman.text.formats import Table, format_of, kind_of, open_table, values_of
 from dragoman.text.header import Header, judge_label_header
 from dragoman.text.labels import Example, Source, Task, shortened, written
 from dragoman.text.lines import read_lines
@@ -104,16 +104,9 @@ def label_naming(settings: DataSettings, seen: tuple[str, str] | None) -> Naming
     )
 
 
-def label_format(path: Path, settings: DataSettings) -> tuple[Format, str]:
-    """The format of a file of labelled text, and why."""
-    if settings.format == "hub":
-        raise DataError(f"{path}: only parallel text is read from the hub; leave data.format out")
-    return format_of(path, settings.format)
-
-
 def _open_texts(path: Path, settings: DataSettings, seen: tuple[str, str] | None) -> Source:
     """Opens a file of texts with a label each."""
-    format, reason = label_format(path, settings)
+    format, reason = format_of(path, settings.format)
     if format in ("plain", "tsv") and are_tagged_words(list(islice(read_lines(path, "replace"), SAMPLED_ROWS))):
         raise DataError(f"{path} holds a word and its label on each line, from which a tagger learns: the task is tag")
     if format == "plain":

@@ -1,8 +1,8 @@
 """A file as a table of numbered rows: cells (TSV, CSV) or records with keys (JSON lines, Parquet, the hub).
 
 Each format is a function that yields a number and a row, one at a time. The number is that of the line on which the row
-begins, or of the row itself if there are no lines. `repairs` counts what is mended. A new format is one more such
-function, named in `ENDINGS` and `_READERS`. `readers` and `examples` choose the cells that are wanted.
+begins, or of the row itself if there are no lines. `repairs` counts what is mended. A new format is a word in `Format`,
+one more such function, and its entry in `FORMATS`. `readers` and `examples` choose the cells that are wanted.
 """
 
 import csv
@@ -24,16 +24,6 @@ from dragoman.text.header import names_columns
 from dragoman.text.lines import CARRIAGE_RETURNS, EncodingErrors, open_bytes, read_lines, without_gz
 
 Format = Literal["plain", "tsv", "csv", "jsonl", "parquet", "hub"]
-
-ENDINGS: dict[str, Format] = {
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".csv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
-}
 
 Row = tuple[int, Any]
 """A number, and cells or a record. A blank line of JSON lines is the record None."""
@@ -65,7 +55,7 @@ class Table(NamedTuple):
     @property
     def has_records(self) -> bool:
         """Whether a row is a record with keys, not a list of cells."""
-        return self.format not in ("plain", "tsv", "csv")
+        return holds_records(self.format)
 
     def first_record(self, expected: str) -> Row:
         """The first record that is not blank, and its number.
@@ -85,8 +75,10 @@ def format_of(path: Path, format: Format | None = None) -> tuple[Format, str]:
     """The format of a file, and why: as given, by its name, or by its first line.
 
     Raises:
-        DataError: the file cannot be read.
+        DataError: the file cannot be read, or is said to be of the hub, which has no files.
     """
+    if format == "hub":
+        raise DataError(f"{path}: only parallel text is read from the hub; leave data.format out")
     open_bytes(path).close()  # refuses an unreadable file before anything is guessed from it
     if format:
         return format, "as given"
@@ -106,7 +98,7 @@ def open_table(path: Path, format: Format, reason: str, encoding_errors: Encodin
         delimiter = csv_delimiter(path, encoding_errors)
         reason += "" if delimiter == "," else f", with {delimiter!r} between the cells"
         return Table(str(path), (path,), format, reason, partial(csv_rows, path, encoding_errors, delimiter=delimiter))
-    return Table(str(path), (path,), format, reason, partial(_READERS[format], path, encoding_errors))
+    return Table(str(path), (path,), format, reason, partial(FORMATS[format].rows, path, encoding_errors))
 
 
 def open_hub(address: str) -> tuple[Table, str]:
@@ -229,13 +221,25 @@ def hub_records(name: str, config: str | None, revision: str | None, _repairs: C
     yield from enumerate(rows, 1)
 
 
-_READERS: dict[Format, Callable[[Path, EncodingErrors, Counter[str]], Iterator[Row]]] = {
-    "plain": tsv_rows,
-    "tsv": tsv_rows,
-    "csv": csv_rows,
-    "jsonl": json_records,
-    "parquet": parquet_records,
+class FileFormat(NamedTuple):
+    """A format of files that hold tables: how their names end, and how they are read."""
+
+    endings: tuple[str, ...]
+    rows: Callable[[Path, EncodingErrors, Counter[str]], Iterator[Row]]
+    holds_records: bool
+
+
+FORMATS: dict[Format, FileFormat] = {
+    "tsv": FileFormat((".tsv", ".tab"), tsv_rows, holds_records=False),
+    "csv": FileFormat((".csv",), csv_rows, holds_records=False),
+    "jsonl": FileFormat((".jsonl", ".ndjson", ".json"), json_records, holds_records=True),
+    "parquet": FileFormat((".parquet",), parquet_records, holds_records=True),
 }
+ENDINGS: dict[str, Format] = {ending: name for name, format in FORMATS.items() for ending in format.endings}
+
+
+def holds_records(format: Format) -> bool:
+    return format == "hub" or (format != "plain" and FORMATS[format].holds_records)
 
 
 def values_of(record: Any, above: KeyPath = ()) -> Iterator[tuple[str, KeyPath, Any]]:

@@ -20,8 +20,8 @@ from dragoman.text.columns import (
     side_of,
 )
 from dragoman.text.conll import are_tagged_words, lists_in
-from dragoman.text.examples import SAMPLED_ROWS, label_format, open_label_table
-from dragoman.text.formats import Table, open_table
+from dragoman.text.examples import SAMPLED_ROWS, open_label_table
+from dragoman.text.formats import Table, format_of, open_table
 from dragoman.text.inputs import files_in
 from dragoman.text.languages import language_of
 from dragoman.text.lines import read_lines, without_gz
@@ -65,10 +65,10 @@ def _of_report(folder: Path) -> Guess | None:
 
 
 def _of_file(path: Path, settings: DataSettings) -> Guess | None:
-    format, reason = label_format(path, settings)
+    format, reason = format_of(path, settings.format)
     if without_gz(path).suffix.lower() == ".conllu":
         return "tag", f"{path.name} is CoNLL-U"
-    if format in ("jsonl", "parquet", "csv"):
+    if format not in ("plain", "tsv"):
         return _of_table(path, open_table(path, format, reason, settings.encoding_errors), settings)
     lines = list(islice(read_lines(path, "replace"), SAMPLED_ROWS))
     if are_tagged_words(lines):

@@ -17,6 +17,7 @@ from dragoman.files import sha256
 from dragoman.progress import Progress
 from dragoman.run_folder import text_of
 from dragoman.text.addresses import Address
+from dragoman.text.formats import ENDINGS
 from dragoman.text.inputs import texts_of
 from dragoman.text.lines import read_running, without_gz
 from dragoman.text.phrasebook import read_phrasebook
@@ -32,9 +33,6 @@ LEAST_HELD_OUT = 50
 """Fewer characters of dev or test text are refused; white space at both ends is not counted."""
 FURTHEST = 2
 """How far before its place a cut may move to find the end of a line or a word: so many times the size of the part."""
-OF_TABLES = (".tsv", ".csv", ".jsonl", ".parquet", ".conllu")
-"""Ends of the names of files whose rows have columns."""
-
 _BLOCK = 1 << 20
 """Bytes that are read at a time."""
 
@@ -158,17 +156,17 @@ def _without_space_around(text: Iterable[str]) -> int:
 
 
 def _refuse_table(file: Path) -> None:
-    if (suffix := without_gz(file).suffix.lower()) in OF_TABLES:
+    if (suffix := without_gz(file).suffix.lower()) in (*ENDINGS, ".conllu"):
         raise DataError(
-            f"{file} is a table, of which running text has none; write its text alone to a .txt file, or name it "
-            f"otherwise than {suffix} if its rows are what is to be learnt"
+            f"{file} is a table, but a language model learns from running text; write the text alone to a .txt file, "
+            f"or, if the model should learn the rows as they are, rename the file so that it does not end in {suffix}"
         )
 
 
 def _cut(folder: Path, characters: int, size: int, name: str) -> int:
-    """Moves the last `size` of so many characters of the training text to another, and up to `FURTHEST` times as many
-    more, so that the cut comes after the end of a line, or else after a space, where there is one. Returns how many
-    were moved.
+    """Moves the end of the training text, `size` of its `characters` or more, to the text called `name`; returns how
+    many characters were moved. The cut lies after the last line end before that place, or else after the last space,
+    but at most `FURTHEST` times `size` characters before it.
     """
     path, end = text_of(folder, "train"), characters - size
     first, end = _byte(folder, max(0, end - FURTHEST * size)), _byte(folder, end)
