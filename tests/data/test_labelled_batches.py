@@ -147,7 +147,7 @@ def test_words_that_the_tokenizer_gives_no_piece_are_unknown(tokenizer: Tokenize
 
 
 def test_an_unknown_label_is_refused_and_nothing_is_left(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="'VREB' is not among the 3 that the model knows"):
+    with pytest.raises(DataError, match="the model has no label 'VREB'; its 3 labels are"):
         encode_labelled([(["two"], ["VREB"])], tokenizer, TAGS, tmp_path / "corpus")
     with pytest.raises(DataError, match="there is nothing to encode"):
         encode_labelled([], tokenizer, TAGS, tmp_path / "corpus")

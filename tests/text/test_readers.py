@@ -534,9 +534,9 @@ def test_a_pair_of_patterns_reads_aligned_files(tmp_path):
 def test_files_of_a_pattern_are_of_one_kind(tmp_path):
     write(tmp_path / "a.tsv", "en\tit\nHi.\tCiao.\n")
     write(tmp_path / "b.tsv", "en\tde\nHi.\tHallo.\n")
-    assert "differ in their languages" in refusal(tmp_path / "*.tsv")
+    assert "must have the same languages, but" in refusal(tmp_path / "*.tsv")
     write(tmp_path / "b.csv", csv_text([("en", "it"), *PAIRS]))
-    assert "differ in their format" in refusal(tmp_path / "[ab].?sv")
+    assert "must have the same format, but" in refusal(tmp_path / "[ab].?sv")
     assert "no file matches" in refusal(tmp_path / "*.jsonl")
 
 

@@ -260,8 +260,8 @@ class Batches:
 
     @property
     def _target_symbols(self) -> int:
-        """How many more tokens are predicted than a row has ids. It is one less for running text, whose first id is
-        given; labels are as many as they are.
+        """How many more tokens are predicted than a row of the corpus has ids. A sentence gains its end symbol. A
+        window of running text loses its first id, which is only read. A row of labels stays as it is.
         """
         if self.corpus.windows:
             return -1
@@ -329,9 +329,10 @@ class LabelledBatches:
 
 
 class Epoch(Sequence[Indices]):
-    """The pairs of each batch of an epoch. A window is made when one of its batches is asked for.
+    """The batches of an epoch, in order, each as the indices of its pairs.
 
-    `len` makes every window once to count its batches; iterating does without it.
+    The batches of a window are made when the first of them is needed, and only the latest window is kept. `len` has to
+    make every window to count its batches; iterating does not need it.
     """
 
     def __init__(self, windows: int, batches_of: Callable[[int], list[Indices]]) -> None:

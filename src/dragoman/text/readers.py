@@ -144,14 +144,14 @@ def is_filled(cells: list[str]) -> bool:
 
 
 def _joined(address: Address, readings: Sequence[Reading]) -> Reading:
-    """Readings of files of one kind, one after another."""
+    """The readings of all files that one pattern matches, read one after another as if they were one file."""
     first = readings[0]
     for reading in readings[1:]:
         for what in ("format", "languages"):
             if getattr(reading, what) != getattr(first, what):
                 raise DataError(
-                    f"{reading.name} and {first.name} differ in their {what} ({getattr(reading, what)}, "
-                    f"{getattr(first, what)}); files that one pattern names are of one kind"
+                    f"all files that one pattern matches must have the same {what}, but {first.name} has "
+                    f"{getattr(first, what)} and {reading.name} has {getattr(reading, what)}"
                 )
     return replace(
         first,

@@ -63,7 +63,7 @@ class Labels(Settings):
         """
         if name not in self._ids:
             known = ", ".join(self.names[:8]) + (", …" if self.size > 8 else "")
-            raise DataError(f"the label {name!r} is not among the {self.size} that the model knows ({known})")
+            raise DataError(f"the model has no label {name!r}; its {self.size} labels are {known}")
         return self._ids[name]
 
     def save(self, folder: Path) -> None:

@@ -49,15 +49,16 @@ class SentencePieces(Settings):
 
 
 class SentencePieceTokenizer(Tokenizer):
-    """A model of the library and its table of ids; a `Tokenizer` in every other respect.
+    """A model of the SentencePiece library and its table of ids, used like any other `Tokenizer`.
 
-    Text loses what the library's own normal form loses: mostly, spaces that follow spaces.
+    The library normalises a text before it cuts it; above all, several spaces in a row become one. What that changes
+    does not come back when the ids are decoded.
     """
 
     kind = "sentencepiece"
 
     def __init__(self, vocabulary: SentencePieces, model: bytes) -> None:
-        """`model` is a serialized model of the library.
+        """`model` is the content of a `.spm` file.
 
         Raises:
             MissingExtra: the library is not installed.
