@@ -1,4 +1,4 @@
-// `attend` of model/attention/equation.py, on packed rows of tokens, in float32. It works sentence by sentence and head
+// `attend` of model/attention_backends.py, on packed rows of tokens, in float32. It works sentence by sentence and head
 // by head, so nothing needs padding. The weights are never in memory as a whole; the backward pass computes them again.
 
 #include "kernels.h"
@@ -132,7 +132,7 @@ inline void store_row(const float *from, T *to, int64_t width, float scale, Rope
 
 }  // namespace
 
-// `_Layout` of model/attention/compiled.py. Strides count elements. The keys of a sentence begin at its index times
+// `_Layout` of model/attention_backends.py. Strides count elements. The keys of a sentence begin at its index times
 // `key_sentence`, or, if that is 0, at the row of its first token. Values are laid out like keys.
 struct Layout {
     const void *queries, *keys;  // of each sentence, int64
@@ -176,6 +176,7 @@ template <class Work> bool for_parts(const Layout &of, Work work) {
         first_query += queries[sentence];
         first_key += keys[sentence];
     }
+// Sentences differ in length, so threads take four parts whenever they are free.
 #pragma omp parallel for schedule(dynamic, 4) firstprivate(work) reduction(&& : done) \
     if (first_query * of.heads * of.width > WORTH_SHARING)
     for (size_t i = 0; i < parts.size(); ++i) done = done && succeeds([&] { work(parts[i]); });
@@ -207,7 +208,9 @@ void weigh(const Part &part, const T *query, int64_t head, int64_t first, int64_
     }
 }
 
-// `drop_weights` of model/dropout.py
+// `drop_weights` of model/dropout.py, and its `_FEATURE_STRIDE`
+constexpr int64_t FEATURE_STRIDE = 65536;
+
 void drop(const Part &part, int64_t head, int64_t first, int64_t count, const float *weights, float *dropped) {
     int64_t room = full(part.keys), seen = part.seen(first + count - 1);
     for (int64_t i = 0; i < count; ++i) {
@@ -215,7 +218,7 @@ void drop(const Part &part, int64_t head, int64_t first, int64_t count, const fl
 #pragma omp simd
         for (int64_t j = 0; j < seen; ++j)
             dropped[i * room + j] = weights[i * room + j] * part.of.kept_scale *
-                                    keeps(hash, uint32_t(head * 65536 + j), part.of.threshold);
+                                    keeps(hash, uint32_t(head * FEATURE_STRIDE + j), part.of.threshold);
     }
 }
 
@@ -254,6 +257,10 @@ bool attention(const T *query, const T *key, const T *value, T *mixed, const Lay
 }
 
 // `gradient` is laid out like `mixed`. The gradients of queries, keys and values have row strides of their own.
+//
+// With scores S = Q K^T, weights P = softmax(S) and a result O = P V, a gradient dO gives dV = P^T dO and dP = dO V^T;
+// then dS = P (dP - the sum of P dP over a row), dQ = dS K and dK = dS^T Q. With dropout, dO meets the dropped weights,
+// and dP is dropped like them.
 bool attention_back(const T *query, const T *key, const T *value, const T *gradient, T *of_query, T *of_key,
                     T *of_value, const Layout *of, int64_t of_query_row, int64_t of_key_row) {
     return for_parts(*of, [=](const Part &part) {
@@ -277,22 +284,22 @@ bool attention_back(const T *query, const T *key, const T *value, const T *gradi
                 const T *from = gradient + ((part.first_query + first) * of->heads + head) * width;
                 for (int64_t i = 0; i < count; ++i)
                     load_row(from + i * of->heads * width, given + i * wide, width, 1.0f, {});
-                multiply({given, wide, 1}, values_across, room, of_weights, room, count, width, full(seen));
+                multiply({given, wide, 1}, values_across, room, of_weights, room, count, width, full(seen));  // dP
                 if (of->tokens) {
                     drop(part, head, first, count, weights, dropped);
                     drop(part, head, first, count, of_weights, of_weights);
                 }
                 const float *mixing = of->tokens ? dropped : weights;
-                multiply({mixing, 1, room}, given, wide, of_values, wide, seen, count, wide, true);
-                for (int64_t i = 0; i < count; ++i) {
+                multiply({mixing, 1, room}, given, wide, of_values, wide, seen, count, wide, true);  // dV
+                for (int64_t i = 0; i < count; ++i) {  // dS, in place of dP
                     float *share = weights + i * room, *of_share = of_weights + i * room, mean = 0.0f;
 #pragma omp simd reduction(+ : mean)
                     for (int64_t j = 0; j < seen; ++j) mean += share[j] * of_share[j];
 #pragma omp simd
                     for (int64_t j = 0; j < seen; ++j) of_share[j] = share[j] * (of_share[j] - mean);
                 }
-                multiply({of_weights, room, 1}, keys, wide, of_rows, wide, count, seen, wide);
-                multiply({of_weights, 1, room}, rows, wide, of_keys, wide, seen, count, wide, true);
+                multiply({of_weights, room, 1}, keys, wide, of_rows, wide, count, seen, wide);  // dQ
+                multiply({of_weights, 1, room}, rows, wide, of_keys, wide, seen, count, wide, true);  // dK
                 for (int64_t i = 0; i < count; ++i) {
                     int64_t row = part.first_query + first + i;
                     store_row(of_rows + i * wide, of_query + row * of_query_row + head * width, width, of->scale,

@@ -9,7 +9,7 @@
 
 namespace {
 
-// `_Shape` of native/model.py
+// `_Shape` of decoding/compiled_stepper.py
 struct Shape {
     int64_t format, d_model, heads, kv_heads, d_ff, encoder_layers, decoder_layers, vocabulary, cross;
     int64_t rms, pre, final_norm, embedding_norm, activation, positions;  // 0 sinusoidal, 1 learned, 2 rotary
@@ -124,7 +124,7 @@ class Pool {
     explicit Pool(int64_t size_) : size(rounded_up(size_, PANEL)) {}
     float *take() {
         if (free.empty()) {
-            const int64_t chunks = std::max<int64_t>(1, (int64_t(1) << 20) / size);
+            const int64_t chunks = std::max<int64_t>(1, (int64_t(1) << 20) / size);  // slabs of 4 MiB
             free.reserve(free.capacity() + chunks);
             slabs.emplace_back();
             float *slab = slabs.back().take(chunks * size);
@@ -384,7 +384,7 @@ class Decoder {
             check(token.id, embedding.table.outputs);
             furthest = std::max(furthest, token.position + 1);
         }
-        if (model.of.positions == LEARNED) check(furthest, embedding.learned.outputs + 1);
+        if (model.of.positions == LEARNED) check(furthest, embedding.learned.outputs + 1);  // `furthest` is a count
         else angles.reach(furthest);
         const int64_t width = model.of.d_model;
         float *x = x_room.take(total() * model.wide);
@@ -425,7 +425,7 @@ class Decoder {
         for (auto &token : tokens) longest = std::max(longest, keys_of(token).count);
         const int64_t room = rounded_up(longest, PANEL);
         float *mixed = mixed_room.take(total() * model.wide), *scores = scores_room.take(team.threads * model.of.heads * room);
-        team.share(total(), 4, total() * longest * model.of.d_model > 1 << 15, [&](int64_t i, int member) {
+        team.share(total(), 4, total() * longest * model.of.d_model > WORTH_SHARING, [&](int64_t i, int member) {
             attend(queries + i * row, mixed + i * model.wide, keys_of(tokens[i]), model.of.heads, model.of.kv_heads,
                    model.d_head, scores + member * model.of.heads * room);
         });
@@ -445,7 +445,7 @@ class Decoder {
         }
         const int64_t room = MOST_SCORES * rounded_up(longest, PANEL);
         float *mixed = mixed_room.take(total() * model.wide), *scores = scores_room.take(team.threads * room);
-        team.share(int64_t(neighbours.size()), 4, work > 1 << 15, [&](int64_t g, int member) {
+        team.share(int64_t(neighbours.size()), 4, work > WORTH_SHARING, [&](int64_t g, int member) {
             const Neighbours &each = neighbours[g];
             float *own = scores + member * room;
             Queries rows{queries + each.first * row, row, mixed + each.first * model.wide, model.wide};

@@ -48,6 +48,7 @@ bool rms_norm_back(const T *gradient, const T *x, const T *weight, const float *
                    int64_t rows, int64_t width) {
     return sum_rows(rows, width, of_weight, [=](int64_t row, float *sums) {
         const T *from = x + row * width, *given = gradient + row * width;
+        // `along` is the gradient's part in the direction of x, which changes nothing: a norm takes out any scale of x.
         float scale = inverse[row], along = 0.0f;
 #pragma omp simd reduction(+ : along)
         for (int64_t i = 0; i < width; ++i) along += load(given[i]) * load(weight[i]) * load(from[i]);
@@ -84,6 +85,7 @@ bool smoothed_loss(T *logits, const int64_t *labels, float *losses, int64_t rows
             shares[i] = exponential_below_one<float, int32_t>(load(row_of[i]) - highest);
             sum += shares[i];
         }
+        // What is subtracted from a logit to make its log-probability. `total` is the sum of all logits.
         float norm = highest + __builtin_logf(sum), picked = load(row_of[label]), each = smoothing / float(width);
         losses[2 * row] = norm - (1.0f - smoothing) * picked - smoothing * (total / float(width));
         losses[2 * row + 1] = norm - picked;

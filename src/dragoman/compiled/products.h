@@ -121,7 +121,7 @@ template <> struct Group<INT8> {
 // The largest size of a row of numbers, or 1 if all are zero, over 127: the step of its 8-bit form. It is NaN if one of
 // them is NaN or infinite, which no whole number can be, and so is every product of the row then.
 inline float int8_step(const float *x, int64_t count) {
-    float most = 0.0f, nothing = 0.0f;
+    float most = 0.0f, nothing = 0.0f;  // `nothing` stays 0, or becomes NaN: infinity times 0 is NaN
 #pragma omp simd reduction(max : most) reduction(+ : nothing)
     for (int64_t i = 0; i < count; ++i) {
         most = std::max(most, std::fabs(x[i]));
@@ -134,7 +134,8 @@ inline int32_t to_int8(float x, float per_step) {
     return int32_t(std::nearbyint(std::min(127.0f, std::max(-127.0f, x * per_step))));
 }
 
-// `_Given` of native/model.py: weights as they come, row by row; a vector has one row. Null: the model lacks them.
+// `_Given` of decoding/compiled_stepper.py: weights as they come, row by row; a vector has one row. Null: the model
+// lacks them.
 struct Weights {
     const float *data;
     int64_t outputs, inner;
@@ -144,7 +145,9 @@ struct Weights {
 class Matrix {
     uint32_t *packed = nullptr;
     std::vector<float> steps, bias;
-    std::vector<int32_t> excess;  // ROW_OFFSET times the sum of an output's weights
+    // ROW_OFFSET times the sum of an output's weights: what the offset of a row adds to its product, and `finished` takes
+    // off again.
+    std::vector<int32_t> excess;
 
   public:
     Format format = FLOAT32;
@@ -263,7 +266,8 @@ void multiply_panels(const Matrix &matrix, Left left, int64_t panel, float *out,
         if (left.steps) left.steps += decltype(height)::value;
     };
     constexpr int most = Group<format>::TILE.rows;
-    if constexpr (PANELS <= Group<format>::TILE.panels) {  // more panels only meet one row or two
+    // Whole tiles, then what is left as powers of two. More panels than a tile has only meet one row or two.
+    if constexpr (PANELS <= Group<format>::TILE.panels) {
         for (; rows >= most; rows -= most) tile(std::integral_constant<int, most>());
         if (rows & 4 && most > 4) tile(std::integral_constant<int, 4>());
     }
@@ -275,7 +279,8 @@ template <Format format>
 void multiply_all(const Matrix &matrix, Left left, float *out, int64_t out_row, int64_t rows, bool add, Team &team) {
     // Few rows wait for the weights: more sums at a time hide the latency of each.
     const int64_t wide = rows <= 2 ? 4 : Group<format>::TILE.panels, blocks = (matrix.panels + wide - 1) / wide;
-    team.share(blocks, 1, rows * matrix.outputs * matrix.groups > 1 << 15, [&](int64_t block, int) {
+    const int64_t work = rows * matrix.outputs * matrix.groups;
+    team.share(blocks, 1, work > WORTH_SHARING, [&](int64_t block, int) {
         int64_t panel = block * wide, last = std::min(panel + wide, matrix.panels);
         while (panel < last) {
             float *to = out + panel * PANEL;

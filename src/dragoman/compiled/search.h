@@ -7,7 +7,7 @@
 
 namespace {
 
-// `_Search` of native/decoder.py: the arrays of a `Table`, and B requests of W rows each.
+// `_Search` of decoding/compiled_stepper.py: the arrays of `Outputs`, and B requests of W rows each.
 struct Written {
     int64_t *tokens;     // (R, room)
     float *log_probs;    // (R, room)

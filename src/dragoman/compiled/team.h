@@ -16,6 +16,9 @@
 
 namespace {
 
+// Multiplications of a loop below which waking a helper takes longer than what it would do.
+constexpr int64_t WORTH_SHARING = 1 << 15;
+
 class Team {
     static constexpr int PATIENCE = 100;  // looks for a new loop, some 50 microseconds, before a helper sleeps
 
@@ -97,10 +100,10 @@ class Team {
         shared->work = &work, shared->count = count, shared->grain = grain, shared->members = threads;
         shared->call = [](const void *of, int64_t i, int member) { (*static_cast<const Work *>(of))(i, member); };
         shared->next = 0;
-        ++shared->turn;
+        ++shared->turn;  // opens the loop; what stands above is written before
         rouse();
         shared->take_part(0);
-        ++shared->turn;
+        ++shared->turn;  // closes it: who comes now finds no work
         while (shared->inside) std::this_thread::yield();
     }
 };

@@ -1,4 +1,5 @@
-// Numbers, one and many side by side, as wide as this processor's registers: for the kernels of training and the decoder.
+// Numbers, alone and side by side in vectors as wide as this processor's registers, for the kernels of training and for
+// the decoder.
 
 #pragma once
 
@@ -110,8 +111,8 @@ inline bool any(Wholes x) {
 }
 #endif
 
-// e^x of one number or of many, for x up to 0, to 2 units in the last place (Cephes' polynomial). Below -87 it is e^-87,
-// because 2^whole would leave the range of float32. NaN stays NaN.
+// e^x of one number or of many, for x up to 0, to 2 units in the last place (Cephes' polynomial). Below -87 it is
+// e^-87, because 2^whole would leave the range of float32. NaN stays NaN.
 template <class Number, class Whole> inline Number exponential_below_one(Number x) {
     x = x < -87.0f ? Number{} - 87.0f : x;
     Number shifted = x * 1.44269504f + 12582912.0f;  // adding 1.5 * 2^23 rounds to a whole number
@@ -127,8 +128,8 @@ template <class Number, class Whole> inline Number exponential_below_one(Number 
 }
 inline Lanes exponential_below_one(Lanes x) { return exponential_below_one<Lanes, Wholes>(x); }
 
-// The largest of some numbers, and the sum of e^(x - largest), which are kept if there is a place for them: whole vectors,
-// with zeros after the last.
+// The largest of some numbers, and the sum of e^(x - largest), which are kept if there is a place for them: in whole
+// vectors, with zeros after the last.
 struct Exponentials {
     float largest, sum;
 };
@@ -166,8 +167,8 @@ inline Lanes add_bf16(Lanes sum, uint32_t row, Bits weights) {
 #endif
 }
 
-// Each lane's sum plus the products of its own four bytes, from -127 to 127, with those of `row`, which are ROW_OFFSET
-// too large. Every sum is exact.
+// Each lane's sum plus the products of its own four bytes, from -127 to 127, with those of `row`. Every sum is exact.
+// VNNI's instruction takes the bytes of one side without a sign, so there those of `row` come ROW_OFFSET too large.
 #if defined(__AVX512VNNI__)
 constexpr int32_t ROW_OFFSET = 128;
 inline Wholes add_int8(Wholes sum, uint32_t row, Bits weights) {

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from dragoman.compiled import kernels
-from dragoman.model.dropout import DropoutKey, draw, drop_weights
+from dragoman.model.dropout import DropoutKey, drop_weights, mask_numbers
 from dragoman.model.embedding import Rope, rotate
 from dragoman.model.observer import Observer
 from dragoman.model.packing import Packing
@@ -320,7 +320,7 @@ def _layout(
         *(context.queries.sentences, query.size(1), key.size(1), width),
         *(query.stride(0), key.stride(row), key.stride(1), sentence),
         1.0 / math.sqrt(width),
-        *(draw(context.dropout, context.site, dropout_key) if dropout_key else (1.0, 0, 0)),
+        *(mask_numbers(context.dropout, context.site, dropout_key) if dropout_key else (1.0, 0, 0)),
         context.causal,
     )
     return layout, alive

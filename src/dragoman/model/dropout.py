@@ -74,20 +74,22 @@ def drop(
     if dropout_key is None or rate == 0.0:
         return x if onto is None else onto + x
     if kernels.usable("drop", x, x if onto is None else onto):
-        return _FusedDrop.apply(x, onto, dropout_key.tokens, *draw(rate, site, dropout_key))
+        return _FusedDrop.apply(x, onto, dropout_key.tokens, *mask_numbers(rate, site, dropout_key))
     features = torch.arange(x.size(1), dtype=torch.int32, device=x.device)
     row = _row_hash(_site_key(dropout_key, site), dropout_key.tokens)
     dropped = _Drop.apply(x, _keep(row[:, None], features, rate), rate)
     return dropped if onto is None else onto + dropped
 
 
-def draw(rate: float, site: str, dropout_key: DropoutKey) -> tuple[float, int, int]:
-    """What kernels make a mask of: the scale of kept elements, the key of the hash, and the least hash that is kept."""
+def mask_numbers(rate: float, site: str, dropout_key: DropoutKey) -> tuple[float, int, int]:
+    """What a kernel makes a mask of: the factor of kept elements, the key of the hash, and the lowest hash that is kept,
+    a signed 32-bit number.
+    """
     return 1.0 / (1.0 - rate), _site_key(dropout_key, site), _threshold(rate)
 
 
 def random_bits(site: str, dropout_key: DropoutKey) -> Int[Tensor, "N"]:
-    """32 bits for each token, as a number from 0 to 2**32 (int64, excluded), by the same hash as its dropout."""
+    """A hash of 32 bits for each token, as a number from 0 up to but not including 2**32."""
     return _row_hash(_site_key(dropout_key, site), dropout_key.tokens).long() + 2**31
 
 
@@ -122,7 +124,7 @@ class _FusedDrop(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, onto, tokens, scale, key, threshold):
         ctx.save_for_backward(tokens)
-        ctx.draw = scale, key, threshold
+        ctx.numbers = scale, key, threshold
         return _run_drop(x, onto, tokens, scale, key, threshold)
 
     @staticmethod
@@ -130,7 +132,7 @@ class _FusedDrop(torch.autograd.Function):
     def backward(ctx, gradient):
         (tokens,) = ctx.saved_tensors
         onto_gradient = gradient if ctx.needs_input_grad[1] else None
-        return _run_drop(gradient, None, tokens, *ctx.draw), onto_gradient, None, None, None, None
+        return _run_drop(gradient, None, tokens, *ctx.numbers), onto_gradient, None, None, None, None
 
 
 def _run_drop(x: Tensor, onto: Tensor | None, tokens: Tensor, scale: float, key: int, threshold: int) -> Tensor:

@@ -35,10 +35,10 @@ class ParameterGroup(NamedTuple):
 
 
 class MasterWeights:
-    """The trainable weights of a model in float32 as one flat parameter, and the optimisers that move it.
+    """The trainable weights of a model in float32, laid end to end as one tensor, and the optimisers that move it.
 
-    So a norm, a step or an exchange between processes is one call instead of one for every matrix. It begins as a copy
-    of the model's weights; the model itself changes only at `attach`.
+    So the norm of the gradient, a step, and a sum over processes take one call each, not one for every matrix. They
+    begin as copies of the model's weights; `attach` makes the model compute with them.
 
     Attributes:
         flat, gradient: all trainable weights laid end to end, and the gradient of the step so far.
