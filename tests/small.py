@@ -13,10 +13,10 @@ from dragoman.data.batching import Batch, BatchSize
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import EncoderDecoder, EncoderModel, LanguageModel, build_model
 from dragoman.progress import Advance
+from dragoman.training.checkpoint import TrainState
 from dragoman.training.objective import BatchSource, CrossEntropy
 from dragoman.training.optimiser import MasterWeights
 from dragoman.training.settings import TrainSettings
-from dragoman.training.state import TrainState
 
 VOCABULARY, START, END = 23, 2, 3
 

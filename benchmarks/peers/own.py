@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from dragoman.compiled import kernels
 from dragoman.data.batching import Batch, BatchSize
 from dragoman.model.transformer import build_model
+from dragoman.training.checkpoint import TrainState
 from dragoman.training.loop import MicroBatch, train_step
 from dragoman.training.objective import CrossEntropy
 from dragoman.training.optimiser import MasterWeights
 from dragoman.training.settings import TrainSettings
-from dragoman.training.state import TrainState
 from peers.contest import BETAS, CLIP, DECAY, EPSILON, RATE, SMOOTHING, Contender, Shape, TextShape, Way
 
 

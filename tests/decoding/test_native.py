@@ -16,11 +16,10 @@ import torch
 from compiler import needs_compiler
 from small import END, START
 
-from dragoman.compiled import decoder as compiled
 from dragoman.compiled import libraries
-from dragoman.compiled.decoder import functions
 from dragoman.compiled.libraries import NotCompiled
-from dragoman.decoding.compiled_stepper import FORMATS, NativeModel, NativeStepper
+from dragoman.decoding import compiled_stepper as compiled
+from dragoman.decoding.compiled_stepper import FORMATS, NativeModel, NativeStepper, functions
 from dragoman.decoding.model_stepper import ModelStepper
 from dragoman.decoding.scoring import score
 from dragoman.decoding.steppers import Stepper

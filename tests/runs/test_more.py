@@ -36,8 +36,7 @@ from dragoman.runs.recipe import Recipe
 from dragoman.runs.train import RunResult, train
 from dragoman.store.manifest import write_manifest
 from dragoman.training.checkpoint import list_checkpoints, read_checkpoint_facts
-from dragoman.training.schedule import learning_rate
-from dragoman.training.settings import TrainSettings
+from dragoman.training.settings import TrainSettings, learning_rate
 
 NEW = 8
 

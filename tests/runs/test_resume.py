@@ -50,13 +50,13 @@ from dragoman.store.description import Languages, ModelFiles
 from dragoman.store.manifest import write_manifest
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.training.checkpoint import (
+    TrainState,
     list_checkpoints,
     newest_checkpoint,
     read_checkpoint_facts,
     restore,
     save_checkpoint,
 )
-from dragoman.training.state import TrainState
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ from dragoman.store.manifest import write_manifest
 from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizers
 from dragoman.training.checkpoint import (
+    TrainState,
     list_checkpoints,
     newest_checkpoint,
     read_checkpoint_facts,
@@ -31,7 +32,6 @@ from dragoman.training.checkpoint import (
 )
 from dragoman.training.loop import run_steps
 from dragoman.training.settings import TrainSettings
-from dragoman.training.state import TrainState
 
 NAME = "encoder.blocks.0.feed_forward.inner.weight"
 TRAINED = {"precision": "float32", "ema": 0.5, "steps": 8}

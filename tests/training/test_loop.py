@@ -25,10 +25,10 @@ from torch import Tensor, nn
 
 from dragoman.data.batching import Batch
 from dragoman.errors import Diverged, OutOfMemory
+from dragoman.training.checkpoint import TrainState
 from dragoman.training.loop import Every, StepReport, _is_due, run_steps
 from dragoman.training.objective import mean_loss
 from dragoman.training.settings import TrainSettings
-from dragoman.training.state import TrainState
 
 FLOAT = torch.float32
 RATES: dict[str, Any] = {"dropout": 0.2, "attention_dropout": 0.1, "activation_dropout": 0.1}

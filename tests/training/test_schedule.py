@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 import reference
 
-from dragoman.training.schedule import Schedule, learning_rate, noam_peak
+from dragoman.training.settings import Schedule, learning_rate, noam_peak
 
 KINDS: list[Schedule] = ["noam", "linear", "cosine", "constant", "wsd"]
 

@@ -8,18 +8,16 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from dragoman.compiled.libraries import Libraries, Library
+from dragoman.compiled.libraries import Libraries, Library, sources
 
 ELEMENTS = {torch.float32: "float", torch.bfloat16: "bf16"}
 """The types of numbers that have kernels, with their names in C++."""
-_NAMES = ("kernels.cpp", "attention.cpp", "kernels.h", "vectors.h")
-_SOURCES = tuple(Path(__file__).with_name(name) for name in _NAMES)
+_SOURCES = sources("kernels.cpp", "attention.cpp", "kernels.h", "vectors.h")
 
 _POINTER, _NUMBER, _REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 _ARGUMENTS: dict[str, list[type]] = {

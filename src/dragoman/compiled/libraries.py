@@ -57,6 +57,11 @@ Signature = tuple[type | None, list[type]]
 """What a function returns, and the types of its arguments."""
 
 
+def sources(*names: str) -> tuple[Path, ...]:
+    """The paths of files of this room."""
+    return tuple(Path(__file__).with_name(name) for name in names)
+
+
 class Libraries(Generic[Key]):
     """Libraries that a process compiles or loads once, whose functions have these signatures."""
 

@@ -1,4 +1,4 @@
-"""The decoder in C++ as a `Stepper`: weights that are packed once, and rows under way that lie in C++."""
+"""The decoder in C++ as a `Stepper`: its functions, weights packed once, and rows under way that lie in C++."""
 
 import ctypes
 import math
@@ -13,11 +13,49 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
-from dragoman.compiled.decoder import functions
+from dragoman.compiled.libraries import Libraries, Library, Signature, sources
 from dragoman.decoding.hypothesis import Outputs
 from dragoman.decoding.steppers import Best
 from dragoman.model.config import ModelConfig
 from dragoman.model.shapes import possible_weights
+
+_SOURCES = sources("decoder.cpp", "search.h", "arithmetic.h", "products.h", "team.h", "vectors.h")
+_POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int64
+_SIGNATURES: dict[str, Signature] = {
+    "model_open": (_POINTER, [_POINTER, _POINTER]),
+    "model_close": (None, [_POINTER]),
+    "decoder_open": (_POINTER, [_POINTER, _NUMBER]),
+    "decoder_close": (None, [_POINTER]),
+    "decoder_use_threads": (None, [_POINTER, _NUMBER]),
+    "decoder_admit": (_NUMBER, [_POINTER, _POINTER, _POINTER, _NUMBER]),
+    "decoder_select": (_NUMBER, [_POINTER, _POINTER, _NUMBER]),
+    "decoder_advance": (_NUMBER, [*[_POINTER] * 4]),
+    "decoder_read": (_NUMBER, [*[_POINTER] * 3]),
+    "decoder_judge": (_NUMBER, [*[_POINTER] * 5]),
+    "write_next": (ctypes.c_bool, [_POINTER, _POINTER, _POINTER, _NUMBER, _POINTER]),
+    "best": (None, [_POINTER, _POINTER, _NUMBER, _NUMBER, _NUMBER, _POINTER, _POINTER]),
+}
+
+_PREPARED = Libraries(
+    {"decoder": Library("native", _SOURCES)},
+    _SIGNATURES,
+    "the compiled decoder is not used: %s; PyTorch decodes instead, which is slower",
+)
+
+available = _PREPARED.prepare
+"""Compiles or loads the functions, and returns whether there are any."""
+
+
+def functions() -> ctypes.CDLL:
+    """The compiled functions.
+
+    Raises:
+        NotCompiled: there is no compiler, or it failed.
+    """
+    if not available() and _PREPARED.failure is not None:
+        raise _PREPARED.failure
+    return _PREPARED.loaded["decoder"]
+
 
 _TRIES = 5  # steps with each number of threads
 _FEW = 8

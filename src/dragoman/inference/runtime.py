@@ -6,9 +6,8 @@ from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from dragoman.compiled.decoder import available
 from dragoman.config import Settings, check
-from dragoman.decoding.compiled_stepper import FORMATS, NativeModel, NativeStepper
+from dragoman.decoding.compiled_stepper import FORMATS, NativeModel, NativeStepper, available
 from dragoman.decoding.steppers import EnsembleStepper, ScoringStepper
 from dragoman.errors import CheckpointError, ConfigError, DecodeError
 from dragoman.memory import out_of_memory_as

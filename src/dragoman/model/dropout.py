@@ -82,8 +82,8 @@ def drop(
 
 
 def mask_numbers(rate: float, site: str, dropout_key: DropoutKey) -> tuple[float, int, int]:
-    """What a kernel makes a mask of: the factor of kept elements, the key of the hash, and the lowest hash that is kept,
-    a signed 32-bit number.
+    """What a kernel makes a mask of: the factor of kept elements, the key of the hash, and the lowest hash (signed, of
+    32 bits) that is kept.
     """
     return 1.0 / (1.0 - rate), _site_key(dropout_key, site), _threshold(rate)
 

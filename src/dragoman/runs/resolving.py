@@ -34,8 +34,7 @@ from dragoman.runs.translation import TranslationTask
 from dragoman.runs.trial import fits, try_out
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.objective import BatchSource
-from dragoman.training.schedule import ENDLESS
-from dragoman.training.settings import CHANGEABLE_ON_RESUME
+from dragoman.training.settings import CHANGEABLE_ON_RESUME, ENDLESS
 
 TASKS: dict[str, type[Task]] = {
     "translation": TranslationTask,

@@ -31,12 +31,11 @@ from dragoman.runs.task import Task, Validated
 from dragoman.serialization import write_json
 from dragoman.store.description import Adapter, ModelFiles
 from dragoman.store.folder import save_model
-from dragoman.training.checkpoint import newest_checkpoint, read_checkpoint_facts, restore, save_checkpoint
+from dragoman.training.checkpoint import TrainState, newest_checkpoint, read_checkpoint_facts, restore, save_checkpoint
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.freezing import count_trained
 from dragoman.training.loop import Every, StepReport, run_steps
 from dragoman.training.settings import CHANGEABLE_ON_RESUME, TrainSettings
-from dragoman.training.state import TrainState
 
 log = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from dragoman.store.adapters import adapter_of
 from dragoman.store.description import Adapter, StoredModel
 from dragoman.store.folder import load_model
 from dragoman.store.tensors import named_weights, place_weights
+from dragoman.training.checkpoint import TrainState
 from dragoman.training.freezing import tune
 from dragoman.training.optimiser import MasterWeights
-from dragoman.training.state import TrainState
 
 SHARED = ("source_embedding", "encoder")
 """The parts that a translation model and an encoder alone have in common."""

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from dragoman.runs.choices import Draft
 from dragoman.runs.recipe import LIMITS, OF_LABELS, Recipe
-from dragoman.training.schedule import noam_peak
+from dragoman.training.settings import noam_peak
 
 DEFAULT_MINUTES = 30.0
 FINE_TUNE_EPOCHS = 6.0

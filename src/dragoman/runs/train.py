@@ -44,8 +44,8 @@ from dragoman.runs.session import Session
 from dragoman.runs.signals import interrupted_by_signals
 from dragoman.runs.status import make_folder, note, remove_unmade
 from dragoman.runs.task import Task
+from dragoman.training.checkpoint import TrainState
 from dragoman.training.distributed import World, join, refuse_several
-from dragoman.training.state import TrainState
 
 log = logging.getLogger(__name__)
 

@@ -21,12 +21,11 @@ from dragoman.data.batching import BatchSize
 from dragoman.errors import Diverged
 from dragoman.memory import out_of_memory_as
 from dragoman.model.dropout import StepKey
+from dragoman.training.checkpoint import TrainState
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.objective import BatchSource, Objective
 from dragoman.training.optimiser import MasterWeights
-from dragoman.training.schedule import learning_rate
-from dragoman.training.settings import TrainSettings
-from dragoman.training.state import TrainState
+from dragoman.training.settings import TrainSettings, learning_rate
 
 TOO_MANY_SKIPS = 10
 """A run ends after this many steps in a row whose gradients are not finite."""
