@@ -12,9 +12,9 @@ from exporting import COMBINATIONS, KINDS, make, outcome, phrases, told
 import dragoman
 from dragoman.errors import ConfigError, DataError
 from dragoman.exporting import Target, proof
+from dragoman.exporting.portable_tokenizer import names, portable
 from dragoman.inference.options import SearchOptions
 from dragoman.store.folder import load_model
-from dragoman.tokenizing.portable import names, portable
 from dragoman.tokenizing.special_tokens import END, START, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
 from dragoman.tokenizing.training import TokenizerSettings, learn_tokenizer

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import dragoman
 from dragoman.errors import CheckpointError, ConfigError, DataError, Error, TokenizerError
-from dragoman.exporting import marian_search as searching
+from dragoman.exporting import generation_settings as searching
 from dragoman.exporting.export import Export
 from dragoman.exporting.marian import read_marian
 from dragoman.exporting.marian_weights import POSITIONS, Vocabularies, from_marian, to_marian, twins
@@ -392,6 +392,12 @@ def test_other_tokenizers_and_symbols_are_refused(folders: Path, tmp_path: Path)
         ConfigError, match="its source tokenizer is of kind 'word'.*its target tokenizer is of kind 'word'"
     ):
         dragoman.export(tmp_path / "words", "huggingface", tmp_path / "theirs")
+
+
+def test_ctranslate2_takes_no_tokenizer_of_sentencepiece(folders: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="its source tokenizer is a model of SentencePiece, which has files"):
+        dragoman.export(folders / "ours" / "opus", "ctranslate2", tmp_path / "theirs", ENGLISH)
+    assert not (tmp_path / "theirs").exists()
 
 
 def test_a_folder_of_neither_kind_is_refused(folders: Path, tmp_path: Path) -> None:

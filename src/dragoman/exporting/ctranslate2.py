@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 
 from dragoman.config import check
 from dragoman.errors import ConfigError
+from dragoman.exporting.portable_tokenizer import names, portable, tokenizer_obstacles
 from dragoman.exporting.proof import Ids, Proof, never_written, prove
 from dragoman.files import new_folder, write_file
 from dragoman.inference.options import SearchOptions
 from dragoman.model.config import ModelConfig
 from dragoman.store.description import StoredModel
-from dragoman.tokenizing.portable import names, portable
-from dragoman.tokenizing.portable import obstacles as tokenizer_obstacles
-from dragoman.tokenizing.tokenizer import Tokenizer
 
 Weights = Mapping[str, NDArray[np.float32]]
 
@@ -143,7 +141,7 @@ def export_ctranslate2(stored: StoredModel, to: Path, texts: Sequence[str]) -> P
     options = check(stored.files.generation, str(stored.folder), SearchOptions)
     longest = int(options.length_ratio * options.max_source_tokens) + options.length_extra
     spec = specify(stored.config, stored.weights, max(_FEWEST_POSITIONS, longest + 2))
-    source, target = (_ours(tokenizer) for tokenizer in stored.tokenizers)
+    source, target = stored.tokenizers
     spec.register_source_vocabulary(names(source))
     spec.register_target_vocabulary(names(target))
     symbols, framing = names(target), stored.files.framing
@@ -170,14 +168,7 @@ def obstacles(stored: StoredModel) -> Iterator[str]:
         return
     if config.norm_position == "post" and config.final_norm:
         yield "model.final_norm must be false where model.norm_position is 'post'"
-    for side, tokenizer in stored.tokenizers._asdict().items():
-        for obstacle in tokenizer_obstacles(tokenizer):
-            yield f"its {side} tokenizer {obstacle}"
-
-
-def _ours(tokenizer: object) -> Tokenizer:
-    assert isinstance(tokenizer, Tokenizer), "refused before"
-    return tokenizer
+    yield from tokenizer_obstacles(stored.tokenizers)
 
 
 class Exported:

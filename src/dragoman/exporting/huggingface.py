@@ -15,6 +15,7 @@ import torch
 
 from dragoman.config import check
 from dragoman.errors import ConfigError, missing_extra
+from dragoman.exporting.generation_settings import Symbols, generation_for
 from dragoman.exporting.marian import (
     ACTIVATIONS,
     CONFIG,
@@ -28,8 +29,8 @@ from dragoman.exporting.marian import (
     VOCABULARY,
     WEIGHTS,
 )
-from dragoman.exporting.marian_search import Symbols, generation_for
 from dragoman.exporting.marian_weights import Vocabularies, to_marian
+from dragoman.exporting.portable_tokenizer import portable, tokenizer_obstacles
 from dragoman.exporting.proof import Ids, Proof, never_written, prove
 from dragoman.files import new_folder, write_file
 from dragoman.inference.options import SearchOptions
@@ -37,8 +38,6 @@ from dragoman.model.config import ModelConfig
 from dragoman.serialization import write_json
 from dragoman.store.description import StoredModel
 from dragoman.store.tensors import named_weights
-from dragoman.tokenizing.portable import obstacles as tokenizer_obstacles
-from dragoman.tokenizing.portable import portable
 from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer
 from dragoman.tokenizing.special_tokens import MARIAN_FRAMING, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
@@ -121,9 +120,8 @@ def obstacles(stored: StoredModel, back: bool) -> Iterator[str]:
         yield f"model.activation must be relu, gelu or silu, but is {config.activation!r}"
     if config.kv_heads not in (None, config.heads):
         yield f"model.kv_heads must be as many as model.heads, but is {config.kv_heads}"
-    for side, tokenizer in () if back else stored.tokenizers._asdict().items():
-        for obstacle in tokenizer_obstacles(tokenizer):
-            yield f"its {side} tokenizer {obstacle}"
+    if not back:
+        yield from tokenizer_obstacles(stored.tokenizers)
 
 
 def _config(config: ModelConfig, form: Form) -> dict[str, Any]:
@@ -199,8 +197,7 @@ def own_form(stored: StoredModel, options: SearchOptions) -> Form:
     )
 
 
-def _write_tokenizer(folder: Path, tokenizer: object, framing: Framing) -> None:
-    assert isinstance(tokenizer, Tokenizer), "refused before"
+def _write_tokenizer(folder: Path, tokenizer: Tokenizer, framing: Framing) -> None:
     unknown, padding, start, end = tokenizer.vocabulary.specials.names
     write_file(folder / LIBRARY, portable(tokenizer, framing).to_str())
     facts = {

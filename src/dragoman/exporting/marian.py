@@ -17,7 +17,7 @@ from torch import Tensor
 
 from dragoman.config import Content, Settings, check
 from dragoman.errors import CheckpointError, ConfigError, TokenizerError
-from dragoman.exporting.marian_search import Symbols, options_from
+from dragoman.exporting.generation_settings import Symbols, options_from
 from dragoman.exporting.marian_weights import BIAS, POSITIONS, Rows, Vocabularies, from_marian, twins
 from dragoman.model.config import ModelConfig
 from dragoman.model.shapes import weight_shapes

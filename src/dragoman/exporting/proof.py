@@ -18,24 +18,24 @@ from dragoman.tokenizing.tokenizers import Tokenizers
 TOLERANCE = 1e-4
 """The most that the log-probability of a token may differ, in float32."""
 _NO_CHARACTER = "\ufffd"
-"""Stands in a text for bytes that are no character; each toolkit counts them in its own way."""
+"""Decoders write it for bytes that are no character, but one toolkit writes more of them than another."""
 _EXTRA = 20
-"""The longest translation has so many tokens more than its source."""
+"""A translation may have this many tokens more than its source."""
 
 Ids = Sequence[int]
 
 
 class Exported(Protocol):
-    """A model in its new runtime, on ids."""
+    """An exported model, run by the other toolkit. All ids are ours."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Sources as the encoder reads them."""
+        """The ids of each text as the encoder reads them, with special symbols."""
         ...
 
     def decode(self, ids: Ids) -> str: ...
 
     def translate(self, source: Ids, longest: int) -> list[int]:
-        """The greedy translation, without its end symbol."""
+        """The greedy translation of at most `longest` tokens, without its end symbol."""
         ...
 
     def score(self, source: Ids, target: Ids) -> list[float]:
@@ -60,7 +60,9 @@ class Proof:
 
 
 def prove(stored: StoredModel, exported: Exported, texts: Sequence[str], where: str) -> Proof:
-    """Compares a model with what was made of it on every text.
+    """Compares a model with its export on every text: the ids, the greedy translation, and the log-probabilities.
+
+    `where` names the toolkit in messages.
 
     Raises:
         ConfigError: something differs; it is named. Or no text has a token.
@@ -87,7 +89,9 @@ def prove(stored: StoredModel, exported: Exported, texts: Sequence[str], where: 
 
 
 def _greedy(translator: Translator, sources: Sequence[Ids]) -> list[list[int]]:
-    """By the model alone: only symbols that no translation holds are left out, as the other runtime leaves them out."""
+    """Greedy translations by our model, with none of its search options. Symbols that no translation holds are banned,
+    as they are in the other toolkit.
+    """
     framing = translator.framing
     ban = Ban(never_written(translator.tokenizers, translator.framing))
     requests = [Request(source, len(source) + _EXTRA, processors=(ban,)) for source in sources]
@@ -99,7 +103,7 @@ def _greedy(translator: Translator, sources: Sequence[Ids]) -> list[list[int]]:
 
 
 def never_written(tokenizers: Tokenizers, framing: Framing) -> list[int]:
-    """Ids that no translation holds."""
+    """The ids that no translation may hold: the unknown symbol, and every special symbol but the end."""
     return sorted({*framing.never_written, tokenizers.target.unknown})
 
 
@@ -107,7 +111,7 @@ def _compare_sources(translator: Translator, exported: Exported, texts: Sequence
     ours = [translator.framing.source(ids) for ids in translator.tokenizers.source.encode_batch(list(texts))]
     for text, own, other in zip(texts, ours, exported.encode(texts), strict=True):
         if own != other:
-            raise ConfigError(f"{where} cuts {text[:80]!r} into other tokens")
+            raise ConfigError(f"{where} splits {text[:80]!r} into other tokens")
 
 
 def _compare_scores(

@@ -1,4 +1,4 @@
-"""Search options, as transformers' generation settings and back."""
+"""Our search options as the generation settings of transformers (`generation_config.json`), and back."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
@@ -10,18 +10,20 @@ from dragoman.errors import CheckpointError, ConfigError
 from dragoman.inference.options import DRAWS, SearchOptions
 
 MAX_LENGTH = 512
-"""`max_length` of OPUS-MT."""
+"""The `max_length` that models of OPUS-MT have."""
 
 
 class Generation(Settings):
-    """What decides a translation in transformers. Keys that are not listed here do not, as samples are refused."""
+    """The settings by which transformers translates. Those with a single allowed value ask for what our search does not
+    do. Keys that are not listed here only matter to sampling, which is refused, or do not change a translation.
+    """
 
     num_beams: int = pydantic.Field(default=1, ge=1, le=256)
     length_penalty: float = pydantic.Field(default=1.0, ge=0, le=5)
     early_stopping: bool | Literal["never"] = False
     max_length: int = pydantic.Field(default=MAX_LENGTH, ge=3, le=1_000_000)
     max_new_tokens: int | None = pydantic.Field(default=None, ge=2, le=1_000_000)
-    """Wins over `max_length`, which counts the start symbol too."""
+    """If given, `max_length` is ignored. Unlike `max_length`, it does not count the start symbol."""
     min_new_tokens: int = pydantic.Field(default=0, ge=0, le=1_000)
     no_repeat_ngram_size: int = pydantic.Field(default=0, ge=0, le=1_000_000)
     bad_words_ids: tuple[tuple[int, ...], ...] = ()
@@ -59,7 +61,7 @@ class Generation(Settings):
 
 
 class Symbols(NamedTuple):
-    """Ids in transformers."""
+    """The ids that special symbols have in the folder for transformers."""
 
     unknown: int
     padding: int
@@ -69,10 +71,12 @@ class Symbols(NamedTuple):
 def options_from(
     content: Mapping[str, Any], positions: int, symbols: Symbols, name: str
 ) -> tuple[dict[str, Any], list[str]]:
-    """Our search options, and what a person should know of them. `name` is that of the file, for errors.
+    """Search options that translate as these generation settings do, and notes on where they can't quite.
+
+    `positions` is the longest source that the model reads. `name` is that of the file, for errors.
 
     Raises:
-        CheckpointError: our search has no such setting; it is named.
+        CheckpointError: our search can't do what a setting asks; the setting is named.
     """
     known = {key: value for key, value in content.items() if key in Generation.model_fields and value is not None}
     try:
@@ -108,7 +112,7 @@ def options_from(
 
 
 def generation_for(options: SearchOptions, symbols: Symbols) -> tuple[dict[str, Any], list[str]]:
-    """The generation settings of transformers, and what a person should know of them."""
+    """Generation settings that translate as our search options do, and notes on where they can't quite."""
     generation: dict[str, Any] = {
         "num_beams": options.beam_size,
         "length_penalty": options.length_penalty,
@@ -128,7 +132,7 @@ def generation_for(options: SearchOptions, symbols: Symbols) -> tuple[dict[str, 
 
 
 def _left_out(options: SearchOptions) -> Iterator[str]:
-    """What the folder cannot hold."""
+    """A note on each search option that transformers has no setting for."""
     if drawn := [name for name in DRAWS if getattr(options, name) is not None]:
         yield f"decode.{drawn[0]} draws samples here, but transformers will search; samples are left out"
     if options.prefix:
@@ -157,9 +161,7 @@ def _differences(theirs: Generation) -> list[str]:
 
 
 def _penalties(beam_size: int, exponent: float) -> list[str]:
-    """Both penalties are 1 where the exponent is 0. Elsewhere they rank hypotheses of different lengths in different
-    ways, so the exponent is kept, and its effect is only similar.
-    """
+    """A note that the length penalty of transformers is another formula than ours. With exponent 0, both are 1."""
     if beam_size == 1 or exponent == 0:
         return []
     return [

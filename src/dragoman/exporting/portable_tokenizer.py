@@ -9,28 +9,34 @@ from collections.abc import Iterator
 import tokenizers
 from tokenizers import AddedToken, decoders, models, processors
 
+from dragoman.tokenizing.sentencepiece import SentencePieceTokenizer
 from dragoman.tokenizing.special_tokens import SYMBOLS, Framing
 from dragoman.tokenizing.tokenizer import Tokenizer
+from dragoman.tokenizing.tokenizers import Tokenizers
 from dragoman.tokenizing.vocabulary import Vocabulary, build_library
 
 _NEVER_BEST = -1e6
 """A score with which no piece is ever chosen: text that is spelled like a symbol stays text."""
 
 
-def obstacles(tokenizer: object) -> Iterator[str]:
-    """What such a file can't say, in words that follow "its tokenizer"."""
-    if not isinstance(tokenizer, Tokenizer):
-        yield "is a model of SentencePiece, which has files of its own"
-    elif tokenizer.whole_words:
-        yield f"is of kind {tokenizer.kind!r}, and a tokenizer.json can't say where words are joined without a space"
-    elif set(_symbols_and_bytes(tokenizer.vocabulary)) & set(tokenizer.vocabulary.pieces):
-        yield "has pieces that are spelled like a symbol or a byte"
+def tokenizer_obstacles(tokenizers: Tokenizers) -> Iterator[str]:
+    """Why a model's tokenizers can't be written as such files: a sentence for each side that can't."""
+    for side, tokenizer in tokenizers._asdict().items():
+        if isinstance(tokenizer, SentencePieceTokenizer):
+            yield f"its {side} tokenizer is a model of SentencePiece, which has files of its own"
+        elif tokenizer.whole_words:
+            yield (
+                f"its {side} tokenizer is of kind {tokenizer.kind!r}, and a tokenizer.json can't say where words are "
+                "joined without a space"
+            )
+        elif set(_symbols_and_bytes(tokenizer.vocabulary)) & set(tokenizer.vocabulary.pieces):
+            yield f"its {side} tokenizer has pieces that are spelled like a symbol or a byte"
 
 
 def portable(tokenizer: Tokenizer, framing: Framing) -> tokenizers.Tokenizer:
     """The library's tokenizer that encodes as `framing.source(tokenizer.encode(text))`, and decodes as ours does.
 
-    It must be of a kind without `obstacles`.
+    It must be one without `tokenizer_obstacles`.
     """
     vocabulary = tokenizer.vocabulary
     library = build_library(vocabulary.kind, vocabulary)
