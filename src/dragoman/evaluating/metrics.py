@@ -45,19 +45,22 @@ _MECAB = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_di
 
 @dataclass(frozen=True)
 class Score:
-    """One metric of one system on one test set, in points of 100, nats or bits; never printed without its signature."""
+    """The score of one system on one test set by one metric, in points of 100, nats or bits.
+
+    Print it with its signature, without which it can't be compared.
+    """
 
     name: str
     value: float
     low: float | None
     high: float | None
-    """The ends of the 95 % interval (percentile bootstrap); None if no sample was drawn."""
+    """The ends of the 95 % interval (percentile bootstrap); None if it was not computed."""
     signature: str
     detail: str
 
     @property
     def printed(self) -> str:
-        """The value, as precise as it is compared: points of 100 with one decimal, nats and bits with three."""
+        """The value, rounded as people compare it."""
         return printed(self.name, self.value)
 
     def __str__(self) -> str:
@@ -66,7 +69,7 @@ class Score:
 
 
 def printed(metric: str, value: float) -> str:
-    """A score as precise as it is compared: points of 100 with one decimal, nats and bits with three.
+    """A score, rounded as people compare it: points of 100 have one decimal, nats and bits have three.
 
     >>> printed("BLEU", 41.26), printed("nats a character", 1.4697)
     ('41.3', '1.470')
@@ -76,14 +79,16 @@ def printed(metric: str, value: float) -> str:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What one metric counted, a row for each line. The score of a sample of lines is a function of its summed rows."""
+    """What one metric counted in each line of a test set. The score of any sample of lines follows from the sum of
+    their counts, so the bootstrap never counts again.
+    """
 
     lines: Any
-    """A matrix (lines, counts), or what computes like one where nearly all of it would be zero."""
+    """A matrix (lines, counts); where nearly all of it is zero, an object with the same arithmetic."""
     scores: Callable[[Array], Array]
     """The score of each row of summed counts."""
     words: Callable[[Array], tuple[str, str]]
-    """The name of the metric as people print it, and what else there is to say about summed counts."""
+    """From summed counts: the metric's name as people print it, and details such as BLEU's brevity penalty."""
     signature: Callable[..., str]
     """The metric's signature, with facts about the test as keywords: `bs`, `ar`, `seed`."""
 

@@ -38,7 +38,7 @@ _INSIDE = "##"
 """Before the name of a piece that stands inside words, as WordPiece writes it."""
 _SIGNS = {"+": 1, "-": -1}
 _NOTHING = 1e-5
-"""The length of a sum of vectors of length one, below which only rounding is left."""
+"""A sum of vectors of length one that is shorter than this is zero but for rounding."""
 _SAMPLES = 20_000
 _WITH_PADDING = 0.5
 """The cosine with the padding symbol above which an entry counts as unused. In trained models most of those lie
@@ -76,8 +76,8 @@ class EmbeddingSpace:
         table: the rows (V, D) in float32, as the model holds them, before any scaling.
         unit: the rows at length one, so that products are cosines.
         entries: ids of the entries that spell text. Special symbols and single bytes are none.
-        unused: ids, also of bytes, that training never used, or hardly. Vocabularies of pieces hold many: `▁proble` is
-            only a step on the way to `▁problem`. None is found in models that read the padding symbol, as Marian's do.
+        unused: ids, also of bytes, that training hardly ever used. Vocabularies of pieces hold many: `▁proble` is only
+            a step on the way to `▁problem`. None is found in models that read the padding symbol, as Marian's do.
         words: ids of the entries that are a word by themselves, or the beginning of one: letters alone, after a space
             mark where the vocabulary has such marks. Frequent words come first, and unused ones are left out.
     """
@@ -130,13 +130,13 @@ class EmbeddingSpace:
         return [Neighbour(self.shown[entries[place]], similarity[place].item()) for place in order]
 
     def unused_pieces(self, terms: Collection[Term]) -> list[str]:
-        """The pieces of these terms that training never used, or hardly."""
+        """The pieces of these terms that training hardly ever used."""
         named = {id_: piece for term in terms for id_, piece in zip(term.ids, term.pieces, strict=True)}
         return [piece for id_, piece in named.items() if id_ in self.unused]
 
     @cached_property
     def chance(self) -> Chance:
-        """What cosine two entries have by chance, unused ones left out; 20,000 pairs are drawn."""
+        """The cosine that two used entries have by chance, from 20,000 random pairs."""
         random = torch.Generator().manual_seed(0)
         used = torch.tensor([id_ for id_ in self.entries if id_ not in self.unused])
         drawn = used[torch.randint(len(used), (2, _SAMPLES), generator=random)]
@@ -145,7 +145,7 @@ class EmbeddingSpace:
         return Chance(similarity.mean().item(), similarity.quantile(0.95).item())
 
     def _unused(self, never_seen: int | None) -> frozenset[int]:
-        """The ids that lie with a symbol that the model never reads or writes; none if there is no such symbol.
+        """The ids whose vectors lie close to that of a symbol that the model never sees; none without such a symbol.
 
         Where the table also is the pre-softmax matrix, training pushes all rows that it never uses in one direction
         (Land and Bartolo 2024, "Fishing for Magikarp"). Elsewhere they stay random, and none is found.
@@ -305,12 +305,12 @@ _SPAN = 10_000
 
 
 class WordMap(NamedTuple):
-    """What the page shows of P words, the most frequent first, each with its K nearest."""
+    """The content of the page: P words, the most frequent first, each with its K nearest words."""
 
     name: str
-    """Of the model."""
+    """The name of the model."""
     table: str
-    """Which of its tables."""
+    """The title of its embedding table."""
     words: list[str]
     points: Float[Tensor, "P 2"]
     """Where the words lie, in units of the space."""
@@ -323,16 +323,18 @@ class WordMap(NamedTuple):
 
 
 def draw_map(space: EmbeddingSpace, name: str, most: int = MOST_WORDS) -> WordMap:
-    """The map of the first `most` words of a vocabulary.
-
-    Vocabularies list words roughly by frequency: in the order in which the tokenizer learned them.
+    """The map of the first `most` words of a vocabulary. These are roughly the most frequent ones, because a vocabulary
+    lists words in the order in which the tokenizer learned them.
 
     Raises:
-        DataError: the vocabulary has no three words.
+        DataError: fewer than three entries of the vocabulary are words.
     """
     ids = space.words[:most]
     if len(ids) < _LEAST_WORDS:
-        raise DataError(f"the vocabulary ({space.title}) has {len(ids)} entries that are words; a map needs more")
+        raise DataError(
+            f"a map needs at least {_LEAST_WORDS} words, but the vocabulary ({space.title}) has "
+            f"{len(ids)} entries that are words"
+        )
     unit = space.unit[ids]
     points, explained = principal_axes(unit)
     cosine = (unit @ unit.T).fill_diagonal_(-torch.inf)

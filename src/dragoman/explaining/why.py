@@ -1,11 +1,11 @@
-"""Why this word: how far its probability falls without each word that was read (leave one out, Li et al. 2016).
+"""Why a model wrote a word: how far the word's probability falls when one of the words that the model read is deleted
+(leave one out, Li et al. 2016).
 
-The word is deleted with all its pieces. To put the unknown symbol in its place finds the word that decides no more
-often (benchmarks/contributions.py has the sentences), and most models have never read that symbol: a text without a
-word is a text like others.
+A word is deleted with all its pieces. Replacing it by the unknown symbol finds the decisive word no more often
+(benchmarks/contributions.py), and most models have never read that symbol.
 
-`why` asks it of a choice between two words (Yin and Neubig 2022), which is what people mean by why: *stanca* and not
-*stanco*, because of *sister*. They are compared at the first piece in which they differ.
+`why` compares two words (Yin and Neubig 2022), because that is what people ask: why *stanca* and not *stanco*? Because
+of *sister*. The words are compared at the first piece in which they differ.
 """
 
 import re
@@ -35,18 +35,19 @@ MOST_NAMED = 40
 
 
 class Reason(NamedTuple):
-    """What one word that the model had read says to the choice between two."""
+    """How much one word that the model had read speaks for the one word or for the other."""
 
     stack: str
     """`encoder` for words of the source, `decoder` for words written before."""
     text: str
     fall: float
-    """How far the log-probability of the word falls without it; nats."""
+    """By how many nats the log-probability of the written word falls when this one is deleted."""
     fall_of_other: float
+    """The same for the other word."""
 
     @property
     def contrast(self) -> float:
-        """The one fall minus the other: above zero if it speaks for the word rather than for the other."""
+        """The first fall minus the second: above zero if this word speaks for the written one."""
         return self.fall - self.fall_of_other
 
 
@@ -54,13 +55,13 @@ class Why(NamedTuple):
     """The choice between two pieces at one step."""
 
     step: int
-    """Counted from 0: what the model reads up to this token decides."""
+    """The place of the choice among the tokens of the target, counted from 0."""
     pieces: tuple[str, str]
-    """Which pieces are compared, as a person reads them."""
+    """The written piece and the other one, as a person reads them."""
     log_probs: tuple[float, float]
-    """Of both after what was read."""
+    """The log-probabilities of both."""
     reasons: tuple[Reason, ...]
-    """The words of the source, then those written before, as they stand in the text."""
+    """A reason for each word of the source, then for each word written before the choice, in the order of the text."""
 
     def facts(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -77,10 +78,9 @@ def why(
     word: str,
     other: str,
 ) -> Why:
-    """Why `target` goes on with `word` and not with `other` at this place.
+    """Why the model wrote `word` in `target`, and not `other` in its place.
 
-    `word` is a word of `target`; `casa#2` is the second *casa*. `other` is any text. Words of several pieces are
-    compared at the first in which they differ. A language model has no source.
+    `word` is a word of `target`; `casa#2` is the second *casa*. `other` is any text. A language model has no source.
     """
     given, instead = read_choice(tokenizers, framing, source, target, word, other)
     choice = (given.labels[-1], instead)
@@ -103,7 +103,7 @@ def why(
 def read_choice(
     tokenizers: Tokenizers, framing: Framing, source: str | None, target: str, word: str, other: str
 ) -> tuple[Given, int]:
-    """What the model had read when it chose, with its choice as the last label; and the piece that it didn't choose."""
+    """What the model had read when it chose, with the chosen piece as the last label; and the piece of `other`."""
     ids = tokenizers.target.encode(target)
     name = "the text" if source is None else "the translation"
     first, last = find_word(tokenizers.target, target, ids, word, name)
@@ -116,10 +116,11 @@ def read_choice(
         instead = framing.labels(others)
     step = _first_difference(given.labels, instead)
     if ids == others:
-        raise DataError(f"the model writes '{word}' and '{other}' with the same pieces; there is nothing to compare")
+        raise DataError(f"the model writes '{word}' and '{other}' with the same pieces, so there is nothing to compare")
     if source is None and ids[:1] != others[:1]:
         raise DataError(
-            f"a language model chooses what follows a text, and nothing stands before the choice of '{word}'"
+            f"a language model chooses by the words before, but nothing stands before the choice of '{word}'; name a "
+            "later word"
         )
     if step >= min(len(given.labels), len(instead)):
         raise DataError(f"'{word}' and '{other}' begin alike, and the text ends before they differ; give a longer text")
@@ -132,9 +133,9 @@ def read_choice(
 def find_word(
     tokenizer: Tokenizer, text: str, ids: Sequence[int], word: str, called: str = "the text"
 ) -> tuple[int, int]:
-    """The characters of a word of a text, whose ids these are: the first, and the one after the last.
+    """Where a word stands in a text with these `ids`: the places of its first character and of the one after its last.
 
-    Words are equal in Unicode's normal form C. Messages call the text `called`.
+    Words are compared in Unicode's normal form C. Messages call the text `called`.
     """
     places = tokenizer.offsets(text)
     words = [_as_written(tokenizer, each, text, ids, places) for each in words_of(tokenizer, ids)]
@@ -176,7 +177,7 @@ def contributions_of(
     target_words: Sequence[Word],
     candidates: Int[Tensor, "T C"],
 ) -> Contributions:
-    """What spoke for each token of a text, as a record holds it. The words are those of `falls`."""
+    """`falls` for a record: of the candidates at each step, and of the tokens of the text."""
     labels = torch.tensor(given.labels, device=candidates.device)
     both = torch.cat([candidates, labels[:, None]], dim=1)
     fall = falls(model, given, source_words, target_words, both).float().cpu().numpy()
@@ -193,12 +194,12 @@ def falls(
     target_words: Sequence[Word],
     candidates: Int[Tensor, "T C"],
 ) -> Float[Tensor, "W T C"]:
-    """How far the log-probability of each candidate falls at each step without each word; nats, above zero if the word
-    speaks for it. W are the words of the source, then those of the target, whose tokens count what the model reads.
+    """By how many nats the log-probability of each candidate falls at each step when each word is deleted; above zero
+    if the word speaks for the candidate. The W words are those of the source, then those of the target.
 
-    A word of the target is zero for the steps before it. At a step in its midst, the pieces of it that were read are
-    deleted; zero if nothing else was, which happens at the first word of a language model. The fall of one candidate
-    minus that of another is the contrast between them.
+    The places of target words count the tokens that the decoder reads. A target word has no effect, so zero, on the
+    steps before it. A step in the middle of a word has read some of its pieces, and these are deleted; if it has read
+    nothing else, as in the first word of a language model, the fall is set to zero.
     """
     texts = [given, *(without_source(given, word) for word in source_words)]
     texts += [without_target(given, word) for word in target_words]
@@ -210,7 +211,7 @@ def falls(
         start = end
     log_probs = torch.cat(parts)  # (1 + W, T, C)
     fall = log_probs[:1] - log_probs[1:]
-    # A step that stands where it stood had not read the word. Below row 0 it had read nothing else.
+    # A step whose row has not moved had not read the word. A step below row 0 had read nothing but the word.
     had_read = (rows[1:] >= 0) & (rows[1:] < rows[0])
     had_read[: len(source_words)] = True
     return fall * had_read[:, :, None]
@@ -222,8 +223,8 @@ def without_source(given: Given, word: Word) -> Given:
 
 
 def without_target(given: Given, word: Word) -> Given:
-    """What the decoder reads, without a word, or all of it if nothing would be left. Labels are left out, because they
-    no longer stand beside it.
+    """What the decoder reads without a word; all of it if nothing would be left. Labels are dropped, because they would
+    no longer stand beside their tokens.
     """
     return given._replace(target=given.target[: word.first] + given.target[word.last :] or given.target, labels=[])
 
@@ -243,7 +244,9 @@ def _log_probs(
 
 
 def _row_of_step(steps: int, unmoved: int, words: Sequence[Word]) -> Int[Tensor, "1+W T"]:
-    """The row in which each step stands: of the text itself and `unmoved` others, then of those without a word."""
+    """The row of each step in each text: in the whole text and in `unmoved` texts without a source word, where it is
+    the step's own number, then in the texts without a target word.
+    """
     step = torch.arange(steps)
     rows = [step] * (1 + unmoved)
     for word in words:
