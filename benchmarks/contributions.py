@@ -38,7 +38,7 @@ from dragoman.errors import Error
 from dragoman.evaluating.metrics import SAMPLES, SEED, interval
 from dragoman.explaining.why import falls, read_choice
 from dragoman.inference.alignment import Word
-from dragoman.inference.teacher_forcing import Given, Seen, run_given
+from dragoman.inference.teacher_forcing import ForcedText, Seen, teacher_force
 from dragoman.inference.translator import Translator
 from dragoman.inference.words import words_of
 from dragoman.model.transformer import EncoderDecoder
@@ -61,7 +61,7 @@ class Gradients(NamedTuple):
     """Gradient times input (Denil et al. 2014), which is the derivative by the length of the vector."""
 
 
-def gradients(model: EncoderDecoder, given: Given, score: Callable[[Float[Tensor, "V"]], Tensor]) -> Gradients:
+def gradients(model: EncoderDecoder, given: ForcedText, score: Callable[[Float[Tensor, "V"]], Tensor]) -> Gradients:
     """The gradients of a score, which is a function of the logits after all that the decoder has read."""
     vectors: list[Tensor] = []
 
@@ -71,7 +71,7 @@ def gradients(model: EncoderDecoder, given: Given, score: Callable[[Float[Tensor
 
     hook = model.source_embedding.register_forward_hook(cut)
     try:
-        hidden, _ = run_given(model, [given])
+        hidden, _ = teacher_force(model, [given])
     finally:
         hook.remove()
     logits = model.project(hidden[-1:]).float()[0]
@@ -122,11 +122,11 @@ def _numbered(cue: cues.Cue) -> str:
 
 
 def _measures(
-    translator: Translator, given: Given, words: Sequence[Word], pair: Tensor
+    translator: Translator, given: ForcedText, words: Sequence[Word], pair: Tensor
 ) -> tuple[bool, dict[str, Tensor], Tensor]:
     model, step = translator.model, len(given.labels) - 1
     seen = Seen()
-    hidden, _ = run_given(model, [given], seen)
+    hidden, _ = teacher_force(model, [given], seen)
     logits = model.project(hidden[-1:]).float()[0, pair]
     fall, others_fall = falls(model, given, words, [], pair.expand(step + 1, 2))[:, step].T
     chosen, other = pair
@@ -202,13 +202,13 @@ def agreements(translator: Translator, sources: Sequence[str]) -> dict[str, Any]
     found: dict[str, list[float]] = {"gradient": [], "gradient_x_input": []}
     for source, translation in zip(sources, translator.translate(list(sources)), strict=True):
         ids = tokenizers.source.encode(source), tokenizers.target.encode(translation.text)
-        taus = _agreements_of(translator.model, Given.of(translator.framing, *ids), tokenizers.source)
+        taus = _agreements_of(translator.model, ForcedText.of(translator.framing, *ids), tokenizers.source)
         for name, of_steps in zip(found, zip(*taus, strict=True), strict=False):
             found[name].append(float(np.mean(of_steps)))
     return {"tau": {name: mean(taus) for name, taus in found.items()}}
 
 
-def _agreements_of(model: EncoderDecoder, given: Given, tokenizer: Tokenizer) -> list[tuple[float, float]]:
+def _agreements_of(model: EncoderDecoder, given: ForcedText, tokenizer: Tokenizer) -> list[tuple[float, float]]:
     """Tau of the gradient's length and of gradient x input with erasure, at each step that ranks the words."""
     words, labels = words_of(tokenizer, given.source or []), torch.tensor(given.labels)
     spoken = falls(model, given, words, [], labels[:, None])[:, :, 0].T

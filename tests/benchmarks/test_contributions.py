@@ -9,11 +9,11 @@ from contributions import gradients, kendall
 from small import translator
 from torch import Tensor, nn
 
-from dragoman.inference.teacher_forcing import Given, run_given
+from dragoman.inference.teacher_forcing import ForcedText, teacher_force
 from dragoman.model.transformer import EncoderDecoder
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING
 
-GIVEN = Given.of(DEFAULT_FRAMING, [5, 9, 7, 12], [8, 4, 21])
+GIVEN = ForcedText.of(DEFAULT_FRAMING, [5, 9, 7, 12], [8, 4, 21])
 
 
 @pytest.mark.parametrize("preset", ["paper", "modern"])
@@ -42,7 +42,7 @@ def moved(model: EncoderDecoder, token: int, by: Tensor) -> tuple[Tensor, Tensor
         return copies.flatten(0, 1)
 
     hook = model.source_embedding.register_forward_hook(move)
-    hidden, _ = run_given(model, [GIVEN] * len(by))
+    hidden, _ = teacher_force(model, [GIVEN] * len(by))
     hook.remove()
     last = hidden.unflatten(0, (len(by), -1))[:, -1]
     return model.project(last).log_softmax(-1)[:, 9], vectors[0]

@@ -43,7 +43,7 @@ from dragoman.inference.alignment import (
     word_weights,
     words_in_tokens,
 )
-from dragoman.inference.teacher_forcing import Given, Seen, run_given
+from dragoman.inference.teacher_forcing import ForcedText, Seen, teacher_force
 from dragoman.inference.translator import Translator
 from dragoman.inference.words import words_of
 from dragoman.model.config import ModelConfig
@@ -274,12 +274,14 @@ def bpe(translators: dict[str, Translator]) -> Translator:
     return translators["bpe"]
 
 
-def encoded(translator: Translator, pair: AlignedPair) -> Given:
+def encoded(translator: Translator, pair: AlignedPair) -> ForcedText:
     tokenizers = translator.tokenizers
-    return Given.of(translator.framing, tokenizers.source.encode(pair.source), tokenizers.target.encode(pair.target))
+    return ForcedText.of(
+        translator.framing, tokenizers.source.encode(pair.source), tokenizers.target.encode(pair.target)
+    )
 
 
-def words_in(translator: Translator, given: Given) -> tuple[list[Word], list[Word]]:
+def words_in(translator: Translator, given: ForcedText) -> tuple[list[Word], list[Word]]:
     tokenizers = translator.tokenizers
     return words_of(tokenizers.source, given.source or []), words_of(tokenizers.target, given.labels)
 
@@ -308,7 +310,7 @@ def test_pairs_side_by_side_are_aligned_as_each_is_alone(bpe: Translator) -> Non
     for choice in (AlignmentChoice(1, 0), AlignmentChoice(0, None, shifted=True)):
         for pair, links in zip(GOLD[:5], align_pairs(bpe, GOLD[:5], choice), strict=True):
             given, seen = encoded(bpe, pair), Seen()
-            run_given(bpe.model, [given], seen)
+            teacher_force(bpe.model, [given], seen)
             weights = [seen[f"decoder.{layer}.cross_attention.weights"][0].numpy() for layer in range(2)]
             assert align_words(weights, *words_in(bpe, given), choice).links == links
 
@@ -331,7 +333,7 @@ def test_a_head_that_aligns_is_found(bpe: Translator, monkeypatch: pytest.Monkey
     """Head 1 of layer 0 looks where the person who aligned the pairs looked; all others look anywhere."""
     pair_of = {tuple(encoded(bpe, pair).target): pair for pair in GOLD}
 
-    def planted(_: EncoderDecoder, given: Sequence[Given]) -> np.ndarray:
+    def planted(_: EncoderDecoder, given: Sequence[ForcedText]) -> np.ndarray:
         sizes = max(len(each.target) for each in given), max(len(each.source or []) for each in given)
         weights = some_weights(len(given), 2, 2, *sizes)
         for each, head in zip(given, weights[:, 0, 1], strict=True):

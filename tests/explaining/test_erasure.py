@@ -12,16 +12,17 @@ from torch import Tensor
 from dragoman.errors import DataError
 from dragoman.explaining.record import Contributions
 from dragoman.explaining.why import Why, contributions_of, falls, why
+from dragoman.inference import teacher_forcing
 from dragoman.inference.alignment import Word
-from dragoman.inference.teacher_forcing import Given, portions, run_given
+from dragoman.inference.teacher_forcing import ForcedText, teacher_force
 from dragoman.inference.translator import Translator
 from dragoman.inference.words import words_of
 from dragoman.model.transformer import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.store.folder import load_model
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING
 
-GIVEN = Given.of(DEFAULT_FRAMING, [5, 9, 7, 12], [8, 4, 21, 6, 4])
-READ = Given(None, [8, 4, 21, 6, 4, 17], [4, 21, 6, 4, 17, 9])
+GIVEN = ForcedText.of(DEFAULT_FRAMING, [5, 9, 7, 12], [8, 4, 21, 6, 4])
+READ = ForcedText(None, [8, 4, 21, 6, 4, 17], [4, 21, 6, 4, 17, 9])
 SOURCE_WORDS = [Word("a", 1, 2), Word("bc", 2, 4), Word("d", 4, 5)]
 TARGET_WORDS = [Word("e", 1, 2), Word("fgh", 2, 5), Word("i", 5, 6)]
 READ_WORDS = [Word("e", 0, 1), Word("fgh", 1, 4), Word("i", 4, 6)]
@@ -33,27 +34,27 @@ MODELS = [
 Model = EncoderDecoder | LanguageModel
 
 
-def text_of(model: Model) -> tuple[Given, list[Word], list[Word]]:
+def text_of(model: Model) -> tuple[ForcedText, list[Word], list[Word]]:
     return (GIVEN, SOURCE_WORDS, TARGET_WORDS) if isinstance(model, EncoderDecoder) else (READ, [], READ_WORDS)
 
 
-def log_probs(model: Model, given: Given) -> Tensor:
+def log_probs(model: Model, given: ForcedText) -> Tensor:
     """(T, V)."""
-    hidden, _ = run_given(model, [given])
+    hidden, _ = teacher_force(model, [given])
     return model.project(hidden).log_softmax(-1)
 
 
 # Erasure
 
 
-def without(given: Given, stack: str, word: Word, step: int) -> Given:
+def without(given: ForcedText, stack: str, word: Word, step: int) -> ForcedText:
     """What a model has read at a step, without a word."""
     source, target = given.source, given.target[: step + 1]
     if stack == "encoder" and source is not None:
         source = [id_ for place, id_ in enumerate(source) if not word.first <= place < word.last]
     if stack == "decoder":
         target = [id_ for place, id_ in enumerate(target) if not word.first <= place < word.last]
-    return Given(source, target, [])
+    return ForcedText(source, target, [])
 
 
 @pytest.mark.parametrize("make", MODELS)
@@ -78,7 +79,7 @@ def test_many_passes_find_what_one_does(make, monkeypatch: pytest.MonkeyPatch):
     given, source_words, target_words = text_of(model)
     labels = torch.tensor([given.labels]).T
     together = falls(model, given, source_words, target_words, labels)
-    monkeypatch.setattr(portions, "__defaults__", (1,))
+    monkeypatch.setattr(teacher_forcing, "PASS_TOKENS", 1)
     torch.testing.assert_close(falls(model, given, source_words, target_words, labels), together, rtol=1e-4, atol=1e-5)
 
 
@@ -89,7 +90,7 @@ def test_a_word_says_exactly_nothing_before_it_is_read():
 
 
 def test_a_language_model_cannot_lose_the_only_word_that_it_read():
-    found = falls(language_model(), Given(None, [8, 9], [9, 4]), [], [Word("ab", 0, 2)], torch.tensor([[9], [4]]))
+    found = falls(language_model(), ForcedText(None, [8, 9], [9, 4]), [], [Word("ab", 0, 2)], torch.tensor([[9], [4]]))
     assert found.tolist() == [[[0.0], [0.0]]]
 
 
@@ -146,7 +147,7 @@ def ask(loaded: Translator, word: str, other: str, target: str = TARGET) -> Why:
 
 def test_a_question_is_answered_by_the_two_falls(word_model: Translator):
     found, tokenizers = ask(word_model, "pane", "cane"), word_model.tokenizers
-    given = Given.of(DEFAULT_FRAMING, tokenizers.source.encode(SOURCE), tokenizers.target.encode(TARGET))
+    given = ForcedText.of(DEFAULT_FRAMING, tokenizers.source.encode(SOURCE), tokenizers.target.encode(TARGET))
     words = words_of(tokenizers.source, given.source or []), words_of(tokenizers.target, given.target[:7])
     both = torch.tensor(tokenizers.target.encode("pane cane"))
     fall = falls(word_model.model, given, *words, both.expand(len(given.target), 2))[:, 6]
@@ -185,7 +186,7 @@ def test_log_probabilities_are_those_of_both_texts(piece_model: Translator):
     scores = []
     for target in (TARGET, TARGET.replace("pane", "rosso")):
         ids = [tokenizer.encode(text) for tokenizer, text in zip(piece_model.tokenizers, (SOURCE, target), strict=True)]
-        scores.append(float(log_probs_of(piece_model.model, [Given.of(DEFAULT_FRAMING, *ids)])[0][found.step]))
+        scores.append(float(log_probs_of(piece_model.model, [ForcedText.of(DEFAULT_FRAMING, *ids)])[0][found.step]))
     assert found.log_probs == pytest.approx(tuple(scores), rel=1e-4)
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from dragoman.errors import ConfigError, DataError
 from dragoman.explaining.heads import Head, _cost, attention_of, heads_of, judge_heads, losses, without
-from dragoman.inference.teacher_forcing import Given, run_given
+from dragoman.inference.teacher_forcing import ForcedText, teacher_force
 from dragoman.model.transformer import EncoderDecoder, LanguageModel
 from dragoman.store.folder import load_model
 from dragoman.tokenizing.special_tokens import DEFAULT_FRAMING
@@ -32,10 +32,10 @@ MODELS: dict[str, Callable[[], Model]] = {
 FEW: dict[str, Any] = {"encoder_layers": 1, "decoder_layers": 1, "heads": 2}
 
 
-def texts_for(model: Model, lengths: Sequence[tuple[int, int]] = ((4, 6), (1, 2), (7, 3))) -> list[Given]:
+def texts_for(model: Model, lengths: Sequence[tuple[int, int]] = ((4, 6), (1, 2), (7, 3))) -> list[ForcedText]:
     sources, targets = (sentences([each[side] for each in lengths], seed=side) for side in (0, 1))
     given = [
-        Given.of(DEFAULT_FRAMING, source.tolist(), target.tolist())
+        ForcedText.of(DEFAULT_FRAMING, source.tolist(), target.tolist())
         for source, target in zip(sources, targets, strict=True)
     ]
     return given if isinstance(model, EncoderDecoder) else [each._replace(source=None) for each in given]
@@ -84,10 +84,10 @@ def test_a_removal_equals_a_model_with_zero_columns(name: str) -> None:
 def test_heads_come_back_even_after_an_error() -> None:
     model = translator()
     given = texts_for(model)
-    before, _ = run_given(model, given)
+    before, _ = teacher_force(model, given)
     with pytest.raises(RuntimeError, match="stop"), without(model, heads_of(model)):
         raise RuntimeError("stop")
-    assert torch.equal(run_given(model, given)[0], before)
+    assert torch.equal(teacher_force(model, given)[0], before)
 
 
 def write_test(folder: Path, pairs: Sequence[tuple[str, str]]) -> tuple[Path, Path]:
@@ -105,7 +105,7 @@ def test_the_table_holds_what_each_removal_changes(tmp_path: Path) -> None:
     assert isinstance(stored.model, EncoderDecoder)
     tokenizers = stored.tokenizers
     given = [
-        Given.of(stored.files.framing, tokenizers.source.encode(one), tokenizers.target.encode(other))
+        ForcedText.of(stored.files.framing, tokenizers.source.encode(one), tokenizers.target.encode(other))
         for one, other in PAIRS
     ]
     stored.model.requires_grad_(False)

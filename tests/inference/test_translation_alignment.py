@@ -8,7 +8,7 @@ from small_translators import SOURCES, asked, lines, make, make_plain, stored
 
 from dragoman.cli.main import main
 from dragoman.inference.alignment import AlignmentChoice, align_words, places_in_line, split_words, words_written
-from dragoman.inference.teacher_forcing import Given, Seen, run_given
+from dragoman.inference.teacher_forcing import ForcedText, Seen, teacher_force
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.inference.words import words_of
@@ -38,8 +38,8 @@ def test_the_links_are_those_of_the_last_layer_but_one() -> None:
         tokens = {translator.tokenizers.target.tokens([i])[0]: i for i in range(translator.tokenizers.target.size)}
         labels = [tokens[each] for each in drawn.tokens]
         source = translator.framing.source(translator.tokenizers.source.encode(text))
-        given, seen = Given(source, translator.framing.target(labels[:-1]), labels), Seen()
-        run_given(translator.model, [given], seen)
+        given, seen = ForcedText(source, translator.framing.target(labels[:-1]), labels), Seen()
+        teacher_force(translator.model, [given], seen)
         weights = [seen[f"decoder.{layer}.cross_attention.weights"][0].detach().numpy() for layer in range(3)]
         words = words_of(translator.tokenizers.source, source), words_of(translator.tokenizers.target, labels)
         found = align(translator, text)

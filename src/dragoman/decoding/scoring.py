@@ -1,13 +1,15 @@
-"""The log-probability of given targets, each in one pass and without a search."""
+"""The log-probability of given targets, each in one pass and without a search; how many texts one pass takes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 
 from dragoman.decoding.steppers import ScoringStepper
 
 Ids = Sequence[int]
+Item = TypeVar("Item")
 
 
 def score(
@@ -27,32 +29,51 @@ def score(
 
     def work(batch: Sequence[int]) -> None:
         labels = [targets[i] for i in batch]
-        given = [[start, *label[:-1]] for label in labels]
-        found = stepper().score([sources[i] for i in batch], given, labels)
+        read = [[start, *label[:-1]] for label in labels]
+        log_probs = stepper().score([sources[i] for i in batch], read, labels)
         ends = np.cumsum([len(label) for label in labels])[:-1]
-        for i, log_probs in zip(batch, np.split(found, ends), strict=True):
-            results[i] = log_probs.tolist()
+        for i, of_target in zip(batch, np.split(log_probs, ends), strict=True):
+            results[i] = of_target.tolist()
 
-    together = batches(sources, targets, batch_tokens)
+    batches = alike(sources, targets, batch_tokens)
     if workers == 1:
-        for batch in together:
+        for batch in batches:
             work(batch)
         return results
     with ThreadPoolExecutor(workers) as pool:
-        for _ in pool.map(work, together):
+        for _ in pool.map(work, batches):
             pass
     return results
 
 
-def batches(sources: Sequence[Ids], targets: Sequence[Ids], batch_tokens: int) -> Iterator[list[int]]:
+def alike(sources: Sequence[Ids], targets: Sequence[Ids], batch_tokens: int) -> Iterator[list[int]]:
     """Numbers of pairs that the model is given together: alike in length, and so many that they fit."""
-    batch: list[int] = []
-    longest = 0
-    for i in sorted(range(len(sources)), key=lambda i: (len(sources[i]), len(targets[i]))):
-        longest = max(longest, len(sources[i]), len(targets[i]))
-        if batch and (len(batch) + 1) * longest > batch_tokens:
-            yield batch
-            batch, longest = [], max(len(sources[i]), len(targets[i]))
-        batch.append(i)
-    if batch:
-        yield batch
+    lengths = [(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
+    order = sorted(range(len(lengths)), key=lambda i: lengths[i])
+    return portions(order, lambda i: max(lengths[i]), batch_tokens, padded=True)
+
+
+def portions(
+    items: Iterable[Item], length: Callable[[Item], int], tokens: int, *, padded: bool = False
+) -> Iterator[list[Item]]:
+    """The items in order, in portions of at most so many tokens; a longer item is a portion of its own.
+
+    `padded` counts every item of a portion as long as its longest.
+
+    >>> [len(portion) for portion in portions(["ab", "c", "d", "ef"], len, 4)]
+    [3, 1]
+    >>> [len(portion) for portion in portions(["ab", "c", "d", "ef"], len, 4, padded=True)]
+    [2, 2]
+    """
+    portion: list[Item] = []
+    total = longest = 0
+    for item in items:
+        size = length(item)
+        total, longest = total + size, max(longest, size)
+        needed = (len(portion) + 1) * longest if padded else total
+        if portion and needed > tokens:
+            yield portion
+            portion, total, longest = [], size, size
+        portion.append(item)
+    if portion:
+        yield portion

@@ -40,7 +40,7 @@ from dragoman.inference.alignment import (
     word_weights,
     words_in_tokens,
 )
-from dragoman.inference.teacher_forcing import Given, cross_weights
+from dragoman.inference.teacher_forcing import ForcedText, cross_weights
 from dragoman.inference.translator import Translator
 from dragoman.text.lines import read_lines
 
@@ -279,10 +279,10 @@ def _passes(
             yield weights, source, words_in_tokens(translator.tokenizers.target, pair.target, pair.target_words)
 
 
-def _given(translator: Translator, pairs: Sequence[AlignedPair]) -> list[Given]:
+def _given(translator: Translator, pairs: Sequence[AlignedPair]) -> list[ForcedText]:
     sources = translator.tokenizers.source.encode_batch([pair.source for pair in pairs])
     targets = translator.tokenizers.target.encode_batch([pair.target for pair in pairs])
-    return [Given.of(translator.framing, *ids) for ids in zip(sources, targets, strict=True)]
+    return [ForcedText.of(translator.framing, *ids) for ids in zip(sources, targets, strict=True)]
 
 
 def _fits(translator: Translator, pair: AlignedPair) -> bool:
@@ -291,7 +291,7 @@ def _fits(translator: Translator, pair: AlignedPair) -> bool:
     return positions is None or _given(translator, [pair])[0].longest <= positions
 
 
-def _check_lengths(translator: Translator, given: Sequence[Given], before: int) -> None:
+def _check_lengths(translator: Translator, given: Sequence[ForcedText], before: int) -> None:
     """Refuses pairs that are too long for the model; `before` of them stand before these."""
     positions = translator.requests.positions
     for number, each in enumerate(given, before + 1):

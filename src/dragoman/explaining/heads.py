@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from dragoman.errors import ConfigError, DataError, DecodeError
 from dragoman.evaluating.direction import naming_for
 from dragoman.evaluating.references import own_test_set, read_references
-from dragoman.inference.teacher_forcing import Given, portions, run_given
+from dragoman.inference.teacher_forcing import ForcedText, passes, teacher_force
 from dragoman.model.attention import Attention
 from dragoman.model.transformer import EncoderDecoder, LanguageModel, prepare_for_decoding
 from dragoman.progress import Progress, silent
@@ -197,11 +197,11 @@ def _zero(attention: Attention, numbers: Sequence[int], _: nn.Module, arguments:
 
 
 @torch.inference_mode()
-def losses(model: EncoderDecoder | LanguageModel, given: Sequence[Given]) -> list[float]:
+def losses(model: EncoderDecoder | LanguageModel, given: Sequence[ForcedText]) -> list[float]:
     """The loss of each text: the sum over its tokens, in nats."""
     sums: list[float] = []
-    for some in portions(given):
-        hidden, packing = run_given(model, some)
+    for some in passes(given):
+        hidden, packing = teacher_force(model, some)
         labels = torch.tensor(list(chain.from_iterable(each.labels for each in some)), device=hidden.device)
         of_tokens = nn.functional.cross_entropy(model.project(hidden).float(), labels, reduction="none")
         sums += [float(each.double().sum()) for each in of_tokens.split(packing.lengths.tolist())]
@@ -218,7 +218,7 @@ def _cost(rises: Sequence[float], tokens: Sequence[int]) -> Cost:
 
 def _pairs(
     stored: StoredModel, model: Path | str, test: Path | str | None, references: Sequence[Path | str]
-) -> list[Given]:
+) -> list[ForcedText]:
     """Different sources, each with its first reference."""
     test_set = read_references(test or own_test_set(model), references, naming_for(model))
     first: dict[str, str] = {}
@@ -227,14 +227,14 @@ def _pairs(
             first.setdefault(source, row[0])
     sources = stored.tokenizers.source.encode_batch(list(first))
     targets = stored.tokenizers.target.encode_batch(list(first.values()))
-    return [Given.of(stored.files.framing, *each) for each in zip(sources, targets, strict=True)]
+    return [ForcedText.of(stored.files.framing, *each) for each in zip(sources, targets, strict=True)]
 
 
-def _texts(stored: StoredModel, model: Path | str, test: Path | str | None) -> list[Given]:
+def _texts(stored: StoredModel, model: Path | str, test: Path | str | None) -> list[ForcedText]:
     """Different lines that a language model reads; each token is what it should write after those before it."""
     path = Path(test) if test else RunFolder(model).text("test")
     if test is None and not path.is_file():
         raise ConfigError(f"{model} has no test text of its own; name a file of lines")
     lines = dict.fromkeys(line for line in read_lines(path) if line.strip())
     ids = stored.tokenizers.target.encode_batch(list(lines))
-    return [Given(None, each[:-1], each[1:]) for each in ids if len(each) > 1]
+    return [ForcedText(None, each[:-1], each[1:]) for each in ids if len(each) > 1]

@@ -24,7 +24,7 @@ from dragoman.explaining.why import Why, contributions_of, why
 from dragoman.inference.alignment import AlignmentChoice, Word, align_words
 from dragoman.inference.options import SearchOptions
 from dragoman.inference.segments import Segments
-from dragoman.inference.teacher_forcing import Given, Seen, plain_attention, run_given
+from dragoman.inference.teacher_forcing import ForcedText, Seen, plain_attention, teacher_force
 from dragoman.inference.translation import MEANINGS, Translation
 from dragoman.inference.translator import Translator
 from dragoman.inference.words import words_of
@@ -162,7 +162,7 @@ class Recorder:
                 continue
             by_width, best = next(searched)
             labels = list(best.tokens)  # with the end symbol, if it ended
-            given = Given(framing.source(segment.ids), [framing.target_start, *labels[:-1]], labels)
+            given = ForcedText(framing.source(segment.ids), [framing.target_start, *labels[:-1]], labels)
             parts.append(self._part(segment.text, translator.writer.text(best.tokens), given, by_width, weights))
         return self._record(source, translation.text, False, parts, translation)
 
@@ -173,7 +173,7 @@ class Recorder:
         (segments,) = translator.read([source], options)
         (translation,) = translator.score([source.strip()], [target], options)
         (by_width,) = self._search(translator, segments, options)
-        part = self._part(source, target, Given.of(translator.framing, ids, target_ids), by_width, weights)
+        part = self._part(source, target, ForcedText.of(translator.framing, ids, target_ids), by_width, weights)
         return self._record(source, target, True, [part], translation)
 
     def _search(self, translator: Translator, segments: Segments, options: SearchOptions) -> list[dict[int, Searched]]:
@@ -220,17 +220,17 @@ class Recorder:
 
     def _read_by_itself(self, text: str, ids: list[int], weights: str | None) -> Part:
         """The record of a text that a language model reads. At its end, the likeliest next token is foretold."""
-        hidden, _ = run_given(self.model, [Given(None, ids, ids)])
+        hidden, _ = teacher_force(self.model, [ForcedText(None, ids, ids)])
         foretold = int(self.model.project(hidden[-1:]).argmax())
-        part = self._part(None, text, Given(None, ids, [*ids[1:], foretold]), {}, weights)
+        part = self._part(None, text, ForcedText(None, ids, [*ids[1:], foretold]), {}, weights)
         return replace(part, log_prob=sum(step.log_prob for step in part.steps[:-1]))
 
     def _part(
-        self, source: str | None, target: str, given: Given, searches: Mapping[int, Searched], weights: str | None
+        self, source: str | None, target: str, given: ForcedText, searches: Mapping[int, Searched], weights: str | None
     ) -> Part:
         """The record of one part of a text, from a pass over it."""
         seen, tokenizers = Seen(), self.tokenizers
-        hidden, _ = run_given(self.model, [given], seen)
+        hidden, _ = teacher_force(self.model, [given], seen)
         tokens, written = read_written(tokenizers.target, given)
         steps = read_steps(self.model.project(hidden), tokens, tokenizers.target)
         stacks = [read_stack("decoder", seen, tokenizers.target, given.target)]
@@ -248,7 +248,7 @@ class Recorder:
         )
         return self._understood(part, given)
 
-    def _understood(self, part: Part, given: Given) -> Part:
+    def _understood(self, part: Part, given: ForcedText) -> Part:
         """The part with what its numbers mean for its words: which came from which, and what spoke for each."""
         source = words_of(self.tokenizers.source, given.source or ())
         read, written = (words_of(self.tokenizers.target, ids) for ids in (given.target, given.labels))

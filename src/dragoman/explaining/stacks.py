@@ -22,7 +22,7 @@ from dragoman.explaining.record import (
     Token,
     Units,
 )
-from dragoman.inference.teacher_forcing import Given
+from dragoman.inference.teacher_forcing import ForcedText
 from dragoman.inference.words import words_of
 from dragoman.model.blocks import CrossBlock, SelfBlock
 from dragoman.model.projection import Projection
@@ -126,7 +126,7 @@ def _first(x: Tensor) -> Array:
     return np.ascontiguousarray(x[0].float().numpy())
 
 
-def read_written(tokenizer: Tokenizer, given: Given) -> tuple[tuple[Token, ...], tuple[str, ...]]:
+def read_written(tokenizer: Tokenizer, given: ForcedText) -> tuple[tuple[Token, ...], tuple[str, ...]]:
     """What was written, and its words. What a language model foretells after the text belongs to no word."""
     if given.source is not None:
         return read_tokens(tokenizer, given.labels)

@@ -21,7 +21,7 @@ from torch import Tensor
 from dragoman.errors import DataError
 from dragoman.explaining.record import Contributions, Erased
 from dragoman.inference.alignment import Word
-from dragoman.inference.teacher_forcing import Given, portions, run_given
+from dragoman.inference.teacher_forcing import ForcedText, passes, teacher_force
 from dragoman.inference.words import words_of
 from dragoman.model.transformer import EncoderDecoder, LanguageModel
 from dragoman.tokenizing.special_tokens import Framing
@@ -94,7 +94,7 @@ def why(
     reasons = (Reason(*each, *both) for each, both in zip(words, at_choice.tolist(), strict=True))
     one, another = tokenizers.target.tokens(choice)
     with torch.inference_mode():
-        hidden, _ = run_given(model, [given])
+        hidden, _ = teacher_force(model, [given])
         log_probs = model.project(hidden[-1:]).float().log_softmax(-1)[0]
     chances = float(log_probs[choice[0]]), float(log_probs[choice[1]])
     return Why(len(given.labels) - 1, (one, another), chances, tuple(reasons))
@@ -102,17 +102,17 @@ def why(
 
 def read_choice(
     tokenizers: Tokenizers, framing: Framing, source: str | None, target: str, word: str, other: str
-) -> tuple[Given, int]:
+) -> tuple[ForcedText, int]:
     """What the model had read when it chose, with the chosen piece as the last label; and the piece of `other`."""
     ids = tokenizers.target.encode(target)
     name = "the text" if source is None else "the translation"
     first, last = find_word(tokenizers.target, target, ids, word, name)
     others = tokenizers.target.encode(f"{target[:first]}{other}{target[last:]}")
     if source is None:
-        given = Given(None, ids[:-1], ids[1:])
+        given = ForcedText(None, ids[:-1], ids[1:])
         instead = others[1:]
     else:
-        given = Given.of(framing, tokenizers.source.encode(source), ids)
+        given = ForcedText.of(framing, tokenizers.source.encode(source), ids)
         instead = framing.labels(others)
     step = _first_difference(given.labels, instead)
     if ids == others:
@@ -127,7 +127,7 @@ def read_choice(
     if tokenizers.target.unknown in (given.labels[step], instead[step]):
         strange = word if given.labels[step] == tokenizers.target.unknown else other
         raise DataError(f"'{strange}' is not in the model's vocabulary, so its probability isn't known; name another")
-    return Given(given.source, given.target[: step + 1], given.labels[: step + 1]), instead[step]
+    return ForcedText(given.source, given.target[: step + 1], given.labels[: step + 1]), instead[step]
 
 
 def find_word(
@@ -172,7 +172,7 @@ def _first_difference(one: Sequence[int], other: Sequence[int]) -> int:
 
 def contributions_of(
     model: EncoderDecoder | LanguageModel,
-    given: Given,
+    given: ForcedText,
     source_words: Sequence[Word],
     target_words: Sequence[Word],
     candidates: Int[Tensor, "T C"],
@@ -189,7 +189,7 @@ def contributions_of(
 @torch.inference_mode()
 def falls(
     model: EncoderDecoder | LanguageModel,
-    given: Given,
+    given: ForcedText,
     source_words: Sequence[Word],
     target_words: Sequence[Word],
     candidates: Int[Tensor, "T C"],
@@ -205,7 +205,7 @@ def falls(
     texts += [without_target(given, word) for word in target_words]
     rows = _row_of_step(len(given.target), len(source_words), target_words).to(candidates.device)
     parts, start = [], 0
-    for portion in portions(texts):
+    for portion in passes(texts):
         end = start + len(portion)
         parts.append(_log_probs(model, portion, rows[start:end].clamp(min=0), candidates))
         start = end
@@ -217,12 +217,12 @@ def falls(
     return fall * had_read[:, :, None]
 
 
-def without_source(given: Given, word: Word) -> Given:
+def without_source(given: ForcedText, word: Word) -> ForcedText:
     source = given.source or []
     return given._replace(source=source[: word.first] + source[word.last :])
 
 
-def without_target(given: Given, word: Word) -> Given:
+def without_target(given: ForcedText, word: Word) -> ForcedText:
     """What the decoder reads without a word; all of it if nothing would be left. Labels are dropped, because they would
     no longer stand beside their tokens.
     """
@@ -231,12 +231,12 @@ def without_target(given: Given, word: Word) -> Given:
 
 def _log_probs(
     model: EncoderDecoder | LanguageModel,
-    texts: Sequence[Given],
+    texts: Sequence[ForcedText],
     rows: Int[Tensor, "B T"],
     candidates: Int[Tensor, "T C"],
 ) -> Float[Tensor, "B T C"]:
     """The log-probabilities of candidates at those rows of each text."""
-    hidden, packing = run_given(model, texts, share_sources=True)
+    hidden, packing = teacher_force(model, texts, share_sources=True)
     logits = model.project(hidden).float()
     starts = packing.lengths.cumsum(0) - packing.lengths
     places = (starts[:, None] + rows)[:, :, None]

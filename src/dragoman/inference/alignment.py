@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.scoring import batches
+from dragoman.decoding.scoring import alike
 from dragoman.inference.segments import Segment, Segments
 from dragoman.inference.sentences import join, one_line
 from dragoman.inference.words import Word, places_in_line, split_words, words_in_tokens, words_written
@@ -89,7 +89,7 @@ def align_words(
     """The alignment of one sentence, from the cross-attention weights of every decoder layer.
 
     The words stand for tokens of what the encoder reads and of what the decoder writes, as
-    `words_of(tokenizer, given.source)` and `words_of(tokenizer, given.labels)` give them.
+    `words_of(tokenizer, text.source)` and `words_of(tokenizer, text.labels)` give them.
     """
     layer = weights[choice.layer]
     chosen = layer.mean(0) if choice.head is None else layer[choice.head]
@@ -142,23 +142,23 @@ def align(
     tokenizers: Tokenizers,
     framing: Framing,
     pairs: Sequence[tuple[Segment, Hypothesis]],
-    tokens_at_once: int = TOKENS_AT_ONCE,
+    tokens_at_once: int,
 ) -> SegmentLinks:
     """The links of each segment and its translation, from one more pass over them.
 
     The weights are the mean over the heads of the last decoder layer but one, at the step that writes a word.
     """
-    from dragoman.inference.teacher_forcing import Given, cross_weights
+    from dragoman.inference.teacher_forcing import ForcedText, cross_weights
 
     choice = AlignmentChoice.unmeasured(len(model.decoder.blocks))
     links: dict[tuple[str, tuple[int, ...]], Links] = {}
     different = [*{(segment.text, part.tokens): segment for segment, part in pairs}.items()]
-    given = [
-        Given(framing.source(segment.ids), framing.target(tokens[:-1]), list(tokens))
+    texts = [
+        ForcedText(framing.source(segment.ids), framing.target(tokens[:-1]), list(tokens))
         for (_, tokens), segment in different
     ]
-    for batch in batches([each.source or () for each in given], [each.target for each in given], tokens_at_once):
-        for number, weights in zip(batch, cross_weights(model, [given[i] for i in batch]), strict=True):
+    for batch in alike([text.source or () for text in texts], [text.target for text in texts], tokens_at_once):
+        for number, weights in zip(batch, cross_weights(model, [texts[i] for i in batch]), strict=True):
             (text, tokens), _ = different[number]
             source = words_in_tokens(tokenizers.source, text, split_words(text), len(framing.source_before))
             target = words_written(tokenizers.target, tokens, one_line(tokenizers.target.decode(tokens))[0])
@@ -176,11 +176,11 @@ def line_links(
     sources = places_in_line(segments.text, [segment.text for segment in segments.all])
     _, *targets = places_in_line(join([prefix, *written]), [prefix, *written])
     hypotheses = iter(parts)
-    found: set[Link] = set()
+    line: set[Link] = set()
     for segment, source, target in zip(segments.all, sources, targets, strict=True):
         if segment.copied:
-            found.update(zip(source, target, strict=False))  # a control character is no word of the target
+            line.update(zip(source, target, strict=False))  # a control character is no word of the target
         else:
-            of_segment = links[segment.text, next(hypotheses).tokens]
-            found.update((source[one], target[other]) for one, other in of_segment)
-    return tuple(sorted(found))
+            inside = links[segment.text, next(hypotheses).tokens]
+            line.update((source[one], target[other]) for one, other in inside)
+    return tuple(sorted(line))

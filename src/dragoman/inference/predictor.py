@@ -18,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.data.batching import LabelledBatch
+from dragoman.decoding.scoring import portions
 from dragoman.errors import DecodeError
 from dragoman.inference.labels import Transitions, best_labels
 from dragoman.inference.runtime import computing, refuse_other_family
@@ -50,16 +51,7 @@ def logits_of(model: EncoderModel, rows: Iterable[Row], framing: Framing) -> Ite
     """The logits of each row: (C) for a text, (P, C) for P places in it; float32, on the host. Memory holds one batch
     of rows, which may be made as they are asked for.
     """
-    batch: list[Row] = []
-    tokens = 0
-    for row in rows:
-        length = len(row.ids) + framing.source_symbols
-        if batch and tokens + length > BATCH_TOKENS:
-            yield from _read(model, batch, framing)
-            batch, tokens = [], 0
-        batch.append(row)
-        tokens += length
-    if batch:
+    for batch in portions(rows, lambda row: len(row.ids) + framing.source_symbols, BATCH_TOKENS):
         yield from _read(model, batch, framing)
 
 

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from dragoman.decoding.scoring import portions
 from dragoman.model.attention import Attention
 from dragoman.model.attention_backends import Backend
 from dragoman.model.observer import Observer
@@ -20,8 +21,11 @@ from dragoman.model.packing import Packing
 from dragoman.model.transformer import EncoderDecoder, LanguageModel
 from dragoman.tokenizing.special_tokens import Framing
 
+PASS_TOKENS = 1_024
+"""Most tokens of the texts in one pass, sources and targets together; one text always is."""
 
-class Given(NamedTuple):
+
+class ForcedText(NamedTuple):
     """One text as a model reads and writes it, in ids with the symbols around them."""
 
     source: list[int] | None
@@ -32,7 +36,7 @@ class Given(NamedTuple):
     """What it should write: one token for each that it reads."""
 
     @classmethod
-    def of(cls, framing: Framing, source: Sequence[int], target: Sequence[int]) -> "Given":
+    def of(cls, framing: Framing, source: Sequence[int], target: Sequence[int]) -> "ForcedText":
         """A source and its translation, in ids without symbols."""
         return cls(framing.source(source), framing.target(target), framing.labels(target))
 
@@ -63,9 +67,9 @@ def plain_attention(model: nn.Module) -> Iterator[None]:
             attention.backend = backend
 
 
-def run_given(
+def teacher_force(
     model: EncoderDecoder | LanguageModel,
-    given: Sequence[Given],
+    texts: Sequence[ForcedText],
     observer: Observer | None = None,
     *,
     share_sources: bool = False,
@@ -75,13 +79,13 @@ def run_given(
     `share_sources` encodes equal sources once. Then an observer, or a hook, sees fewer of them.
     """
     device = model.output.device
-    of_target = Packing.of([len(each.target) for each in given], device)
-    target = _rows([each.target for each in given], device)
+    packing = Packing.of([len(text.target) for text in texts], device)
+    target = _rows([text.target for text in texts], device)
     with plain_attention(model):
         if isinstance(model, LanguageModel):
-            return model.decode(target, of_target, observer=observer), of_target
-        sources = [tuple(each.source) for each in given if each.source is not None]
-        assert len(sources) == len(given), "an encoder needs a source for every text"
+            return model.decode(target, packing, observer=observer), packing
+        sources = [tuple(text.source) for text in texts if text.source is not None]
+        assert len(sources) == len(texts), "an encoder needs a source for every text"
         read = list(dict.fromkeys(sources)) if share_sources else sources
         lengths = [len(source) for source in read]
         memory = model.encode(_rows(read, device), Packing.of(lengths, device), observer=observer)
@@ -89,28 +93,12 @@ def run_given(
             memory_of = dict(zip(read, memory.split(lengths), strict=True))
             memory = torch.cat([memory_of[source] for source in sources])
         keys = model.cross_keys(memory, Packing.of([len(source) for source in sources], device))
-        return model.decode(target, of_target, keys, observer=observer), of_target
+        return model.decode(target, packing, keys, observer=observer), packing
 
 
-def portions(texts: Sequence[Given], tokens: int = 1_024) -> Iterator[list[Given]]:
-    """The texts in order, in portions of at most so many tokens, so that memory does not grow with their number.
-
-    A longer text is a portion of its own.
-
-    >>> [len(portion) for portion in portions([Given([1, 2], [3], [4])] * 5, tokens=6)]
-    [2, 2, 1]
-    """
-    portion: list[Given] = []
-    held = 0
-    for text in texts:
-        size = len(text.source or []) + len(text.target)
-        if portion and held + size > tokens:
-            yield portion
-            portion, held = [], 0
-        portion.append(text)
-        held += size
-    if portion:
-        yield portion
+def passes(texts: Sequence[ForcedText]) -> Iterator[list[ForcedText]]:
+    """The texts in order, as many at a time as one pass takes, so that memory does not grow with their number."""
+    return portions(texts, lambda text: len(text.source or []) + len(text.target), PASS_TOKENS)
 
 
 class _CrossWeights(dict[int, Tensor]):
@@ -122,11 +110,11 @@ class _CrossWeights(dict[int, Tensor]):
 
 
 @torch.inference_mode()
-def cross_weights(model: EncoderDecoder, given: Sequence[Given]) -> Float[np.ndarray, "B L H T S"]:
+def cross_weights(model: EncoderDecoder, texts: Sequence[ForcedText]) -> Float[np.ndarray, "B L H T S"]:
     """The cross-attention weights of all layers, in one pass over these texts side by side."""
-    seen = _CrossWeights()
-    run_given(model, given, seen)
-    return torch.stack([seen[layer] for layer in range(len(seen))], dim=1).float().cpu().numpy()
+    weights = _CrossWeights()
+    teacher_force(model, texts, weights)
+    return torch.stack([weights[layer] for layer in range(len(weights))], dim=1).float().cpu().numpy()
 
 
 def _rows(ids: Sequence[Sequence[int]], device: torch.device) -> Tensor:
