@@ -82,6 +82,14 @@ def test_a_text_with_the_word_cannot_be_written(tokenizer: Tokenizer, banned: st
     assert allows(BannedWords(["mai", "Car"], tokenizer, END), tokenizer.encode(text)), "other words may be"
 
 
+def test_a_long_phrase_is_banned_to_its_last_word(tokenizer: Tokenizer) -> None:
+    begun = "la car di " * 100
+    rule = BannedWords([begun + "auto"], tokenizer, END)
+    assert not allows(rule, tokenizer.encode(begun + "auto"))
+    assert not allows(rule, tokenizer.encode("la car di " + begun + "auto")), "it may begin later than it seemed"
+    assert allows(rule, tokenizer.encode(begun + "caro"))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("banned", "text"), [("car", "la carta"), ("città", "cittadina"), ("arta", "la carta")])
 def test_a_word_inside_another_may_be_written_if_no_token_ends_with_it(kind: str, banned: str, text: str) -> None:

@@ -26,6 +26,10 @@ _BYTES = "surrogateescape"
 """Bytes that are no whole character stand in a text as single surrogates, until the other bytes come."""
 _PENDING = re.compile("[\udcc2-\udcf4][\udc80-\udcbf]{0,2}")
 _BEFORE_BYTES = re.compile(" (?=[\udc80-\udcff])")
+_OPEN = 8
+"""So many characters at the end of a text may read otherwise after the next token: bytes that become a letter, and the
+space before them. What stands before is settled.
+"""
 _REMEMBERED = 8_192
 """The tails of so many texts are remembered, at least: more than rows are under way."""
 
@@ -145,21 +149,29 @@ class BannedWords:
         """The tail of a text after one more token."""
         inside, text = self._with(tail, token)
         for place, character in enumerate(text):
-            before = _in_word(text[place - 1]) if place else inside
-            if not (before and _in_word(character)) and self._may_begin(text[place:]):
-                return Tail(before, text[place:])
-        return Tail(_in_word(text[-1]) if text else inside)
+            is_letter = _in_word(character)
+            goes_on_with_word = inside and is_letter
+            if not goes_on_with_word and self._may_begin(text[place:]):
+                return Tail(inside, text[place:])
+            inside = is_letter
+        return Tail(inside)
 
     def _may_begin(self, text: str) -> bool:
         """Whether a banned phrase begins with this, or it is the beginning of a character."""
+        if not _is_byte(text[-1]):
+            return any(phrase.startswith(text) for phrase in self._phrases)
         spellings = tuple({spelled.encode(errors=_BYTES) for spelled in (text, _BEFORE_BYTES.sub("", text))})
         begun = any(phrase.startswith(spellings) for phrase in self._beginnings)
         return begun or _PENDING.fullmatch(text) is not None
 
     def _with(self, tail: Tail, token: int) -> tuple[bool, str]:
         """What a text ends in after one more token, and whether a character of a word stands before that."""
-        text = (tail.begun.encode(errors=_BYTES) + self._spellings[token]).decode(errors=_BYTES)
-        return tail.inside and not _SPACES.match(text), _plain(text)
+        cut = max(0, len(tail.begun) - _OPEN)
+        if cut and tail.begun[cut] == " ":
+            cut -= 1  # no space begins a plain text
+        settled, end = tail.begun[:cut], tail.begun[cut:]
+        end = (end.encode(errors=_BYTES) + self._spellings[token]).decode(errors=_BYTES)
+        return tail.inside and not _SPACES.match(settled or end), settled + _plain(end)
 
     def _begins_inside(self, token: int) -> bool:
         """Whether a token goes on with the word before it."""
@@ -201,4 +213,8 @@ def _plain(text: str) -> str:
 
 def _joins(character: str) -> bool:
     """Whether a character is part of a word, or a byte of one perhaps."""
-    return _in_word(character) or "\udc80" <= character <= "\udcff"
+    return _in_word(character) or _is_byte(character)
+
+
+def _is_byte(character: str) -> bool:
+    return "\udc80" <= character <= "\udcff"
