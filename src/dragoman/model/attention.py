@@ -18,15 +18,13 @@ class Attention(nn.Module):
     """Multi-head attention (section 3.2.2) on rows of tokens, with one matrix per projection of the paper.
 
     `heads` query heads of width d_model / heads; `kv_heads` key and value heads (fewer: grouped-query attention).
-    `name` is its site for dropout and observers. `backend` fixes how it is computed; None takes the
-    fastest.
+    `name` is its site for dropout and observers.
     """
 
     query: Projection
     key: Projection
     value: Projection
     output: Projection
-    backend: Backend | None
 
     def __init__(
         self,
@@ -36,7 +34,6 @@ class Attention(nn.Module):
         bias: bool = True,
         dropout: float = 0.0,
         name: str = "attention",
-        backend: Backend | None = None,
     ) -> None:
         super().__init__()
         kv_heads = kv_heads or heads
@@ -45,7 +42,9 @@ class Attention(nn.Module):
         if heads % kv_heads:
             raise ConfigError(f"kv_heads must divide heads, but {kv_heads} does not divide {heads}")
         self.heads, self.kv_heads, self.d_head = heads, kv_heads, d_model // heads
-        self.dropout, self.name, self.backend = dropout, name, backend
+        self.dropout, self.name = dropout, name
+        self.backend: Backend | None = None
+        """How it is computed; None takes the fastest."""
         self.query = Dense(d_model, heads * self.d_head, bias)
         self.key = Dense(d_model, kv_heads * self.d_head, bias)
         self.value = Dense(d_model, kv_heads * self.d_head, bias)

@@ -127,22 +127,17 @@ def split_rows(
     return (query, key, value) if rope is None else (rotate(query, rope), rotate(key, rope), value)
 
 
-class Padded(NamedTuple):
-    """Heads of B sentences, padded to equal lengths, and where each query may look."""
-
-    query: Float[Tensor, "B H T K"]
-    key: Float[Tensor, "B G S K"]
-    value: Float[Tensor, "B G S K"]
-    visible: Bool[Tensor, "#B 1 #T S"]
-
-
-def pad(rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext) -> Padded:
-    """What `rows` and `keys` hold (see `Attention.attend`), sentence by sentence."""
+def pad(
+    rows: Float[Tensor, "N P K"], keys: Keys | None, context: AttentionContext
+) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B G S K"], Float[Tensor, "B G S K"], Bool[Tensor, "#B 1 #T S"]]:
+    """Queries, keys and values of `rows` and `keys` (see `Attention.attend`), padded to sentences of equal lengths; and
+    where each query may look.
+    """
     query, queries = rows, context.queries
     if keys is None:
         query, key, value = split_rows(rows, context.heads, context.rope)
         keys = Keys.of_rows(key, value, queries)
-    return Padded(queries.pad(query).transpose(1, 2), *keys.padded(), keys.visible(queries, context.causal))
+    return queries.pad(query).transpose(1, 2), *keys.padded(), keys.visible(queries, context.causal)
 
 
 @torch.no_grad()

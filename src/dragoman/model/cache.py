@@ -51,10 +51,8 @@ class CrossKeys:
 
     def join(self, other: "CrossKeys") -> "CrossKeys":
         """The padded rows of both, one after the other."""
-        longest = max(self.keys[0].size(2), other.keys[0].size(2))
         keys, values = (
-            [torch.cat([_widen(a, longest), _widen(b, longest)]) for a, b in zip(mine, theirs, strict=True)]
-            for mine, theirs in ((self.keys, other.keys), (self.values, other.values))
+            list(map(_stack, mine, theirs)) for mine, theirs in ((self.keys, other.keys), (self.values, other.values))
         )
         return CrossKeys(keys, values, torch.cat([self.lengths, other.lengths]), None)
 
@@ -84,9 +82,7 @@ class Cache:
         needed = self._filled + packing.longest
         grown = []
         for held, new in ((self.keys, key), (self.values, value)):
-            room = held[layer]
-            if room is None:
-                room = new.new_zeros((self.rows, new.size(1), 0, new.size(2)))
+            room = _begun(held[layer], self.rows, new.unsqueeze(2))  # (M, G, K) -> (M, G, 1, K)
             if room.size(2) < needed:
                 room = _widen(room, needed + _GROWTH)
             room[packing.sentence, :, positions] = new
@@ -115,19 +111,20 @@ class Cache:
             self.cross_keys = self.cross_keys.join(other.cross_keys)
         for held, more in ((self.keys, other.keys), (self.values, other.values)):
             for layer, (mine, theirs) in enumerate(zip(held, more, strict=True)):
-                held[layer] = _stack(mine, self.rows, theirs, other.rows)
+                like = mine if mine is not None else theirs
+                if like is not None:  # one of the two has begun
+                    held[layer] = _stack(_begun(mine, self.rows, like), _begun(theirs, other.rows, like))
         self.lengths = torch.cat([self.lengths, other.lengths])
         self._filled = max(self._filled, other._filled)
 
 
-def _stack(mine: Tensor | None, rows: int, theirs: Tensor | None, other_rows: int) -> Tensor | None:
-    """Two layers' keys as one, where either may not have begun."""
-    if mine is None and theirs is None:
-        return None
-    like = mine if mine is not None else theirs
-    assert like is not None, "one of the two has begun"
-    mine = mine if mine is not None else like.new_zeros((rows, like.size(1), 0, like.size(3)))
-    theirs = theirs if theirs is not None else like.new_zeros((other_rows, like.size(1), 0, like.size(3)))
+def _begun(keys: Tensor | None, rows: int, like: Tensor) -> Tensor:
+    """The keys of one layer, or, before its first token, as many rows without any."""
+    return keys if keys is not None else like.new_zeros((rows, like.size(1), 0, like.size(3)))
+
+
+def _stack(mine: Tensor, theirs: Tensor) -> Tensor:
+    """The rows of both, one after the other, as wide as the wider."""
     longest = max(mine.size(2), theirs.size(2))
     return torch.cat([_widen(mine, longest), _widen(theirs, longest)])
 

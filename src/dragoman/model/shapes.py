@@ -25,11 +25,7 @@ def count_weights(config: ModelConfig) -> int:
 
 
 def possible_weights(config: ModelConfig) -> Iterator[Weight]:
-    """The weights that a model of this family can have, layer by layer: the order in which decoder.cpp reads them.
-
-    Raises:
-        ConfigError: the vocabulary is not known yet.
-    """
+    """The weights that a model of this family can have, layer by layer: the order in which decoder.cpp reads them."""
     check_vocabularies(config)
     width, source, target = config.d_model, config.source_vocabulary or 0, config.target_vocabulary or 0
     if config.family == "encoder":

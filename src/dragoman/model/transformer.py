@@ -259,11 +259,7 @@ def _prepare_projections(module: nn.Module) -> None:
 
 
 def build_model(config: ModelConfig, seed: int | None = 0) -> AnyModel:
-    """A model with fresh weights, the same for the same seed. With None they are arbitrary.
-
-    Raises:
-        ConfigError: the vocabulary is not known yet.
-    """
+    """A model with fresh weights, the same for the same seed. With None they are arbitrary."""
     check_vocabularies(config)
     model = _FAMILIES[config.family](config)
     if seed is not None:

@@ -25,7 +25,7 @@ from dragoman.training.checkpoint import TrainState
 from dragoman.training.distributed import ALONE, World
 from dragoman.training.objective import BatchSource, Objective
 from dragoman.training.optimiser import MasterWeights
-from dragoman.training.settings import TrainSettings, learning_rate
+from dragoman.training.settings import TrainSettings
 
 TOO_MANY_SKIPS = 10
 """A run ends after this many steps in a row whose gradients are not finite."""
@@ -129,15 +129,7 @@ def train_step(
     the weights.
     """
     state.step += 1
-    assert settings.steps and settings.learning_rate is not None and settings.warmup_steps is not None, "resolved"
-    rate = learning_rate(
-        settings.schedule,
-        state.step,
-        settings.learning_rate,
-        settings.warmup_steps,
-        settings.steps,
-        settings.continued_from or 0,
-    )
+    rate = settings.rate_at(state.step)
     target_tokens = sum(size.target_tokens for size, _ in micro_batches)
     tokens = sum(size.tokens for size, _ in micro_batches)
     losses = backward(model, objective, state.masters, micro_batches, StepKey(settings.seed, state.step))

@@ -117,11 +117,7 @@ class MasterWeights:
         return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
 
     def join(self, kind: str, named: Mapping[str, Tensor], names: Iterable[str] | None = None) -> Tensor:
-        """What `views` cut, flat again, from tensors that are named `kind.weight`.
-
-        Raises:
-            KeyError: one is missing.
-        """
+        """What `views` cut, flat again, from tensors that are named `kind.weight`."""
         parts = [named[f"{kind}.{name}"].flatten() for name in (self._shapes if names is None else names)]
         return torch.cat(parts).to(self.flat.device)
 
@@ -164,11 +160,7 @@ class MasterWeights:
 
     @torch.no_grad()
     def restore(self, weights: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
-        """Restores earlier `weights` and an earlier `state()`, and updates the model.
-
-        Raises:
-            KeyError: a tensor is missing.
-        """
+        """Restores earlier `weights` and an earlier `state()`, and updates the model. A missing one is a KeyError."""
         for name, weight in self.weights.items():
             weight.copy_(weights[name])
             if name in self._parameters:
@@ -193,6 +185,7 @@ def _rank(role: Role, shape: torch.Size, kind: Optimiser) -> tuple[int, tuple[in
     return (2 if role == "vector" else 1), ()
 
 
+_MOMENTUM = 0.95
 _ITERATIONS = 5
 _COEFFICIENTS = 3.4445, -4.7750, 2.0315  # the published ones: steep at zero, so that small values rise fast
 _SIZE = 0.2  # root mean square of an update, about AdamW's (Liu et al. 2025, section 2.2)
@@ -207,36 +200,26 @@ class Muon(torch.optim.Optimizer):
     a processor (tiny: 2.0 s instead of 0.4 s a step), because matrices of one shape are multiplied together here.
     """
 
-    grad_scale: Tensor | None = None
-    found_inf: Tensor | None = None
-
-    def __init__(
-        self, flat: nn.Parameter, shapes: Iterable[Sequence[int]], momentum: float = 0.95, weight_decay: float = 0.0
-    ) -> None:
-        super().__init__([flat], {"lr": 0.0, "momentum": momentum, "weight_decay": weight_decay})
+    def __init__(self, flat: nn.Parameter, shapes: Iterable[Sequence[int]], weight_decay: float = 0.0) -> None:
+        super().__init__([flat], {"lr": 0.0, "weight_decay": weight_decay})
+        self.grad_scale, self.found_inf = flat.new_ones(()), flat.new_zeros(())
         self._blocks = [(len(list(alike)), *shape) for shape, alike in groupby(shapes)]
 
     @torch.no_grad()
     def step(self) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Updates the momentum, makes it orthogonal, and moves the weights along it."""
         (group,) = self.param_groups
-        ((flat,), rate, momentum) = group["params"], group["lr"], group["momentum"]
-        gradient, moves = self._gradient(flat)
-        mean = self.state[flat].setdefault("momentum", torch.zeros_like(flat)).lerp_(gradient, (1 - momentum) * moves)
-        ahead = mean.lerp(gradient, 1 - momentum)  # Nesterov: the mean if this gradient came once more
+        (flat,), rate = group["params"], group["lr"]
+        assert flat.grad is not None, "the master weights set it"
+        gradient = (flat.grad / self.grad_scale).where(self.found_inf == 0, 0.0)
+        moves = 1 - self.found_inf.to(flat.dtype)  # a factor of each update
+        mean = self.state[flat].setdefault("momentum", torch.zeros_like(flat)).lerp_(gradient, (1 - _MOMENTUM) * moves)
+        ahead = mean.lerp(gradient, 1 - _MOMENTUM)  # Nesterov: the mean if this gradient came once more
         flat.mul_(1 - rate * group["weight_decay"] * moves)
         sizes = [math.prod(block) for block in self._blocks]
         for block, weights, steps in zip(self._blocks, flat.split(sizes), ahead.split(sizes), strict=True):
             size = rate * _SIZE * max(block[1:]) ** 0.5
             weights.addcmul_(orthogonalise(steps.view(block)).flatten(), moves * -size)
-
-    def _gradient(self, flat: Tensor) -> tuple[Tensor, Tensor]:
-        """The gradient and one; or zeros and zero, if the step must move nothing."""
-        assert flat.grad is not None, "the master weights set it"
-        gradient = flat.grad if self.grad_scale is None else flat.grad / self.grad_scale
-        if self.found_inf is None:
-            return gradient, gradient.new_ones(())
-        return gradient.where(self.found_inf == 0, 0.0), 1 - self.found_inf.to(flat.dtype)
 
 
 def orthogonalise(matrices: Float[Tensor, "L R C"]) -> Float[Tensor, "L R C"]:

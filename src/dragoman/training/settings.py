@@ -107,6 +107,14 @@ class TrainSettings(Settings):
             )
         return self
 
+    def rate_at(self, step: int) -> float:
+        """The learning rate of a step."""
+        assert self.steps and self.learning_rate is not None and self.warmup_steps is not None, (
+            "resolved before training"
+        )
+        rise_and_fall = self.warmup_steps, self.steps, self.continued_from or 0
+        return learning_rate(self.schedule, step, self.learning_rate, *rise_and_fall)
+
 
 CHANGEABLE_ON_RESUME = frozenset({"save_minutes", "save_every", "keep_checkpoints"})
 """Settings of `[train]` that a resumed run may change."""
