@@ -42,13 +42,13 @@ def expand(total: Float[np.ndarray, "B W"], best: Best) -> Expansion:
     `total` holds their log-probabilities so far, minus infinity for an empty place. Returns as many continuations as a
     search can use: one if W is 1, else 2 W, because W of them may end.
     """
-    width, each = total.shape[1], best.token.shape[1]
+    width, count = total.shape[1], best.token.shape[1]
     if width == 1:
         return Expansion(total + best.log_prob, np.zeros_like(best.token), best.token, best.log_prob)
-    candidates = (total.reshape(-1, 1) + best.log_prob).reshape(-1, width * each)
+    candidates = (total.reshape(-1, 1) + best.log_prob).reshape(-1, width * count)
     order = np.argsort(-candidates, axis=1, kind="stable")[:, : 2 * width]
-    flat = order + np.arange(len(order))[:, None] * (width * each)
-    return Expansion(candidates.take(flat), order // each, best.token.take(flat), best.log_prob.take(flat))
+    flat = order + np.arange(len(order))[:, None] * (width * count)
+    return Expansion(candidates.take(flat), order // count, best.token.take(flat), best.log_prob.take(flat))
 
 
 class BeamBatch:

@@ -51,8 +51,8 @@ class Beam:
     def take(self, continuations: Sequence[Hypothesis]) -> None:
         """Sets aside what has ended, and lets the best of the others live."""
         width = self.request.beam_size
-        self.live = [each for each in continuations if not each.ended][:width]
-        self.ended += [each for each in continuations[:width] if each.ended]
+        self.live = [hypothesis for hypothesis in continuations if not hypothesis.ended][:width]
+        self.ended += [hypothesis for hypothesis in continuations[:width] if hypothesis.ended]
 
     def done(self, live: Sequence[Hypothesis]) -> bool:
         """Whether none of these live hypotheses can change the result; each line gives a reason."""
@@ -78,8 +78,8 @@ class Beam:
 
     def result(self, live: Sequence[Hypothesis]) -> list[Hypothesis]:
         """`n_best` hypotheses, best first: ended ones, followed by live ones only where too few have ended."""
-        found = self.best()
-        return found + list(live[: self.request.n_best - len(found)])
+        ended = self.best()
+        return ended + list(live[: self.request.n_best - len(ended)])
 
     def agreed(self, live: Sequence[Hypothesis]) -> tuple[int, ...]:
         """The tokens that every possible result begins with."""

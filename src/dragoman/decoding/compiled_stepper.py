@@ -90,12 +90,12 @@ class ThreadTuner:
         return self._best or min(self._seconds, key=lambda count: len(self._seconds[count]))
 
     def took(self, rows: int, threads: int, seconds: float) -> None:
-        """Takes in the time of a step of so many rows with so many threads."""
+        """Learns that a step of so many rows took so many seconds with so many threads."""
         if rows > _FEW or self.most == 1:
             return
         if self._best is None:
             self._seconds[threads].append(seconds)
-            if all(len(each) >= _TRIES for each in self._seconds.values()):
+            if all(len(seconds) >= _TRIES for seconds in self._seconds.values()):
                 self._best = min(self._seconds, key=lambda count: statistics.median(self._seconds[count]))
             return
         self._left -= seconds
@@ -120,7 +120,7 @@ class _Shape(ctypes.Structure):
     ]
 
 
-class _Given(ctypes.Structure):
+class _Weight(ctypes.Structure):
     """One weight, or none: the `Weights` of products.h."""
 
     _fields_ = [
@@ -136,7 +136,8 @@ class NativeModel:
     def __init__(
         self, config: ModelConfig, weights: Mapping[str, NDArray[np.float32]], precision: str = "float32"
     ) -> None:
-        """`weights` are those of the model by their names, a tied one under its first; they are read, and partly kept.
+        """`weights` are those of the model by name; where one array is tied to several names, by the first of them. C++
+        packs the matrices, and goes on reading the tables and vectors where they lie.
 
         Raises:
             NotCompiled: there is no compiler, or it failed.
@@ -145,9 +146,9 @@ class NativeModel:
         self.vocabulary = config.target_vocabulary or 0
         names = [name for name, _ in possible_weights(config)]
         tied = {name: weights["output"] for name in names if name.endswith("_embedding.weight")}
-        given = (_Given * len(names))(*(_given(weights.get(name, tied.get(name))) for name in names))
-        self._kept = weights  # C++ packs the matrices, and reads tables and vectors where they lie
-        self.address = functions().model_open(ctypes.byref(_shape(config, precision)), given)
+        described = (_Weight * len(names))(*(_describe(weights.get(name, tied.get(name))) for name in names))
+        self._kept = weights  # as long as C++ reads them
+        self.address = functions().model_open(ctypes.byref(_shape(config, precision)), described)
         if not self.address:
             raise MemoryError("there is no memory for the packed weights")
         weakref.finalize(self, functions().model_close, self.address)
@@ -161,11 +162,11 @@ class NativeModel:
         return self._tuners.setdefault(threads, ThreadTuner(threads))
 
 
-def _given(weight: NDArray[np.float32] | None) -> _Given:
+def _describe(weight: NDArray[np.float32] | None) -> _Weight:
     if weight is None:
-        return _Given()
+        return _Weight()
     assert weight.dtype == np.float32 and weight.flags.c_contiguous, "weights are given as float32, row by row"
-    return _Given(weight.ctypes.data, *(weight.shape if weight.ndim == 2 else (1, *weight.shape)))
+    return _Weight(weight.ctypes.data, *(weight.shape if weight.ndim == 2 else (1, *weight.shape)))
 
 
 def _shape(config: ModelConfig, precision: str) -> _Shape:
@@ -310,7 +311,7 @@ class NativeStepper:
         self, sources: Sequence[Sequence[int]], given: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
     ) -> Float[np.ndarray, "M"]:
         self.admit(sources)
-        counts = np.array([len(each) for each in labels], np.int64)
+        counts = np.array([len(ids) for ids in labels], np.int64)
         fed, label = (np.fromiter(chain.from_iterable(rows), np.int64) for rows in (given, labels))
         log_probs = np.empty(len(label), np.float32)
         _done(self._functions.decoder_judge(self._decoder, *map(_address, (fed, counts, label, log_probs))))

@@ -355,8 +355,8 @@ class Engine:
         for processors, rows in rows_with.items():
             for processor in processors:
                 rows_of.setdefault(processor, []).extend(rows)
-        for processor, each in rows_of.items():
-            rows = np.array(each, np.int64)
+        for processor, numbers in rows_of.items():
+            rows = np.array(numbers, np.int64)
             left = processor.until - int(self._outputs.lengths[rows].min())
             if left > 0:
                 self._processors.append((processor, rows, self._now + left))

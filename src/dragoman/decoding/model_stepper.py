@@ -122,7 +122,7 @@ class ModelStepper:
     ) -> Float[np.ndarray, "M"]:
         assert isinstance(self.model, EncoderDecoder), "a translation is scored with its source"
         of_sources = Packing.of([len(source) for source in sources], self.device)
-        of_targets = Packing.of([len(each) for each in labels], self.device)
+        of_targets = Packing.of([len(ids) for ids in labels], self.device)
         source, fed, label = (self._joined(rows) for rows in (sources, given, labels))
         keys = self.model.cross_keys(self.model.encode(source, of_sources), of_sources)
         hidden = self.model.decode(fed, of_targets, keys)

@@ -21,13 +21,13 @@ def fit_temperature(logits: Float[Tensor, "N C"], gold: Int[Tensor, "N"]) -> flo
     temperature, because any lower one is likelier still; the answer is then 1.
     """
     logits = logits.double().cpu()
-    of_gold = logits.gather(1, gold.cpu()[:, None])[:, 0]
-    if bool((of_gold >= logits.amax(1)).all()):
+    gold_logits = logits.gather(1, gold.cpu()[:, None])[:, 0]
+    if bool((gold_logits >= logits.amax(1)).all()):
         return 1.0
     low, high = 1 / HIGHEST, 1 / LOWEST
     for _ in range(HALVINGS):
         middle = (low * high) ** 0.5
-        slope = ((logits * middle).softmax(1) * logits).sum(1).mean() - of_gold.mean()
+        slope = ((logits * middle).softmax(1) * logits).sum(1).mean() - gold_logits.mean()
         low, high = (low, middle) if slope > 0 else (middle, high)
     return 1 / (low * high) ** 0.5
 
@@ -38,8 +38,8 @@ def expected_calibration_error(probabilities: Float[Tensor, "N C"], gold: Int[Te
     Examples are binned by their highest probability, in `bins` stretches of equal width, each open below.
     """
     assert len(gold), "without examples there is no error"
-    confidence, found = probabilities.double().max(1)
-    right = (found == gold).double()
+    confidence, likeliest = probabilities.double().max(1)
+    right = (likeliest == gold).double()
     number = (confidence * bins).ceil().long().clamp(1, bins) - 1
     surplus = torch.zeros(bins, dtype=torch.float64).index_add_(0, number, confidence - right)
     return float(surplus.abs().sum() / len(gold))

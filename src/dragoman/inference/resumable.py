@@ -114,7 +114,7 @@ class ResumableFile:
 
     @property
     def state(self) -> str:
-        """What is there if the process ends now, in words."""
+        """What the disk will hold if the process ends now, in words for a person."""
         if not self.record.lines:
             return "nothing was written"
         return f"{self.record.lines:,} lines are done and in {self.part}; run the same command again to go on"
@@ -158,21 +158,21 @@ def resumable_file(path: Path, asked: Mapping[str, Any], fresh: bool = False) ->
 
 
 def part_of(path: Path) -> Path:
-    """What is made so far of a file."""
+    """The file beside `path` that holds its results until all are there."""
     path = path.resolve() if path.is_symlink() else path
     return path.with_name(f"{path.name}.part")
 
 
 def record_of(part: Path) -> Path:
-    """The record beside a part."""
+    """The file beside a part that holds its `Record`."""
     return part.with_name(f"{part.name}.json")
 
 
 def check_working_files(path: Path, *inputs: Path | None) -> None:
-    """Refuses a file whose part, or the record of it, would take the place of one that is read, or that is not ours.
+    """Refuses an output whose part or record would overwrite one of the inputs, or a file that we did not write.
 
     Raises:
-        DataError: one stands there; it is left as it is.
+        DataError: such a file stands there; it is left as it is.
     """
     part = part_of(path)
     for working in (part, record_of(part)):

@@ -91,11 +91,11 @@ def read_segments(texts: Sequence[str], tokenizer: Tokenizer, longest: int, spli
         DecodeError: a text is longer and may not be split, or is not a string.
         TokenizerError: a text is not Unicode.
     """
-    pieces = [_split(number, text, split) for number, text in enumerate(texts, 1)]
-    ids = iter(tokenizer.encode_batch([piece.text for of_text in pieces for piece in of_text if not piece.copied]))
-    found: list[Segments] = []
-    for number, (text, of_text) in enumerate(zip(texts, pieces, strict=True), 1):
-        segments = [piece if piece.copied else Segment(piece.text, next(ids)) for piece in of_text]
+    parts = [_split(number, text, split) for number, text in enumerate(texts, 1)]
+    ids = iter(tokenizer.encode_batch([part.text for text_parts in parts for part in text_parts if not part.copied]))
+    segmented: list[Segments] = []
+    for number, (text, text_parts) in enumerate(zip(texts, parts, strict=True), 1):
+        segments = [part if part.copied else Segment(part.text, next(ids)) for part in text_parts]
         tokens = max((len(segment.ids) for segment in segments), default=0)
         broken = False
         if tokens > longest:
@@ -112,8 +112,8 @@ def read_segments(texts: Sequence[str], tokenizer: Tokenizer, longest: int, spli
             "copied": any(segment.copied for segment in segments),
             "untranslatable": len(kept) < len(segments),
         }
-        found.append(Segments(text, kept, tuple(flag for flag, is_so in flags.items() if is_so)))
-    return found
+        segmented.append(Segments(text, kept, tuple(flag for flag, is_so in flags.items() if is_so)))
+    return segmented
 
 
 def _split(number: int, text: str, split: Split) -> list[Segment]:
@@ -123,7 +123,9 @@ def _split(number: int, text: str, split: Split) -> list[Segment]:
     if split == "never":
         return [Segment(text.strip())] if text.strip() else []
     sentences = split_sentences(text) if split == "sentence" else [text]
-    segments = [Segment(part.strip(), copied=copied) for each in sentences for part, copied in split_words(each)]
+    segments = [
+        Segment(part.strip(), copied=copied) for sentence in sentences for part, copied in split_words(sentence)
+    ]
     for segment in segments:
         if segment.copied:
             with only_unicode([segment.text]):

@@ -162,8 +162,8 @@ def _ends(text: str) -> Iterator[int]:
 
 def _after_space(text: str, place: int) -> int:
     """The first place from `place` on that holds no white space."""
-    found = _SPACES.match(text, place)
-    return found.end() if found else place
+    spaces = _SPACES.match(text, place)
+    return spaces.end() if spaces else place
 
 
 def _is_end(text: str, begin: int, match: re.Match[str]) -> bool:

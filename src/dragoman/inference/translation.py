@@ -103,14 +103,16 @@ class Writer:
                 return text[:i].rstrip()
         return ""
 
-    def choose(self, found: Sequence[Sequence[Hypothesis]], options: SearchOptions) -> list[tuple[Hypothesis, ...]]:
+    def choose(
+        self, hypotheses: Sequence[Sequence[Hypothesis]], options: SearchOptions
+    ) -> list[tuple[Hypothesis, ...]]:
         """One hypothesis for each segment, as often as asked for: the best, best first; or as drawn."""
         if options.risk_samples is not None:
-            return _combinations([least_risk(samples, self.text) for samples in found], options.n_best)
+            return _combinations([least_risk(samples, self.text) for samples in hypotheses], options.n_best)
         if options.sampling is None:
-            rated = [[Rated(each.score(options.length_penalty), each) for each in beam] for beam in found]
+            rated = [[Rated(one.score(options.length_penalty), one) for one in beam] for beam in hypotheses]
             return _combinations(rated, options.n_best)
-        return list(zip(*found, strict=True)) if found else [()]
+        return list(zip(*hypotheses, strict=True)) if hypotheses else [()]
 
     def translation(
         self,
@@ -192,7 +194,7 @@ def least_risk(samples: Sequence[Hypothesis], text: Callable[[Sequence[int]], st
     likeliest = dict(sorted(zip(texts, samples, strict=True), key=lambda pair: pair[1].total))
     values = chrf(list(times)) @ np.array([*times.values()]) / len(samples)
     rated = [Rated(value, likeliest[text]) for text, value in zip(times, values.tolist(), strict=True)]
-    return sorted(rated, key=lambda each: (-each.value, -each.hypothesis.total))
+    return sorted(rated, key=lambda rated: (-rated.value, -rated.hypothesis.total))
 
 
 def _flags(segments: Segments, parts: Sequence[Hypothesis], cleaned: bool) -> list[Flag]:
@@ -206,24 +208,14 @@ def _flags(segments: Segments, parts: Sequence[Hypothesis], cleaned: bool) -> li
     return [flag for flag, is_so in flags.items() if is_so]
 
 
-def _combinations(found: Sequence[Sequence[Rated]], wanted: int) -> list[tuple[Hypothesis, ...]]:
+def _combinations(choices: Sequence[Sequence[Rated]], wanted: int) -> list[tuple[Hypothesis, ...]]:
     """The best ways to take one hypothesis for each segment, by the sum of their values, best first."""
-    totals = [0.0]
-    steps: list[list[tuple[int, Hypothesis]]] = []  # for each segment, which way so far goes on by what
-    for rated in found:
-        longer = [(total + value, way, hypothesis) for way, total in enumerate(totals) for value, hypothesis in rated]
-        best = sorted(longer, key=lambda each: -each[0])[:wanted]
-        totals = [total for total, _, _ in best]
-        steps.append([(way, hypothesis) for _, way, hypothesis in best])
-    combinations: list[tuple[Hypothesis, ...]] = []
-    for last in range(len(totals)):
-        way = last
-        hypotheses: list[Hypothesis] = []
-        for step in reversed(steps):
-            way, hypothesis = step[way]
-            hypotheses.append(hypothesis)
-        combinations.append(tuple(reversed(hypotheses)))
-    return combinations
+    ways: list[tuple[float, tuple[Hypothesis, ...]]] = [(0.0, ())]
+    for rated in choices:
+        longer = [(total + value, way, hypothesis) for total, way in ways for value, hypothesis in rated]
+        best = sorted(longer, key=lambda one: -one[0])[:wanted]
+        ways = [(total, (*way, hypothesis)) for total, way, hypothesis in best]
+    return [way for _, way in ways]
 
 
 def repeats(source: Sequence[int], target: Sequence[int]) -> bool:
@@ -263,7 +255,7 @@ def chrf(texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
         precision += np.divide(shared, count[:, None], where=both, out=np.zeros_like(shared))
         recall += np.divide(shared, count, where=both, out=np.zeros_like(shared))
         orders += both
-    precision, recall = (each / np.maximum(orders, 1) for each in (precision, recall))
+    precision, recall = precision / np.maximum(orders, 1), recall / np.maximum(orders, 1)
     weighed = _BETA**2 * precision + recall
     return 100 * (1 + _BETA**2) * precision * recall / np.where(weighed > 0, weighed, 1)
 
@@ -284,6 +276,6 @@ def _shared_ngrams(texts: Sequence[str], n: int) -> Float[np.ndarray, "N N"]:
             seen[ngram] += 1
             columns[-1].append(column.setdefault((ngram, seen[ngram]), len(column)))
     has = np.zeros((len(texts), len(column)), np.float32)
-    for row, own in zip(has, columns, strict=True):
-        row[own] = 1
+    for row, ngrams in zip(has, columns, strict=True):
+        row[ngrams] = 1
     return (has @ has.T).astype(np.float64)

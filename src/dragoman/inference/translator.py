@@ -178,10 +178,11 @@ class Translator:
         """Each line as soon as all of its requests have ended: its number, and what was found for each of them."""
         samples = [[request.samples(options.samples) for request in line] for line in lines]
         requests = [sample for line in samples for drawn in line for sample in drawn]
-        line_of = [number for number, line in enumerate(samples) for drawn in line for _ in drawn]
-        first_ticket = {number: ticket for ticket, number in reversed([*enumerate(line_of)])}
-        left = Counter(line_of)
-        found: dict[int, list[Hypothesis]] = {}
+        places = itertools.count()  # in `requests`, where a ticket is a place
+        tickets = [[[next(places) for _ in drawn] for drawn in line] for line in samples]
+        line_of = {ticket: number for number, line in enumerate(tickets) for drawn in line for ticket in drawn}
+        left = Counter(line_of.values())
+        ended: dict[int, list[Hypothesis]] = {}
         for number, line in enumerate(lines):
             if not line:
                 yield number, []
@@ -189,12 +190,11 @@ class Translator:
         pool = WorkerPool(workers, lambda inbox: self.engine(options, observer, workers, inbox))
         with closing(pool.run(requests)) as results:  # it stops also where a request failed
             for result in results:
-                found[result.ticket] = result.hypotheses
+                ended[result.ticket] = result.hypotheses
                 number = line_of[result.ticket]
                 left[number] -= 1
                 if not left[number]:
-                    tickets = itertools.count(first_ticket[number])
-                    yield number, [_joined([found.pop(next(tickets)) for _ in drawn]) for drawn in samples[number]]
+                    yield number, [_joined(ended.pop(ticket) for ticket in drawn) for drawn in tickets[number]]
 
     def workers(
         self,
@@ -219,13 +219,13 @@ class Translator:
         options = options or self.options
         (segments,) = self.read([text], options)
         requests = iter(self.requests.of([segments], options)[0])
-        found: list[list[Hypothesis]] = []
+        hypotheses: list[list[Hypothesis]] = []  # of each segment that is translated
         before = ""
         if segments.begins_with_copy and options.prefix:
             before = options.prefix.strip()
             yield before
         for segment in segments.all:
-            growing = [one_line(segment.text)[0]] if segment.copied else self._grow(next(requests), options, found)
+            growing = [one_line(segment.text)[0]] if segment.copied else self._grow(next(requests), options, hypotheses)
             written, yielded = "", 0
             for written in growing:
                 piece = separator(before, written) + written
@@ -233,10 +233,10 @@ class Translator:
                     yield piece[yielded:]
                     yielded = len(piece)
             before = written or before
-        return self._aligned([segments], [self.writer.choose(found, options)], options)[0]
+        return self._aligned([segments], [self.writer.choose(hypotheses, options)], options)[0]
 
-    def _grow(self, request: Request, options: SearchOptions, found: list[list[Hypothesis]]) -> Iterator[str]:
-        """Yields the final part of one segment's text as it grows; its hypotheses go to `found` at the end."""
+    def _grow(self, request: Request, options: SearchOptions, hypotheses: list[list[Hypothesis]]) -> Iterator[str]:
+        """Yields the final part of one segment's text as it grows; its own are added to `hypotheses` at the end."""
         engine = self.engine(options)
         tickets = [engine.admit(sample) for sample in request.samples(options.samples)]
         ended: dict[int, list[Hypothesis]] = {}
@@ -245,8 +245,8 @@ class Translator:
                 ended |= {result.ticket: result.hypotheses for result in engine.step()}
             if options.risk_samples is None and tickets[0] not in ended:
                 yield self.writer.settled_text(engine.agreed(tickets[0]))
-        found.append(_joined([ended[ticket] for ticket in tickets]))
-        ((best,), *_) = self.writer.choose(found[-1:], options)
+        hypotheses.append(_joined(ended[ticket] for ticket in tickets))
+        ((best,), *_) = self.writer.choose(hypotheses[-1:], options)
         yield self.writer.text(best.tokens)
 
     def score(
@@ -350,8 +350,8 @@ class Translator:
         return rows
 
 
-def _joined(found: Iterable[Sequence[Hypothesis]]) -> list[Hypothesis]:
-    return [hypothesis for hypotheses in found for hypothesis in hypotheses]
+def _joined(samples: Iterable[Sequence[Hypothesis]]) -> list[Hypothesis]:
+    return [hypothesis for hypotheses in samples for hypothesis in hypotheses]
 
 
 def _refuse_misfit(first: StoredModel, other: StoredModel) -> None:

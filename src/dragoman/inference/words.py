@@ -92,7 +92,7 @@ def words_written(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[W
     other way round.
     """
     spelled = words_of(tokenizer, ids)
-    ends = [*accumulate(_visible(each.text) for each in spelled)]
+    ends = [*accumulate(_visible(word.text) for word in spelled)]
     written, end = [], 0
     for word in split_words(text):
         begin, end = end, end + _visible(word)
@@ -131,6 +131,6 @@ def _characters_and_words(line: bytes) -> tuple[set[int], list[int]]:
     write, is a mark.
     """
     text = line.decode(errors="surrogateescape")
-    places = [*accumulate((len(each.encode(errors="surrogateescape")) for each in text), initial=0)]
+    places = [*accumulate((len(character.encode(errors="surrogateescape")) for character in text), initial=0)]
     words = _WORDS.pre_tokenize_str(_NO_CHARACTER.sub("\ufffd", text))
     return set(places), [places[first] for _, (first, _) in words]
