@@ -166,8 +166,8 @@ inline void attend(const float *query, float *mixed, const Keys &keys, int64_t h
     }
 }
 
-// A whole sequence that many queries look at: its keys (panels of PANEL tokens, width, PANEL) stand side by side, so that
-// PANEL scores are summed at a time; its values (count, width) follow.
+// A whole sequence that many queries look at: its keys (panels of PANEL tokens, width, PANEL) stand side by side, so
+// that PANEL scores are summed at a time; its values (count, width) follow.
 struct Sequence {
     const float *keys, *values;
     int64_t count, width;
@@ -261,8 +261,8 @@ inline void attend(const Queries &rows, const Sequence &to, int64_t head, int64_
     }
 }
 
-// Attention of QUERIES rows to a whole sequence. `scores` has room for MOST_SCORES rows of them, in whole panels. What a
-// row receives does not depend on the rows beside it.
+// Attention of QUERIES rows to a whole sequence. `scores` has room for MOST_SCORES rows of them, in whole panels. What
+// a row receives does not depend on the rows beside it.
 template <int64_t WIDTH, int QUERIES>
 inline void attend(const Queries &rows, const Sequence &to, int64_t heads, int64_t width, float *scores) {
     const int64_t shared = heads * width / to.width;

@@ -1,4 +1,4 @@
-// A finished model without Python or torch: the encoder, and the decoder step by step, of `dragoman.model`, which is its
+// A finished model without Python or torch: the encoder, and the decoder step by step. `dragoman.model` is its
 // definition. Weights are packed once; a sentence's keys are computed once, and rows of a beam share them.
 //
 // Start at the end, with what Python calls. What can fail returns how it went.
@@ -424,7 +424,8 @@ class Decoder {
         int64_t longest = 0;
         for (auto &token : tokens) longest = std::max(longest, keys_of(token).count);
         const int64_t room = rounded_up(longest, PANEL);
-        float *mixed = mixed_room.take(total() * model.wide), *scores = scores_room.take(team.threads * model.of.heads * room);
+        float *mixed = mixed_room.take(total() * model.wide);
+        float *scores = scores_room.take(team.threads * model.of.heads * room);
         team.share(total(), 4, total() * longest * model.of.d_model > WORTH_SHARING, [&](int64_t i, int member) {
             attend(queries + i * row, mixed + i * model.wide, keys_of(tokens[i]), model.of.heads, model.of.kv_heads,
                    model.d_head, scores + member * model.of.heads * room);
@@ -554,8 +555,8 @@ int64_t decoder_judge(Decoder *decoder, const int64_t *ids, const int64_t *count
     return status_of([&] { decoder->judge(decoder->advance(ids, counts), labels, log_probs); });
 }
 
-// The usual step of a search. Returns whether it was one; if not, nothing has changed. `parents` (R) receives from which
-// row each row goes on.
+// The usual step of a search. Returns whether it was one; if not, nothing has changed. `parents` (R) receives from
+// which row each row goes on.
 bool write_next(const Written *of, const float *logits, const float *norms, int64_t vocabulary, int64_t *parents) {
     bool usual = false;
     return DONE == status_of([&] {

@@ -71,8 +71,8 @@ class Arena {
     }
 };
 
-// Memory that grows and never shrinks; starts at a cache line, and ends with room for one more panel, which may be read.
-// Its contents are lost when it grows.
+// Memory that grows and never shrinks; starts at a cache line, and ends with room for one more panel, which may be
+// read. Its contents are lost when it grows.
 template <class Number> class Room {
     Number *start = nullptr;
     size_t size = 0;
@@ -145,8 +145,8 @@ struct Weights {
 class Matrix {
     uint32_t *packed = nullptr;
     std::vector<float> steps, bias;
-    // ROW_OFFSET times the sum of an output's weights: what the offset of a row adds to its product, and `finished` takes
-    // off again.
+    // ROW_OFFSET times the sum of an output's weights: what the offset of a row adds to its product, and `finished`
+    // takes off again.
     std::vector<int32_t> excess;
 
   public:

@@ -1,5 +1,5 @@
-// The usual step of a search: every row writes a token, and nothing ends. `decoding/batched_beam.py` is its definition, and
-// does what is left.
+// The usual step of a search: every row writes a token, and nothing ends. `decoding/batched_beam.py` is its definition,
+// and does what is left.
 
 #pragma once
 

@@ -89,8 +89,8 @@ class Team {
         rouse();
     }
 
-    // Calls `work(i, member)` for each i below `count`, `grain` of them at a time; `member` is below `threads`. Only work
-    // that is `large` is shared. It must not throw.
+    // Calls `work(i, member)` for each i below `count`, `grain` of them at a time; `member` is below `threads`. Only
+    // work that is `large` is shared. It must not throw.
     template <class Work> void share(int64_t count, int64_t grain, bool large, const Work &work) {
         if (threads == 1 || !large || count <= grain) {
             for (int64_t i = 0; i < count; ++i) work(i, 0);
