@@ -12,7 +12,8 @@ Heats come first. Every other toolkit runs in all its ways: bf16 weights with fl
 attention, or torch's fused one; never `torch.compile`. Each way takes three turns, with both settings of glibc's
 allocator. The setting under which the fastest toolkit was fastest then applies to all, and the best one or two ways of
 each toolkit go on. In the rounds all of them take turns, each in a process of its own, and the roof is measured in the
-same rounds. Our ratio is to the fastest other toolkit. What is not installed is named as left out.
+same rounds. A ratio is to one other toolkit, the one with the highest median, within each round. What is not installed
+is named as left out.
 
 The roof is the rate of square matrix products. The work of a token is 6 FLOP for each weight of a matrix product that
 the token passes through (2 forward, 4 backward), without attention's own products and padding.

@@ -47,7 +47,8 @@ class TorchTransformer(nn.Module):
     def _embed(self, ids: Tensor) -> Tensor:
         x = F.embedding(ids, self.embedding) * self.embedding.size(1) ** 0.5
         position = torch.arange(ids.size(1)).expand(ids.shape).flatten()
-        return F.dropout(x + self.positions(position).view_as(x), DROPOUT, self.training)
+        positions = self.positions(position).to(x.dtype)  # float32 would carry bf16 weights into float32
+        return F.dropout(x + positions.view_as(x), DROPOUT, self.training)
 
     def _drop_as_the_paper(self) -> None:
         for module in self.transformer.modules():

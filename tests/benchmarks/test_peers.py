@@ -2,6 +2,7 @@
 
 import argparse
 import math
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -36,9 +37,16 @@ def a_batch() -> Batch:
     return Batch(source, source_lengths, target, labels, target_lengths, torch.arange(3))
 
 
-def built(name: str, steps: int) -> tuple[Contender, list[float]]:
+def installed() -> Iterator[Entrant]:
+    """Every way of every contender that needs no package of its own."""
+    for name, toolkit in TOOLKITS.items():
+        if not toolkit.requires:
+            yield from dict.fromkeys([*entrants(name, "float32"), *entrants(name, "bf16")])
+
+
+def built(entrant: Entrant, steps: int) -> tuple[Contender, list[float]]:
     torch.manual_seed(1)
-    contender = build(entrants(name, "float32")[0], [a_batch()], SHAPE)
+    contender = build(entrant, [a_batch()], SHAPE)
     return contender, [contender.step(0) for _ in range(steps)]
 
 
@@ -52,10 +60,15 @@ def test_a_rectangle_holds_the_tokens_of_the_batch_and_padding() -> None:
     assert padded.labels[padded.target_mask].tolist() == a_batch().labels.tolist()
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", [name for name, toolkit in TOOLKITS.items() if not toolkit.requires])
-def test_every_contender_that_is_installed_begins_without_knowledge_and_learns(name: str) -> None:
-    _, losses = built(name, 2 if name == AS_WRITTEN else 12)
+@pytest.mark.parametrize(
+    "entrant",
+    [
+        pytest.param(each, id=each.name, marks=[pytest.mark.thorough] if each.toolkit == AS_WRITTEN else [])
+        for each in installed()
+    ],
+)
+def test_every_way_of_every_installed_contender_begins_without_knowledge_and_learns(entrant: Entrant) -> None:
+    _, losses = built(entrant, 2 if entrant.toolkit == AS_WRITTEN else 12)
     assert abs(losses[0] - math.log(SHAPE.vocabulary)) < 1.5
     assert losses[-1] < losses[0]
 
@@ -84,7 +97,7 @@ def test_a_run_leaves_out_the_small_batch_that_an_epoch_has_left_over(tmp_path: 
 
 @pytest.mark.parametrize("name", ["nn.Transformer", "the tutorial's model"])
 def test_a_peer_takes_the_mean_loss_over_real_tokens(name: str) -> None:
-    contender, _ = built(name, 0)
+    contender, _ = built(entrants(name, "float32")[0], 0)
     padded = Padded.of(a_batch())
     contender.model.eval()  # without dropout a step says what it should
     call = contender.model(padded) if name == "nn.Transformer" else contender.model(padded.source, padded.target)
