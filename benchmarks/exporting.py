@@ -59,6 +59,18 @@ KINDS = ("bpe", "unigram", "byte_bpe", "character", "word")
 """Tokenizers, each with separate vocabularies and with a joint one."""
 
 
+def tried() -> list[tuple[dict[str, Any], str]]:
+    """Every different model once, with its tokenizer: a setting that spells out what the preset has adds none."""
+    models = [(settings, "bpe") for settings in COMBINATIONS]
+    models += [({"preset": "paper", "tied": tied}, kind) for kind, tied in product(KINDS, ("target", "all"))]
+    vocabularies = {"source_vocabulary": 600, "target_vocabulary": 600}
+    found: dict[tuple[str, str], tuple[dict[str, Any], str]] = {}
+    for settings, kind in models:
+        config = ModelConfig.model_validate({"tied": "target", **SIZES, **vocabularies, **settings})
+        found.setdefault((kind, config.model_dump_json(exclude={"preset"})), (settings, kind))
+    return list(found.values())
+
+
 def make(folder: Path, settings: dict[str, Any], kind: str = "bpe") -> Path:
     """A model folder with random weights, whose outputs depend on the text."""
     tokenizers = learn(kind, settings.get("tied") == "all")
@@ -114,10 +126,8 @@ def main() -> None:
     parser.add_argument("--out", type=figures_file)
     options = parser.parse_args()
     rows: list[list[str]] = []
-    tried = [(settings, "bpe") for settings in COMBINATIONS]
-    tried += [({"preset": "paper", "tied": tied}, kind) for kind, tied in product(KINDS, ("target", "all"))]
     with tempfile.TemporaryDirectory() as name:
-        for number, (settings, kind) in enumerate(tried):
+        for number, (settings, kind) in enumerate(tried()):
             model = make(Path(name) / f"model{number}", settings, kind)
             found = [outcome(model, target, Path(name) / f"{target}{number}") for target in get_args(Target)]
             rows.append([told(settings) + (f", {kind}" if kind != "bpe" else ""), *found])
