@@ -13,11 +13,10 @@ from dragoman.data.corpus import EncodedCorpus
 from dragoman.data.encoding import encode_lines
 from dragoman.errors import DecodeError
 from dragoman.evaluating.metrics import Score
-from dragoman.files import sha256
 from dragoman.inference.predictor import project
 from dragoman.model.dropout import StepKey
 from dragoman.model.transformer import EncoderModel
-from dragoman.runs.language_model import TextEvaluation, TextTask
+from dragoman.runs.language_model import TextTask
 from dragoman.runs.task import Validated
 from dragoman.store.description import ModelFiles, StoredModel
 from dragoman.text.prepared import read_text_lines
@@ -31,6 +30,8 @@ SEED = 12_345
 
 class FillTask(TextTask):
     """Learns to fill in masked words of plain text. The best model has the lowest loss on the dev text."""
+
+    search = "the likeliest token"
 
     def encode_split(self, name: str, tokenizers: Tokenizers, folder: Path) -> EncodedCorpus:
         lines = (line.strip() for line in read_text_lines(self.run.data, name))
@@ -46,8 +47,7 @@ class FillTask(TextTask):
 
     @cached_property
     def _dev_batches(self) -> list[LabelledBatch]:
-        assert self.corpora.dev is not None, "a run without a dev text is not validated"
-        return self._masked(self.corpora.dev)
+        return self._masked(self.dev)
 
     def _masked(self, corpus: EncodedCorpus) -> list[LabelledBatch]:
         """The batches of a held-out text, with the same tokens masked at every call."""
@@ -83,7 +83,7 @@ class FillTask(TextTask):
             f"    dragoman train LABELLED_TEXT --set start.model=FOLDER\n"
         )
 
-    def evaluate(self, stored: StoredModel, corpus: EncodedCorpus, test: Path) -> TextEvaluation:
+    def evaluate(self, stored: StoredModel, corpus: EncodedCorpus) -> tuple[dict[str, Score], dict[str, int]]:
         batches, model = self._masked(corpus), stored.model.to(self.device)
         assert isinstance(model, EncoderModel), "the recipe says so"
         loss, right = losses(model, batches)
@@ -93,9 +93,7 @@ class FillTask(TextTask):
             "accuracy": Score("masked tokens found", 100 * right, None, None, f"acc|{facts}", ""),
             "token": Score("nats a masked token", loss, None, None, f"nll|{facts}", ""),
         }
-        return TextEvaluation(
-            str(self.run.best), test.name, sha256(test), scores, {"masked tokens": masked}, "the likeliest token"
-        )
+        return scores, {"masked tokens": masked}
 
 
 @torch.inference_mode()

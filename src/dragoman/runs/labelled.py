@@ -1,7 +1,7 @@
 """Classifiers and taggers as tasks: texts with a label, or words with a label each, and scores on held-out text."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -32,7 +32,7 @@ from dragoman.inference.labels import Transitions, best_labels, expected_calibra
 from dragoman.inference.predictor import Predictor, project, softmax
 from dragoman.model.transformer import EncoderModel
 from dragoman.runs.choices import TextFacts
-from dragoman.runs.task import Corpora, Task, Validated
+from dragoman.runs.task import Task, Validated
 from dragoman.store.description import ModelFiles
 from dragoman.text.prepare import prepare_labelled
 from dragoman.text.prepared import read_examples, read_tagged
@@ -98,18 +98,15 @@ class LabelledTask(Task):
     def encode(self) -> Self:
         if marks_ends(self.labels):
             log.warning("%s", NOT_BIO)
-        tokenizers = self.find_tokenizers(self.learn_tokenizers)
+        return super().encode()
 
-        def encoded(name: str, examples: Iterable[Example]) -> EncodedCorpus:
-            folder = self.run.corpus(name)
-            return self.find_corpus(
-                name,
-                tokenizers,
-                lambda: encode_labelled(examples, tokenizers.source, self.labels, folder, self.progress),
-            )
+    def encode_split(self, name: str, tokenizers: Tokenizers, folder: Path) -> EncodedCorpus:
+        examples = self.dev_examples if name == "dev" else self.examples(name)
+        return encode_labelled(examples, tokenizers.source, self.labels, folder, self.progress)
 
-        dev = encoded("dev", self.dev_examples) if self.dev_examples else None
-        return replace(self, encoded=Corpora(tokenizers, encoded("train", self.examples("train")), dev))
+    @property
+    def has_dev(self) -> bool:
+        return bool(self.dev_examples)
 
     def learn_tokenizers(self) -> Tokenizers:
         texts = (part for parts, _ in self.examples("train") for part in parts)
@@ -127,8 +124,7 @@ class LabelledTask(Task):
 
     @cached_property
     def _dev_batches(self) -> list[LabelledBatch]:
-        assert self.corpora.dev is not None, "a run without a dev set is not validated"
-        batches = self.batches_of(self.corpora.dev)
+        batches = self.batches_of(self.dev)
         return [batches.batch(indices) for indices in batches.epoch(0)]
 
     def measure(self, model: EncoderModel) -> Validated:

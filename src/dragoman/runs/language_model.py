@@ -3,11 +3,11 @@
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import dragoman
 from dragoman.data.corpus import EncodedCorpus
@@ -19,7 +19,7 @@ from dragoman.files import sha256
 from dragoman.inference.generator import Generator
 from dragoman.model.transformer import LanguageModel
 from dragoman.runs.choices import TextFacts
-from dragoman.runs.task import Corpora, Task, Validated
+from dragoman.runs.task import Task, Validated
 from dragoman.store.description import ModelFiles, StoredModel
 from dragoman.store.folder import load_model
 from dragoman.text.prepare import prepare_text
@@ -41,6 +41,9 @@ LEARNT_FROM = 50_000_000
 class TextTask(Task):
     """A task that reads running text, of which it holds out the end."""
 
+    search: ClassVar[str]
+    """How the scores are made, in words."""
+
     def prepare(self) -> None:
         prepare_text(self.recipe.data, self.run.data, self.progress)
 
@@ -57,24 +60,9 @@ class TextTask(Task):
         tokenizer = learn_tokenizer(lines_of(text), self.recipe.tokenizer, self.progress, self.report.language)
         return Tokenizers(tokenizer, tokenizer)
 
-    def encode(self) -> Self:
-        tokenizers = self.find_tokenizers(self.learn_tokenizers)
-
-        def encoded(name: str) -> EncodedCorpus:
-            return self.find_corpus(
-                name, tokenizers, lambda: self.encode_split(name, tokenizers, self.run.corpus(name)), self.is_fit
-            )
-
-        train, has_dev = encoded("train"), self.report.splits["dev"].characters
-        return replace(self, encoded=Corpora(tokenizers, train, encoded("dev") if has_dev else None))
-
-    @abstractmethod
-    def encode_split(self, name: str, tokenizers: Tokenizers, folder: Path) -> EncodedCorpus:
-        """Encodes one split of the prepared text into a folder, in the place of what is there."""
-
-    def is_fit(self, _corpus: EncodedCorpus) -> bool:
-        """Whether a corpus that was encoded earlier suits the recipe."""
-        return True
+    @property
+    def has_dev(self) -> bool:
+        return self.report.splits["dev"].characters > 0
 
     def trained_on(self, training: str) -> str:
         """The sentence of a model card about the text and the training."""
@@ -96,15 +84,18 @@ class TextTask(Task):
         stored = load_model(self.run.best)
         with TemporaryDirectory(prefix="dragoman-") as folder:
             corpus = self.encode_split("test", stored.tokenizers, Path(folder) / "test")
-            return self.evaluate(stored, corpus, test)
+            scores, counts = self.evaluate(stored, corpus)
+            return TextEvaluation(str(self.run.best), test.name, sha256(test), scores, counts, self.search)
 
     @abstractmethod
-    def evaluate(self, stored: StoredModel, corpus: EncodedCorpus, test: Path) -> "TextEvaluation":
-        """Measures a finished model on an encoded test text."""
+    def evaluate(self, stored: StoredModel, corpus: EncodedCorpus) -> tuple[dict[str, Score], dict[str, int]]:
+        """Measures a finished model on an encoded test text: its scores, and how much they were made from."""
 
 
 class LanguageModelTask(TextTask):
     """Learns to continue running text. The best model has the lowest loss on the dev text."""
+
+    search = "every token given those before it in its window"
 
     def encode_split(self, name: str, tokenizers: Tokenizers, folder: Path) -> EncodedCorpus:
         window = self.recipe.batches.sentence_tokens
@@ -114,8 +105,7 @@ class LanguageModelTask(TextTask):
         return corpus.has_windows_of(self.recipe.batches.sentence_tokens)
 
     def measure(self, model: LanguageModel) -> Validated:
-        assert self.corpora.dev is not None, "a run without a dev text is not validated"
-        a_token, a_character, _ = self._losses(model, self.corpora.dev, self.report.splits["dev"].characters)
+        a_token, a_character, _ = self._losses(model, self.dev, self.report.splits["dev"].characters)
         nats = nats_and_bits(a_character)
         return Validated(
             score=-a_token,
@@ -152,7 +142,7 @@ class LanguageModelTask(TextTask):
         made = self.made_with("A decoder-only Transformer", self.recipe.model.decoder_layers, weights)
         return f"# Language model\n\n{made}\n\n{self.trained_on(training)}\n\n{quality}"
 
-    def evaluate(self, stored: StoredModel, corpus: EncodedCorpus, test: Path) -> "TextEvaluation":
+    def evaluate(self, stored: StoredModel, corpus: EncodedCorpus) -> tuple[dict[str, Score], dict[str, int]]:
         characters = self.report.splits["test"].characters
         model: Any = stored.model.to(self.device)
         a_token, a_character, tokens = self._losses(model, corpus, characters)
@@ -167,13 +157,12 @@ class LanguageModelTask(TextTask):
             key: Score(name, value, None, None, f"nll|unit:{name.split()[-1]}|{facts}", "")
             for key, (name, value) in losses.items()
         }
-        counts = {"characters": characters, "tokens": tokens}
-        return TextEvaluation(str(self.run.best), test.name, sha256(test), scores, counts)
+        return scores, {"characters": characters, "tokens": tokens}
 
 
 @dataclass(frozen=True)
 class TextEvaluation:
-    """How well a language model predicts a text."""
+    """How well a model predicts a text, or its masked words."""
 
     system: str
     """The model's folder."""
@@ -183,7 +172,7 @@ class TextEvaluation:
     """SHA-256 of that file."""
     scores: dict[str, Score]
     counts: dict[str, int]
-    search: str = "every token given those before it in its window"
+    search: str
     """How the scores were made."""
 
     def facts(self) -> dict[str, Any]:

@@ -4,9 +4,10 @@ The methods stand in the order in which a run calls them. All processes of a run
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -103,14 +104,40 @@ class Task(ABC):
     # Before training: ids
 
     @abstractmethod
+    def learn_tokenizers(self) -> Tokenizers:
+        """Tokenizers learnt from the training text."""
+
+    @property
+    @abstractmethod
+    def has_dev(self) -> bool:
+        """Whether text is held out for validation."""
+
+    @abstractmethod
+    def encode_split(self, name: str, tokenizers: Tokenizers, folder: Path) -> EncodedCorpus:
+        """Encodes one split of the prepared text into a folder, in the place of what is there."""
+
+    def is_fit(self, _corpus: EncodedCorpus) -> bool:
+        """Whether a corpus that was encoded earlier suits the recipe; settings may change until training begins."""
+        return True
+
     def encode(self) -> Self:
         """The same task with its text tokenized, by tokenizers that are learnt now if there are none, and encoded."""
+        tokenizers = self._find_tokenizers()
+        train = self._find_corpus("train", tokenizers)
+        dev = self._find_corpus("dev", tokenizers) if self.has_dev else None
+        return replace(self, encoded=Corpora(tokenizers, train, dev))
 
     @property
     def corpora(self) -> Corpora:
         """The encoded text."""
         assert self.encoded is not None, "text is encoded before it is trained on"
         return self.encoded
+
+    @property
+    def dev(self) -> EncodedCorpus:
+        """The encoded text that validation measures."""
+        assert self.corpora.dev is not None, "a run without a dev set is not validated"
+        return self.corpora.dev
 
     @property
     def labels(self) -> Labels | None:
@@ -143,41 +170,35 @@ class Task(ABC):
         """The symbols around texts: those of the model that the run starts from, if there is one."""
         return DEFAULT_FRAMING if self.start is None else self.start.framing
 
-    def find_tokenizers(self, learn: Callable[[], Tokenizers]) -> Tokenizers:
+    def _find_tokenizers(self) -> Tokenizers:
         """The run's tokenizers: saved earlier, those of the model that it starts from, or learnt now and saved."""
         if self.run.tokenizer.exists():
             return Tokenizers.load(self.run.tokenizer)
-        tokenizers = learn() if self.recipe.start is None else load_model(self.recipe.start.model).tokenizers
+        if self.recipe.start is None:
+            tokenizers = self.learn_tokenizers()
+        else:
+            tokenizers = load_model(self.recipe.start.model).tokenizers
         if self.recipe.model.family == "encoder":
             tokenizers = Tokenizers(tokenizers.source, tokenizers.source)
         with new_folder(self.run.tokenizer) as aside:
             tokenizers.save(aside)
         return tokenizers
 
-    def find_corpus(
-        self,
-        name: str,
-        tokenizers: Tokenizers,
-        encode: Callable[[], EncodedCorpus],
-        fits: Callable[[EncodedCorpus], bool] = lambda _: True,
-    ) -> EncodedCorpus:
-        """A corpus that was encoded earlier, after reading all of it once to check it. One is encoded now if there is
-        none, or if it no longer `fits` the recipe, whose settings may change until training begins.
-        """
-        if not self.run.corpus(name).exists():
-            return encode()
-        corpus = EncodedCorpus.open(self.run.corpus(name))
+    def _find_corpus(self, name: str, tokenizers: Tokenizers) -> EncodedCorpus:
+        """The corpus of one split: encoded earlier, and read once to check it; or encoded now."""
+        folder = self.run.corpus(name)
+        if not folder.exists():
+            return self.encode_split(name, tokenizers, folder)
+        corpus = EncodedCorpus.open(folder)
         corpus.verify()
         target = tokenizers.target if self.labels is None else self.labels
         for facts, vocabulary in ((corpus.facts.source, tokenizers.source), (corpus.facts.target, target)):
             if facts is not None and facts.tokenizer != vocabulary.identity:
-                raise TokenizerError(
-                    f"{corpus.folder} was encoded by another tokenizer than the run has now; use --fresh"
-                )
-        if fits(corpus):
+                raise TokenizerError(f"{folder} was encoded by another tokenizer than the run has now; use --fresh")
+        if self.is_fit(corpus):
             return corpus
         del corpus  # Windows replaces no folder whose files are open
-        return encode()
+        return self.encode_split(name, tokenizers, folder)
 
     # Training
 
@@ -275,8 +296,3 @@ class Task(ABC):
     def warning(self, _metrics: Sequence[Mapping[str, Any]], _best_step: int) -> str | None:
         """A warning, by the lines of the run's metrics, if the best model has learnt next to nothing."""
         return None
-
-
-def to_device(batches: Any, device: str) -> list[Any]:
-    """All batches of a corpus."""
-    return [batches.batch(indices).to(device) for indices in batches.epoch(0)]

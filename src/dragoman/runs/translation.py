@@ -3,8 +3,7 @@
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -22,7 +21,7 @@ from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.runs.choices import FEW_PAIRS, Prepared, TextFacts
 from dragoman.runs.recipe import StartSettings
-from dragoman.runs.task import Corpora, Task, Validated, to_device
+from dragoman.runs.task import Task, Validated
 from dragoman.store.description import Languages, ModelFiles, StoredModel
 from dragoman.text.languages import UNKNOWN_LANGUAGE
 from dragoman.text.prepare import prepare_data
@@ -93,15 +92,15 @@ class TranslationTask(Task):
 
     def encode(self) -> Self:
         self._warn_of_other_languages()
-        tokenizers = self.find_tokenizers(self.learn_tokenizers)
+        return super().encode()
 
-        def encoded(name: str, pairs: Callable[[], Iterable[tuple[str, str]]]) -> EncodedCorpus:
-            folder = self.run.corpus(name)
-            return self.find_corpus(name, tokenizers, lambda: encode_corpus(pairs(), tokenizers, folder, self.progress))
+    def encode_split(self, name: str, tokenizers: Tokenizers, folder: Path) -> EncodedCorpus:
+        pairs = _training_pairs(self.run.data, self.recipe.start) if name == "train" else self.dev_pairs
+        return encode_corpus(pairs, tokenizers, folder, self.progress)
 
-        train = encoded("train", lambda: _training_pairs(self.run.data, self.recipe.start))
-        dev = encoded("dev", lambda: self.dev_pairs) if self.dev_pairs else None
-        return replace(self, encoded=Corpora(tokenizers, train, dev))
+    @property
+    def has_dev(self) -> bool:
+        return bool(self.dev_pairs)
 
     def learn_tokenizers(self) -> Tokenizers:
         """Tokenizers learnt from training pairs, from a sample of them if there are many."""
@@ -142,8 +141,8 @@ class TranslationTask(Task):
 
     @cached_property
     def _dev_batches(self) -> list[Any]:
-        assert self.corpora.dev is not None, "a run without a dev set is not validated"
-        return to_device(self.batches_of(self.corpora.dev), self.device)
+        batches = self.batches_of(self.dev)
+        return [batches.batch(indices).to(self.device) for indices in batches.epoch(0)]
 
     @cached_property
     def _translated_pairs(self) -> list[tuple[str, str]]:
