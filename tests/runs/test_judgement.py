@@ -7,7 +7,7 @@ import pytest
 from small_runs import SETTINGS, STEPS, times, train_small, write_corpus
 
 from dragoman.cli.main import main
-from dragoman.config import override
+from dragoman.config import check, override
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluating.metrics import Score
 from dragoman.evaluating.scores import read_scores
@@ -88,7 +88,8 @@ def test_a_run_that_changes_the_recipe_is_not_judged_and_says_so(
     ],
 )
 def test_what_changes_a_recipe(setting: str, changed: tuple[str, ...], tmp_path: Path) -> None:
-    assert find_recipe(write_recipe(tmp_path), [setting]).changed == changed
+    expectation = find_recipe(write_recipe(tmp_path), [setting]).expectation
+    assert expectation is not None and expectation.changed == changed
 
 
 def test_a_recipe_without_expected_scores_judges_nothing(tmp_path: Path) -> None:
@@ -181,13 +182,18 @@ OTHERS: list[tuple[str, str, str, int, dict[float, bool]]] = [
 ]
 
 
+def expected_of(recipe: str) -> Expected:
+    expectation = find_recipe(recipe).expectation
+    assert expectation is not None
+    return check(expectation.table, recipe, Expected)
+
+
 @pytest.mark.parametrize(("recipe", "other", "entry", "steps", "scores"), OTHERS, ids=[each[1] for each in OTHERS])
 def test_which_other_configurations_meet_the_bar(
     recipe: str, other: str, entry: str, steps: int, scores: dict[float, bool]
 ) -> None:
     """What the bar can see: half the steps, another architecture; and what it cannot: a schedule or an optimiser."""
-    expected = find_recipe(recipe).expected
-    assert expected is not None
+    expected = expected_of(recipe)
     for value, meets in scores.items():
         found = Judgement(expected, Score("BLEU", value, None, None, expected.signature, ""))
         assert found.met == meets, f"{other}, {steps:,} steps: {found} ({entry})"
@@ -195,8 +201,7 @@ def test_which_other_configurations_meet_the_bar(
 
 @pytest.mark.parametrize(("recipe", "low"), [("multi30k-en-de", 38.9), ("tatoeba-en-it", 52.7)])
 def test_the_recipes_own_seeds_meet_their_bar(recipe: str, low: float) -> None:
-    expected = find_recipe(recipe).expected
-    assert expected is not None
+    expected = expected_of(recipe)
     assert round(expected.worst, 1) == low < min(expected.scores)
 
 

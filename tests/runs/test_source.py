@@ -53,7 +53,7 @@ def test_every_recipe_of_the_library_can_be_read(name: str) -> None:
     assert source.name == name
     text = resources.files("dragoman.runs").joinpath("library", f"{name}.toml").read_text(encoding="utf-8")
     says_why_not = "not run here" in text.lower() or "one seed was run" in text.lower()
-    assert (source.expected is None) == says_why_not, "it expects a score, or says why none is expected"
+    assert (source.expectation is None) == says_why_not, "it expects a score, or says why none is expected"
 
 
 def settings_of(schema: type[Settings], prefix: str = "") -> Iterator[str]:

@@ -11,13 +11,12 @@ import typer
 import dragoman
 from dragoman import system
 from dragoman.cli.console import complain, say_last, write
-from dragoman.cli.data import prepare_data, train_tokenizer
 from dragoman.cli.evaluate import benchmark, evaluate, score
 from dragoman.cli.explain import embeddings, explain
 from dragoman.cli.lists import doctor, runs, settings
 from dragoman.cli.models import average, convert, export, merge, quantize
 from dragoman.cli.streams import prepare_streams
-from dragoman.cli.train import demo, fine_tune, train
+from dragoman.cli.train import demo, fine_tune, prepare_data, train, train_tokenizer
 from dragoman.cli.translate import generate, predict, translate
 from dragoman.errors import Error, Interrupted
 from dragoman.memory import out_of_memory_as

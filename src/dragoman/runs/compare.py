@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from dragoman.config import check, choose
 from dragoman.errors import CheckpointError, ConfigError
@@ -107,22 +107,14 @@ def compare(
     compared = [_System.find(each) for each in ([systems] if isinstance(systems, str | Path) else systems)]
     outputs = [path for path in (output, scores) if path is not None]
     _check(compared, output, scores, [*([] if test is None else [test]), *references])
-    asked = _Asked(test, references, outputs, overrides, samples, Place(device, precision, progress, threads), measures)
+    place = {"device": device, "precision": precision, "progress": progress, "threads": threads}
+    asked = _Asked(test, references, outputs, overrides, samples, place, measures)
     scorer = _label_scorer if gives_labels(compared[0].members[0]) else _translation_scorer
     evaluate_one = scorer(compared, asked)
     results = tuple(SystemResult(system.name, tuple(map(evaluate_one, system.members))) for system in compared)
     result = CompareResult(results, _comparisons(results))
     _write(result, output, scores)
     return result
-
-
-class Place(NamedTuple):
-    """Where and in which numbers models run."""
-
-    device: str
-    precision: str
-    progress: Progress
-    threads: int | None
 
 
 class _Asked(NamedTuple):
@@ -133,7 +125,8 @@ class _Asked(NamedTuple):
     outputs: Sequence[Path | str]
     overrides: Sequence[str]
     samples: int
-    place: Place
+    place: dict[str, Any]
+    """Where and in which numbers models run, and where they report: arguments of `Translator.load`."""
     measures: Measures
 
 
@@ -149,9 +142,9 @@ def _translation_scorer(systems: Sequence[_System], asked: _Asked) -> Callable[[
         check_output(path, *test_set.files)
 
     def evaluated(path: Path) -> Evaluation:
-        translator = Translator.load(path, **asked.place._asdict()) if path.is_dir() else None
+        translator = Translator.load(path, **asked.place) if path.is_dir() else None
         options = choose(SearchOptions, "decode", search, translator and translator.options)
-        facts = {"options": options, "name": str(path), "samples": asked.samples, "progress": asked.place.progress}
+        facts = {"options": options, "name": str(path), "samples": asked.samples, "progress": asked.place["progress"]}
         return evaluate(translator or path, test_set, **facts, **asked.measures)
 
     return evaluated
@@ -160,7 +153,7 @@ def _translation_scorer(systems: Sequence[_System], asked: _Asked) -> Callable[[
 def _label_scorer(systems: Sequence[_System], asked: _Asked) -> Callable[[Path], LabelEvaluation]:
     """What scores a classifier or a tagger, on a test set that is read once; by default that of the first run."""
     _refuse_measures(asked)
-    first, place = systems[0].members[0], asked.place._asdict()
+    first, place = systems[0].members[0], asked.place
     task = Predictor.load(first, **place).task
     path, examples = _read_labels(first, task, asked)
 

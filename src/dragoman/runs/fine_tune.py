@@ -68,25 +68,20 @@ def fine_tune(
     *,
     mix_rate: float | None = None,
     mix_data: Path | str | None = None,
-    **options: Any,
+    **arguments: Any,
 ) -> FineTuneResult:
     """Trains a finished model on other text, and scores it before and after on the new test set and the old one.
 
     `mix_rate` is the share of old text in an epoch, in characters; left out, half, if there is any (mixed fine-tuning,
-    Chu et al. 2017). The old text is `mix_data` (prepared data), or the data of the run that `model` is. The `options`
-    are those of `train`.
+    Chu et al. 2017). The old text is `mix_data` (prepared data), or the data of the run that `model` is. The other
+    `arguments` are those of `train`.
 
     Raises:
         ConfigError: old data is asked for, but there is none; and what `train` raises.
         DataError: the names of columns or files state other languages than the model's.
         CheckpointError: `model` is not a complete model folder.
     """
-    return _fine_tune(model, data, mix_rate, mix_data, RunOptions(**options))
-
-
-def _fine_tune(
-    model: Path | str, data: Address, mix_rate: float | None, mix_data: Path | str | None, options: RunOptions
-) -> FineTuneResult:
+    options = RunOptions(**arguments)
     with join(options.device) as world:  # the first process reads model and text, and reports what is wrong with them
         plan = world.share(lambda: _look_up(model, data, mix_rate, mix_data, options.overrides))
     result = train_run(plan.recipe, replace(options, name=options.name or plan.name))

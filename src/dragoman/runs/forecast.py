@@ -50,8 +50,8 @@ class Forecast:
     """The folder of the run whose text was prepared; None if it was begun before, or its name is taken."""
 
 
-def forecast(what: What = "phrasebook", **options: Any) -> Forecast:
-    """Forecasts what `train` would take with the same arguments.
+def forecast(what: What = "phrasebook", **arguments: Any) -> Forecast:
+    """Forecasts what `train` would take with the same `arguments`.
 
     It prepares the text in the folder of the run, and `train` goes on from there. Only if the folder holds something
     else, such as a run with other settings, it prepares the text in a temporary one. Then it measures the memory and
@@ -60,10 +60,7 @@ def forecast(what: What = "phrasebook", **options: Any) -> Forecast:
     Raises:
         The errors of `train`, except those about continuing a run.
     """
-    return _forecast(what, RunOptions(**options))
-
-
-def _forecast(what: What, options: RunOptions) -> Forecast:
+    options = RunOptions(**arguments)
     refuse_several("a forecast (--dry-run)")
     device, _ = system.choose_device(options.device)
     options = replace(options, device=device)

@@ -60,10 +60,8 @@ class Source(NamedTuple):
     tables: dict[str, Any]
     origin: str
     name: str
-    expected: Expected | None = None
+    expectation: Expectation | None = None
     """The scores that the recipe reached where it was run; they are no setting of the new run."""
-    changed: tuple[str, ...] = ()
-    """Settings in which the run differs from the recipe, where its scores are known."""
     of_library: bool = False
     """Whether it ships with the package."""
 
@@ -76,15 +74,15 @@ def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: S
         source = Source(what.model_dump(mode="json", exclude_unset=True, exclude_none=True), "the recipe", "run")
     else:
         source = _read(what)
-    if (expected := source.tables.pop("expected", None)) is not None:
-        source = source._replace(expected=check(expected, f"{source.origin}, expected", Expected))
+    expected = source.tables.pop("expected", None)
     tables = apply(overrides, source.tables)
-    if source.expected is not None:
-        source = source._replace(changed=changed_settings(source.tables, tables))
+    if expected is not None:
+        table = check(expected, f"{source.origin}, expected", Expected).model_dump(mode="json")
+        source = source._replace(expectation=Expectation(table, changed_settings(source.tables, tables)))
     if source.of_library and check(tables, COMMAND_LINE, Recipe).task != _task_of(source):
         log.info("%s is made for another task; of its settings only the places of its text are taken", source.origin)
         places = {key: value for key, value in source.tables["data"].items() if key in OF_EVERY_TASK}
-        source = source._replace(tables={"data": places}, expected=None, changed=())
+        source = source._replace(tables={"data": places}, expectation=None)
         tables = apply(overrides, source.tables)
     try:
         recipe = check(tables, COMMAND_LINE if overrides else source.origin, Recipe)
@@ -221,8 +219,7 @@ def identify_run(what: What, options: RunOptions) -> RunRequest:
         return RunRequest(run, asked if overrides else None, expectation, more)
     source = find_recipe(what, overrides)
     folder = Path(options.runs) / (options.name or source.name)
-    expectation = source.expected and Expectation(source.expected.model_dump(mode="json"), source.changed)
-    return RunRequest(RunFolder(free_name(folder) if options.fresh else folder), source.tables, expectation)
+    return RunRequest(RunFolder(free_name(folder) if options.fresh else folder), source.tables, source.expectation)
 
 
 def split_overrides(what: What, options: RunOptions) -> tuple[list[str], dict[str, Any]]:

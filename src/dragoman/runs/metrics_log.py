@@ -11,7 +11,7 @@ import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from dragoman.errors import DiskFull
 from dragoman.files import write_file
@@ -22,18 +22,6 @@ log = logging.getLogger(__name__)
 
 NAMED_GAPS = 3
 """Stretches of missing steps that a warning names one by one; it counts the rest."""
-
-
-class Tracker(Protocol):
-    """Something that plots numbers over steps, such as TensorBoard's writer."""
-
-    def add_scalar(self, tag: str, scalar_value: float, global_step: int, /) -> None:
-        """Adds one number of one step."""
-        ...
-
-    def close(self) -> None:
-        """Writes what is left and ends."""
-        ...
 
 
 class MetricsLog:
@@ -49,7 +37,7 @@ class MetricsLog:
         self.path = self._run.metrics
         self._unwritten = b""
         self._open = ExitStack()
-        self._trackers: list[Tracker] = []
+        self._trackers: list[Any] = []
 
     def __enter__(self) -> Self:
         """Drops the lines of later steps, which will run again, and warns of earlier steps without a line."""
@@ -170,7 +158,7 @@ def _is_not_finite(value: object) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
 
 
-def _trackers(run: RunFolder, step: int) -> list[Tracker]:
+def _trackers(run: RunFolder, step: int) -> list[Any]:
     """TensorBoard, if it is installed. It hides what it has recorded of steps after `step`."""
     try:
         from torch.utils.tensorboard import SummaryWriter

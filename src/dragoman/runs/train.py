@@ -189,18 +189,16 @@ def _draw(run: RunFolder) -> None:
         log.warning("the curves could not be drawn: %s", error)
 
 
-def train_seeds(what: What = "phrasebook", seeds: int = 3, **options: Any) -> tuple[RunResult, ...]:
+def train_seeds(what: What = "phrasebook", seeds: int = 3, **arguments: Any) -> tuple[RunResult, ...]:
     """Trains the runs NAME-seed1, NAME-seed2 … one after another, with `train.seed` 1, 2 …
 
-    Calling again continues an interrupted group. All runs split the data alike. The `options` are those of `train`.
+    Calling again continues an interrupted group. All runs split the data alike. The other `arguments` are those of
+    `train`.
 
     Raises:
         ConfigError: `what` is a run, `seeds` is below one, or `overrides` set a seed; and what `train` raises.
     """
-    return _train_seeds(only_one(what), seeds, RunOptions(**options))
-
-
-def _train_seeds(what: What, seeds: int, options: RunOptions) -> tuple[RunResult, ...]:
+    what, options = only_one(what), RunOptions(**arguments)
     refuse_several("a group of seeds (--seeds)")
     if seeds < 1:
         raise ConfigError(f"seeds must be at least 1, but is {seeds}")
