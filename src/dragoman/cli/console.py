@@ -99,7 +99,8 @@ def _is_number(cell: str) -> bool:
 def open_screen(quiet: bool = False) -> Progress:
     """Shows from now on what is logged, and returns the progress that public functions report to.
 
-    A quiet screen leaves warnings. If several processes run one command together, only the first one shows anything.
+    If it is `quiet`, only warnings are shown. If several processes run one command together, only the first one shows
+    anything.
     """
     from rich.console import Console
 

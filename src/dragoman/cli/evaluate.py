@@ -127,8 +127,8 @@ def evaluate(
 
 
 def check_picture(picture: Path, system: Path, others: Sequence[Path | str]) -> None:
-    """Refuses a picture of an unknown format, one of translations, and one that cannot be written, or only in the place
-    of another file.
+    """Refuses a picture of an unknown format, a picture of translations, and a path that cannot be written or that
+    names another file of the command.
     """
     from dragoman.runs.compare import gives_labels
 
@@ -260,7 +260,7 @@ def score(
 
 
 def open_data(model: Path, data: list[str], settings: Sequence[str]) -> "Reading":
-    """The pairs of files, which knows the files."""
+    """The pairs in these files."""
     from dragoman.config import choose
     from dragoman.evaluating.pairs import open_scored
     from dragoman.text.settings import ReadingSettings, reading_overrides

@@ -29,8 +29,8 @@ CHANGEABLE_AT_START = {"dropout", "attention_dropout", "activation_dropout", "po
 """Settings of a finished model that a run which starts from it may change."""
 LEARNT_PIECES = ("bpe", "unigram", "byte_bpe")
 """Kinds of tokenizers that learn a vocabulary of the size asked for."""
-MANY = 0.1
-"""Share of the training lines from which on lines of several sentences count as usual."""
+SHARE_OF_WHOLE_LINES = 0.1
+"""If more training lines than this share hold several sentences, the model translates whole lines."""
 
 
 class Sizes(NamedTuple):
@@ -252,8 +252,7 @@ def take_languages(draft: Draft, prepared: Prepared) -> None:
 def choose_by_text(draft: Draft, text: TextFacts) -> None:
     """Chooses what goes by the amount and the kind of the text."""
     choose_sizes(draft, text.amount)
-    if text.several_sentences > MANY:
-        # a model that learnt from lines of several sentences is given whole lines
+    if text.several_sentences > SHARE_OF_WHOLE_LINES:
         draft.choose(
             "decode.split", "long", f"{text.several_sentences:.0%} of the training lines hold several sentences"
         )

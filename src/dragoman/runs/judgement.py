@@ -16,10 +16,9 @@ from dragoman.runs.status import read_facts
 from dragoman.training.settings import CHANGEABLE_ON_RESUME
 
 POINTS, NATS, DEVIATIONS = 1.0, 0.02, 3.0
-"""How far from the mean of the seeds a run may score: the larger of so many points of 100, or nats, and so many
-standard deviations."""
-
-
+"""A run may score worse than the mean of the seeds by the larger of two margins: so many points of 100, or nats if the
+score is a loss; and so many standard deviations of the seeds.
+"""
 NO_CHANGE = {"data.folder", "train.seed", *(f"train.{name}" for name in CHANGEABLE_ON_RESUME)}
 """Settings that leave a recipe what it is: where its text lies, the seed, and when to save."""
 

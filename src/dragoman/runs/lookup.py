@@ -70,6 +70,7 @@ def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: S
     """The recipe that `what` is or names: a `Recipe`, a recipe file, the name of one in the library, or data (a file,
     two aligned files, a folder, `hub:…`), whose task is guessed from its form. `overrides` are `dotted.key=value`.
     """
+    what = only_one(what)
     if isinstance(what, Recipe):
         source = Source(what.model_dump(mode="json", exclude_unset=True, exclude_none=True), "the recipe", "run")
     else:
@@ -127,14 +128,12 @@ def name_of(data: Address) -> str:
 def _read(what: str | Path | Sequence[str | Path]) -> Source:
     if isinstance(what, str | Path):
         return _read_one(what)
-    paths = [str(path) for path in what]
-    if len(paths) == 1:
-        return _read_one(paths[0])
-    if len(paths) != 2:
+    if len(what) != 2:
         raise ConfigError(
-            f"train takes one recipe or data file, or two aligned files, but was given {len(paths)}; many files "
+            f"train takes one recipe or data file, or two aligned files, but was given {len(what)}; many files "
             "are named by a pattern in quotes, as in 'parts/*.tsv'"
         )
+    paths = [str(path) for path in what]
     return Source({"data": {"path": paths}}, COMMAND_LINE, name_of((paths[0], paths[1])))
 
 

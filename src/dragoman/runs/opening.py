@@ -52,8 +52,8 @@ class OpenRun(NamedTuple):
 
 
 def open_run(request: RunRequest, threads: int | None) -> OpenRun:
-    """Writes what is asked for into `run.json`. So it is there before anything is made from it, and the same command
-    goes on wherever it is cut off.
+    """Writes what is asked for into `run.json`, before anything is made from it, so that the same command goes on
+    wherever it is cut off.
     """
     run = request.run
     for part in (run.path, run.checkpoints, run.corpora):
@@ -111,8 +111,10 @@ def refuse_changes(run: RunFolder, before: dict[str, Any], now: dict[str, Any], 
     """Refuses changes to settings from which something in the run's folder was already made."""
     changes = _changes(run, before, now)
     moved = {f"data.{name}" for name in PATHS} & changes.keys()
-    if moved and "task" not in changes and _is_same_text(run, check(now, str(run), Recipe)):
-        changes = {key: values for key, values in changes.items() if key not in moved}
+    if moved and "task" not in changes and run.report.is_file():
+        recipe = check(now, str(run), Recipe)
+        if is_made_from(run.data, recipe.data, recipe.task):
+            changes = {key: values for key, values in changes.items() if key not in moved}
     harmful = {
         key: values
         for key, values in changes.items()
@@ -151,10 +153,6 @@ def _given(tables: dict[str, Any], origin: str) -> dict[str, Any]:
     return {key: understood[key] for key in flatten(tables)}
 
 
-def _is_same_text(run: RunFolder, recipe: Recipe) -> bool:
-    return run.report.is_file() and is_made_from(run.data, recipe.data, recipe.task)
-
-
 def _shown(value: Any) -> str:
     return "not given" if value is None else repr(value)
 
@@ -169,7 +167,7 @@ def _is_finished(run: RunFolder, facts: dict[str, Any]) -> bool:
     """
     if facts["status"] != "finished":
         return False
-    return not _goes_on_from(run, facts["steps"])
+    return not (run.recipe.is_file() and read_recipe(run.recipe).train.continued_from == facts["steps"])
 
 
 def _new_steps(run: RunFolder, facts: dict[str, Any], train: dict[str, Any]) -> NewSteps | None:
@@ -202,10 +200,6 @@ def _new_steps(run: RunFolder, facts: dict[str, Any], train: dict[str, Any]) -> 
         f"{recipe.steps:,}",
     )
     return None
-
-
-def _goes_on_from(run: RunFolder, step: int) -> bool:
-    return run.recipe.is_file() and read_recipe(run.recipe).train.continued_from == step
 
 
 def _check_last_state(run: RunFolder, step: int) -> None:

@@ -3,6 +3,7 @@
 `recipe.toml` holds them all before training begins.
 """
 
+import copy
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -148,20 +149,20 @@ def without_removed(tables: Mapping[str, Any], origin: str) -> dict[str, Any]:
     >>> without_removed({"train": {"r_drop": 0.0, "steps": 10}}, "recipe.toml")
     {'train': {'steps': 10}}
     """
+    kept: dict[str, Any] = copy.deepcopy(dict(tables))
     for key, value in flatten(tables).items():
-        if key in REMOVED and value != REMOVED[key]:
+        if key not in REMOVED:
+            continue
+        if value != REMOVED[key]:
             raise ConfigError(
                 f"{origin} sets {key} to {value}, but this setting was removed; leave it out for a new run, or go on "
                 "with the version of Dragoman that began this one"
             )
-
-    kept: dict[str, Any] = {}
-    for key, value in tables.items():
-        inside = {name.removeprefix(f"{key}.") for name in REMOVED if name.startswith(f"{key}.")}
-        if inside and isinstance(value, dict):
-            kept[key] = {name: each for name, each in cast("dict[str, Any]", value).items() if name not in inside}
-        elif key not in REMOVED:
-            kept[key] = value
+        group, _, name = key.partition(".")
+        if key in kept:
+            del kept[key]
+        else:
+            del kept[group][name]
     return kept
 
 

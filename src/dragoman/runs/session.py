@@ -94,9 +94,7 @@ class Session:
             DiskFull, CheckpointError: stopped on request, but the last steps cannot be saved.
             Diverged: the gradients were not finite many times in a row; `diverged.json` names the last pairs.
         """
-        steps = self.settings.steps
-        assert steps is not None, "resolved before training"
-        track = self.task.progress.track("train", steps, "steps")
+        track = self.task.progress.track("train", self.steps, "steps")
         with self._metrics(), track as advance, stop_on_signals() as stop:
             advance(self.state.step)
             self.started = time.monotonic()
@@ -111,14 +109,14 @@ class Session:
                 self.settings,
                 self.state,
                 callbacks,
-                lambda: stop() or self._is_over(),
+                lambda: stop.is_set() or self._is_over(),
                 self.world,
             )
             if self._is_over():
                 self._save_if_possible()
-            if self.world.any(stop()):  # also if the request came in the last step or later
+            if self.world.any(stop.is_set()):  # also if the request came in the last step or later
                 self._save()
-                raise Interrupted(f"stopped at step {self.state.step:,} of {steps:,}; go on with: {self._again()}")
+                raise Interrupted(f"stopped at step {self.state.step:,} of {self.steps:,}; go on with: {self._again()}")
             if self.metrics is not None:
                 self.metrics.secure()
         self._finish()
@@ -145,12 +143,17 @@ class Session:
         base = {} if self.adapter is None else {"base model": self.adapter.sha256}
         return {**self.task.identity, **base, **decisive_settings(self.recipe)}
 
+    @property
+    def steps(self) -> int:
+        """The number of steps of the whole run."""
+        assert self.settings.steps is not None, "resolved before training"
+        return self.settings.steps
+
     def _is_over(self) -> bool:
         """Whether all steps are done, or patience has run out."""
-        assert self.settings.steps is not None, "resolved before training"
         patience = self.settings.patience
         impatient = patience is not None and self.state.validations_since_best >= patience
-        return self.state.step >= self.settings.steps or impatient
+        return self.state.step >= self.steps or impatient
 
     def _again(self) -> str:
         command = f"dragoman train {self.run}"

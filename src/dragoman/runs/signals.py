@@ -1,8 +1,8 @@
 """Stopping on request: the first signal asks the loop to stop after its step, the second ends the process at once.
 
 The session then saves a checkpoint and raises `Interrupted`, so that the same command goes on. SIGTERM, Ctrl-C (SIGINT)
-and a terminal that closes (SIGHUP) are such requests. A signal that is ignored when work
-begins stays ignored: `nohup` ignores SIGHUP, and shells start background jobs with Ctrl-C ignored.
+and a terminal that closes (SIGHUP) are such requests. A signal that is ignored when work begins stays ignored: `nohup`
+ignores SIGHUP, and shells start background jobs with Ctrl-C ignored.
 """
 
 import signal
@@ -14,31 +14,17 @@ from types import FrameType
 from dragoman.errors import Interrupted
 
 _AFTER_THE_FIRST = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
-"""Each signal that asks to stop, and how a second one is handled."""
+"""Each signal that asks to stop, and how a second signal is handled."""
 if hasattr(signal, "SIGHUP"):  # not on Windows
     # The system and the shell each send one when a terminal closes, so the second one is ignored.
     _AFTER_THE_FIRST[signal.SIGHUP] = signal.SIG_IGN
 
 
-class Stop:
-    """Whether a stop was requested: calling it returns True after the first signal."""
-
-    def __init__(self) -> None:
-        self.requested = False
-
-    def __call__(self) -> bool:
-        return self.requested
-
-
 @contextmanager
-def stop_on_signals() -> Generator[Stop]:
-    """Within the block, the first signal sets the `Stop` that this yields."""
-    stop = Stop()
-
-    def request() -> None:
-        stop.requested = True
-
-    with _first_signal(request):
+def stop_on_signals() -> Generator[threading.Event]:
+    """Within the block, the first signal sets the event that this yields."""
+    stop = threading.Event()
+    with _first_signal(stop.set):
         yield stop
 
 

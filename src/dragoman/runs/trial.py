@@ -23,7 +23,7 @@ from dragoman.training.loop import fetch, train_step
 TRIAL_SECONDS = 12.0
 """How long steps of mean size are timed."""
 SEEN_BATCHES = 5_000
-"""The heaviest batches are chosen among the first of an epoch, this many."""
+"""The heaviest batches are sought among this many at the beginning of an epoch."""
 SHARE_OF_MEMORY = 0.8
 """How much of the memory that the process may hold the heaviest steps may take, when batches are fitted to memory."""
 
