@@ -149,7 +149,9 @@ def draw_picture(evaluation: "Evaluation | LabelEvaluation", picture: Path) -> N
 
 
 def show(result: "CompareResult") -> None:
-    """Scores, comparisons, and how much the seeds of a system differ; of the first system's labels the confusions."""
+    """Scores, comparisons, and how much the seeds of a system differ. If the first system gives labels, also what it
+    confuses.
+    """
     from dragoman.evaluating.labels_evaluation import LabelEvaluation
 
     first = result.evaluations[0]

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from dragoman.inference.segments import Arriving
 
 PATIENCE_SECONDS = 0.005
-"""Within it a quick writer fills a pipe again; a sender who waits for an answer loses no more."""
+"""How long to wait for a further line before the lines that have come are translated. A program that writes quickly
+fills a pipe again in this time; one that waits for its answer loses no more than this.
+"""
 
 
 # Lines in

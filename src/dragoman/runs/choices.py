@@ -34,10 +34,10 @@ SHARE_OF_WHOLE_LINES = 0.1
 
 
 class Sizes(NamedTuple):
-    """What is chosen for less text than this."""
+    """What is chosen by the amount of text."""
 
     below: float
-    """In the unit of the task."""
+    """The amount must be less than this, in the unit of the task."""
     vocabulary_size: int
     size: Size
     dropout: float
@@ -149,7 +149,7 @@ class Draft:
             self.reasons[key] = reason
 
     def copy(self) -> "Draft":
-        """A draft that goes on by itself."""
+        """An independent copy."""
         return copy.deepcopy(self)
 
     def _group(self, name: str) -> dict[str, Any]:

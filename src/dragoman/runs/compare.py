@@ -281,8 +281,8 @@ def _warn_of_unknown(predictor: Predictor, examples: Sequence[Example], path: Pa
 
 
 def _read_labels(first: Path, task: str, asked: _Asked) -> tuple[Path, list[Example]]:
-    """The test set that is named, read as the run of the first system read its training text unless the overrides say
-    otherwise; else that of the run.
+    """The test set that is named, else that of the first system's run. One that is named is read as the run read its
+    training text, unless the overrides say otherwise.
     """
     run = RunFolder(first)
     if asked.test is None:

@@ -97,8 +97,8 @@ def forecast(what: What = "phrasebook", **arguments: Any) -> Forecast:
 
 
 def identify_for_forecast(what: What, options: RunOptions) -> tuple[RunRequest, bool]:
-    """The run that `train` would begin or continue with these options, and the settings that it would use; then whether
-    `train` would go on from text that is prepared in its folder now.
+    """The run that `train` would begin or continue with these options, with the settings that it would use; and whether
+    `train` would go on from the text that the forecast prepares in the folder of this run.
 
     If a run of that name was begun with other settings, the forecast is for a new run of another name.
     """

@@ -27,6 +27,10 @@ from dragoman.text.guess import guess_task
 log = logging.getLogger(__name__)
 
 
+What = Recipe | str | Path | Sequence[str | Path]
+"""A recipe, a recipe file, the name of one in the library, data, or a run folder."""
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """The options of `train` and of the functions that call it, from the command line to the session."""
@@ -66,7 +70,7 @@ class Source(NamedTuple):
     """Whether it ships with the package."""
 
 
-def find_recipe(what: "Recipe | str | Path | Sequence[str | Path]", overrides: Sequence[str] = ()) -> Source:
+def find_recipe(what: What, overrides: Sequence[str] = ()) -> Source:
     """The recipe that `what` is or names: a `Recipe`, a recipe file, the name of one in the library, or data (a file,
     two aligned files, a folder, `hub:…`), whose task is guessed from its form. `overrides` are `dotted.key=value`.
     """
@@ -168,10 +172,6 @@ def _read_library(name: str) -> Source:
 
 def _library() -> Traversable:
     return resources.files("dragoman.runs") / "library"
-
-
-What = Recipe | str | Path | Sequence[str | Path]
-"""A recipe, a recipe file, the name of one in the library, data, or a run folder."""
 
 
 def only_one(what: What) -> What:

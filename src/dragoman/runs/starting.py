@@ -23,8 +23,9 @@ SHARED = ("source_embedding", "encoder")
 """The parts that a translation model and an encoder alone have in common."""
 WORDS = {"encoder_decoder": "a translation model", "language_model": "a language model", "encoder": "an encoder alone"}
 OF_TASK = frozenset({"labels", "pooling", "decoder_layers"})
+"""Settings of the architecture that an encoder alone never takes over from the model that it starts from."""
 OF_DECODER = frozenset({"target_vocabulary", "tied", "output_bias"})
-"""Settings of the architecture that an encoder alone does not take over from any model, or from one with a decoder."""
+"""Settings that it does not take over from a model with a decoder."""
 
 
 def starting_config(config: ModelConfig, recipe: Recipe) -> ModelConfig:
